@@ -1,0 +1,93 @@
+"""Join a Ray cluster, or start one inside this process when none is named."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+__all__ = ["ClusterError", "ClusterInfo", "joined"]
+
+log = logging.getLogger(__name__)
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot be joined or started; says what to check."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """What there is to compute on."""
+
+    address: str
+    """'' for the embedded one."""
+    cpus: float
+    gpus: float
+
+
+@contextlib.contextmanager
+def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInfo]:
+    """A cluster for the length of a block: the one at `address`, or an embedded one that ends with the block.
+
+    Inside a Ray job the job's own cluster is used. The embedded cluster listens under a token of its own and keeps its
+    files in a folder that is removed at the end; nothing is left in the home directory.
+
+    Raises:
+        ClusterError: the cluster cannot be joined.
+    """
+    with contextlib.ExitStack() as stack:
+        if address is None:
+            stack.enter_context(_environment(_embedded_settings()))
+            folder = tempfile.mkdtemp(prefix="vlmsweep-", dir=_short_temp())
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        import ray
+
+        options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
+        if address is None:
+            options |= {"address": "local", "include_dashboard": False, "_temp_dir": folder}
+        else:
+            options["address"] = address
+        try:
+            ray.init(**options)
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            place = f"the cluster at {address}" if address else "a local Ray"
+            raise ClusterError(f"{place} cannot be used: {error}; check the address and that it runs") from error
+        stack.callback(ray.shutdown)
+        total = ray.cluster_resources()
+        yield ClusterInfo(address or "", total.get("CPU", 1.0), total.get("GPU", 0.0))
+
+
+def _embedded_settings() -> dict[str, str]:
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+
+
+@contextlib.contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for Ray's own processes and put the old ones back."""
+    old = {name: os.environ.get(name) for name in settings}  # noqa: TID251  Ray takes these settings no other way
+    os.environ.update(settings)  # noqa: TID251
+    try:
+        yield
+    finally:
+        for name, value in old.items():
+            if value is None:
+                os.environ.pop(name, None)  # noqa: TID251
+            else:
+                os.environ[name] = value  # noqa: TID251
+
+
+def _short_temp() -> str:
+    """Ray's socket paths must stay below 107 characters, so a long TMPDIR is not used."""
+    folder = tempfile.gettempdir()
+    return folder if len(folder) <= 24 else "/tmp"  # noqa: S108

@@ -1,0 +1,205 @@
+"""What is said to a model and what comes back: prompt parts in, an answer or a failure out.
+
+Light records without numpy, torch or Ray, so that a benchmark can be imported anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "Answer",
+    "Call",
+    "CallReply",
+    "Failure",
+    "Frames",
+    "Generation",
+    "Media",
+    "Output",
+    "Part",
+    "Reply",
+    "Request",
+    "Role",
+    "Step",
+    "Text",
+    "Turn",
+    "blank",
+    "prompt_sha256",
+    "user",
+]
+
+Role: TypeAlias = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words, as the model shall read them."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """A picture or a clip by reference; the pixels travel beside it as `Frames`.
+
+    Two prompts that name equal `Media` share one fetch, one decode and one encoding.
+    """
+
+    kind: Literal["image", "video"]
+    source: str
+    """Content hash (sha256, hex) of a stored file, or `blank:...` for a single-colour one (see `blank`)."""
+    frames: int = 0
+    """Video: frames sampled uniformly from first to last; 1 is the first frame alone. Picture: 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The text that an earlier step of the same request produced, put in at this place."""
+
+    step: int
+
+
+Part: TypeAlias = Text | Media | Output
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a conversation; media come where they stand among the words."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """How text is drawn from a model; temperature 0 is greedy (or beam search when num_beams > 1)."""
+
+    max_new_tokens: int = 256
+    temperature: float = 0.0
+    num_beams: int = 1
+    seed: int = 42
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One model call in a context of its own: nothing of earlier steps but what `Output` parts bring in."""
+
+    turns: tuple[Turn, ...]
+    generation: Generation = Generation()
+    choices: tuple[str, ...] = ()
+    """What a blind guesser would draw from, repeats kept; only the `random` engine reads it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One question to one model: its steps in order. The last step's text is the output."""
+
+    request_id: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """Decoded pixels of one `Media`."""
+
+    pixels: np.ndarray
+    """uint8, shape [frames, height, width, 3], RGB; a picture has one frame."""
+    seconds: tuple[float, ...] = ()
+    """Presentation time of each frame."""
+    fps: float = 0.0
+    """Frames a second of the whole clip as stored; 0 for pictures."""
+    total_frames: int = 1
+    """Frames of the whole clip as stored."""
+    encoded: bytes | None = None
+    """A picture's own JPEG, PNG or WebP bytes where they may be passed on untouched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One step made ready for an engine: every `Output` part is already text."""
+
+    call_id: str
+    turns: tuple[Turn, ...]
+    generation: Generation
+    choices: tuple[str, ...] = ()
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        """Media in order of appearance, repeats kept."""
+        return tuple(part for turn in self.turns for part in turn.parts if isinstance(part, Media))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a model said. A refusal is an answer; a failure of the engine is not."""
+
+    text: str
+    finish_reason: str = "stop"
+    """`stop`, `length`, `content_filter` ... as the engine reports it."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens that were not computed again because another call had the same beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why there is no answer to one call. Never scored as text."""
+
+    type: str
+    """Short and stable, such as `context_length`, `http_400`, `timeout`, `out_of_memory`."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReply:
+    """An engine's word on one call."""
+
+    call_id: str
+    outcome: Answer | Failure
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The word on one request: the last step's outcome, the texts of the earlier steps, summed tokens."""
+
+    request_id: str
+    outcome: Answer | Failure
+    steps: tuple[str, ...] = ()
+    latency_s: float = 0.0
+
+
+def user(*parts: Part | str) -> Turn:
+    """A user turn; bare strings become `Text`."""
+    return Turn("user", tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def blank(colour: str, width: int, height: int, *, frames: int = 0, seconds: float = 0.0) -> Media:
+    """A single-colour picture, or clip when `frames` > 0, that is made instead of fetched.
+
+    Args:
+        colour: RRGGBB in hex.
+        width: pixels.
+        height: pixels.
+        frames: frames of the clip; 0 makes a picture.
+        seconds: length of the clip.
+    """
+    source = f"blank:{colour}:{width}x{height}:{frames}:{seconds:g}"
+    return Media("video" if frames else "image", source, frames)
+
+
+def prompt_sha256(steps: Sequence[Step]) -> str:
+    """Hash of all that the model is shown over the steps: words, roles and media, not the settings of generation."""
+    shown = [
+        [(turn.role, [(type(part).__name__, asdict(part)) for part in turn.parts]) for turn in step.turns]
+        for step in steps
+    ]
+    return hashlib.sha256(json.dumps(shown, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
