@@ -1,0 +1,290 @@
+"""Run units on Ray Data: load and decode on CPU tasks, answer on a pool of engine replicas, commit, count receipts.
+
+The remote parts are thin shells over `work`: nothing here knows what a question is. Each unit is one row, so that what
+is committed together is decided by the planner and never by how blocks happen to be cut.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from cluster.join import ClusterInfo
+from models.spec import ModelSpec
+from pipelines.plan import Unit
+from pipelines.store import StoreError
+
+__all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows"]
+
+log = logging.getLogger(__name__)
+
+LOAD_CPUS = 0.25
+COMMIT_CPUS = 0.1
+ENGINE_CPUS = 0.5
+"""Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
+FETCH_TRIES = 4
+NO_PROGRESS_S = 7200
+"""Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
+
+
+class ModelUnavailableError(RuntimeError):
+    """The model as a whole cannot be had. What was committed stays; the same command goes on later."""
+
+
+class LoaderSpec(Hashable, Protocol):
+    """A light, hashable description from which a worker builds a loader."""
+
+    def build(self) -> Any:
+        """The loader, with `load(unit) -> Loaded`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Units of one model, and how they are loaded and where they go."""
+
+    model: str
+    spec: ModelSpec
+    loader: LoaderSpec
+    out: str
+    units: Sequence[Unit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A unit is committed."""
+
+    part: str
+    counts: Mapping[tuple[str, str, str], int]
+    """Rows by (task, setting, status); rows carried over from an earlier part are not among them."""
+
+
+@lru_cache(maxsize=2)
+def _loader(spec: LoaderSpec) -> Any:
+    """One loader a worker process: its decoder and its last shards stay warm between units."""
+    return spec.build()
+
+
+def _load(batch: Any, spec: LoaderSpec) -> Any:
+    from pipelines.wire import pack_loaded
+
+    unit = Unit.from_dict(json.loads(batch["unit"][0].as_py()))
+    return pack_loaded(_patiently(lambda: _loader(spec).load(unit)))
+
+
+def _commit(batch: Any, out: str) -> Any:
+    import pyarrow as pa
+
+    from pipelines.wire import unpack_rows
+    from pipelines.work import Committer
+
+    part, counts = "", "[]"
+    if not batch["fatal"][0].as_py():
+        unit, rows = unpack_rows(batch)
+        part = unit.part
+        counts = json.dumps(_patiently(lambda: Committer(out).commit(unit, rows)))
+    return pa.table({"part": [part], "fatal": batch["fatal"], "counts": [counts]})
+
+
+def _patiently(action: Callable[[], Any]) -> Any:
+    """Do it, again after a pause when the store fails: slow and throttled stores pass, a missing one is told."""
+    for attempt in range(FETCH_TRIES):
+        try:
+            return action()
+        except StoreError:
+            if attempt + 1 == FETCH_TRIES:
+                raise
+            time.sleep(2.0**attempt)
+    raise AssertionError("unreachable")
+
+
+class Replica:
+    """One engine in one actor. A model that cannot be had is reported as a row, so that the reason reaches the user."""
+
+    def __init__(self, model: str, spec: ModelSpec, ledger: Any) -> None:
+        from models.engines import build_engine
+        from models.engines.base import EngineUnreachableError
+        from models.environment import MissingSecretError
+        from pipelines.work import Answerer
+
+        self._fatal = ""
+        try:
+            self._answerer = Answerer(build_engine(model, spec), _RemoteAttempts(ledger))
+        except (EngineUnreachableError, MissingSecretError) as error:
+            self._fatal = str(error)
+
+    def __call__(self, batch: Any) -> Any:
+        """Answer one unit."""
+        import pyarrow as pa
+
+        from models.engines.base import EngineUnreachableError
+        from pipelines.wire import pack_rows, unpack_loaded
+
+        loaded = unpack_loaded(batch)
+        if not self._fatal:
+            try:
+                return pack_rows(loaded.unit, self._answerer.answer(loaded))
+            except EngineUnreachableError as error:
+                self._fatal = str(error)
+        table = pack_rows(loaded.unit, [])
+        return table.set_column(2, "fatal", pa.array([self._fatal], pa.string()))
+
+
+class _Ledger:
+    """Counts attempts at units across the deaths of replicas; lives as long as the run."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[str, int] = {}
+        self._alone: dict[str, str] = {}
+        self._killers: dict[str, set[str]] = {}
+
+    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+        self._attempts[unit] = self._attempts.get(unit, 0) + 1
+        if unit in self._alone:
+            self._killers.setdefault(unit, set()).add(self._alone.pop(unit))
+        return self._attempts[unit], frozenset(self._killers.get(unit, ()))
+
+    def alone(self, unit: str, request_id: str) -> None:
+        self._alone[unit] = request_id
+
+    def survived(self, unit: str, request_id: str) -> None:
+        if self._alone.get(unit) == request_id:
+            del self._alone[unit]
+
+
+class _RemoteAttempts:
+    """`work.Attempts` over the ledger actor."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
+
+    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+        import ray
+
+        answer: tuple[int, frozenset[str]] = ray.get(self._ledger.begin.remote(unit))
+        return answer
+
+    def alone(self, unit: str, request_id: str) -> None:
+        import ray
+
+        ray.get(self._ledger.alone.remote(unit, request_id))  # waited for: the note must stand before the risk
+
+    def survived(self, unit: str, request_id: str) -> None:
+        self._ledger.survived.remote(unit, request_id)
+
+
+def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+    """Run all units of a job; returns when each is committed.
+
+    Args:
+        job: what to run.
+        cluster: what there is to run on.
+        on_receipt: called in this process for each committed unit.
+
+    Raises:
+        ModelUnavailableError: the model cannot be had.
+        StoreError: the store failed for good.
+    """
+    if not job.units:
+        return
+    import ray
+
+    ledger = ray.remote(num_cpus=0)(_Ledger).remote()
+    try:
+        for row in run_rows(_stream(job, cluster, ledger)):
+            if row["fatal"]:
+                raise ModelUnavailableError(f"model {job.model!r}: {row['fatal']}")
+            counts = {(task, setting, status): n for task, setting, status, n in json.loads(row["counts"])}
+            on_receipt(Receipt(part=row["part"], counts=counts))
+    finally:
+        ray.kill(ledger)
+
+
+def run_rows(dataset: Any) -> Iterator[Any]:
+    """The rows of a Ray Data pipeline as they come; what Ray raises becomes an error that names the cause.
+
+    Raises:
+        StoreError, ModelUnavailableError: as their texts say.
+    """
+    import ray
+
+    try:
+        yield from dataset.iter_rows()
+    except ray.exceptions.RayError as error:
+        raise _told(error) from error
+
+
+def quiet_ray_data() -> None:
+    """Progress and warnings of Ray Data stay in its log files; the watcher shows progress."""
+    import ray.data as rd
+
+    context = rd.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.execution_no_progress_timeout_s = NO_PROGRESS_S
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").propagate = False
+
+
+def _stream(job: Job, cluster: ClusterInfo, ledger: Any) -> Any:
+    import ray.data as rd
+
+    quiet_ray_data()
+    items = [{"unit": json.dumps(unit.to_dict())} for unit in job.units]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
+        return (
+            rd.from_items(items, override_num_blocks=len(items))
+            .map_batches(
+                _load, batch_size=1, batch_format="pyarrow", num_cpus=LOAD_CPUS, fn_kwargs={"spec": job.loader}
+            )
+            .map_batches(
+                Replica,
+                batch_size=1,
+                batch_format="pyarrow",
+                zero_copy_batch=True,
+                fn_constructor_kwargs={"model": job.model, "spec": job.spec, "ledger": ledger},
+                compute=_pool(job, cluster),
+                **_engine_resources(job.spec, cluster),
+            )
+            .map_batches(
+                _commit, batch_size=1, batch_format="pyarrow", num_cpus=COMMIT_CPUS, fn_kwargs={"out": job.out}
+            )
+        )
+
+
+def _pool(job: Job, cluster: ClusterInfo) -> Any:
+    import ray.data as rd
+
+    wanted = min(job.spec.replicas.max, len(job.units))
+    fits = wanted
+    if job.spec.engine in ("transformers", "vllm") and cluster.gpus >= job.spec.tensor_parallel:
+        fits = int(cluster.gpus // job.spec.tensor_parallel)
+    elif not cluster.address:
+        fits = int((cluster.cpus - LOAD_CPUS - COMMIT_CPUS) // ENGINE_CPUS)
+    size = max(1, min(wanted, fits))
+    return rd.ActorPoolStrategy(min_size=1, max_size=max(size, 1), initial_size=size)
+
+
+def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
+    if spec.engine in ("transformers", "vllm") and spec.device != "cpu" and cluster.gpus > 0:
+        return {"num_gpus": spec.tensor_parallel}
+    return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
+
+
+def _told(error: Exception) -> Exception:
+    """A Ray error as one that names the cause: the store's own words where the store was it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, StoreError):
+            return StoreError(str(cause))
+        inner = getattr(cause, "cause", None)
+        cause = inner if isinstance(inner, BaseException) else cause.__cause__
+    text = str(error).strip().splitlines()
+    return ModelUnavailableError(f"the run on the cluster failed: {text[-1] if text else type(error).__name__}")

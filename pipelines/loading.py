@@ -1,0 +1,32 @@
+"""From which a worker builds the loader of a sweep's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.asking import Asker
+from pipelines.work import Loader
+
+__all__ = ["UnitLoaderSpec"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitLoaderSpec:
+    """Light and hashable, so that a worker process keeps one loader for all units of a run."""
+
+    data: str
+    out: str
+    askers: tuple[str, ...]
+    """JSON of each benchmark's `Asker`."""
+    max_pixels: int | None = None
+    max_frames: int | None = None
+
+    def build(self) -> Loader:
+        """The loader, with a decoder of its own."""
+        return Loader(
+            data=self.data,
+            out=self.out,
+            askers=[Asker.from_json(text) for text in self.askers],
+            max_pixels=self.max_pixels,
+            max_frames=self.max_frames,
+        )

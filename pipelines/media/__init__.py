@@ -1,0 +1,1 @@
+"""Media: fetching, and decoding in a process that may die."""

@@ -1,0 +1,189 @@
+"""Decoding with time limits, in a child process that is replaced when it crashes or hangs."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from models.messages import Frames, Media
+from pipelines.store import Store, is_remote
+
+__all__ = ["DecodeError", "Decoder", "blank_frames"]
+
+PASSED_ON = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+"""File beginnings of pictures that may go to an endpoint untouched."""
+
+
+class DecodeError(ValueError):
+    """A medium cannot be decoded: truncated, not a picture or clip, too large, or its decoder crashed or hung."""
+
+
+class Decoder:
+    """Decodes media of one store. One child process, started when first needed; use as a context or call `close`."""
+
+    def __init__(self, *, timeout_s: float = 60.0) -> None:
+        self._timeout_s = timeout_s
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def decode(self, store: Store, path: str, media: Media, max_pixels: int | None = None) -> Frames:
+        """Decode a stored file as `media` asks.
+
+        Args:
+            store: where the file lies.
+            path: relative to the store.
+            media: kind, and frames wanted of a clip.
+            max_pixels: pictures and frames are shrunk to so many pixels, aspect ratio kept.
+
+        Raises:
+            DecodeError: with the reason.
+            StoreError: it could not be fetched.
+        """
+        if not is_remote(store.uri):
+            return self.decode_file(Path(store.uri, path), media, max_pixels)
+        content = store.get(path)
+        with tempfile.NamedTemporaryFile(suffix=Path(path).suffix, prefix="vlmsweep-") as file:
+            file.write(content)
+            file.flush()
+            return self.decode_file(Path(file.name), media, max_pixels)
+
+    def decode_file(self, path: Path, media: Media, max_pixels: int | None = None) -> Frames:
+        """Decode a local file; decord first for clips, PyAV when decord fails, crashes or hangs."""
+        if not path.is_file():
+            raise DecodeError(f"{path.name}: no such file")
+        request = {"kind": media.kind, "path": str(path), "frames": media.frames, "max_pixels": max_pixels}
+        decoders = ["decord", "pyav"] if media.kind == "video" else ["pillow"]
+        reasons = []
+        for decoder in decoders:
+            head, pixels = self._ask({**request, "decoder": decoder})
+            if pixels is not None:
+                return Frames(
+                    pixels=pixels,
+                    seconds=tuple(head["seconds"]),
+                    fps=head["fps"],
+                    total_frames=head["total"],
+                    encoded=_untouched(path, pixels, media, max_pixels),
+                )
+            reasons.append(f"{decoder}: {head['error']}")
+        raise DecodeError("; ".join(reasons))
+
+    def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+            for stream in (self._child.stdin, self._child.stdout):
+                if stream is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        stream.close()
+            self._child = None
+
+    def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray | None]:
+        child = self._child = self._child or _start()
+        deadline = time.monotonic() + self._timeout_s
+        if child.stdin is None or child.stdout is None:
+            raise AssertionError("the child was started with pipes")
+        try:
+            child.stdin.write(json.dumps(request).encode() + b"\n")
+            child.stdin.flush()
+            reader = _Reader(child.stdout.fileno(), deadline)
+            head: dict[str, Any] = json.loads(reader.line())
+            if not head["ok"]:
+                return head, None
+            pixels = np.frombuffer(reader.exactly(head["bytes"]), np.uint8).reshape(head["shape"])
+        except TimeoutError:
+            self.close()
+            return {"error": f"nothing after {self._timeout_s:g} s"}, None
+        except (BrokenPipeError, EOFError):
+            code = child.wait()
+            self.close()
+            return {"error": f"the decoder crashed (exit {code})"}, None
+        return head, pixels
+
+
+class _Reader:
+    """Reads from a pipe up to a deadline."""
+
+    def __init__(self, fd: int, deadline: float) -> None:
+        self._fd, self._deadline, self._left = fd, deadline, b""
+
+    def _more(self, wanted: int) -> bytes:
+        if not select.select([self._fd], [], [], max(0.0, self._deadline - time.monotonic()))[0]:
+            raise TimeoutError
+        chunk = os.read(self._fd, wanted)
+        if not chunk:
+            raise EOFError
+        return chunk
+
+    def line(self) -> bytes:
+        while b"\n" not in self._left:
+            self._left += self._more(65536)
+        line, _, self._left = self._left.partition(b"\n")
+        return line
+
+    def exactly(self, size: int) -> bytearray:
+        content = bytearray(self._left)
+        while len(content) < size:
+            content += self._more(min(1 << 20, size - len(content)))
+        return content
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end this child when its parent dies, so that a killed worker leaves no decoder behind."""
+    with contextlib.suppress(OSError, AttributeError):  # no such call on other systems: the closed pipe ends it there
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _start() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pipelines.media.decode_child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=_die_with_parent,  # noqa: PLW1509  one libc call, no locks taken
+    )
+
+
+def _untouched(path: Path, pixels: np.ndarray, media: Media, max_pixels: int | None) -> bytes | None:
+    """A picture's own bytes, where nothing shrank it and any endpoint reads its format."""
+    if media.kind == "video" or (max_pixels and pixels.shape[1] * pixels.shape[2] >= max_pixels):
+        return None
+    content = path.read_bytes()
+    return content if any(content.startswith(magic) for magic in PASSED_ON) else None
+
+
+def blank_frames(media: Media) -> Frames:
+    """The pixels of a single-colour picture or clip (`models.messages.blank`)."""
+    _, colour, size, frames, seconds = media.source.split(":")
+    width, height = (int(n) for n in size.split("x"))
+    count = media.frames or 1
+    pixels = np.empty((count, height, width, 3), np.uint8)
+    pixels[:] = [int(colour[i : i + 2], 16) for i in (0, 2, 4)]
+    if media.kind == "image":
+        return Frames(pixels=pixels)
+    length = float(seconds)
+    step = length / max(count - 1, 1)
+    return Frames(
+        pixels=pixels,
+        seconds=tuple(round(i * step, 6) for i in range(count)),
+        fps=int(frames) / length if length else 0.0,
+        total_frames=int(frames),
+    )

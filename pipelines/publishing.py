@@ -1,0 +1,85 @@
+"""Reduce all entries of an output side by side and write the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.benchmarks import benchmark
+from pipelines.entries import Entry
+from pipelines.reducing import Reduced, reduce_entry
+from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.published import published
+from pipelines.report.write import render
+from pipelines.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["publish", "reduce_all"]
+
+
+def reduce_all(entries: Sequence[Entry], out: Store) -> list[Reduced]:
+    """Reduce every entry, each in a task of its own on the cluster."""
+    import ray
+
+    task = ray.remote(num_cpus=0.5)(reduce_entry)
+    return list(ray.get([task.remote(entry, out.uri) for entry in entries]))
+
+
+def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warnings: Sequence[str]) -> None:
+    """Write `report/` from what the entries came to."""
+    rows = [row for one in reduced for row in one.metrics]
+    data = ReportData(
+        run=_facts(run),
+        metrics=tuple(rows),
+        benchmarks=tuple(_part(name, rows) for name in sorted({row["benchmark"] for row in rows})),
+        counts=tuple(count for one in reduced for count in one.counts),
+        answers=tuple(answer for one in reduced for answer in one.answers),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+    files = render(data)
+    stale = {info.path for info in out.list("report")} - set(files)
+    for path, content in files.items():
+        out.put(path, content)
+    for path in stale:
+        out.delete(path)
+
+
+def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The run as the report's head shows it; entries and full wording stay in `run.json`."""
+    sweep = run["sweep"]
+    shown = {name: value for name, value in sweep.items() if value not in (None, [], "")}
+    return {
+        "product": run["product"],
+        "created": run["created"],
+        "updated": run["updated"],
+        **{name: " ".join(value) if isinstance(value, list) else value for name, value in shown.items()},
+        "models": run["models"],
+        "datasets": run["datasets"],
+        "versions": run["versions"],
+    }
+
+
+def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = pd.DataFrame([dict(row) for row in rows], columns=[*METRIC_KEYS, "note"])
+    for name in ("value", "ci_low", "ci_high"):
+        frame[name] = frame[name].astype("float64")
+    return frame
+
+
+def _part(name: str, rows: Sequence[Mapping[str, Any]]) -> BenchmarkPart:
+    one = benchmark(name)
+    own = _frame([row for row in rows if row["benchmark"] == name])
+    printed = published(name)
+    return BenchmarkPart(
+        name=name,
+        title=one.title,
+        source=one.source,
+        headline=one.headline,
+        settings=tuple(dict.fromkeys(setting for settings in one.tasks.values() for setting in settings)),
+        tables=tuple(one.tables(own, printed)),
+        figures=tuple(one.figures(own, printed)),
+    )

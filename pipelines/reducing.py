@@ -1,0 +1,178 @@
+"""Reduce: the scores of one model on one benchmark become metrics, counts and a few answers to look at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from models.messages import Request, Text
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import Metric, Sample
+from pipelines.dataset import Dataset
+from pipelines.entries import Entry
+from pipelines.plan import selected_samples
+from pipelines.records import part_folder, read_part
+from pipelines.report.data import Answer, CellCount
+from pipelines.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Reduced", "reduce_entry"]
+
+EXAMPLES_PER_CELL = 3
+_SCORE_COLUMNS = ("answer", "rule", "flags", "finish_reason", "verdict_state")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduced:
+    """What one model on one benchmark comes to."""
+
+    metrics: list[dict[str, Any]]
+    """Rows of `metrics.json`, and `note`."""
+    counts: list[CellCount]
+    answers: list[Answer]
+    judge_failed: int
+    """Rows whose verdict the judge's engine failed to give."""
+
+
+def reduce_entry(entry: Entry, out_uri: str) -> Reduced:
+    """Reduce one entry; runs where the data is near, needs no cluster."""
+    out = Store(out_uri)
+    dataset = Dataset.open(Store(entry.data), entry.benchmark)
+    planned, samples, words = _planned(entry, dataset)
+    frame = _joined(planned, _scores(out, entry))
+    made = benchmark(entry.benchmark).reduce(frame, samples)
+    return Reduced(
+        metrics=[_row(entry, metric) for metric in made],
+        counts=_counts(entry, frame),
+        answers=_examples(entry, out, frame, words),
+        judge_failed=int((frame["verdict_state"] == "failed").sum()),
+    )
+
+
+def _planned(entry: Entry, dataset: Dataset) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str]]:
+    """Every request that the plan has: identity columns, samples by id, and the words of those shown as examples."""
+    asker = entry.parsed_asker()
+    names = ("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster")
+    columns: dict[str, list[str]] = {name: [] for name in names}
+    samples: dict[str, Sample] = {}
+    words: dict[str, str] = {}
+    shown: Counter[tuple[str, str]] = Counter()
+    for _, sample in selected_samples(dataset, entry.parsed_limit(), entry.sample_ids):
+        samples[sample.sample_id] = sample
+        for asked in asker.ask(sample):
+            own = {**asked.columns, "subset": sample.subset, "category": sample.category, "cluster": sample.cluster}
+            for name in names:
+                columns[name].append(own[name])
+            cell = (own["task"], own["setting"])
+            # A thin, steady choice over the whole set: which answers are shown hangs on nothing but their ids.
+            if shown[cell] < EXAMPLES_PER_CELL and _drawn(asked.request_id, shown[cell]):
+                shown[cell] += 1
+                words[asked.request_id] = _words(asked.request)
+    return columns, samples, words
+
+
+def _drawn(request_id: str, already: int) -> bool:
+    return already == 0 or hashlib.sha256(request_id.encode()).digest()[0] < 16
+
+
+def _words(request: Request) -> str:
+    if not request.steps:
+        return ""
+    return "\n".join(part.text for turn in request.steps[-1].turns for part in turn.parts if isinstance(part, Text))
+
+
+def _scores(out: Store, entry: Entry) -> dict[str, dict[str, Any]]:
+    """Score rows by request id; only of parts whose predictions are still there."""
+    folder = part_folder("predictions", entry.benchmark, entry.model)
+    rows: dict[str, dict[str, Any]] = {}
+    for info in out.list(folder, "*.parquet"):
+        path = info.path.replace("predictions/", "scores/", 1)
+        if out.exists(path):
+            rows.update((row["request_id"], row) for row in read_part(out, path).to_pylist())
+    return rows
+
+
+def _joined(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
+    """One row a planned request; `missing` where there is no score."""
+    import pandas as pd
+
+    found = [scores.get(request_id) for request_id in planned["request_id"]]
+    frame = pd.DataFrame(dict(planned))
+    frame["status"] = [row["status"] if row else "missing" for row in found]
+    for name in _SCORE_COLUMNS:
+        frame[name] = pd.Series([row[name] if row else None for row in found], dtype=object)
+    frame["verdict_state"] = frame["verdict_state"].fillna("absent")
+    values = [dict(row["values"]) if row else {} for row in found]
+    for name in sorted({name for own in values for name in own}):
+        frame[name] = pd.Series([own.get(name) for own in values], dtype="float64")
+    return frame
+
+
+def _row(entry: Entry, metric: Metric) -> dict[str, Any]:
+    return {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric)}
+
+
+def _counts(entry: Entry, frame: pd.DataFrame) -> list[CellCount]:
+    counts = []
+    for (task, setting), rows in frame.groupby(["task", "setting"], sort=False):
+        by = Counter(rows["status"])
+        counts.append(
+            CellCount(
+                benchmark=entry.benchmark,
+                model=entry.model,
+                task=str(task),
+                setting=str(setting),
+                requests=len(rows),
+                ok=by["ok"],
+                error=by["error"],
+                excluded=by["excluded"],
+                missing=by["missing"],
+            )
+        )
+    return counts
+
+
+def _examples(entry: Entry, out: Store, frame: pd.DataFrame, words: Mapping[str, str]) -> list[Answer]:
+    chosen = frame[frame["request_id"].isin(list(words))]
+    rows = {row["request_id"]: {str(k): v for k, v in row.items()} for row in chosen.to_dict("records")}
+    outputs: dict[str, dict[str, Any]] = {}
+    for info in out.list(part_folder("predictions", entry.benchmark, entry.model), "*.parquet"):
+        for raw in read_part(out, info.path, ["request_id", "output", "error"]).to_pylist():
+            if raw["request_id"] in words:
+                outputs[raw["request_id"]] = raw
+    return [
+        _example(entry, rows[request_id], outputs[request_id], text)
+        for request_id, text in words.items()
+        if request_id in outputs
+    ]
+
+
+def _example(entry: Entry, row: Mapping[str, Any], raw: Mapping[str, Any], text: str) -> Answer:
+    from typing import Literal
+
+    import pandas as pd
+
+    right = next((row[name] for name in ("correct", "accepted") if name in row and not pd.isna(row[name])), None)
+    verdict: Literal["right", "wrong", "unscored", "error", "excluded"] = "unscored"
+    if row["status"] != "ok":
+        verdict = "error" if row["status"] == "error" else "excluded"
+    elif right is not None:
+        verdict = "right" if right else "wrong"
+    return Answer(
+        benchmark=entry.benchmark,
+        model=entry.model,
+        task=row["task"],
+        setting=row["setting"],
+        sample_id=row["sample_id"],
+        variant=row["variant"],
+        question=text,
+        output=raw["output"],
+        read_as=row["answer"],
+        verdict=verdict,
+        note=raw["error"] or f"rule: {row['rule']}",
+    )

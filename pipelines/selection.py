@@ -1,0 +1,82 @@
+"""Which cells and samples a sweep covers, from the flags `--tasks --settings --limit --sample-id`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipelines.benchmarks import closest
+from pipelines.benchmarks.base import Benchmark
+
+__all__ = ["Cell", "Limit", "cells_of", "check_names"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One task under one setting."""
+
+    task: str
+    setting: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A cut of the samples in canonical order: the first so many, a share, or a range."""
+
+    first: int = 1
+    """1-based, inclusive."""
+    last: int | None = None
+    share: float | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Limit:
+        """Read `--limit`: `8` (the first 8), `0.1` (the first tenth), `11-20` (the 11th to the 20th, both included).
+
+        Raises:
+            ValueError: it is none of these.
+        """
+        problem = ValueError(f"--limit {text!r}: give a count (8), a share below or equal 1 (0.1), or a range (11-20)")
+        try:
+            if "-" in text.strip("-"):
+                first, last = (int(part) for part in text.split("-"))
+            elif "." in text:
+                share = float(text)
+                if not 0 < share <= 1:
+                    raise problem
+                return cls(share=share)
+            else:
+                first, last = 1, int(text)
+        except ValueError:
+            raise problem from None
+        if first < 1 or last < first:
+            raise problem
+        return cls(first=first, last=last)
+
+    def span(self, total: int) -> range:
+        """Positions (0-based) that are in, of `total` samples."""
+        if self.share is not None:
+            return range(max(1, round(self.share * total)) if total else 0)
+        return range(self.first - 1, min(total, total if self.last is None else self.last))
+
+
+def check_names(kind: str, wanted: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse the first name that is not known.
+
+    Raises:
+        UnknownNameError: naming the nearest known one.
+    """
+    for name in wanted:
+        if name not in known:
+            raise closest(kind, name, list(known))
+
+
+def cells_of(benchmark: Benchmark, tasks: Sequence[str], settings: Sequence[str]) -> list[Cell]:
+    """The cells of a benchmark that the flags leave; empty flags leave all."""
+    wanted = {asked for task in tasks for asked in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
+    return [
+        Cell(task, setting)
+        for task, known in benchmark.tasks.items()
+        if task in wanted
+        for setting in known
+        if not settings or setting in settings
+    ]

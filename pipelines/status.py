@@ -1,0 +1,114 @@
+"""`status.json`: how far a run is, cell by cell, written while it goes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pipelines.execute import Receipt
+from pipelines.plan import Plan
+from pipelines.report.data import CellCount
+from pipelines.store import Store, StoreError
+
+__all__ = ["StatusBoard"]
+
+log = logging.getLogger(__name__)
+
+WRITE_EVERY_S = 5.0
+
+_Key = tuple[str, str, str, str]
+
+
+class StatusBoard:
+    """Counts of rows by model, benchmark, task and setting.
+
+    `done` are rows with an answer or excluded, `failed` those with an error, `running` those of the model that is being
+    asked now, `pending` those whose turn has not come.
+    """
+
+    def __init__(self, out: Store, plans: Mapping[str, Sequence[Plan]]) -> None:
+        self._out = out
+        self._requests: dict[_Key, int] = {}
+        self._left: dict[_Key, int] = {}
+        self._failed: Counter[_Key] = Counter()
+        self._excluded: Counter[_Key] = Counter()
+        self._running = ""
+        self._written = 0.0
+        for model, own in plans.items():
+            for plan in own:
+                for (task, setting), n in plan.requests.items():
+                    key = (model, plan.asker.benchmark_name, task, setting)
+                    self._requests[key] = n
+                    self._left[key] = plan.pending[task, setting]
+        self.write()
+
+    def begin(self, model: str) -> None:
+        """This model is being asked now."""
+        self._running = model
+        self.write()
+
+    def end(self, model: str) -> None:
+        """It is not any more."""
+        del model
+        self._running = ""
+        self.write()
+
+    def note(self, model: str, receipt: Receipt) -> None:
+        """A unit is committed."""
+        name = receipt.part.split("/")[1].removeprefix("benchmark=")
+        for (task, setting, status), n in receipt.counts.items():
+            key = (model, name, task, setting)
+            self._left[key] -= n
+            self._failed[key] += n if status == "error" else 0
+            self._excluded[key] += n if status == "excluded" else 0
+        if time.monotonic() - self._written > WRITE_EVERY_S:
+            self.write()
+
+    def cells(self) -> list[dict[str, Any]]:
+        """One mapping a cell."""
+        return [
+            {
+                "model": key[0],
+                "benchmark": key[1],
+                "task": key[2],
+                "setting": key[3],
+                "requests": total,
+                "pending": 0 if key[0] == self._running else self._left[key],
+                "running": self._left[key] if key[0] == self._running else 0,
+                "done": total - self._left[key] - self._failed[key],
+                "failed": self._failed[key],
+                "excluded": self._excluded[key],
+            }
+            for key, total in self._requests.items()
+        ]
+
+    def counts(self) -> list[CellCount]:
+        """The same as the report counts them."""
+        return [
+            CellCount(
+                benchmark=cell["benchmark"],
+                model=cell["model"],
+                task=cell["task"],
+                setting=cell["setting"],
+                requests=cell["requests"],
+                ok=cell["done"] - cell["excluded"],
+                error=cell["failed"],
+                excluded=cell["excluded"],
+                missing=cell["pending"] + cell["running"],
+            )
+            for cell in self.cells()
+        ]
+
+    def write(self) -> None:
+        """Write the file; a store that is slow now must not cost the run, so a failure is only logged."""
+        self._written = time.monotonic()
+        status = {"updated": datetime.now(UTC).isoformat(timespec="seconds"), "cells": self.cells()}
+        try:
+            self._out.put("status.json", json.dumps(status, indent=1, ensure_ascii=False).encode())
+        except StoreError as error:
+            log.warning("status.json not written: %s", error)

@@ -1,0 +1,220 @@
+"""The one kind of state: files under a root folder, local or in an S3-compatible store.
+
+Every write is whole or absent: one PUT (or one completed multipart upload) in a store, a temporary file and a rename on
+a disk. There is no append and no rename in a store, so nothing here needs either.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import posixpath
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+__all__ = ["FileInfo", "Store", "StoreError", "is_remote"]
+
+T = TypeVar("T")
+
+_SCHEME = "s3://"
+
+
+class StoreError(RuntimeError):
+    """The store cannot be reached, read or written. The message names the place and what to check."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One stored file: path relative to the store's root, and size in bytes."""
+
+    path: str
+    size: int
+
+
+def is_remote(uri: str) -> bool:
+    """Whether a URI names an object store; everything else is a local path."""
+    return uri.startswith(_SCHEME)
+
+
+class Store:
+    """A root folder by URI. Cheap to build and safe to send to workers: connections are made where they are used."""
+
+    def __init__(self, uri: str) -> None:
+        if "://" in uri and not is_remote(uri):
+            raise ValueError(f"{uri}: only local paths and s3:// are supported")
+        self.uri = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+        return (Store, (self.uri,))
+
+    def sub(self, path: str) -> Store:
+        """A folder below this one."""
+        return Store(f"{self.uri}/{_inside(path)}")
+
+    @cached_property
+    def _fs(self) -> Any:  # fsspec has no types
+        if not is_remote(self.uri):
+            return None
+        import s3fs
+
+        # The endpoint and the credentials come from the environment, read by botocore itself. Few tries and short
+        # time limits: an endpoint that is not there is told in seconds; the callers decide what is worth a retry.
+        return s3fs.S3FileSystem(
+            skip_instance_cache=True,
+            config_kwargs={
+                "connect_timeout": 5,
+                "read_timeout": 60,
+                "retries": {"max_attempts": 4, "mode": "standard"},
+                "max_pool_connections": 32,
+            },
+            use_listings_cache=False,
+        )
+
+    def _full(self, path: str) -> str:
+        return f"{self.uri.removeprefix(_SCHEME)}/{_inside(path)}" if path else self.uri.removeprefix(_SCHEME)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write one file, whole or not at all; an older one at the same path is replaced in one step."""
+        full = self._full(path)
+        try:
+            if self._fs is not None:
+                self._guard(path, lambda: self._fs.pipe_file(full, content))
+            else:
+                self._guard(path, lambda: _replace_atomically(Path(full), content))
+        except FileNotFoundError as error:
+            remedy = "create the bucket first" if self._fs is not None else "no folder can be made there"
+            raise StoreError(f"{self.uri}/{path}: {error}; {remedy}") from error
+
+    def get(self, path: str) -> bytes:
+        """The content of one file.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        full = self._full(path)
+        if self._fs is not None:
+            return bytes(self._guard(path, lambda: self._fs.cat_file(full)))
+        return self._guard(path, Path(full).read_bytes)
+
+    def get_range(self, path: str, start: int, end: int) -> bytes:
+        """Bytes `start` to `end` (exclusive) of one file."""
+        full = self._full(path)
+        if self._fs is not None:
+            return bytes(self._guard(path, lambda: self._fs.cat_file(full, start=start, end=end)))
+        with Path(full).open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    def open(self, path: str) -> IO[bytes]:
+        """A seekable reader, for Parquet."""
+        full = self._full(path)
+        if self._fs is not None:
+            opened: IO[bytes] = self._guard(path, lambda: self._fs.open(full, "rb"))
+            return opened
+        return self._guard(path, lambda: Path(full).open("rb"))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file at this path."""
+        full = self._full(path)
+        if self._fs is not None:
+            return bool(self._guard(path, lambda: self._fs.isfile(full)))
+        return Path(full).is_file()
+
+    def list(self, folder: str = "", pattern: str = "*") -> list[FileInfo]:
+        """Files anywhere below a folder whose names match, sorted by path; hidden and temporary files are left out."""
+        base = self._full(folder)
+        found = self._guard(folder, lambda: list(self._walk(base)))
+        return sorted(
+            (info for info in found if fnmatch.fnmatch(posixpath.basename(info.path), pattern)), key=lambda i: i.path
+        )
+
+    def _walk(self, base: str) -> Iterator[FileInfo]:
+        root = self._full("")
+        if self._fs is not None:
+            try:
+                entries = self._fs.find(base, detail=True)
+            except FileNotFoundError:
+                return
+            for name, info in entries.items():
+                if info.get("type") == "file" and not name.endswith("/"):  # some stores list folder markers
+                    yield FileInfo(name.removeprefix(root).lstrip("/"), int(info["size"]))
+            return
+        for folder, names, files in os.walk(base):
+            names[:] = [name for name in names if not name.startswith(".")]
+            for file in files:
+                if not file.startswith("."):
+                    path = Path(folder, file)
+                    yield FileInfo(path.relative_to(root).as_posix(), path.stat().st_size)
+
+    def delete(self, path: str) -> None:
+        """Remove one file; nothing happens when there is none."""
+        full = self._full(path)
+        if self._fs is not None:
+            if self.exists(path):
+                self._guard(path, lambda: self._fs.rm_file(full))
+            return
+        Path(full).unlink(missing_ok=True)
+
+    def check_writable(self) -> None:
+        """Write and remove a small file, so that a bad output place is told before the work and not after it.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        probe = f".vlmsweep-probe-{uuid.uuid4().hex}"
+        self.put(probe, b"")
+        self.delete(probe)
+
+    def _guard(self, path: str, action: Callable[[], T]) -> T:
+        """Run one store operation; what the libraries raise becomes a `StoreError` that a person can act on."""
+        place = f"{self.uri}/{path}" if path else self.uri
+        try:
+            return action()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreError(f"{place}: {_explain(error)}") from error
+        except Exception as error:
+            # botocore's errors share no base with OSError, and importing botocore for local paths would be slow.
+            if type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp", "s3fs"):
+                raise StoreError(f"{place}: {_explain(error)}") from error
+            raise
+
+
+def _inside(path: str) -> str:
+    """A relative path that cannot leave its folder."""
+    clean = posixpath.normpath(path)
+    if clean.startswith(("/", "..")) or "\x00" in clean:
+        raise ValueError(f"{path!r} leaves its folder")
+    return clean
+
+
+def _replace_atomically(target: Path, content: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _explain(error: Exception) -> str:
+    """One sentence of cause and remedy. Libraries' own texts are cut: they may carry signed addresses."""
+    text = str(error).split("?")[0][:300]
+    name = type(error).__name__
+    if isinstance(error, PermissionError):
+        return f"no permission ({text}); give the user of this process the right to read and write there"
+    if name in ("NoCredentialsError", "PartialCredentialsError"):
+        return "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role"
+    if name in ("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"):
+        return f"the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up"
+    return f"{name}: {text}"

@@ -1,0 +1,241 @@
+"""A sweep from plan to report: the page that reads from entry to result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from cluster.join import ClusterInfo, joined
+from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark
+from pipelines.entries import Entry, load_run, merge_entries, save_run
+from pipelines.execute import Job, ModelUnavailableError, Receipt, execute
+from pipelines.loading import UnitLoaderSpec
+from pipelines.plan import Plan, make_plan, read_done
+from pipelines.publishing import publish, reduce_all
+from pipelines.report.data import CellCount
+from pipelines.run_spec import RunSpec
+from pipelines.scoring_run import count_statuses, judge_rounds, score_parts
+from pipelines.status import StatusBoard
+from pipelines.store import Store
+
+__all__ = ["Outcome", "SilentWatcher", "Watcher", "plan_sweep", "run_sweep", "score_and_report"]
+
+log = logging.getLogger(__name__)
+
+STAGES = ("predict", "score", "report")
+
+
+class Watcher(Protocol):
+    """Is told how a run goes; the command line draws it, tests and libraries keep silent."""
+
+    def phase(self, title: str, total: int) -> None:
+        """A phase of so many rows begins."""
+        ...
+
+    def advance(self, rows: int, failed: int) -> None:
+        """So many more rows are done, so many of them failed."""
+        ...
+
+
+class SilentWatcher:
+    """Says nothing."""
+
+    def phase(self, title: str, total: int) -> None:
+        """Nothing."""
+
+    def advance(self, rows: int, failed: int) -> None:
+        """Nothing."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a run ended."""
+
+    counts: list[CellCount] = field(default_factory=list)
+    """What became of the requests of this run's models, cell by cell."""
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    judge_failed: int = 0
+    unavailable: list[str] = field(default_factory=list)
+    """Models that could not be had, one sentence each; the others went on."""
+    warnings: list[str] = field(default_factory=list)
+    report: str = ""
+    """Where the page is; '' when none was made."""
+
+    @property
+    def failed(self) -> int:
+        """Rows that failed, the judge's among them."""
+        return sum(count.error for count in self.counts) + self.judge_failed
+
+    @property
+    def requests(self) -> int:
+        """Rows of the plan."""
+        return sum(count.requests for count in self.counts)
+
+
+def plan_sweep(spec: RunSpec) -> dict[str, list[Plan]]:
+    """The plan of every model, benchmark by benchmark, without what is done already."""
+    out = Store(spec.out)
+    return {
+        model: [
+            make_plan(
+                dataset,
+                asker,
+                read_done(out, asker.benchmark_name, model),
+                limit=spec.limit,
+                sample_ids=spec.sample_ids,
+            )
+            for asker, dataset in spec.askers(model)
+        ]
+        for model in spec.models
+    }
+
+
+def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher | None = None) -> Outcome:
+    """Run a sweep's stages; what is done already is not done again.
+
+    Args:
+        spec: the sweep.
+        stages: of `predict`, `score`, `report`.
+        watcher: is told of progress.
+
+    Raises:
+        DatasetError, StoreError, ClusterError: as their texts say.
+        ModelUnavailableError: the judge, a named scorer, or every model of the sweep cannot be had.
+    """
+    watcher = watcher or SilentWatcher()
+    out = Store(spec.out)
+    out.check_writable()
+    plans = plan_sweep(spec)
+    run = _record(spec, out, plans)
+    board = StatusBoard(out, plans)
+    outcome = Outcome()
+    with joined(spec.address) as cluster:
+        if "predict" in stages:
+            outcome.unavailable = _predict(spec, cluster, plans, board, watcher)
+        if len(outcome.unavailable) == len(spec.models):
+            raise ModelUnavailableError("; ".join(outcome.unavailable))
+        score_and_report(spec, run, cluster, outcome, stages=stages, watcher=watcher)
+    outcome.counts = [count for count in outcome.counts if count.model in spec.models] or board.counts()
+    return outcome
+
+
+def score_and_report(
+    spec: RunSpec,
+    run: Mapping[str, Any],
+    cluster: ClusterInfo,
+    outcome: Outcome,
+    *,
+    stages: Sequence[str] = STAGES,
+    watcher: Watcher,
+) -> None:
+    """Score and report all entries of an output; fills the outcome in."""
+    out = Store(spec.out)
+    entries: list[Entry] = run["entries"]
+    if "score" in stages:
+        for name in sorted({entry.benchmark for entry in entries}):
+            outcome.warnings += _score(spec, name, [e for e in entries if e.benchmark == name], cluster, watcher)
+    if "report" in stages:
+        watcher.phase("report", len(entries))
+        reduced = reduce_all(entries, out)
+        publish(out, run, reduced, [*outcome.warnings, *outcome.unavailable])
+        watcher.advance(len(entries), 0)
+        outcome.counts = [count for one in reduced for count in one.counts]
+        outcome.metrics = [row for one in reduced for row in one.metrics]
+        outcome.judge_failed = sum(one.judge_failed for one in reduced)
+        outcome.report = f"{out.uri}/report/index.html"
+
+
+def _record(spec: RunSpec, out: Store, plans: Mapping[str, Sequence[Plan]]) -> dict[str, Any]:
+    """Write `run.json` before the work, so that an output always says what it is."""
+    earlier = load_run(out)
+    askers = [(model, plan.asker) for model, own in plans.items() for plan in own]
+    sweep = spec.describe()
+    entries = [
+        Entry(
+            benchmark=asker.benchmark_name,
+            model=model,
+            data=spec.data,
+            asker=asker.to_json(),
+            limit=sweep["limit"],
+            sample_ids=spec.sample_ids,
+        )
+        for model, asker in askers
+    ]
+    helpers = [pair for pair in (spec.judge, spec.captioner) if pair]
+    return save_run(
+        out,
+        earlier,
+        sweep=sweep,
+        entries=merge_entries(earlier.get("entries", []), entries),
+        parts={
+            "models": {name: _shown(model) for name, model in {**dict(helpers), **spec.models}.items()},
+            "datasets": {asker.benchmark_name: {"fingerprint": asker.dataset_fingerprint} for _, asker in askers},
+            "prompts": {
+                asker.benchmark_name: {**benchmark(asker.benchmark_name).prompt_texts, **asker.prompts}
+                for _, asker in askers
+            },
+        },
+    )
+
+
+def _shown(spec: ModelSpec) -> dict[str, Any]:
+    return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": spec.resolved_revision()}
+
+
+def _predict(
+    spec: RunSpec, cluster: ClusterInfo, plans: Mapping[str, Sequence[Plan]], board: StatusBoard, watcher: Watcher
+) -> list[str]:
+    """Model by model, all benchmarks of a model by the same replicas; a model that cannot be had stops no other."""
+    problems = []
+    for model, own in plans.items():
+        job = _job(spec, model, own)
+        if not job.units:
+            continue
+        board.begin(model)
+        try:
+            _run_job(f"predict {model}", job, cluster, watcher, partial(board.note, model))
+        except ModelUnavailableError as error:
+            log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
+            problems.append(str(error))
+        finally:
+            board.end(model)
+    return problems
+
+
+def _job(spec: RunSpec, model: str, plans: Sequence[Plan]) -> Job:
+    limits = spec.models[model].limits
+    loader = UnitLoaderSpec(
+        data=spec.data,
+        out=spec.out,
+        askers=tuple(plan.asker.to_json() for plan in plans),
+        max_pixels=limits.max_pixels,
+        max_frames=limits.max_frames,
+    )
+    units = [unit for plan in plans for unit in plan.units]
+    return Job(model=model, spec=spec.models[model], loader=loader, out=spec.out, units=units)
+
+
+def _run_job(
+    title: str, job: Job, cluster: ClusterInfo, watcher: Watcher, note: Callable[[Receipt], None] | None = None
+) -> None:
+    def on_receipt(receipt: Receipt) -> None:
+        if note:
+            note(receipt)
+        watcher.advance(*count_statuses(receipt))
+
+    watcher.phase(title, sum(unit.requests for unit in job.units))
+    execute(job, cluster, on_receipt)
+
+
+def _score(spec: RunSpec, name: str, entries: Sequence[Entry], cluster: ClusterInfo, watcher: Watcher) -> list[str]:
+    """Ask the judge what is open, then score every prediction part whose scores are not there or not up to date."""
+    out = Store(spec.out)
+    judge = None
+    if spec.judge:
+        judge = judge_rounds(spec.judge, entries, out, lambda title, job: _run_job(title, job, cluster, watcher))
+    problems = score_parts(entries, out, judge=judge, scorers=spec.scorers_for(name), cluster=cluster, watcher=watcher)
+    return [f"{name}: {problem}" for problem in problems]

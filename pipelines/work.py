@@ -1,0 +1,254 @@
+"""The three workers of a unit, without any cluster: load it, answer it, commit it. `execute` runs them on Ray."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from models.engines.base import Engine, EngineContractError, EngineUnreachableError, answer_requests
+from models.messages import Failure, Frames, Media, Reply, Request, Text
+from pipelines.asking import Asked, Asker, first_media
+from pipelines.benchmarks.base import Sample
+from pipelines.dataset import Dataset, media_path
+from pipelines.media.decoder import DecodeError, Decoder, blank_frames
+from pipelines.plan import Unit, unit_name
+from pipelines.records import PREDICTIONS, prediction_row, read_part, table_bytes
+from pipelines.store import Store
+
+__all__ = ["Answerer", "Attempts", "Committer", "Loaded", "Loader", "PlanMismatchError"]
+
+log = logging.getLogger(__name__)
+
+
+class PlanMismatchError(RuntimeError):
+    """A worker makes other requests of a unit than the planner did: another version of the code or of the data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A unit made ready for an engine."""
+
+    unit: Unit
+    columns: dict[str, dict[str, Any]]
+    """Columns of PREDICTIONS that are known beforehand, by request id."""
+    requests: list[Request]
+    """What the engine shall answer."""
+    media: dict[Media, Frames]
+    ready: list[dict[str, Any]] = field(default_factory=list)
+    """Rows that need no engine: excluded ones, those whose media failed, those carried over from an earlier part."""
+
+
+@lru_cache(maxsize=4)
+def shard_samples(data_uri: str, benchmark: str, shard: str) -> dict[str, Sample]:
+    """One shard's samples by id; units of one shard come one after the other."""
+    dataset = Dataset.open(Store(data_uri), benchmark)
+    return {sample.sample_id: sample for sample in dataset.read_shard(shard)}
+
+
+class Loader:
+    """Loads units: samples, requests, and media fetched, decoded and shrunk to what the model takes."""
+
+    def __init__(
+        self,
+        *,
+        data: str,
+        out: str,
+        askers: Sequence[Asker],
+        max_pixels: int | None = None,
+        max_frames: int | None = None,
+    ) -> None:
+        self._data, self._out = Store(data), Store(out)
+        self._askers = {asker.benchmark_name: asker for asker in askers}
+        self._max_pixels, self._max_frames = max_pixels, max_frames
+        self._decoder = Decoder()
+
+    def load(self, unit: Unit) -> Loaded:
+        """Load one unit.
+
+        Raises:
+            PlanMismatchError: the requests are not those of the plan.
+            StoreError: data could not be fetched.
+        """
+        asked = list(self._asked(unit))
+        names = [one.request_id for one, _ in asked]
+        wanted = unit.only or names
+        if set(wanted) - set(names) or (not unit.carry and f"{unit_name(wanted)}.parquet" != unit.part.split("/")[-1]):
+            raise PlanMismatchError(f"{unit.part}: the requests made here are not those of the plan; run again")
+        chosen = [(one, sample) for one, sample in asked if one.request_id in set(wanted)]
+        ready = self._carried(unit)
+        ready += [_excluded(one) for one, _ in chosen if one.excluded]
+        media, problems = self._fetch([pair for pair in chosen if not pair[0].excluded], self._data.sub(unit.benchmark))
+        requests = []
+        for one, _ in chosen:
+            problem = next((problems[m] for m in _media_of(one.request) if m in problems), None)
+            if problem is not None:
+                failed = Reply(request_id=one.request_id, outcome=Failure(type="media", message=problem))
+                ready.append(prediction_row(one.columns, failed))
+            elif not one.excluded:
+                requests.append(one.request)
+        columns = {one.request_id: one.columns for one, _ in chosen}
+        return Loaded(unit=unit, columns=columns, requests=requests, media=media, ready=ready)
+
+    def _asked(self, unit: Unit) -> Iterator[tuple[Asked, Sample]]:
+        asker = self._askers[unit.benchmark]
+        for piece in unit.pieces:
+            samples = shard_samples(self._data.uri, unit.benchmark, piece.shard)
+            for name in piece.samples:
+                for asked in asker.ask(samples[name]):
+                    if asked.group == piece.group:
+                        yield asked, samples[name]
+
+    def _carried(self, unit: Unit) -> list[dict[str, Any]]:
+        if not unit.carry:
+            return []
+        again = set(unit.only)
+        rows: list[dict[str, Any]] = read_part(self._out, unit.part).to_pylist()
+        return [row for row in rows if row["request_id"] not in again]
+
+    def _fetch(
+        self, asked: Sequence[tuple[Asked, Sample]], store: Store
+    ) -> tuple[dict[Media, Frames], dict[Media, str]]:
+        """Decode each distinct medium once; what cannot be decoded is told by medium."""
+        frames: dict[Media, Frames] = {}
+        problems: dict[Media, str] = {}
+        for one, sample in asked:
+            for media in _media_of(one.request):
+                if media in frames or media in problems:
+                    continue
+                try:
+                    frames[media] = self._decode(media, sample, store)
+                except DecodeError as error:
+                    problems[media] = str(error)
+                except FileNotFoundError as error:
+                    problems[media] = f"the stored file is gone: {error}"
+        return frames, problems
+
+    def _decode(self, media: Media, sample: Sample, store: Store) -> Frames:
+        if self._max_frames and media.frames > self._max_frames:
+            media = replace(media, frames=self._max_frames)
+        if media.source.startswith("blank:"):
+            return blank_frames(media)
+        ref = next(ref for ref in sample.media if ref.sha256 == media.source)
+        return self._decoder.decode(store, media_path(ref), media, self._max_pixels)
+
+
+def _media_of(request: Request) -> list[Media]:
+    return [part for step in request.steps for turn in step.turns for part in turn.parts if isinstance(part, Media)]
+
+
+def _excluded(asked: Asked) -> dict[str, Any]:
+    return {**asked.columns, "status": "excluded", "error_type": "excluded", "error": asked.excluded, "steps": []}
+
+
+class Attempts(Protocol):
+    """Remembers across process deaths how often a unit was begun and which requests were in an engine's hands."""
+
+    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+        """Count one more attempt; returns its number (1 is the first) and the requests that killed earlier ones."""
+        ...
+
+    def alone(self, unit: str, request_id: str) -> None:
+        """Note that this one request is now being answered by itself."""
+        ...
+
+    def survived(self, unit: str, request_id: str) -> None:
+        """Take the note back."""
+        ...
+
+
+class Answerer:
+    """Answers loaded units by one engine.
+
+    A unit whose engine died is begun again; the second time its requests are sent one by one, so that the one that
+    kills is known, becomes an `error` row, and costs nobody else anything.
+    """
+
+    def __init__(self, engine: Engine, attempts: Attempts) -> None:
+        self._engine, self._attempts = engine, attempts
+
+    def answer(self, loaded: Loaded) -> list[dict[str, Any]]:
+        """All rows of the unit, each request once.
+
+        Raises:
+            EngineUnreachableError: the model as a whole cannot be had; nothing of the unit counts as done.
+        """
+        attempt, killers = self._attempts.begin(loaded.unit.part)
+        rows = list(loaded.ready)
+        requests = []
+        for request in loaded.requests:
+            if request.request_id in killers:
+                outcome = Failure(type="engine_died", message="the model's process died while it answered this request")
+                rows.append(self._row(loaded, Reply(request_id=request.request_id, outcome=outcome)))
+            else:
+                requests.append(request)
+        if attempt == 1:
+            for group in _by_group(requests):
+                rows += [self._row(loaded, reply) for reply in self._group(group, loaded.media)]
+        else:
+            for request in requests:
+                self._attempts.alone(loaded.unit.part, request.request_id)
+                rows.append(self._row(loaded, self._one(request, loaded.media)))
+                self._attempts.survived(loaded.unit.part, request.request_id)
+        return rows
+
+    def _row(self, loaded: Loaded, reply: Reply) -> dict[str, Any]:
+        return prediction_row(loaded.columns[reply.request_id], reply)
+
+    def _group(self, requests: Sequence[Request], media: Mapping[Media, Frames]) -> Iterator[Reply]:
+        """A group together; what an exception left unanswered is asked one by one."""
+        left = {request.request_id: request for request in requests}
+        try:
+            for reply in answer_requests(self._engine, requests, media):
+                del left[reply.request_id]
+                yield reply
+        except EngineUnreachableError:
+            raise
+        except Exception as error:  # noqa: BLE001  the row edge: any fault becomes data about the rows it concerns
+            log.warning(
+                "a group of %d failed (%s); its %d open requests go one by one", len(requests), error, len(left)
+            )
+            for request in left.values():
+                yield self._one(request, media)
+
+    def _one(self, request: Request, media: Mapping[Media, Frames]) -> Reply:
+        try:
+            return next(iter(list(answer_requests(self._engine, [request], media))))
+        except EngineUnreachableError:
+            raise
+        except EngineContractError as error:
+            outcome = Failure(type="engine_contract", message=str(error))
+        except Exception as error:  # noqa: BLE001  the row edge, as above
+            outcome = Failure(type=type(error).__name__, message=str(error))
+        return Reply(request_id=request.request_id, outcome=outcome)
+
+
+def _by_group(requests: Sequence[Request]) -> list[list[Request]]:
+    groups: dict[Media | Text | None, list[Request]] = {}
+    for request in requests:
+        groups.setdefault(first_media(request), []).append(request)
+    return list(groups.values())
+
+
+class Committer:
+    """Writes a unit's rows as one part, in one step."""
+
+    def __init__(self, out: str) -> None:
+        self._out = Store(out)
+
+    def commit(self, unit: Unit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
+        """Write the part; returns (task, setting, status, rows) of its own requests, carried rows left out."""
+        self._out.put(unit.part, table_bytes(rows.sort_by("request_id"), PREDICTIONS))
+        own = set(unit.only) if unit.carry else None
+        columns = (rows[name].to_pylist() for name in ("request_id", "task", "setting", "status"))
+        counts = Counter(
+            (task, setting, status)
+            for request_id, task, setting, status in zip(*columns, strict=True)
+            if own is None or request_id in own
+        )
+        return [(*key, n) for key, n in counts.items()]
