@@ -1,0 +1,120 @@
+"""From flags to a checked `RunSpec`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jobs.options import names
+from models.catalog_io import load_models, pick
+from models.environment import ray_address, secret
+from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.run_spec import FailureBudget, RunSpec, ScorerSpec
+from pipelines.selection import Limit
+from pipelines.store import is_remote
+
+__all__ = ["external_spec", "run_spec"]
+
+
+def run_spec(flags: Mapping[str, Any]) -> RunSpec:
+    """The sweep that these flags mean.
+
+    Args:
+        flags: parameters of a command by name.
+
+    Raises:
+        ValueError: a name is not known, a value has the wrong form, a file cannot be read, or a key is not set.
+    """
+    if not names(flags["models"]):
+        raise ValueError("--models: name at least one model; see `vlmsweep list models`")
+    if not names(flags["benchmarks"]):
+        raise ValueError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
+    models = load_models(flags.get("models_file") or [])
+    chosen = pick(names(flags["models"]), models)
+    return _spec(flags, chosen, names(flags["benchmarks"]), models)
+
+
+def external_spec(flags: Mapping[str, Any]) -> RunSpec:
+    """The spec for answers made elsewhere; models and benchmarks are those of the file."""
+    models = load_models(flags.get("models_file") or [])
+    wanted = names(flags.get("benchmarks")) or tuple(benchmark_names())
+    return _spec(flags, {}, wanted, models)
+
+
+def _spec(
+    flags: Mapping[str, Any],
+    chosen: Mapping[str, ModelSpec],
+    benchmarks: Sequence[str],
+    models: Mapping[str, ModelSpec],
+) -> RunSpec:
+    judge = _helper(flags.get("judge"), models)
+    captioner = _helper(flags.get("captioner"), models)
+    for name, spec in {**chosen, **dict([pair for pair in (judge, captioner) if pair])}.items():
+        _check(name, spec, dry_run=bool(flags.get("dry_run")))
+    return RunSpec(
+        data=_place(flags["data"], "--data"),
+        out=_place(flags["out"], "--out"),
+        models=chosen,
+        benchmarks=tuple(benchmarks),
+        tasks=names(flags.get("tasks")),
+        settings=names(flags.get("settings")),
+        limit=Limit.parse(flags["limit"]) if flags.get("limit") else None,
+        sample_ids=tuple(flags.get("sample_ids") or ()),
+        judge=judge,
+        captioner=captioner,
+        scorers=tuple(ScorerSpec.parse(text) for text in flags.get("scorers") or ()),
+        address=flags.get("address") or ray_address(),
+        fail_on_error=FailureBudget(str(flags.get("fail_on_error", "true"))),
+        seed=int(flags.get("seed", 42)),
+        prompts=_own_wording(flags.get("prompts"), benchmarks),
+        instead=dict(_pair(text) for text in flags.get("instead") or ()),
+        command=tuple(sys.argv),
+    )
+
+
+def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, ModelSpec] | None:
+    return (name, pick([name], models)[name]) if name else None
+
+
+def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
+    """What can be known before a cluster is started: keys are set, local folders are there."""
+    if spec.engine == "openai" and spec.api_key_env and not dry_run:
+        secret(spec.api_key_env, model=name)
+    looks_local = spec.model.startswith((".", "/", "~"))
+    if spec.engine == "transformers" and looks_local and not Path(spec.model).expanduser().is_dir():
+        raise ValueError(f"model {name!r}: no folder {spec.model}; give a checkpoint's folder or a hub id")
+
+
+def _place(uri: str, flag: str) -> str:
+    if "://" in uri and not is_remote(uri):
+        raise ValueError(f"{flag} {uri}: only folders and s3:// addresses are supported")
+    return uri if is_remote(uri) else os.path.abspath(Path(uri).expanduser())  # noqa: PTH100  links stay as given
+
+
+def _own_wording(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, dict[str, str]]:
+    """`DIR/BENCHMARK/VERSION.txt`; a file that no prompt answers to is an error, not a silence."""
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise ValueError(f"--prompts {folder}: no such folder")
+    wording: dict[str, dict[str, str]] = {}
+    for path in sorted(folder.glob("*/*.txt")):
+        name = path.parent.name
+        if name not in benchmarks:
+            continue
+        known = benchmark(name).prompt_texts
+        if path.stem not in known:
+            raise ValueError(f"--prompts {path}: {name} has no prompt {path.stem!r}; known: {', '.join(sorted(known))}")
+        wording.setdefault(name, {})[path.stem] = path.read_text(encoding="utf-8").removesuffix("\n")
+    return wording
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise ValueError(f"--prompt-version {text!r}: give OLD=NEW, such as oevqa-it-v1=oevqa-it-v1-plain")
+    return old, new

@@ -1,0 +1,74 @@
+"""The command line. Each command parses, builds a spec, runs it, and maps how it ended to an exit code."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+
+from jobs import commands
+from jobs.options import normalised
+
+__all__ = ["app", "main"]
+
+DONE, FAILED_ROWS, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+app = typer.Typer(
+    name="vlmsweep",
+    help="Batch evaluation of vision-language models on VAGUE, V-FLUTE, MAIA, MATE and UNPIE.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+commands.register(app)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and exit.
+
+    Exit codes: 0 done; 1 done but more rows failed than allowed; 2 usage or configuration; 3 cluster, store or model
+    out of reach; 130 interrupted.
+    """
+    sys.exit(run(normalised(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; returns its exit code."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    logging.captureWarnings(capture=True)
+    try:
+        code = int(app(args=arguments, standalone_mode=False) or DONE)
+    except (typer.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    except typer.TyperException as problem:
+        return _ended(problem.format_message(), USAGE)
+    except Exception as problem:
+        known = _code_of(problem)
+        if known is None:
+            raise
+        return _ended(str(problem), known)
+    return _ended("interrupted; the same command goes on from here", code) if code == INTERRUPTED else code
+
+
+def _code_of(problem: Exception) -> int | None:
+    """The exit code of an error that is told to the user by its message alone; None for a fault of ours."""
+    from cluster.join import ClusterError
+    from pipelines.execute import ModelUnavailableError
+    from pipelines.store import StoreError
+
+    if isinstance(problem, (ClusterError, ModelUnavailableError, StoreError)):
+        return UNREACHABLE
+    # DatasetError, SourceError, ModelsFileError, UnknownNameError and their like are ValueErrors with a remedy.
+    return USAGE if isinstance(problem, ValueError) else None
+
+
+def _ended(message: str, code: int) -> int:
+    sys.stderr.write(f"vlmsweep: {message}\n")
+    return code
+
+
+if __name__ == "__main__":
+    main()

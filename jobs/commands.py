@@ -1,0 +1,282 @@
+"""The commands. Heavy modules are imported inside them, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobs import options as o
+from jobs.console import Progress, say, say_json, table
+
+if TYPE_CHECKING:
+    from pipelines.run_spec import RunSpec
+    from pipelines.sweep import Outcome
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Hang all commands on the app."""
+    app.command("list")(list_)
+    app.command()(ingest)
+    app.command()(run)
+    app.command()(predict)
+    app.command()(score)
+    app.command()(report)
+    app.command()(status)
+    app.command()(demo)
+
+
+def list_(
+    what: Annotated[str, typer.Argument(help="benchmarks, models or settings")],
+    models_file: o.ModelsFile = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> None:
+    """List what can be run."""
+    from jobs.listing import listing
+
+    _prepare(verbose=verbose, config=config)
+    heads, rows = listing(what, models_file or [])
+    if json:
+        say_json([dict(zip(heads, row, strict=True)) for row in rows])
+    else:
+        say(table(heads, rows))
+
+
+def ingest(
+    benchmark: Annotated[str, typer.Argument(help="Which benchmark the source is.")],
+    source: Annotated[str, typer.Argument(help="The benchmark as distributed: a folder or s3://bucket/key.")],
+    data: o.Data,
+    column_map: Annotated[Path | None, typer.Option("--column-map", help="YAML: our names -> the source's.")] = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> None:
+    """Read a benchmark as distributed, check every row, write canonical shards."""
+    from pipelines.benchmarks import benchmark as by_name
+    from pipelines.ingest import Folder
+    from pipelines.ingest import ingest as read_in
+    from pipelines.store import Store
+
+    _prepare(verbose=verbose, config=config)
+    chosen = by_name(benchmark)
+    if column_map is not None:
+        raise ValueError(f"{benchmark} has one form and takes no --column-map")
+    progress = Progress(quiet=json)
+    progress.phase(f"ingest {benchmark}", 0)
+    result = read_in(chosen, Folder(source), Store(data), progress=lambda _: progress.advance(1, 0))
+    manifest = result.manifest
+    where = f"{Store(data).uri}/{benchmark}"
+    if result.rejections:
+        first = result.rejections[0]
+        logging.getLogger("vlmsweep").warning(
+            "%d rows rejected, listed in %s/rejected.jsonl; the first: %s: %s",
+            len(result.rejections),
+            where,
+            first.item,
+            first.reason,
+        )
+    if json:
+        say_json(
+            {
+                "benchmark": benchmark,
+                "samples": manifest.samples,
+                "rejected": manifest.rejected,
+                "media": manifest.media,
+                "dataset_fingerprint": manifest.dataset_fingerprint,
+                "data": where,
+            }
+        )
+    else:
+        say(f"{manifest.samples} samples, {manifest.media} media, {manifest.rejected} rejected -> {where}")
+
+
+def run(
+    models: o.Models,
+    benchmarks: o.Benchmarks,
+    data: o.Data,
+    out: o.Out,
+    tasks: o.Tasks = None,
+    settings: o.Settings = None,
+    limit: o.LimitText = None,
+    sample_ids: o.SampleIds = None,
+    models_file: o.ModelsFile = None,
+    judge: o.JudgeName = None,
+    captioner: o.Captioner = None,
+    scorers: o.Scorers = None,
+    address: o.Address = None,
+    fail_on_error: o.FailOnError = "true",
+    seed: o.Seed = 42,
+    prompts: o.Prompts = None,
+    instead: o.Instead = None,
+    dry_run: o.DryRun = False,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Predict, score, reduce and report. The same command again does only what is missing."""
+    return _sweep(locals(), ("predict", "score", "report"))
+
+
+def predict(
+    models: o.Models,
+    benchmarks: o.Benchmarks,
+    data: o.Data,
+    out: o.Out,
+    tasks: o.Tasks = None,
+    settings: o.Settings = None,
+    limit: o.LimitText = None,
+    sample_ids: o.SampleIds = None,
+    models_file: o.ModelsFile = None,
+    captioner: o.Captioner = None,
+    address: o.Address = None,
+    fail_on_error: o.FailOnError = "true",
+    seed: o.Seed = 42,
+    prompts: o.Prompts = None,
+    instead: o.Instead = None,
+    dry_run: o.DryRun = False,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Only ask the models."""
+    return _sweep(locals(), ("predict",))
+
+
+def score(
+    data: o.Data,
+    out: o.Out,
+    predictions: Annotated[
+        Path | None, typer.Option("--predictions", help="Answers made elsewhere: FILE.jsonl or FILE.parquet.")
+    ] = None,
+    models: Annotated[str | None, typer.Option("--models", help="Models by name, comma-separated.")] = None,
+    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Benchmarks, comma-separated.")] = None,
+    tasks: o.Tasks = None,
+    settings: o.Settings = None,
+    limit: o.LimitText = None,
+    sample_ids: o.SampleIds = None,
+    models_file: o.ModelsFile = None,
+    judge: o.JudgeName = None,
+    scorers: o.Scorers = None,
+    address: o.Address = None,
+    fail_on_error: o.FailOnError = "true",
+    seed: o.Seed = 42,
+    prompts: o.Prompts = None,
+    instead: o.Instead = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Score the predictions in --out, or answers made elsewhere; the latter are also reduced and reported."""
+    flags = locals()
+    if predictions is None:
+        return _sweep(flags, ("score",))
+    from jobs.building import external_spec
+    from pipelines.external import score_external
+
+    _prepare(verbose=verbose, config=config)
+    spec = external_spec(flags)
+    progress = Progress(quiet=json)
+    outcome = score_external(spec, predictions, watcher=progress)
+    progress.finish()
+    return _told(outcome, spec, as_json=json)
+
+
+def report(
+    models: o.Models,
+    benchmarks: o.Benchmarks,
+    data: o.Data,
+    out: o.Out,
+    tasks: o.Tasks = None,
+    settings: o.Settings = None,
+    limit: o.LimitText = None,
+    sample_ids: o.SampleIds = None,
+    models_file: o.ModelsFile = None,
+    address: o.Address = None,
+    fail_on_error: o.FailOnError = "true",
+    seed: o.Seed = 42,
+    prompts: o.Prompts = None,
+    instead: o.Instead = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Reduce the scores in --out and write the report again."""
+    return _sweep(locals(), ("report",))
+
+
+def status(
+    uri: Annotated[str, typer.Argument(help="The --out of a run.")],
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> None:
+    """Show how far a run is."""
+    from jobs.listing import status_rows
+
+    _prepare(verbose=verbose, config=config)
+    updated, rows = status_rows(uri)
+    if json:
+        say_json({"updated": updated, "cells": rows})
+        return
+    heads = ("model", "benchmark", "task", "setting", "requests", "pending", "running", "done", "failed")
+    say(table(heads, [[row[head] for head in heads] for row in rows]))
+    say(f"as of {updated}")
+
+
+def demo(
+    out: o.Out = "demo-out",
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Run the main job on sample data with a tiny local model; its answers are chance."""
+    from jobs.demo.main import run_demo
+
+    _prepare(verbose=verbose, config=config)
+    progress = Progress(quiet=json)
+    spec, outcome = run_demo(out, watcher=progress)
+    progress.finish()
+    return _told(outcome, spec, as_json=json)
+
+
+def _prepare(*, verbose: bool, config: Path | None) -> None:
+    del config  # read by its callback before the other flags
+    logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
+
+
+def _sweep(flags: dict[str, Any], stages: tuple[str, ...]) -> int:
+    from jobs.building import run_spec
+    from pipelines.sweep import plan_sweep, run_sweep
+
+    _prepare(verbose=flags["verbose"], config=flags["config"])
+    spec = run_spec(flags)
+    if flags.get("dry_run"):
+        from jobs.listing import show_plan
+
+        show_plan(spec, plan_sweep(spec), as_json=flags["json"])
+        return 0
+    progress = Progress(quiet=flags["json"])
+    outcome = run_sweep(spec, stages=stages, watcher=progress)
+    progress.finish()
+    return _told(outcome, spec, as_json=flags["json"])
+
+
+def _told(outcome: Outcome, spec: RunSpec, *, as_json: bool) -> int:
+    """Say how it ended; returns the exit code."""
+    from jobs.listing import headline, summary
+
+    for warning in (*outcome.warnings, *outcome.unavailable):
+        logging.getLogger("vlmsweep").warning("%s", warning)
+    if as_json:
+        say_json(summary(outcome))
+    else:
+        say(headline(outcome))
+    if outcome.unavailable:
+        return 3
+    return 0 if spec.fail_on_error.allows(outcome.failed, max(outcome.requests, 1)) else 1

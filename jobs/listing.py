@@ -1,0 +1,200 @@
+"""What `list`, `status`, `--dry-run` and the end of a run show."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jobs.console import say, say_json, table
+from pipelines.benchmarks import benchmark, benchmark_names, closest
+from pipelines.plan import Plan
+from pipelines.run_spec import RunSpec
+from pipelines.store import Store
+from pipelines.sweep import Outcome
+
+__all__ = ["headline", "listing", "show_plan", "status_rows", "summary"]
+
+
+def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Heads and rows of `vlmsweep list`."""
+    if what == "benchmarks":
+        chosen = [benchmark(name) for name in benchmark_names()]
+        rows = [
+            [one.name, one.title, ", ".join((*one.tasks, *one.derived_tasks)), one.headline, one.source]
+            for one in chosen
+        ]
+        return ("benchmark", "title", "tasks", "headline", "source"), rows
+    if what == "settings":
+        cells = [
+            [name, task, ", ".join(settings)]
+            for name in benchmark_names()
+            for task, settings in benchmark(name).tasks.items()
+        ]
+        return ("benchmark", "task", "settings"), cells
+    if what == "models":
+        from models.catalog_io import load_models
+
+        found = load_models(list(models_files))
+        rows = [
+            [name, spec.engine, spec.model, spec.revision or "", str(spec.tensor_parallel)]
+            for name, spec in sorted(found.items())
+        ]
+        return ("model", "engine", "checkpoint", "revision", "gpus a replica"), rows
+    raise closest("list", what, ["benchmarks", "models", "settings"])
+
+
+def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
+    """When `status.json` was written, and its cells.
+
+    Raises:
+        ValueError: there is no run at this place.
+    """
+    try:
+        raw = json.loads(Store(uri).get("status.json"))
+    except FileNotFoundError:
+        raise ValueError(f"{uri}: no status.json; is this the --out of a run?") from None
+    return raw["updated"], raw["cells"]
+
+
+def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bool) -> None:
+    """Print what a run would do: requests, groups, tokens, GPUs and price."""
+    rows = [_plan_row(spec, model, plan) for model, own in plans.items() for plan in own]
+    if as_json:
+        say_json({"plan": rows})
+        return
+    heads = (
+        "model",
+        "benchmark",
+        "requests",
+        "to do",
+        "calls",
+        "media groups",
+        "prompt tokens",
+        "computed at least",
+        "GPUs",
+        "GPU GB",
+        "price",
+    )
+    say(table(heads, [[_shown(row[key]) for key in _PLAN_KEYS] for row in rows]))
+    cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
+    say("")
+    say(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
+    say("Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.")
+
+
+_PLAN_KEYS = (
+    *("model", "benchmark", "requests", "to_do", "calls", "media_groups"),
+    *("prompt_tokens", "least_tokens", "gpus", "gpu_gb", "price"),
+)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "?"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _plan_row(spec: RunSpec, model: str, plan: Plan) -> dict[str, Any]:
+    one = spec.models[model]
+    local = one.engine in ("transformers", "vllm")
+    gpu_gb = None
+    if local and one.parameters_b:
+        width = 4 if one.dtype == "float32" else 2
+        gpu_gb = round(one.parameters_b * width * 1.2 / one.tensor_parallel, 1)
+    price = None
+    if one.price:
+        cost = plan.prompt_tokens * one.price.input_per_million + plan.output_tokens * one.price.output_per_million
+        price = f"at most ${cost / 1e6:,.2f}"
+    return {
+        "model": model,
+        "benchmark": plan.asker.benchmark_name,
+        "requests": plan.total,
+        "to_do": plan.to_do,
+        "calls": plan.calls,
+        "media_groups": len(plan.groups),
+        "prompt_tokens": plan.prompt_tokens,
+        "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
+        "gpus": one.tensor_parallel * one.replicas.max if local else 0,
+        "gpu_gb": gpu_gb if local else 0,
+        "price": price if price or local or one.engine == "random" else "no price given",
+        "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
+    }
+
+
+def headline(outcome: Outcome) -> str:
+    """The table at the end of a run: counts, and the metrics that stand first."""
+    parts = []
+    chosen = _headline_rows(outcome.metrics)
+    if chosen:
+        rows = [
+            [
+                row["benchmark"],
+                row["model"],
+                row["task"],
+                row["setting"],
+                row["metric"],
+                _percent(row),
+                row["n"],
+                row["n_failed"],
+            ]
+            for row in chosen
+        ]
+        parts.append(table(("benchmark", "model", "task", "setting", "metric", "value", "n", "failed"), rows))
+    cells = [
+        [c.benchmark, c.model, c.task, c.setting, c.requests, c.ok, c.error, c.excluded, c.missing]
+        for c in outcome.counts
+    ]
+    parts.append(
+        table(("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing"), cells)
+    )
+    if outcome.report:
+        parts.append(f"report: {outcome.report}")
+    return "\n\n".join(parts)
+
+
+def _headline_rows(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of each benchmark the headline over the whole, and beside it the metrics that it is made of."""
+    shown = []
+    for row in metrics:
+        one = benchmark(row["benchmark"])
+        if row["subset"] == "" and row["category"] == "" and row["metric"] in (one.headline, *one.beside_headline):
+            shown.append(row)
+    return shown
+
+
+def _percent(row: Mapping[str, Any]) -> str:
+    value = row["value"]
+    if value is None or math.isnan(value):
+        return "-"
+    text = f"{100 * value:.1f}%"
+    if row["ci_low"] is not None:
+        text += f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+    return text
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """The end of a run as JSON."""
+    return {
+        "requests": outcome.requests,
+        "failed": outcome.failed,
+        "counts": [
+            {
+                "benchmark": c.benchmark,
+                "model": c.model,
+                "task": c.task,
+                "setting": c.setting,
+                "requests": c.requests,
+                "ok": c.ok,
+                "error": c.error,
+                "excluded": c.excluded,
+                "missing": c.missing,
+            }
+            for c in outcome.counts
+        ],
+        "report": outcome.report,
+        "warnings": outcome.warnings,
+        "unavailable": outcome.unavailable,
+    }

@@ -1,0 +1,139 @@
+"""Flags that commands share, and `--config`: a file of the same flags, over which the command line wins."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = [
+    "Address",
+    "Benchmarks",
+    "Captioner",
+    "ConfigFile",
+    "Data",
+    "DryRun",
+    "FailOnError",
+    "Instead",
+    "Json",
+    "JudgeName",
+    "LimitText",
+    "Models",
+    "ModelsFile",
+    "Out",
+    "Prompts",
+    "SampleIds",
+    "Scorers",
+    "Seed",
+    "Settings",
+    "Tasks",
+    "Verbose",
+    "names",
+    "normalised",
+]
+
+
+def normalised(arguments: list[str]) -> list[str]:
+    """Flags with `_` written as `-`: both are accepted."""
+    made: list[str] = []
+    for i, argument in enumerate(arguments):
+        if argument == "--":
+            return [*made, *arguments[i:]]
+        flag, equals, value = argument.partition("=")
+        made.append(flag.replace("_", "-") + equals + value if flag.startswith("--") else argument)
+    return made
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """A comma-separated list, blanks dropped, repeats dropped."""
+    return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+
+
+def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
+    """Read the file and let its values stand where the command line says nothing.
+
+    Raises:
+        ValueError: it cannot be read, or holds a key that is no flag of this command.
+    """
+    if value is None:
+        return None
+    import yaml
+
+    try:
+        raw = yaml.safe_load(value.read_text())
+    except OSError as error:
+        raise ValueError(f"--config {value}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"--config {value}: not readable as YAML: {error}") from error
+    if raw is not None and not isinstance(raw, dict):
+        raise ValueError(f"--config {value}: a mapping of flags was expected, such as `models: random`")
+    known = {parameter.name: parameter for parameter in ctx.command.params if parameter.name not in (None, "config")}
+    settings: dict[str, Any] = {}
+    for key, setting in (raw or {}).items():
+        name = str(key).replace("-", "_")
+        name = _PARAMETER_OF.get(name, name)
+        if name not in known:
+            raise ValueError(f"--config {value}: unknown key {str(key)!r}{_nearest(name, [k for k in known if k])}")
+        settings[name] = _as_flag(setting, multiple=known[name].multiple)
+    ctx.default_map = {**(ctx.default_map or {}), **settings}
+    return value
+
+
+_PARAMETER_OF = {"sample_id": "sample_ids", "scorer": "scorers", "prompt_version": "instead"}
+"""Flags whose parameter has another name."""
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    return f"; did you mean {near[0].replace('_', '-')!r}?" if near else f"; known: {', '.join(sorted(known))}"
+
+
+def _as_flag(value: Any, *, multiple: bool) -> Any:
+    if multiple:
+        return [str(one) for one in (value if isinstance(value, list) else [value])]
+    if isinstance(value, list):
+        return ",".join(str(one) for one in value)
+    return value if isinstance(value, bool) or value is None else str(value)
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="YAML file of these flags; flags given here win.", callback=_load_config, is_eager=True
+    ),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+Models = Annotated[str, typer.Option("--models", help="Models by name, comma-separated.")]
+Benchmarks = Annotated[str, typer.Option("--benchmarks", help="Benchmarks, comma-separated.")]
+Tasks = Annotated[str | None, typer.Option("--tasks", help="Only these tasks.")]
+Settings = Annotated[str | None, typer.Option("--settings", help="Only these settings.")]
+LimitText = Annotated[str | None, typer.Option("--limit", help="First N samples, a share (0.1), or a range (11-20).")]
+SampleIds = Annotated[list[str] | None, typer.Option("--sample-id", help="Only this sample; may be repeated.")]
+Data = Annotated[str, typer.Option("--data", help="Where the canonical data is: a folder or s3://bucket/key.")]
+Out = Annotated[str, typer.Option("--out", help="Where results go: a folder or s3://bucket/key.")]
+ModelsFile = Annotated[
+    list[Path] | None, typer.Option("--models-file", help="YAML of models, laid over the catalog; may be repeated.")
+]
+JudgeName = Annotated[str | None, typer.Option("--judge", help="The model that judges open answers.")]
+Captioner = Annotated[str | None, typer.Option("--captioner", help="The model that captions for text-only models.")]
+Scorers = Annotated[
+    list[str] | None,
+    typer.Option("--scorer", help="bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID; may be repeated."),
+]
+Address = Annotated[
+    str | None, typer.Option("--address", help="A Ray cluster; RAY_ADDRESS or an embedded one otherwise.")
+]
+FailOnError = Annotated[
+    str,
+    typer.Option("--fail-on-error", help="End with 1 when rows failed: true, false, a fraction, or a count allowed."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of draws such as the order of options.")]
+Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder of own wording: DIR/BENCHMARK/VERSION.txt.")]
+Instead = Annotated[
+    list[str] | None,
+    typer.Option("--prompt-version", help="OLD=NEW: use another version of a prompt; may be repeated."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")]
