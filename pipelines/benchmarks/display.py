@@ -1,0 +1,230 @@
+"""Tables and figures as data: a benchmark lays them out, the report renders them.
+
+Both are checked where they are made, so that a row with a cell too few names its table instead of a line of HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = [
+    "Bars",
+    "Cell",
+    "Cloud",
+    "Figure",
+    "Lines",
+    "Measured",
+    "Points",
+    "Radar",
+    "Series",
+    "Style",
+    "Table",
+    "TableRow",
+]
+
+Origin: TypeAlias = Literal["ours", "published", "reference"]
+"""Whose numbers: measured by this sweep, printed in a paper, or chance, human and other constants."""
+
+Style: TypeAlias = Literal["fraction2", "fraction3", "fraction4", "percent1", "percent2", "plain"]
+"""How floats are printed, half up: `.54`, `.540`, `0.5400`, `54.0`, `54.00`, or as they are, to six digits."""
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A number with what belongs beside it. What is None is not printed."""
+
+    value: float | None
+    delta: float | None = None
+    """Change against something that the table's notes name; printed signed, in brackets."""
+    low: float | None = None
+    high: float | None = None
+    """Ends of the confidence interval."""
+    n: int | None = None
+    n_failed: int | None = None
+    """Rows in the denominator, and rows that ended in an error."""
+    note: str = ""
+    """Why the value is missing, or why it is not to be trusted; becomes a footnote."""
+    doubtful: bool = False
+    """The value cannot be right, such as a misprint in a paper: it is shown, and never marked as the best."""
+
+
+Cell: TypeAlias = str | float | int | Measured | None
+"""A float is a fraction and printed by the column's style; an int is a count; a bool is a check mark or nothing; None
+is printed as a dash, for what was not measured is not zero."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """One line of a table. `origin` says whose numbers these are, so that a published one never passes for ours."""
+
+    label: str
+    cells: tuple[Cell, ...] = ()
+    origin: Literal["ours", "published", "reference", "heading"] = "ours"
+    """`reference`: chance, human and other constants; `heading`: a block's title, without cells."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table of the paper, or of ours, in its layout.
+
+    Raises:
+        ValueError: a row has not one cell a column, or a setting does not fit the columns.
+    """
+
+    id: str
+    """File name without ending, such as `maia_table1`."""
+    title: str
+    columns: tuple[str, ...]
+    """Heads of the cells; the label's column is extra and headed by `label_head`."""
+    rows: tuple[TableRow, ...]
+    label_head: str = "Model"
+    style: Style = "fraction2"
+    styles: tuple[Style, ...] = ()
+    """One a column where they differ; empty: `style` for all."""
+    groups: tuple[tuple[str, int], ...] = ()
+    """Heads above the heads: text and number of columns; together they cover all columns. Text '' is an empty head."""
+    better: tuple[Literal["higher", "lower", ""], ...] = ()
+    """One a column: which end is best. The best of ours and the published is set bold, '' marks nothing."""
+    best_of: Literal["table", "block"] = "table"
+    """Where the best is looked for: among all rows, or in each block between headings."""
+    second: Literal["table", "block", ""] = ""
+    """What is underlined beside the best: the second best, the best of each block between headings, or nothing."""
+    heat: tuple[float, float] | None = None
+    """Range of a background shade for float cells, such as (0, 1); only where there are colours."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_id(self.id)
+        for row in self.rows:
+            wanted = 0 if row.origin == "heading" else len(self.columns)
+            if len(row.cells) != wanted:
+                raise ValueError(f"{self.id}: row {row.label!r} has {len(row.cells)} cells, wanted {wanted}")
+        for name, given in (("styles", self.styles), ("better", self.better)):
+            if given and len(given) != len(self.columns):
+                raise ValueError(f"{self.id}: {len(given)} {name} for {len(self.columns)} columns")
+        if self.groups and sum(span for _, span in self.groups) != len(self.columns):
+            raise ValueError(f"{self.id}: the groups do not cover the {len(self.columns)} columns")
+
+    def style_of(self, column: int) -> Style:
+        """How floats of this column are printed."""
+        return self.styles[column] if self.styles else self.style
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One curve or one set of bars; values are fractions unless the figure says otherwise, None is a gap."""
+
+    label: str
+    values: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+    """Ends of confidence intervals, one a value, or empty."""
+    origin: Origin = "ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Radar:
+    """Values around a circle, radius 0 to `maximum`."""
+
+    id: str
+    title: str
+    axes: tuple[str, ...]
+    series: tuple[Series, ...]
+    maximum: float = 1.0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_series(self.id, len(self.axes), self.series)
+        if len(self.axes) < 3:
+            raise ValueError(f"{self.id}: a radar needs three axes or more; use Bars")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """Grouped bars: one group a category, one bar a series; a `reference` series is a line across each group."""
+
+    id: str
+    title: str
+    categories: tuple[str, ...]
+    series: tuple[Series, ...]
+    y_label: str = ""
+    stacked: bool = False
+    percent: bool = True
+    """Values are fractions and the axis reads percent; else values are drawn as they are."""
+    horizontal: bool = False
+    """For many or long categories."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_series(self.id, len(self.categories), self.series)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Curves over a common numeric axis."""
+
+    id: str
+    title: str
+    x: tuple[float, ...]
+    series: tuple[Series, ...]
+    x_label: str = ""
+    y_label: str = ""
+    percent: bool = False
+    """Values are fractions and the y axis reads percent."""
+    y_range: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_series(self.id, len(self.x), self.series)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """Points of one kind, each with its own place."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    origin: Origin = "ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """A scatter of two measures."""
+
+    id: str
+    title: str
+    clouds: tuple[Cloud, ...]
+    x_label: str = ""
+    y_label: str = ""
+    percent: bool = False
+    """Both measures are fractions and both axes read percent."""
+    diagonal: bool = False
+    """Draw the line on which both measures are equal."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_id(self.id)
+
+
+Figure: TypeAlias = Radar | Bars | Lines | Points
+
+
+def _check_id(name: str) -> None:
+    if not _ID.fullmatch(name):
+        raise ValueError(f"{name!r} is no file name: letters, digits, _ and - only")
+
+
+def _check_series(figure: str, places: int, series: Sequence[Series]) -> None:
+    _check_id(figure)
+    for one in series:
+        lengths = {len(one.values), len(one.low) or places, len(one.high) or places}
+        if lengths != {places}:
+            raise ValueError(f"{figure}: series {one.label!r} has not {places} values, or not as many interval ends")
+        if bool(one.low) != bool(one.high):
+            raise ValueError(f"{figure}: series {one.label!r} has one end of its intervals only")

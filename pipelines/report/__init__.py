@@ -1,0 +1,17 @@
+"""Reports: tables, figures and pages from the numbers of a sweep, safe to open whatever the models said."""
+
+from pipelines.report.data import METRIC_KEYS, Answer, BenchmarkPart, CellCount, ReportData
+from pipelines.report.published import dataset_facts, published
+from pipelines.report.write import metrics_json, render
+
+__all__ = [
+    "METRIC_KEYS",
+    "Answer",
+    "BenchmarkPart",
+    "CellCount",
+    "ReportData",
+    "dataset_facts",
+    "metrics_json",
+    "published",
+    "render",
+]

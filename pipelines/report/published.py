@@ -1,0 +1,68 @@
+"""Published numbers, in our nouns, so that they join with `metrics.json`.
+
+Where they come from: the tables of the five papers and a few numbers of their running text, carried over as printed.
+
+- `maia`: All-in-one, Findings of EMNLP 2025, arXiv 2502.16989; Tables 1 to 5, section 4.2.
+- `vague`: ICCV 2025, arXiv 2411.14137; Tables 1, 2, 3, H3 and H4.
+- `vflute`: NAACL 2025, arXiv 2405.01474; Tables 4, 6, 7, 17 and 18, sections 5.1 and 5.3, appendix J.
+- `mate`: ACL 2025, arXiv 2503.03854; Tables 1 to 5, 8 and 9, sections 6.2 and 6.4.
+- `unpie`: EMNLP 2024, arXiv 2410.01023; Tables 2 to 9, section 2.3.
+
+Percent are fractions here, the average over categories has category '' (UNPIE's `All` keeps its name, for there '' is
+the pooled value), and settings are ours: a checkpoint fine-tuned on V-FLUTE is a model like any other, asked zero-shot,
+and its note says that it was fine-tuned. A note that begins with `suspect`, `inconsistent` or `misprint` marks a number
+that cannot be right as printed: show it, and compare nothing with it.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BENCHMARKS", "COLUMNS", "dataset_facts", "doubtful", "published"]
+
+BENCHMARKS = ("maia", "vague", "vflute", "mate", "unpie")
+COLUMNS = ("benchmark", "table", "model", "task", "setting", "subset", "category", "metric", "value", "unit", "note")
+_DOUBTS = ("suspect", "inconsistent", "misprint")
+
+
+def published(benchmark: str = "") -> pd.DataFrame:
+    """The printed numbers of one benchmark, or of all.
+
+    Returns:
+        Columns `COLUMNS`: `value` is float64, NaN where the paper prints none, and all others are text, '' where they
+        say nothing. `unit` is `fraction`, `count`, or '' for coefficients and for measures without an upper end.
+
+    Raises:
+        ValueError: there is no such benchmark.
+    """
+    import pandas as pd
+
+    if benchmark and benchmark not in BENCHMARKS:
+        raise ValueError(f"no published numbers for {benchmark!r}; there are {', '.join(BENCHMARKS)}")
+    names = (benchmark,) if benchmark else BENCHMARKS
+    return pd.concat([_read(f"{name}.csv") for name in names], ignore_index=True)[list(COLUMNS)]
+
+
+def doubtful(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows of `published` cannot be right as printed and are no measure for ours."""
+    return frame["note"].str.startswith(_DOUBTS)
+
+
+def dataset_facts(benchmark: str = "") -> pd.DataFrame:
+    """What the papers say of their data: columns benchmark, table, key, value, note, all text; values as printed."""
+    facts = _read("dataset_facts.csv")
+    return facts[facts["benchmark"] == benchmark].reset_index(drop=True) if benchmark else facts
+
+
+def _read(name: str) -> pd.DataFrame:
+    import pandas as pd
+
+    with files("pipelines").joinpath("reference", name).open("r", encoding="utf-8") as file:
+        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+    if name != "dataset_facts.csv":
+        frame["value"] = pd.to_numeric(frame["value"])
+    return frame

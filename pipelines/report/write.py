@@ -1,0 +1,95 @@
+"""From `ReportData` to files: every relative path of a report and its bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pipelines.benchmarks.display import Table
+from pipelines.report import summary, tables
+from pipelines.report.data import METRIC_KEYS, ReportData
+from pipelines.report.figures import to_svg_bytes
+from pipelines.report.markdown_page import markdown_page
+from pipelines.report.page import behind, page
+
+__all__ = ["metrics_json", "render"]
+
+_IDENTITY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
+_NUMBERS = ("value", "ci_low", "ci_high")
+
+
+def render(report: ReportData) -> dict[str, bytes]:
+    """All files of a report.
+
+    Returns:
+        Relative path with forward slashes -> content, sorted by path: `report/index.html`, `report/report.md`,
+        `report/metrics.json`, `report/tables/<id>.csv` and `.tex`, `report/figures/<id>.svg` and, for the numbers of
+        each figure, `report/tables/<id>.csv`. The same data gives the same bytes.
+
+    Raises:
+        ValueError: a metric's row lacks a key or occurs twice, or two tables have one id.
+    """
+    found: dict[str, bytes] = {"report/metrics.json": metrics_json(report.metrics)}
+    drawings = {figure.id: to_svg_bytes(figure) for part in report.benchmarks for figure in part.figures}
+    for path, content in _table_files(report):
+        if path in found:
+            raise ValueError(f"two tables or figures would be written to {path}")
+        found[path] = content.encode()
+    found |= {f"report/figures/{name}.svg": drawing for name, drawing in drawings.items()}
+    found["report/index.html"] = page(report, drawings).encode()
+    found["report/report.md"] = markdown_page(report).encode()
+    return dict(sorted(found.items()))
+
+
+def metrics_json(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """`metrics.json`: rows sorted by what names them, keys in the contract's order, numbers that read back the same.
+
+    NaN and infinity become null; `note` is left out.
+
+    Raises:
+        ValueError: a row lacks a key, or two rows measure the same thing.
+    """
+    made = sorted((_metric(row) for row in rows), key=_identity)
+    for one, other in pairwise(made):
+        if _identity(one) == _identity(other):
+            raise ValueError(f"two metrics are named {'/'.join(_identity(one))}")
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in made)
+    # A lone surrogate cannot be encoded, and its backslash escape is exactly how JSON writes it.
+    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace") if made else b"[]\n"
+
+
+def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
+    absent = [key for key in METRIC_KEYS if key not in row]
+    if absent:
+        raise ValueError(f"a metric's row lacks {', '.join(absent)}: {dict(row)}")
+    found: dict[str, Any] = {}
+    for key in METRIC_KEYS:
+        if key in _NUMBERS:
+            found[key] = _number(row[key], row["unit"])
+        else:
+            found[key] = int(row[key]) if key in ("n", "n_failed") else str(row[key])
+    return found
+
+
+def _number(value: object, unit: str) -> float | None:
+    number = summary.number_or_none(value)
+    whole = number is not None and unit == "count" and number.is_integer()
+    return int(number) if number is not None and whole else number
+
+
+def _identity(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(row[key] for key in _IDENTITY)
+
+
+def _table_files(report: ReportData) -> Iterator[tuple[str, str]]:
+    for part in report.benchmarks:
+        headline = summary.headline_table(part, report.metrics)
+        made: list[Table] = [headline] if headline else []
+        made += [table for _, table, _ in behind(part, report)]
+        for table in (*made, *part.tables):
+            yield f"report/tables/{table.id}.csv", tables.to_csv(table)
+            yield f"report/tables/{table.id}.tex", tables.to_latex(table)
+        for figure in part.figures:
+            yield f"report/tables/{figure.id}.csv", tables.to_csv(summary.figure_table(figure))

@@ -1,0 +1,195 @@
+"""What the tests of the reports share: golden rows, hostile texts, readers of HTML, and a small report."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from pipelines.benchmarks.display import Bars, Cloud, Figure, Lines, Measured, Points, Radar, Series, Table, TableRow
+from pipelines.report import Answer, BenchmarkPart, CellCount, ReportData
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "report"
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "</style><style>*{display:none}</style>",
+    "</svg><svg onload=alert(1)>",
+    "<img src=x onerror=alert(1)>",
+    "--><script>alert(1)</script><!--",
+    "]]><script>alert(1)</script>",
+    "\" onmouseover=alert(1) x=\"' autofocus onfocus=alert(1) '",
+    '=HYPERLINK("http://x","y")',
+    "+1+cmd|' /C calc'!A0",
+    "@SUM(1)",
+    "\t=1",
+    "\r\n=1",
+    "$x^2$ and $\\frac{1}{0}$",
+    "\\input{/etc/passwd}\\write18{id}",
+    "^^5cinput{/etc/passwd}",
+    "} \\end{tabular} \\immediate\\write18{id} %",
+    "[9cm] \\\\*[9cm]",
+    "| a | b |\n| --- | --- |\n| c | d |",
+    "\x00\x01\x1b[2J\x7f\x85\ufffe\uffff",
+    "\ud800 lone \udfff surrogates",
+    "\u202eturned\u2066 around",
+    "{{ 7 * 7 }} {% raw %}",
+    "javascript:alert(1)",
+    "[a](javascript:alert(1)) ![b](http://x) <http://x> http://x www.x.org",
+    "한국어 \U0001f600 e\u0301",
+    "x" * 5_000,
+)
+
+
+def golden(name: str) -> list[Any]:
+    return [json.loads(line) for line in (GOLDEN / name).read_text(encoding="utf-8").splitlines()]
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the text between them."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.odd: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.odd.append(data)
+
+    def handle_pi(self, data: str) -> None:
+        self.odd.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.odd.append(data)
+
+    def values(self, attribute: str) -> list[str]:
+        return [str(attributes[attribute]) for _, attributes in self.elements if attribute in attributes]
+
+
+def metric(**changes: Any) -> dict[str, Any]:
+    row = {
+        "benchmark": "maia",
+        "task": "vsv",
+        "model": "small",
+        "setting": "32-frames",
+        "subset": "",
+        "category": "",
+        "metric": "pool_accuracy",
+        "value": 0.5,
+        "unit": "fraction",
+        "n": 120,
+        "n_failed": 1,
+        "ci_low": 0.4,
+        "ci_high": 0.6,
+        "note": "",
+    }
+    return {**row, **changes}
+
+
+def figures(text: str = "words", prefix: str = "f") -> tuple[Figure, ...]:
+    """One figure of each kind, with gaps, intervals and all three origins, and `text` wherever text may stand."""
+    three = (
+        Series(label=text, values=(0.1, None, 0.3), low=(0.0, None, 0.2), high=(0.2, None, 0.4)),
+        Series(label=f"{text} 2", values=(0.2, 0.3, 0.4), origin="published"),
+        Series(label=f"{text} 3", values=(0.5, None, 0.5), origin="reference"),
+    )
+    axes, notes = (text, "b", "c"), (text,)
+    return (
+        Radar(id=f"{prefix}_radar", title=text, axes=axes, series=three, notes=notes),
+        Bars(id=f"{prefix}_bars", title=text, categories=axes, series=three, y_label=text, notes=notes),
+        Bars(
+            id=f"{prefix}_flat", title=text, categories=axes, series=three, y_label=text, horizontal=True, percent=False
+        ),
+        Bars(id=f"{prefix}_stack", title=text, categories=axes, series=three[:2], stacked=True),
+        Lines(id=f"{prefix}_lines", title=text, x=(0.1, 0.2, 0.3), series=three, x_label=text, y_label=text),
+        Points(
+            id=f"{prefix}_points",
+            title=text,
+            clouds=(
+                Cloud(label=text, points=((0.1, 0.2),)),
+                Cloud(label="p", points=((0.3, 0.4),), origin="published"),
+            ),
+            x_label=text,
+            y_label=text,
+            percent=True,
+            diagonal=True,
+        ),
+    )
+
+
+def table(text: str = "words", name: str = "t") -> Table:
+    """A table with every kind of row and cell, and `text` wherever text may stand."""
+    return Table(
+        id=name,
+        title=text,
+        label_head=text,
+        columns=(text, "Score"),
+        groups=((text, 2),),
+        better=("", "higher"),
+        second="table",
+        heat=(0.0, 1.0),
+        rows=(
+            TableRow(label=text, origin="heading", note=text),
+            TableRow(label=text, cells=(text, Measured(value=0.5, delta=0.1, low=0.4, high=0.6, n=9, note=text))),
+            TableRow(label=text, cells=(None, 0.4), origin="published", note=text),
+            TableRow(label="chance", cells=(True, None), origin="reference"),
+        ),
+        notes=(text,),
+    )
+
+
+def report(text: str = "words") -> ReportData:
+    """A report with `text` in every place that foreign text can reach."""
+    rows = (
+        metric(model=text),
+        metric(model=text, setting="black-video", value=None, ci_low=None, ci_high=None, note=text),
+        metric(model=text, metric="bleu", category=text, subset=text, note=text),
+    )
+    answers = [
+        Answer(
+            benchmark="maia",
+            model=text,
+            task=text,
+            setting=text,
+            sample_id=text,
+            variant=text,
+            question=text,
+            output=output,
+            read_as=output,
+            verdict="wrong" if output else "error",
+            note=text,
+        )
+        for output in (text, None)
+    ]
+    part = BenchmarkPart(
+        name="maia",
+        title=text,
+        source=text,
+        headline="pool_accuracy",
+        settings=("black-video", "32-frames"),
+        tables=(table(text),),
+        figures=figures(text),
+    )
+    run = {
+        "command": text,
+        text: text,
+        "seed": 42,
+        "models": {text: {"revision": text, text: [text]}},
+        "versions": {text: 1},
+    }
+    count = CellCount(
+        benchmark="maia", model=text, task=text, setting=text, requests=10, ok=7, error=1, excluded=1, missing=1
+    )
+    return ReportData(
+        run=run, metrics=rows, benchmarks=(part,), counts=(count,), answers=tuple(answers), warnings=(text,)
+    )
