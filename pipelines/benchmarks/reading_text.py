@@ -1,0 +1,102 @@
+"""Steps that readers of answers share: what a model's text is cleaned of before anyone looks for the answer in it.
+
+Every function takes time in proportion to the text, whatever stands in it. Only the standard library is used here.
+"""
+
+import re
+import unicodedata
+
+__all__ = [
+    "after_reasoning",
+    "bare",
+    "canonical",
+    "collapsed",
+    "refuses",
+    "straight_quotes",
+    "without_fences",
+    "without_outer_quotes",
+]
+
+_LINE_BREAK = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
+# Joiners, direction marks, soft hyphens and variation selectors: characters that take no room.
+_ZERO_WIDTH = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]")
+_CHAT_TOKEN = re.compile(
+    r"<\|(?:im_start|start_header_id)\|>(?:assistant\b)?+"
+    r"|<\|[^<>|\n]{0,64}+\|>"
+    r"|</?s>|<(?:bos|eos|pad|unk|end_of_turn|end_of_utterance|endoftext)>|<start_of_turn>(?:model\b)?+"
+)
+_CURLY = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚‛", "'"))
+_ANGLE = str.maketrans({"«": '"', "»": '"', "‹": "'", "›": "'"})
+_FENCE = re.compile(
+    r"^[ \t]*+`{3,}+(?:text|txt|plaintext|markdown|md|json|xml|html|python)?+[ \t]*+$\n?", re.MULTILINE | re.IGNORECASE
+)
+_REASONING_START = re.compile(r"<think>", re.IGNORECASE)
+_REASONING_END = re.compile(r"</think>", re.IGNORECASE)
+_INNER_QUOTE = {'"': re.compile('"'), "'": re.compile(r"(?<!\w)'|'(?!\w)")}
+_NOT_ALNUM = re.compile(r"[\W_]++")
+_REFUSAL = re.compile(
+    r"\b(?:do|does|did)(?:\s++not|n't)\s++(?:really\s++)?+know\b"
+    r"|\b(?:no\s++idea|not\s++sure|unsure)\b"
+    r"|(?:\A|[\n.!?,:]|\b(?:i'm|i\s++am|we're|we\s++are|so|very|but|oh)\s)[^\S\n]*+sorry\b"
+    r"|\b(?:cannot|can't|can\s++not|couldn't|could\s++not|won't|will\s++not|(?:unable|not\s++able|impossible|not\s++possible)\s++to)"
+    r"\s++(?:be\s++able\s++to\s++)?+(?:[a-z]++\s++)??(?:answer|assist|choose|comply|decide|describe|determine|discern|fulfill?|help|identify|infer"
+    r"|interpret|make\s++out|process|provide|recogni[sz]e|say|see|select|tell|translate|view)\b"
+    r"|\bnone\s++of\s++(?:the\s++above|these|those|them|the\s++(?:given\s++|listed\s++|provided\s++)?+"
+    r"(?:answers|choices|options|readings))\b"
+    r"|\bas\s++an\s++ai\b",
+    re.IGNORECASE,
+)
+
+
+def canonical(raw: str) -> str:
+    r"""`raw` in Unicode NFKC with `\n` line ends, without characters of no width and without chat tokens."""
+    text = _LINE_BREAK.sub("\n", unicodedata.normalize("NFKC", raw))
+    return _CHAT_TOKEN.sub("", _ZERO_WIDTH.sub("", text))
+
+
+def straight_quotes(text: str, *, angle: bool = False) -> str:
+    """Curly and low quotes as straight ones; with `angle` the angle quotes of French print too."""
+    text = text.translate(_CURLY)
+    return text.translate(_ANGLE) if angle else text
+
+
+def after_reasoning(text: str) -> str | None:
+    """What follows the last block of hidden reasoning; None where a block is still open at the end."""
+    rest = _REASONING_END.split(text)[-1]
+    return None if _REASONING_START.search(rest) else rest
+
+
+def without_fences(text: str) -> str:
+    """`text` without the lines that open and close a block of code."""
+    return _FENCE.sub("", text)
+
+
+def collapsed(text: str) -> str:
+    """`text` with every run of white space as one blank and none at the ends."""
+    return " ".join(text.split())
+
+
+def bare(text: str) -> str:
+    """`text` case-folded, everything but letters and digits as single blanks: for comparing wordings."""
+    return _NOT_ALNUM.sub(" ", text.casefold()).strip()
+
+
+def without_outer_quotes(text: str) -> str:
+    """`text` without one pair of straight quotes around it.
+
+    Quotes at both ends that belong to two different quotations stay.
+    """
+    text = text.strip()
+    if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
+        return text
+    inner = text[1:-1]
+    # In `"a" or "b"` the first mark inside stands behind a letter and closes the one in front, and marks come in pairs.
+    marks = [mark.start() for mark in _INNER_QUOTE[text[0]].finditer(inner)]
+    if marks and marks[0] > 0 and not inner[marks[0] - 1].isspace() and len(marks) % 2 == 0:
+        return text
+    return inner.strip()
+
+
+def refuses(text: str) -> bool:
+    """Whether an English text declines to answer; straight quotes are expected."""
+    return _REFUSAL.search(text) is not None
