@@ -1,0 +1,37 @@
+"""Fixtures that several rooms of tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.maia_source import write_source
+
+REAL_MAIA = Path(__file__).parents[2] / "shared" / "data" / "maia"
+
+
+@pytest.fixture(scope="session")
+def maia_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two clips of 40 numbered frames, 48 questions."""
+    return write_source(tmp_path_factory.mktemp("maia"))
+
+
+@pytest.fixture(scope="session")
+def maia_data(maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same, ingested."""
+    from pipelines.benchmarks import benchmark
+    from pipelines.ingest import Folder, ingest
+    from pipelines.store import Store
+
+    data = tmp_path_factory.mktemp("data")
+    ingest(benchmark("maia"), Folder(str(maia_source)), Store(str(data)))
+    return str(data)
+
+
+@pytest.fixture(scope="session")
+def real_maia() -> Path:
+    """Clips and questions as published, where this machine has them."""
+    if not REAL_MAIA.is_dir():
+        pytest.skip(f"the published MAIA clips are not at {REAL_MAIA}")
+    return REAL_MAIA

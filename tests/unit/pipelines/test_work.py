@@ -1,0 +1,259 @@
+"""Loading, answering and committing without a cluster, with engines that misbehave."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from models.engines.base import EngineUnreachableError
+from models.messages import Answer, Call, CallReply, Frames, Media, Request
+from pipelines.asking import Asker
+from pipelines.benchmarks import benchmark
+from pipelines.dataset import Dataset
+from pipelines.media.decode_child import uniform_indices
+from pipelines.plan import Done, Unit, make_plan
+from pipelines.records import PREDICTIONS, read_part
+from pipelines.selection import Limit, cells_of
+from pipelines.store import Store
+from pipelines.wire import pack_loaded, pack_rows, unpack_loaded, unpack_rows
+from pipelines.work import Answerer, Committer, Loaded, Loader, PlanMismatchError
+from tests.support.maia_source import index_of
+
+
+class Memory:
+    """Attempts in memory, as the ledger keeps them."""
+
+    def __init__(self, attempt: int = 1, killers: frozenset[str] = frozenset()) -> None:
+        self.attempt, self.killers, self.noted = attempt, killers, []
+
+    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+        return self.attempt, self.killers
+
+    def alone(self, unit: str, request_id: str) -> None:
+        self.noted.append(request_id)
+
+    def survived(self, unit: str, request_id: str) -> None:
+        assert self.noted[-1] == request_id
+
+
+class Script:
+    """An engine that says A, but fails as told."""
+
+    def __init__(self, *, raise_on: str = "", drop: bool = False, gone: bool = False) -> None:
+        self.raise_on, self.drop, self.gone, self.batches = raise_on, drop, gone, []
+
+    def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
+        self.batches.append(len(calls))
+        if self.gone:
+            raise EngineUnreachableError("the endpoint is down")
+        for i, call in enumerate(calls):
+            assert all(one in media for one in call.media)
+            if self.raise_on and self.raise_on in str(call.turns):
+                raise RuntimeError("device-side assert")
+            if not (self.drop and i == 0):
+                yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def asker(maia_data: str) -> Asker:
+    dataset = Dataset.open(Store(maia_data), "maia")
+    return Asker(
+        benchmark_name="maia",
+        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
+        model="m",
+        model_fingerprint={},
+        generation={},
+        cells=tuple(cells_of(benchmark("maia"), [], [])),
+        prompts={},
+        instead={},
+        seed=42,
+    )
+
+
+def units_of(maia_data: str, asker: Asker, limit: str = "2") -> list[Unit]:
+    return make_plan(Dataset.open(Store(maia_data), "maia"), asker, Done(), limit=Limit.parse(limit)).units
+
+
+@pytest.fixture
+def make_loader(maia_data: str, asker: Asker, tmp_path: Path) -> Iterator[Callable[..., Loader]]:
+    made: list[Loader] = []
+
+    def make(**changes: Any) -> Loader:
+        made.append(Loader(**{"data": maia_data, "out": str(tmp_path), "askers": [asker], **changes}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def loaded(maia_data: str, asker: Asker, make_loader: Callable[..., Loader]) -> list[Loaded]:
+    loader = make_loader()
+    return [loader.load(unit) for unit in units_of(maia_data, asker)]
+
+
+def media_frames(loaded: list[Loaded]) -> dict[str, Frames]:
+    return {
+        ("black" if media.source.startswith("blank") else str(media.frames)): frames
+        for one in loaded
+        for media, frames in one.media.items()
+    }
+
+
+def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
+    frames = media_frames(loaded)
+    assert frames["black"].pixels.shape == (32, 360, 640, 3)
+    assert frames["black"].pixels.max() == 0
+    assert [index_of(frame) for frame in frames["1"].pixels] == [0]
+    assert [index_of(frame) for frame in frames["32"].pixels] == uniform_indices(40, 32)
+    assert frames["32"].total_frames == 40
+    assert frames["32"].fps == pytest.approx(10)
+
+
+def test_frames_are_shrunk_and_thinned_to_the_models_limits(
+    maia_data: str, asker: Asker, make_loader: Callable[..., Loader]
+) -> None:
+    loader = make_loader(max_pixels=800, max_frames=8)
+    frames = media_frames([loader.load(unit) for unit in units_of(maia_data, asker)])
+    assert frames["32"].pixels.shape[0] == 8
+    assert frames["32"].pixels.shape[1] * frames["32"].pixels.shape[2] <= 800
+    assert [index_of(frame) for frame in frames["32"].pixels] == uniform_indices(40, 8)
+
+
+def test_a_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) -> None:
+    for one in loaded:
+        back = unpack_loaded(pack_loaded(one))
+        assert back.unit == one.unit
+        assert back.requests == one.requests
+        assert back.columns == one.columns
+        for media, frames in one.media.items():
+            assert (back.media[media].pixels == frames.pixels).all()
+            assert back.media[media].seconds == frames.seconds
+
+
+def test_another_version_of_the_plan_is_refused(
+    maia_data: str, asker: Asker, make_loader: Callable[..., Loader]
+) -> None:
+    unit = units_of(maia_data, asker)[0]
+    other = Asker.from_json(asker.to_json().replace('"model": "m"', '"model": "n"'))
+    with pytest.raises(PlanMismatchError, match="run again"):
+        make_loader(askers=[other]).load(unit)
+
+
+def statuses(rows: list[dict[str, Any]]) -> dict[str, int]:
+    return {status: sum(row["status"] == status for row in rows) for status in {row["status"] for row in rows}}
+
+
+def test_all_rows_are_answered_once(loaded: list[Loaded]) -> None:
+    for one in loaded:
+        rows = Answerer(Script(), Memory()).answer(one)
+        assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
+        assert statuses(rows) == {"ok": len(one.requests)}
+
+
+def test_a_group_goes_to_the_engine_together(loaded: list[Loaded]) -> None:
+    engine = Script()
+    for one in loaded:
+        Answerer(engine, Memory()).answer(one)
+    assert sorted(engine.batches) == [18, 18, 18]
+
+
+def words_of(request: Request) -> str:
+    return request.steps[0].turns[0].parts[1].text
+
+
+def test_an_exception_costs_only_the_rows_that_cause_it(loaded: list[Loaded]) -> None:
+    one = loaded[0]
+    poison = words_of(one.requests[5])
+    rows = Answerer(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
+    bad = [row for row in rows if row["status"] == "error"]
+    assert {row["request_id"] for row in bad} == {r.request_id for r in one.requests if words_of(r) == poison}
+    assert 0 < len(bad) < len(rows) == len(one.requests)
+    assert {row["error_type"] for row in bad} == {"RuntimeError"}
+    assert {row.get("output") for row in bad} == {None}
+
+
+def test_a_dropped_call_is_asked_again_and_then_an_error(loaded: list[Loaded]) -> None:
+    rows = Answerer(Script(drop=True), Memory()).answer(loaded[0])
+    groups = len({request.steps[0].turns[0].parts[0] for request in loaded[0].requests})
+    assert statuses(rows) == {"ok": len(loaded[0].requests) - groups, "error": groups}
+    assert {row["error_type"] for row in rows if row["status"] == "error"} == {"engine_contract"}
+
+
+def test_a_dead_endpoint_is_not_a_bad_row(loaded: list[Loaded]) -> None:
+    with pytest.raises(EngineUnreachableError):
+        Answerer(Script(gone=True), Memory()).answer(loaded[0])
+
+
+def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded: list[Loaded]) -> None:
+    engine, one = Script(), loaded[0]
+    killer = one.requests[0].request_id
+    memory = Memory(attempt=3, killers=frozenset({killer}))
+    rows = Answerer(engine, memory).answer(one)
+    assert set(engine.batches) == {1}
+    assert len(memory.noted) == len(one.requests) - 1
+    assert [row["error_type"] for row in rows if row["request_id"] == killer] == ["engine_died"]
+    assert statuses(rows) == {"ok": len(one.requests) - 1, "error": 1}
+
+
+def test_a_medium_that_cannot_be_decoded_makes_error_rows(
+    maia_data: str, asker: Asker, make_loader: Callable[..., Loader], tmp_path: Path
+) -> None:
+    import shutil
+
+    data = tmp_path / "data"
+    shutil.copytree(maia_data, data)
+    for clip in (data / "maia" / "media").iterdir():
+        clip.write_bytes(clip.read_bytes()[:500])
+    loader = make_loader(data=str(data))
+    for unit in units_of(str(data), asker):
+        one = loader.load(unit)
+        rows = Answerer(Script(), Memory()).answer(one)
+        assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
+        black = "blank" in unit.pieces[0].group
+        assert {row["status"] for row in rows} == {"ok" if black else "error"}
+        assert black or {row["error_type"] for row in rows} == {"media"}
+
+
+def test_a_retry_keeps_the_rows_that_were_right(
+    maia_data: str, asker: Asker, make_loader: Callable[..., Loader], tmp_path: Path
+) -> None:
+    out = Store(str(tmp_path))
+    loader = make_loader()
+    unit = units_of(maia_data, asker)[0]
+    one = loader.load(unit)
+    poison = words_of(one.requests[0])
+    rows = Answerer(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
+    failed = tuple(sorted(r.request_id for r in one.requests if words_of(r) == poison))
+    counts = Committer(str(tmp_path)).commit(*unpack_rows(pack_rows(unit, rows)))
+    assert sum(n for _, _, status, n in counts if status == "error") == len(failed)
+    again = replace(unit, requests=len(failed), only=failed, carry=True)
+    second = loader.load(again)
+    assert sorted(request.request_id for request in second.requests) == list(failed)
+    rows = Answerer(Script(), Memory()).answer(second)
+    counts = Committer(str(tmp_path)).commit(*unpack_rows(pack_rows(again, rows)))
+    assert {status for _, _, status, _ in counts} == {"ok"}
+    assert sum(n for *_, n in counts) == len(failed)
+    table = read_part(out, unit.part)
+    assert table.schema.equals(PREDICTIONS)
+    assert sorted(table["request_id"].to_pylist()) == sorted(one.columns)
+    assert set(table["status"].to_pylist()) == {"ok"}
+
+
+def test_rows_hold_whatever_a_model_says(loaded: list[Loaded]) -> None:
+    class Odd(Script):
+        def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
+            for call in calls:
+                yield CallReply(call_id=call.call_id, outcome=Answer(text="half \ud800 pair \x00 🙂"))
+
+    one = loaded[0]
+    _, table = unpack_rows(pack_rows(one.unit, Answerer(Odd(), Memory()).answer(one)))
+    assert isinstance(table, pa.Table)
+    assert set(table["output"].to_pylist()) == {"half ? pair \x00 🙂"}
