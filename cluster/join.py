@@ -41,6 +41,9 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
         ClusterError: the cluster cannot be joined.
     """
     with contextlib.ExitStack() as stack:
+        if not verbose:
+            # Ray's native code writes to standard error about actors that Ray Data itself made that way.
+            stack.enter_context(_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))
         if address is None:
             stack.enter_context(_environment(_embedded_settings()))
             folder = tempfile.mkdtemp(prefix="vlmsweep-", dir=_short_temp())

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from models.messages import Media
 from pipelines.benchmarks.base import MediaRef, Sample
+from pipelines.records import read_parquet
 from pipelines.store import Store
 
 __all__ = ["Dataset", "DatasetError", "Manifest", "ShardInfo", "fingerprint", "write_shard"]
@@ -140,7 +141,7 @@ class Dataset:
             raise DatasetError(f"{self.store.uri}/{path}: missing; ingest again") from None
         if hashlib.sha256(content).hexdigest() != info.sha256:
             raise DatasetError(f"{self.store.uri}/{path}: damaged (its hash is not the manifest's); ingest again")
-        return [_from_row(row) for row in pq.read_table(io.BytesIO(content)).to_pylist()]
+        return [_from_row(row) for row in read_parquet(content).to_pylist()]
 
     def samples(self) -> Iterator[Sample]:
         """All samples in canonical order."""

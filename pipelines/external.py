@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import math
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cluster.join import joined
 from pipelines.asking import Asker
@@ -20,7 +18,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import Rejection
 from pipelines.dataset import Dataset
 from pipelines.entries import Entry, load_run, merge_entries, save_run
-from pipelines.records import PREDICTIONS, part_folder, table_bytes
+from pipelines.records import PREDICTIONS, part_folder, read_parquet, table_bytes
 from pipelines.run_spec import RunSpec
 from pipelines.selection import Cell, check_names
 from pipelines.store import Store
@@ -124,7 +122,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
-        table = pq.read_table(io.BytesIO(path.read_bytes()))
+        table = read_parquet(path.read_bytes())
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"--predictions {path}: cannot be read as Parquet ({str(error)[:200]})") from error
     missing = [name for name in REQUIRED if name not in table.column_names]

@@ -22,6 +22,7 @@ __all__ = [
     "healthy_parts",
     "part_folder",
     "prediction_row",
+    "read_parquet",
     "read_part",
     "stable_id",
     "table_bytes",
@@ -136,6 +137,14 @@ def table_bytes(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: pa.Schema)
     return sink.getvalue()
 
 
+def read_parquet(content: bytes, columns: list[str] | None = None) -> pa.Table:
+    """A Parquet file in memory, read by this thread alone.
+
+    Parts are small, and Arrow's idle threads make a short process abort when it ends right after.
+    """
+    return pq.ParquetFile(io.BytesIO(content)).read(columns=columns, use_threads=False)
+
+
 def healthy_parts(store: Store, folder: str, columns: list[str] | None = None) -> Iterator[tuple[str, pa.Table]]:
     """All parts of a folder; a damaged one is moved to `damaged/` with a message, so that its rows are done again."""
     for info in store.list(folder, "*.parquet"):
@@ -155,6 +164,6 @@ def read_part(store: Store, path: str, columns: list[str] | None = None) -> pa.T
     """
     content = store.get(path)
     try:
-        return pq.read_table(io.BytesIO(content), columns=columns)
+        return read_parquet(content, columns)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DamagedPartError(f"{store.uri}/{path}: {str(error)[:200]}") from error

@@ -35,17 +35,13 @@ class FailureBudget:
             ValueError: the text is no bool, fraction or count.
         """
         word = self.text.strip().lower()
-        if word in ("true", "yes", "1"):
-            return failed == 0
-        if word in ("false", "no", "0"):
-            return True
-        try:
-            number = float(word)
-        except ValueError:
-            number = -1.0
-        if number < 0 or (number > 1 and number != int(number)):
-            raise ValueError(f"--fail-on-error {self.text!r}: give true, false, a fraction (0.05) or a count (20)")
-        return failed <= (number * total if number < 1 else number)
+        if word in ("true", "yes", "false", "no"):
+            return failed == 0 or word in ("false", "no")
+        if re.fullmatch(r"\d+", word):
+            return failed <= int(word)
+        if re.fullmatch(r"0?\.\d+|1\.0*", word):
+            return failed <= float(word) * total
+        raise ValueError(f"--fail-on-error {self.text!r}: give true, false, a fraction (0.05) or a count (20)")
 
 
 @dataclass(frozen=True, slots=True)

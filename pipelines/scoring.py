@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow.parquet as pq
@@ -27,6 +28,7 @@ from pipelines.store import Store
 __all__ = ["PartScorer", "ScoringSpec", "TextScorer", "build_scorer"]
 
 INPUTS_KEY = b"vlmsweep.inputs"
+HUB_PATIENCE_S = 5.0
 MISSING_KEY = b"vlmsweep.missing_scorers"
 
 
@@ -73,6 +75,28 @@ def build_scorer(spec: ScorerSpec, device: str) -> TextScorer:
     from pipelines.metrics.bertscore import BertScorer
 
     return _Bert(BertScorer(spec.model, spec.layer, device=device))
+
+
+def look_for(model: str) -> None:
+    """Make sure in seconds that a scorer's files are here or that the hub answers.
+
+    Raises:
+        ScorerUnavailableError: neither; loading would only find out after half a minute of the library's own retries.
+    """
+    import httpx
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    from pipelines.metrics.checkpoint import ScorerUnavailableError
+
+    if Path(model).is_dir() or isinstance(try_to_load_from_cache(model, "config.json"), str):
+        return
+    try:
+        httpx.head(constants.ENDPOINT, timeout=HUB_PATIENCE_S)
+    except httpx.HTTPError as error:
+        remedy = "Name a local folder with --scorer, or fetch the model into the cache first."
+        raise ScorerUnavailableError(
+            model, f"it is no folder, not in the cache, and the hub does not answer ({error}).", remedy
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +186,7 @@ class PartScorer:
         if spec is None:
             return None
         try:
+            look_for(spec.model)
             return build_scorer(spec, self._spec.device)
         except ScorerUnavailableError as error:
             if spec.named:

@@ -95,6 +95,10 @@ class Loader:
         columns = {one.request_id: one.columns for one, _ in chosen}
         return Loaded(unit=unit, columns=columns, requests=requests, media=media, ready=ready)
 
+    def close(self) -> None:
+        """End the decoder's process."""
+        self._decoder.close()
+
     def _asked(self, unit: Unit) -> Iterator[tuple[Asked, Sample]]:
         asker = self._askers[unit.benchmark]
         for piece in unit.pieces:

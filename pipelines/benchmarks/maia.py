@@ -169,7 +169,8 @@ class Maia(Benchmark):
             references=references,
             candidate=candidate[:CANDIDATE_CHARS].replace("</risposta>", "< /risposta>"),
         )
-        return JudgeAsk(step=Step(turns=(user(words),), generation=Generation(max_new_tokens=64)))
+        coin = ('{"correct": true}', '{"correct": false}')
+        return JudgeAsk(step=Step(turns=(user(words),), generation=Generation(max_new_tokens=64), choices=coin))
 
     def read_verdict(self, text: str) -> bool | None:
         """See `maia_reading.read_verdict`."""

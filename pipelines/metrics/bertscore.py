@@ -1,0 +1,252 @@
+"""BERTScore (Zhang et al. 2020) in batches, equal to the bert-score package 0.3.13.
+
+Token vectors of one layer of an encoder are matched greedily by cosine; precision is the mean over candidate
+tokens, recall over reference tokens, the opening and closing tokens taking part as partners but with no weight
+of their own. Blanks at both ends of a text go first. One difference: a padded batch never lends a token its
+zeros, so a score does not depend on what it was batched with.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from pipelines.metrics.checkpoint import Source
+from pipelines.metrics.text import References, check_paired
+from pipelines.metrics.token_vectors import TokenEncoder, batches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertScore:
+    """Scores of one candidate against one reference, or the best over several.
+
+    Attributes:
+        precision: Mean cosine of the candidate's tokens with their best partners, -1..1 (0..1 in practice).
+        recall: The same from the reference's side.
+        f1: Their harmonic mean.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+
+
+EMPTY: Final = BertScore(precision=0.0, recall=0.0, f1=0.0)
+"""The score of an empty candidate or reference, rescaled or not."""
+
+DEFAULT_LAYERS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "bert-base-multilingual-cased": 9,
+        "google-bert/bert-base-multilingual-cased": 9,
+        "roberta-large": 17,
+        "FacebookAI/roberta-large": 17,
+        "microsoft/deberta-xlarge-mnli": 40,
+    }
+)
+"""The package's layer for each hub id in use here."""
+
+_ENGLISH_ROBERTA: Final = BertScore(precision=0.83150584, recall=0.8314941, f1=0.83122575)
+ENGLISH_BASELINES: Final[Mapping[tuple[str, int], BertScore]] = MappingProxyType(
+    {("roberta-large", 17): _ENGLISH_ROBERTA, ("FacebookAI/roberta-large", 17): _ENGLISH_ROBERTA}
+)
+"""The package's baselines for English, by hub id and layer: mean scores of unrelated sentences."""
+
+_WINDOW: Final = 1024  # pairs whose token vectors are in memory together; some 0.4 MB a text at width 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """One text: unit vectors (tokens, width) and the tokens' weights (tokens,), which sum to 1 or to 0."""
+
+    vectors: Any
+    weights: Any
+
+
+def rescale(score: BertScore, baseline: BertScore) -> BertScore:
+    """Spreads scores over the scale: (x - b) / (1 - b), each number with its own baseline.
+
+    Args:
+        score: As a scorer returns it.
+        baseline: Mean scores of unrelated texts for the same model, layer and language.
+
+    Returns:
+        The rescaled score, which is negative below the baseline; an empty text's score stays 0.
+    """
+    if score == EMPTY:
+        return EMPTY
+    return BertScore(
+        precision=(score.precision - baseline.precision) / (1.0 - baseline.precision),
+        recall=(score.recall - baseline.recall) / (1.0 - baseline.recall),
+        f1=(score.f1 - baseline.f1) / (1.0 - baseline.f1),
+    )
+
+
+def best_of(scores: Sequence[BertScore]) -> BertScore:
+    """The best precision, recall and F1 over several references, each by itself, as the package has it."""
+    return BertScore(
+        precision=max(score.precision for score in scores),
+        recall=max(score.recall for score in scores),
+        f1=max(score.f1 for score in scores),
+    )
+
+
+class BertScorer:
+    """An encoder that scores pairs of texts.
+
+    Built where it runs: constructing it loads the model. Identical texts within 1,024 pairs are encoded once,
+    and batches hold texts of like length.
+    """
+
+    def __init__(  # noqa: PLR0913 - the settings that name a BERTScore, all but the model by keyword
+        self,
+        model: str,
+        layer: int | None = None,
+        *,
+        device: str = "cpu",
+        batch_size: int = 64,
+        idf: bool = False,
+        revision: str | None = None,
+        local_files_only: bool = False,
+    ) -> None:
+        """Loads the encoder in float32 and drops the layers above the one in use.
+
+        Args:
+            model: A local directory or hub id of an encoder with safetensors weights.
+            layer: Which layer's vectors are compared, 0 being the embeddings; None takes the package's choice.
+            device: Torch device.
+            batch_size: Texts (or pairs) a batch.
+            idf: Whether tokens weigh by their inverse document frequency in the references of a call.
+            revision: Commit, tag or branch of a hub id.
+            local_files_only: Whether the hub must not be asked.
+
+        Raises:
+            ScorerUnavailableError: The model cannot be had or is not an encoder whose layers are known.
+            ValueError: No layer is given and none is known, or the encoder has fewer.
+        """
+        if layer is None:
+            if model not in DEFAULT_LAYERS:
+                raise ValueError(f"no default layer is known for {model!r}: give one, as in 'bertscore=DIR:17'")
+            layer = DEFAULT_LAYERS[model]
+        source = Source(model=model, revision=revision, local_files_only=local_files_only)
+        self._encoder = TokenEncoder(source, layer, device=device, batch_size=batch_size)
+        self._device, self._batch_size, self._idf = device, batch_size, idf
+        self.model, self.layer, self.revision = model, layer, revision
+
+    def score(self, candidates: Sequence[str], references: Sequence[str]) -> list[BertScore]:
+        """Scores N pairs.
+
+        Args:
+            candidates: N texts.
+            references: N texts, one a candidate.
+
+        Returns:
+            N scores in the order given; `EMPTY` where a text is blank or holds no token of its own.
+
+        Raises:
+            ValueError: The lengths differ.
+        """
+        if len(candidates) != len(references):
+            raise ValueError(f"{len(candidates)} candidates but {len(references)} references")
+        pairs = [(c.strip(), r.strip()) for c, r in zip(candidates, references, strict=True)]
+        idf = self._frequencies([reference for _, reference in pairs]) if self._idf else None
+        scores: list[BertScore] = []
+        for start in range(0, len(pairs), _WINDOW):
+            scores.extend(self._score_window(pairs[start : start + _WINDOW], idf))
+        return scores
+
+    def score_best(self, candidates: Sequence[str], references: References) -> list[BertScore]:
+        """Scores N candidates against several references each and keeps the best, number by number.
+
+        Args:
+            candidates: N texts.
+            references: N lists of reference texts.
+
+        Returns:
+            N scores in the order given.
+
+        Raises:
+            ValueError: The lists do not fit each other.
+        """
+        check_paired(candidates, references)
+        repeated = [c for c, group in zip(candidates, references, strict=True) for _ in group]
+        flat = iter(self.score(repeated, [text for group in references for text in group]))
+        return [best_of([next(flat) for _ in group]) for group in references]
+
+    def _score_window(self, pairs: Sequence[tuple[str, str]], idf: "_Weights | None") -> list[BertScore]:
+        import torch
+
+        weights = idf or _Weights(weightless=self._encoder.special_ids)
+        scores = [EMPTY] * len(pairs)
+        with torch.inference_mode():
+            encoded = self._encode(sorted({text for pair in pairs for text in pair if text}), weights)
+            full = [i for i, (c, r) in enumerate(pairs) if c and r]
+            full.sort(key=lambda i: -sum(len(encoded[text].weights) for text in pairs[i]))
+            for batch in batches(full, self._batch_size):
+                sides = [[encoded[pairs[i][side]] for i in batch] for side in (0, 1)]
+                for i, score in zip(batch, _match(sides[0], sides[1], self._device), strict=True):
+                    scores[i] = score
+        return scores
+
+    def _frequencies(self, references: Sequence[str]) -> "_Weights":
+        counts: Counter[int] = Counter()
+        for ids in self._encoder.tokens([text for text in references if text]):
+            counts.update(set(ids))
+        return _Weights(weightless=self._encoder.special_ids, n_documents=len(references), counts=counts)
+
+    def _encode(self, texts: Sequence[str], weights: "_Weights") -> dict[str, _Encoded]:
+        import torch
+
+        tokens = self._encoder.tokens(texts)
+        own = zip(texts, self._encoder.vectors(tokens), tokens, strict=True)
+        return {text: _Encoded(vectors, torch.tensor(weights.of(ids))) for text, vectors, ids in own}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    """How much each token counts: one and all alike, or by inverse document frequency."""
+
+    weightless: frozenset[int]
+    n_documents: int = 0
+    counts: Mapping[int, int] | None = None
+
+    def of(self, ids: Sequence[int]) -> list[float]:
+        """The weights of a text's tokens, summing to 1, or all 0 where no token has any."""
+        raw = [0.0 if token in self.weightless else self._raw(token) for token in ids]
+        total = sum(raw)
+        return [weight / total for weight in raw] if total > 0 else raw
+
+    def _raw(self, token: int) -> float:
+        if self.counts is None:
+            return 1.0
+        return math.log((self.n_documents + 1) / (self.counts.get(token, 0) + 1))
+
+
+def _match(candidates: Sequence[_Encoded], references: Sequence[_Encoded], device: str) -> list[BertScore]:
+    """Greedy matching of a batch of pairs."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    def padded(tensors: list[Any]) -> Any:
+        return pad_sequence(tensors, batch_first=True).to(device)
+
+    def present(side: Sequence[_Encoded]) -> Any:
+        return padded([torch.ones(len(item.weights), dtype=torch.bool) for item in side])
+
+    cosines = torch.bmm(
+        padded([item.vectors for item in candidates]),
+        padded([item.vectors for item in references]).transpose(1, 2),
+    )
+    to_reference = cosines.masked_fill(~present(references)[:, None, :], -torch.inf).amax(2)
+    to_candidate = cosines.masked_fill(~present(candidates)[:, :, None], -torch.inf).amax(1)
+    precision = (to_reference * padded([item.weights for item in candidates])).sum(1)
+    recall = (to_candidate * padded([item.weights for item in references])).sum(1)
+    f1 = 2 * precision * recall / (precision + recall)
+    scored = zip(candidates, references, precision.tolist(), recall.tolist(), f1.tolist(), strict=True)
+    return [
+        BertScore(precision=p, recall=r, f1=0.0 if math.isnan(f) else f)
+        if c.weights.any() and reference.weights.any()
+        else EMPTY
+        for c, reference, p, r, f in scored
+    ]

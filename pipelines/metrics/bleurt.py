@@ -1,0 +1,171 @@
+"""BLEURT-20 (Sellam et al. 2020, Pu et al. 2021) in batches, from the PyTorch port's checkpoints.
+
+The port (`lucadiliello/BLEURT-20` and its distilled D12, D6 and D3) names the weights of a RemBERT with a
+regression head in its own way, and its package does not import under transformers 5. Its checkpoints are
+therefore loaded into transformers' RemBERT by renaming, and its tokenizer, plain SentencePiece between opening
+and closing tokens, is used directly.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pipelines.metrics.checkpoint import Source, load_model
+from pipelines.metrics.token_vectors import batches
+
+_RENAMED_WEIGHTS: Final = {
+    r"^bleurt\.encoder\.embedding_projection\.": "rembert.encoder.embedding_hidden_mapping_in.",
+    r"^bleurt\.": "rembert.",
+}
+_SHARED_SETTINGS: Final = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "layer_norm_eps",
+    "pad_token_id",
+)
+_VOCABULARY_FILE: Final = "spm.model"
+_OPENING, _CLOSING = "[CLS]", "[SEP]"
+_N_SPECIAL: Final = 3  # opening, closing after the reference, closing after the candidate
+
+
+class BleurtScorer:
+    """A BLEURT-20 model that scores pairs of texts.
+
+    Built where it runs: constructing it loads the model. Identical pairs are scored once, and batches hold
+    pairs of like length, padded to their longest.
+    """
+
+    def __init__(
+        self,
+        model: str = "lucadiliello/BLEURT-20",
+        *,
+        device: str = "cpu",
+        batch_size: int = 32,
+        revision: str | None = None,
+        local_files_only: bool = False,
+    ) -> None:
+        """Loads the model in float32.
+
+        Args:
+            model: A local directory or hub id in the port's form: `config.json` of type `bleurt` with an
+                `embedding_size`, `spm.model` and safetensors weights.
+            device: Torch device.
+            batch_size: Pairs a batch.
+            revision: Commit, tag or branch of a hub id.
+            local_files_only: Whether the hub must not be asked.
+
+        Raises:
+            ScorerUnavailableError: The model cannot be had, or is not a BLEURT-20 of the port.
+        """
+        from transformers import RemBertForSequenceClassification
+
+        source = Source(model=model, revision=revision, local_files_only=local_files_only)
+        config = _rembert_config(source)
+        self._pieces = _load_pieces(source)
+        self._opening, self._closing = (_special_id(self._pieces, piece, source) for piece in (_OPENING, _CLOSING))
+        self._model = load_model(
+            source,
+            RemBertForSequenceClassification,
+            device=device,
+            config=config,
+            key_mapping=dict(_RENAMED_WEIGHTS),
+        )
+        self._padding: int = config.pad_token_id
+        self._limit: int = config.max_position_embeddings
+        self._device, self._batch_size = device, batch_size
+        self.model, self.revision = model, revision
+
+    def score(self, references: Sequence[str], candidates: Sequence[str]) -> list[float]:
+        """Scores N pairs; the reference comes first, as in BLEURT itself.
+
+        Args:
+            references: N texts.
+            candidates: N texts. An empty one is scored like any other, since BLEURT has a value for it.
+
+        Returns:
+            N raw regression values in the order given: mostly 0..1, but neither end is a bound.
+
+        Raises:
+            ValueError: The lengths differ.
+        """
+        if len(references) != len(candidates):
+            raise ValueError(f"{len(references)} references but {len(candidates)} candidates")
+        import torch
+
+        pairs = list(zip(references, candidates, strict=True))
+        unique = sorted(set(pairs))
+        encoded = [self._encode(*pair) for pair in unique]
+        scores: dict[tuple[str, str], float] = {}
+        with torch.inference_mode():
+            longest_first = sorted(range(len(unique)), key=lambda i: -len(encoded[i][0]))
+            for batch in batches(longest_first, self._batch_size):
+                values = self._forward([encoded[i] for i in batch])
+                scores.update((unique[i], value) for i, value in zip(batch, values, strict=True))
+        return [scores[pair] for pair in pairs]
+
+    def _encode(self, reference: str, candidate: str) -> tuple[list[int], int]:
+        """The pair's token ids, and how many of them belong to the reference's segment."""
+        first, second = (list(self._pieces.encode(text, out_type=int)) for text in (reference, candidate))
+        room = self._limit - _N_SPECIAL
+        for _ in range(len(first) + len(second) - room):
+            # The longer text loses its end first, the candidate when both are equal.
+            (first if len(first) > len(second) else second).pop()
+        ids = [self._opening, *first, self._closing, *second, self._closing]
+        return ids, len(first) + 2
+
+    def _forward(self, batch: Sequence[tuple[list[int], int]]) -> list[float]:
+        import torch
+
+        width = len(batch[0][0])
+        ids = torch.full((len(batch), width), self._padding)
+        mask, segments = torch.zeros_like(ids), torch.zeros_like(ids)
+        for row, (tokens, boundary) in enumerate(batch):
+            ids[row, : len(tokens)] = torch.tensor(tokens)
+            mask[row, : len(tokens)] = 1
+            segments[row, boundary : len(tokens)] = 1
+        output = self._model(
+            input_ids=ids.to(self._device),
+            attention_mask=mask.to(self._device),
+            token_type_ids=segments.to(self._device),
+        )
+        return [float(value) for value in output.logits[:, 0].tolist()]
+
+
+def _rembert_config(source: Source) -> Any:
+    from transformers import PreTrainedConfig, RemBertConfig
+
+    with source.obtaining("configuration"):
+        stated, _ = PreTrainedConfig.get_config_dict(source.model, **source.options())
+    if stated.get("model_type") != "bleurt" or not stated.get("embedding_size"):
+        raise source.refuse("it is not a BLEURT-20 checkpoint in the form of the PyTorch port.")
+    with source.obtaining("configuration"):
+        return RemBertConfig(
+            input_embedding_size=stated["embedding_size"],
+            num_labels=1,
+            bos_token_id=None,
+            eos_token_id=None,
+            **{name: stated[name] for name in _SHARED_SETTINGS if name in stated},
+        )
+
+
+def _load_pieces(source: Source) -> Any:
+    import sentencepiece
+    from transformers.utils import cached_file
+
+    with source.obtaining("vocabulary"):
+        options = source.options()
+        del options["trust_remote_code"]
+        path = cached_file(source.model, _VOCABULARY_FILE, **options)
+        return sentencepiece.SentencePieceProcessor(model_file=path)
+
+
+def _special_id(pieces: Any, piece: str, source: Source) -> int:
+    number = int(pieces.piece_to_id(piece))
+    if number == pieces.unk_id():
+        raise source.refuse(f"its vocabulary has no {piece}.")
+    return number

@@ -1,0 +1,102 @@
+"""Real processes: the command line, an S3 server, endpoints. Loopback only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True)
+class S3:
+    """An S3 server of this test run."""
+
+    url: str
+    env: dict[str, str]
+
+    def client(self):
+        import boto3
+
+        return boto3.client(
+            "s3",
+            endpoint_url=self.url,
+            aws_access_key_id=self.env["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.env["AWS_SECRET_ACCESS_KEY"],
+            region_name=self.env["AWS_DEFAULT_REGION"],
+        )
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    """moto as a process of its own, so that Ray's workers reach it over TCP; bucket `bench` is there."""
+    port = free_port()
+    log = tmp_path_factory.mktemp("moto") / "log"
+    env = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "test-key",
+        "AWS_SECRET_ACCESS_KEY": "test-secret-never-shown",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    server = Path(sys.executable).with_name("moto_server")
+    with log.open("wb") as out:
+        process = subprocess.Popen([server, "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=out)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < deadline, log.read_text()
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        store = S3(env["AWS_ENDPOINT_URL"], env)
+        store.client().create_bucket(Bucket="bench")
+        yield store
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def command_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a user who has set nothing, with a home of its own and no hub."""
+    home = tmp_path_factory.mktemp("home")
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    return {**kept, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
+
+
+@pytest.fixture(scope="session")
+def cli(command_env: dict[str, str]) -> Cli:
+    """Run `vlmsweep ...` as a process; `env` adds variables, `code` is the exit code that is expected."""
+
+    def run(
+        *arguments: str, env: dict[str, str] | None = None, code: int = 0, timeout: float = 240
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "jobs.cli", *arguments],
+            env={**command_env, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run

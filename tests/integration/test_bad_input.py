@@ -1,0 +1,184 @@
+"""What a user can get wrong, by the command line: one clear message, the documented exit code, never a trace."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import S3, Cli, free_port
+from tests.support.maia_source import questions, write_source
+
+
+@pytest.fixture
+def source(maia_source: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(maia_source, tmp_path / "source"))
+
+
+def rejected(data: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (data / "maia" / "rejected.jsonl").read_text().splitlines()]
+
+
+def test_a_truncated_clip_costs_its_own_questions(cli: Cli, source: Path, tmp_path: Path) -> None:
+    clip = source / "videos" / "1.mp4"
+    clip.write_bytes(clip.read_bytes()[:1200])
+    done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
+    assert json.loads(done.stdout)["samples"] == 24
+    rows = rejected(tmp_path / "d")
+    assert len(rows) == 24
+    assert {row["item"].split("/")[0] for row in rows} == {"video1"}
+    assert all("videos/1.mp4" in row["reason"] for row in rows)
+    assert "24 rows rejected" in done.stderr
+
+
+def test_a_missing_clip_is_not_guessed(cli: Cli, source: Path, tmp_path: Path) -> None:
+    (source / "videos" / "2.mp4").unlink()
+    cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"))
+    rows = rejected(tmp_path / "d")
+    assert {row["item"].split("/")[0] for row in rows} == {"video2"}
+    assert all("no such file" in row["reason"] for row in rows)
+
+
+def test_one_bad_question_rejects_neither_video_nor_neighbours(cli: Cli, source: Path, tmp_path: Path) -> None:
+    raw = questions(2)
+    raw[0]["question_categories_A"][0]["true_statement"].pop()
+    raw[0]["question_categories_A"][1]["category"] = "Sentimenti_A"
+    raw[0]["question_categories_A"][2]["question"] = "  "
+    raw[0]["question_categories_A"][3]["answer"][4] = 7
+    raw[1]["question_categories_B"][0] = "nonsense"
+    (source / "data.json").write_text(json.dumps(raw))
+    done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
+    assert json.loads(done.stdout)["samples"] == 43
+    reasons = {row["item"]: row["reason"] for row in rejected(tmp_path / "d")}
+    assert len(reasons) == 5
+    assert "true_statement" in reasons["video1/CausaleEsplicita_A"]
+    assert "7" in reasons["video1/CausaleEsplicita_A"]
+    assert "Sentiment" in reasons["video1/Sentimenti_A"]
+    assert "question" in reasons["video1/OutofScope_A"]
+    assert "answer" in reasons["video1/Pianificazione_A"]
+
+
+def test_malformed_json_names_the_file_and_the_place(cli: Cli, source: Path, tmp_path: Path) -> None:
+    (source / "data.json").write_text('[{"video": "video1", ')
+    done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
+    assert "data.json" in done.stderr
+    assert "line 1" in done.stderr
+
+
+def test_no_row_left_ends_with_2(cli: Cli, source: Path, tmp_path: Path) -> None:
+    shutil.rmtree(source / "videos")
+    done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
+    assert "no row can be used" in done.stderr
+    assert len(rejected(tmp_path / "d")) == 48
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"--models": "randm"}, "'random'"),
+        ({"--benchmarks": "maja"}, "'maia'"),
+        ({"--settings": "32frames"}, "'32-frames'"),
+        ({"--tasks": "vsw"}, "'vsv'"),
+        ({"--judge": "gpt-4"}, "'gpt-4o'"),
+        ({"--limit": "many"}, "a count"),
+        ({"--fail-on-error": "perhaps"}, "a fraction"),
+        ({"--scorer": "rouge=x"}, "bertscore="),
+        ({"--sample-id": "video9/Sentiment_A"}, "video9/Sentiment_A"),
+        ({"--models-file": "/no/such/file.yaml"}, "/no/such/file.yaml"),
+        ({"--config": "/no/such/config.yaml"}, "/no/such/config.yaml"),
+        ({"--data": "/no/such/data"}, "vlmsweep ingest maia"),
+        ({"--data": "gs://x/y"}, "s3://"),
+        ({"--prompts": "/no/such/prompts"}, "/no/such/prompts"),
+        ({"--prompt-version": "a=b"}, "prompt version"),
+        ({"--modles": "random"}, "--models"),
+    ],
+)
+def test_usage_errors(cli: Cli, maia_data: str, tmp_path: Path, change: dict[str, str], said: str) -> None:
+    flags = {"--models": "random", "--benchmarks": "maia", "--data": maia_data, "--out": str(tmp_path / "o"), **change}
+    done = cli("run", *(word for pair in flags.items() for word in pair), code=2)
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_an_unknown_key_of_the_config_offers_the_nearest(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("models: [random]\nbenchmark: maia\n")
+    done = cli("run", "--config", str(config), "--data", maia_data, "--out", str(tmp_path / "o"), code=2)
+    assert "did you mean 'benchmarks'" in done.stderr
+
+
+def test_flags_win_over_the_config_and_take_both_dashes(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        f"models: [random]\nbenchmarks: maia\nlimit: 1\ndata: {maia_data}\nsample_id: video1/Sentiment_A\n"
+    )
+    done = cli("run", "--config", str(config), "--limit", "30", "--out", str(tmp_path / "o"), "--dry_run", "--json")
+    (row,) = json.loads(done.stdout)["plan"]
+    assert row["requests"] == 27
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_output_that_cannot_be_written(cli: Cli, maia_data: str) -> None:
+    done = cli(
+        "run", "--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "/proc/no/out", code=3
+    )
+    assert "/proc/no/out" in done.stderr
+
+
+def test_an_object_store_that_is_not_there(cli: Cli, maia_data: str, s3: S3) -> None:
+    env = {**s3.env, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
+    flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/out")
+    done = cli("run", *flags, env=env, code=3)
+    assert "AWS_ENDPOINT_URL" in done.stderr
+    assert s3.env["AWS_SECRET_ACCESS_KEY"] not in done.stderr + done.stdout
+
+
+def test_a_bucket_that_is_not_there(cli: Cli, maia_data: str, s3: S3) -> None:
+    flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://nobucket/out")
+    done = cli("run", *flags, env=s3.env, code=3)
+    assert "nobucket" in done.stderr
+
+
+def test_a_judge_that_does_not_answer_ends_with_3_and_keeps_the_predictions(
+    cli: Cli, maia_data: str, tmp_path: Path
+) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        models = tmp_path / "models.yaml"
+        url = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+        models.write_text(f"judge: {{engine: openai, model: j, base_url: '{url}', retries: 1}}\n")
+        flags = ("--models", "random", "--benchmarks", "maia", "--limit", "1", "--data", maia_data)
+        out = tmp_path / "o"
+        done = cli("run", *flags, "--out", str(out), "--models-file", str(models), "--judge", "judge", code=3)
+    assert "judge" in done.stderr
+    assert "127.0.0.1" in done.stderr
+    assert list(out.glob("predictions/benchmark=maia/model=random/*.parquet"))
+
+
+def test_a_missing_key_is_told_before_anything_is_started(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    flags = ("--models", "gpt-4o", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
+    done = cli("run", *flags, code=2)
+    assert "OPENAI_API_KEY" in done.stderr
+
+
+def test_a_missing_checkpoint_is_told_before_anything_is_started(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    models = tmp_path / "models.yaml"
+    models.write_text("m: {engine: transformers, model: /no/such/checkpoint}\n")
+    flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--data", maia_data)
+    done = cli("run", *flags, "--out", str(tmp_path / "o"), code=2)
+    assert "/no/such/checkpoint" in done.stderr
+
+
+def test_status_of_nothing(cli: Cli, tmp_path: Path) -> None:
+    assert "--out of a run" in cli("status", str(tmp_path), code=2).stderr
+
+
+def test_a_source_that_is_none(cli: Cli, tmp_path: Path) -> None:
+    assert "no such folder" in cli("ingest", "maia", str(tmp_path / "x"), "--data", str(tmp_path), code=2).stderr
+    assert "data_20%.json" in cli("ingest", "maia", str(tmp_path), "--data", str(tmp_path), code=2).stderr
+    write_source(tmp_path / "two", videos=1, categories=1)
+    (tmp_path / "two" / "other.json").write_text("[]")
+    assert "several JSON files" in cli("ingest", "maia", str(tmp_path / "two"), "--data", str(tmp_path), code=2).stderr

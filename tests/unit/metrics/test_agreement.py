@@ -1,0 +1,63 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_cases import golden, row_name
+
+from pipelines.metrics import agreement
+
+VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30)
+
+
+@pytest.mark.parametrize("row", golden("agreement"), ids=row_name)
+def test_agreement(row: dict[str, Any]) -> None:
+    inputs = [row["counts"]] if row["kind"] == "fleiss" else [row["a"], row["b"]]
+    functions: dict[str, Any] = {
+        "cohen": agreement.cohen_kappa,
+        "fleiss": agreement.fleiss_kappa,
+        "phi": agreement.phi,
+        "mcnemar": agreement.mcnemar_exact,
+    }
+    value = functions[row["kind"]](*inputs)
+    assert value == (row["expected"] if row["expected"] is None else pytest.approx(row["expected"], abs=5e-5))
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(VERDICTS)
+def test_phi_is_the_pearson_correlation(pairs: list[tuple[bool, bool]]) -> None:
+    a, b = (list(side) for side in zip(*pairs, strict=True))
+    value = agreement.phi(a, b)
+    if len(set(a)) == 1 or len(set(b)) == 1:
+        assert value is None
+    else:
+        assert value == pytest.approx(np.corrcoef(a, b)[0, 1])
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(VERDICTS)
+def test_mcnemar_looks_at_differing_rows_alone_and_at_no_side_first(pairs: list[tuple[bool, bool]]) -> None:
+    a, b = (list(side) for side in zip(*pairs, strict=True))
+    value = agreement.mcnemar_exact(a, b)
+    assert 0.0 < value <= 1.0
+    assert value == pytest.approx(agreement.mcnemar_exact(b, a))
+    assert value == pytest.approx(agreement.mcnemar_exact([*a, True], [*b, True]))
+
+
+@pytest.mark.parametrize("counts", [[], [[3, 0], [2, 0]], [[1, 0], [0, 1]], [3, 0]])
+def test_fleiss_refuses(counts: Any) -> None:
+    with pytest.raises(ValueError, match="Fleiss"):
+        agreement.fleiss_kappa(counts)
+
+
+@pytest.mark.parametrize(("a", "b"), [([1], [1, 0]), ([], [])])
+def test_cohen_refuses(a: list[int], b: list[int]) -> None:
+    with pytest.raises(ValueError, match="kappa"):
+        agreement.cohen_kappa(a, b)
+
+
+@pytest.mark.parametrize("function", [agreement.phi, agreement.mcnemar_exact])
+def test_lengths_that_differ(function: Any) -> None:
+    with pytest.raises(ValueError, match="differ in length"):
+        function([True], [True, False])

@@ -1,0 +1,115 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_cases import golden, row_name
+from sklearn.metrics import f1_score
+
+from pipelines.metrics import f1
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from([0, 1]), st.sampled_from([0, 1, None]), st.floats(-0.2, 1.2)), min_size=1, max_size=30
+)
+
+
+@pytest.mark.parametrize("row", golden("f1_at_k"), ids=row_name)
+def test_f1_at_k(row: dict[str, Any]) -> None:
+    rows = (row["gold"], row["predicted"], row["scores"], row["k"])
+    assert f1.answers_at_k(*rows) == row["answers"]
+    assert f1.f1_at_k(*rows) == pytest.approx(row["expected"], abs=5e-5)
+
+
+@pytest.mark.parametrize("row", golden("macro_f1"), ids=row_name)
+def test_macro_f1(row: dict[str, Any]) -> None:
+    assert f1.macro_f1(row["gold"], row["answers"]) == pytest.approx(row["expected"], abs=5e-5)
+
+
+@pytest.mark.parametrize("row", golden("precision_recall"), ids=row_name)
+def test_precision_recall(row: dict[str, Any]) -> None:
+    summary = f1.precision_recall(row["adequate"], row["scores"])
+    for name in ("auc", "average_precision", "max_f1", "max_f1_threshold", "balanced_threshold"):
+        expected = row[name]
+        assert getattr(summary, name) == (expected if expected is None else pytest.approx(expected, abs=5e-5)), name
+
+
+def test_balanced_threshold_obeys_its_floor() -> None:
+    adequate, scores = [1, 0, 1, 1, 0, 0], [0.72, 0.58, 0.64, 0.52, 0.61, 0.40]
+    assert f1.precision_recall(adequate, scores, floor=0.6).balanced_threshold == 0.64
+    assert f1.precision_recall(adequate, scores, floor=0.7).balanced_threshold is None
+
+
+def test_equal_f1_goes_to_the_higher_threshold() -> None:
+    summary = f1.precision_recall([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.6])
+    # F1 is 2/3 at 0.9, 1/2 at 0.8 and 4/5 at 0.7; then 2/3 at 0.9 and at 0.6 once the third is not adequate.
+    assert summary.max_f1_threshold == 0.7
+    tied = f1.precision_recall([1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6])
+    assert tied.max_f1 == pytest.approx(2 / 3)
+    assert tied.max_f1_threshold == 0.9
+
+
+@pytest.mark.parametrize(
+    ("adequate", "scores"), [([0, 0], [0.1, 0.2]), ([1], [0.1, 0.2]), ([1, 0], [float("nan"), 0.1])]
+)
+def test_precision_recall_refuses(adequate: list[int], scores: list[float]) -> None:
+    with pytest.raises(ValueError):
+        f1.precision_recall(adequate, scores)
+
+
+def test_thresholds_equal_their_literals() -> None:
+    assert len(f1.THRESHOLDS) == 101
+    assert (f1.THRESHOLDS[57], f1.THRESHOLDS[70], f1.THRESHOLDS[100]) == (0.57, 0.70, 1.0)
+
+
+def test_percent_drop() -> None:
+    assert f1.percent_drop(0.625, 0.142857) == pytest.approx(77.14, abs=0.005)
+    assert f1.percent_drop(0.0, 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "scores", "k"),
+    [
+        ([1], [1], [1.0], 101),
+        ([1], [1], [1.0], -1),
+        ([1], [1], [], 0),
+        ([1], [], [1.0], 0),
+        ([], [], [], 0),
+        ([2], [1], [1.0], 0),
+        ([1], [2], [1.0], 0),
+        ([1], [1], [float("nan")], 0),
+    ],
+)
+def test_answers_at_k_refuses(gold: list[int], predicted: list[int], scores: list[float], k: int) -> None:
+    with pytest.raises(ValueError):
+        f1.answers_at_k(gold, predicted, scores, k)
+
+
+def test_macro_f1_refuses_lengths_that_differ() -> None:
+    with pytest.raises(ValueError, match="2 gold labels but 1"):
+        f1.macro_f1([1, 0], [1])
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(rows=ROWS, k=st.integers(0, 100))
+def test_f1_at_k_equals_its_definition_and_falls_with_k(rows: list[tuple[int, int | None, float]], k: int) -> None:
+    gold, predicted, scores = (list(column) for column in zip(*rows, strict=True))
+    answers = f1.answers_at_k(gold, predicted, scores, k)
+    for y, p, score, answer in zip(gold, predicted, scores, answers, strict=True):
+        assert answer == (y if p == y and score > k / 100 else 1 - y)
+    present = sorted({*gold, *answers})
+    library = f1_score(gold, answers, labels=present, average="macro", zero_division=0.0)
+    assert f1.macro_f1(gold, answers) == pytest.approx(library)
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(rows=ROWS)
+def test_the_statistic_equals_macro_f1_of_repeated_rows(rows: list[tuple[int, int | None, float]]) -> None:
+    gold = [y for y, _, _ in rows]
+    answers = [1 - y if p is None else p for y, p, _ in rows]
+    weights = np.array([[i % 3 for i in range(len(rows))], [1] * len(rows)], dtype=np.float64)
+    weights[0, 0] = 1  # at least one row drawn
+    values = f1.macro_f1_statistic(gold)(np.array(answers, dtype=np.float64), weights)
+    for row, value in zip(weights.astype(int), values, strict=True):
+        drawn = np.repeat(np.arange(len(rows)), row)
+        assert value == pytest.approx(f1.macro_f1([gold[i] for i in drawn], [answers[i] for i in drawn]))

@@ -1,0 +1,115 @@
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nltk
+import pytest
+from metric_cases import golden, row_name
+
+from pipelines.metrics import meteor
+
+DATA = {
+    # offset, lexicographer file, part of speech, lemmas; the offset is the line's place in the file.
+    "noun": "00000000 06 n 02 car 0 auto 0 000 | a motor vehicle\n",
+    "verb": "00000000 30 v 01 run 0 000 01 + 02 00 | go fast\n",
+    "adj": "00000000 00 a 01 big 0 000 | of size\n",
+    "adv": "00000000 02 r 01 fast 0 000 | with speed\n",
+}
+INDEX = {
+    "noun": "car n 1 0 1 0 00000000\nauto n 1 0 1 0 00000000\n",
+    "verb": "run v 1 0 1 0 00000000\n",
+    "adj": "big a 1 0 1 0 00000000\n",
+    "adv": "fast r 1 0 1 0 00000000\n",
+}
+
+
+class OneSynset:
+    """A WordNet in which car and auto are one."""
+
+    def synsets(self, word: str, /) -> list[Any]:
+        lemmas = [SimpleNamespace(name=lambda lemma=lemma: lemma) for lemma in ("car", "auto")]
+        return [SimpleNamespace(lemmas=lambda: lemmas)] if word in {"car", "auto"} else []
+
+
+@pytest.fixture
+def wordnet_directory(tmp_path: Path) -> Iterator[Path]:
+    """A database with the files of Debian's package, and without those that it leaves out."""
+    for part, line in DATA.items():
+        (tmp_path / f"data.{part}").write_text(line)
+        (tmp_path / f"index.{part}").write_text(INDEX[part])
+        (tmp_path / f"{part}.exc").write_text("autos auto\n" if part == "noun" else "")
+    before = list(nltk.data.path)
+    yield tmp_path
+    nltk.data.path[:] = before
+
+
+@pytest.mark.parametrize("row", golden("bleu4_meteor"), ids=row_name)
+def test_english(row: dict[str, Any]) -> None:
+    scores = meteor.meteor_english([row["candidate"]], [[row["reference"]]])
+    assert scores == [pytest.approx(row["meteor"], abs=5e-5)]
+
+
+def test_english_matches_porter_stems_and_case() -> None:
+    # Two matches in one chunk: 1 - 0.5 (1/2)^3.
+    assert meteor.meteor_english(["Dogs running"], [["dog runs"]]) == [pytest.approx(0.9375)]
+
+
+def test_synonyms_count_only_with_a_wordnet() -> None:
+    candidates, references = ["the car stops"], [["the auto stops"]]
+    assert meteor.meteor_english(candidates, references)[0] < 0.7
+    with_synonyms = meteor.meteor_english(candidates, references, wordnet=OneSynset())
+    assert with_synonyms == [pytest.approx(1 - 0.5 / 27)]
+
+
+def test_the_name_tells_whether_there_were_synonyms() -> None:
+    assert meteor.english_name(OneSynset()) == "meteor"
+    assert meteor.english_name(None) == "meteor_nowordnet"
+
+
+def test_italian_matches_snowball_stems_words_and_accents() -> None:
+    # Every word meets its stem: 3 in one chunk, 4 in one chunk.
+    scores = meteor.meteor_italian(["i gatti dormono", "L'uomo è perché"], [["i gatto dormono"], ["l’uomo, È perché!"]])
+    assert scores == pytest.approx([1 - 0.5 / 27, 1 - 0.5 / 64])
+
+
+def test_italian_takes_the_best_reference() -> None:
+    one = meteor.meteor_italian(["il cane corre"], [["il cane corre"]])
+    assert meteor.meteor_italian(["il cane corre"], [["una nave", "il cane corre"]]) == one
+
+
+@pytest.mark.parametrize("candidate", ["", " ", "...", "altro"])
+def test_italian_without_a_match_is_nought(candidate: str) -> None:
+    assert meteor.meteor_italian([candidate], [["il cane corre"]]) == [0.0]
+
+
+def test_word_order_is_penalised() -> None:
+    straight, turned = meteor.meteor_italian(["il cane corre", "corre cane il"], [["il cane corre"]] * 2)
+    assert turned < straight
+
+
+def test_lists_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="1 candidates"):
+        meteor.meteor_italian(["a"], [])
+
+
+def test_find_wordnet_reads_the_files_of_the_package(wordnet_directory: Path) -> None:
+    wordnet = meteor.find_wordnet(wordnet_directory)
+    assert wordnet is not None
+    scores = meteor.meteor_english(["the autos stop"], [["the car stop"]], wordnet=wordnet)
+    assert scores == [pytest.approx(1 - 0.5 / 27)]
+
+
+def test_find_wordnet_where_there_is_none(tmp_path: Path) -> None:
+    assert meteor.find_wordnet(tmp_path) is None
+
+
+@pytest.mark.parametrize("missing", ["index.verb", "adj.exc", "data.adj"])
+def test_find_wordnet_with_a_part_missing(wordnet_directory: Path, missing: str) -> None:
+    (wordnet_directory / missing).unlink()
+    assert meteor.find_wordnet(wordnet_directory) is None
+
+
+def test_find_wordnet_with_a_damaged_index(wordnet_directory: Path) -> None:
+    (wordnet_directory / "index.noun").write_text("car n nonsense\n")
+    assert meteor.find_wordnet(wordnet_directory) is None

@@ -1,0 +1,119 @@
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_cases import golden, row_name
+
+from pipelines.metrics import text
+
+TEXTS = st.text(alphabet="abcàè' .,", max_size=20)
+REFERENCES = st.lists(st.text(alphabet="abcàè", min_size=1, max_size=8), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize("row", golden("rouge_l"), ids=row_name)
+def test_rouge_l(row: dict[str, Any]) -> None:
+    assert text.rouge_l([row["candidate"]], [row["references"]]) == [pytest.approx(row["expected"], abs=5e-5)]
+
+
+@pytest.mark.parametrize("row", golden("bleu1"), ids=row_name)
+def test_bleu1(row: dict[str, Any]) -> None:
+    assert text.bleu1([row["candidate"]], [row["references"]]) == [pytest.approx(row["expected"], abs=5e-5)]
+
+
+@pytest.mark.parametrize("row", golden("bleu4_meteor"), ids=row_name)
+def test_bleu4_of_single_sentence_corpora(row: dict[str, Any]) -> None:
+    candidates, references = [row["candidate"]], [[row["reference"]]]
+    assert text.corpus_bleu(candidates, references) == pytest.approx(row["bleu4"], abs=5e-5)
+    assert text.sentence_bleu(candidates, references) == [pytest.approx(row["bleu4"], abs=5e-5)]
+
+
+def test_words_keep_accents_and_part_at_the_apostrophe() -> None:
+    assert text.words("L'uomo, PERCHÉ? l’8 citta\u0300") == ["l", "uomo", "perché", "l", "8", "città"]
+
+
+def test_corpus_bleu_takes_any_number_of_references() -> None:
+    candidates = ["the cat sat down", "a dog ran"]
+    uneven = text.corpus_bleu(candidates, [["the cat sat down", "nothing alike"], ["a dog ran"]], order=3)
+    assert uneven == 1.0
+
+
+def test_corpus_bleu_pools_counts_over_sentences() -> None:
+    candidates, references = ["a b", "c x x x"], [["a b"], ["c d d d"]]
+    # 3 of 6 unigrams; the mean of the sentences would be (1 + 1/4) / 2.
+    assert text.corpus_bleu(candidates, references, order=1) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("lowercase", "expected"), [(True, 1.0), (False, 0.5)])
+def test_corpus_bleu_case(lowercase: bool, expected: float) -> None:
+    score = text.corpus_bleu(["The end"], [["the end"]], order=1, lowercase=lowercase)
+    assert score == pytest.approx(expected)
+
+
+def test_sentence_bleu_counts_no_order_that_cannot_occur() -> None:
+    assert text.sentence_bleu(["no way"], [["no way"]]) == [pytest.approx(1.0)]
+    assert text.corpus_bleu(["no way"], [["no way"]]) < 1.0
+
+
+@pytest.mark.parametrize("order", [0, 5])
+def test_bleu_orders(order: int) -> None:
+    with pytest.raises(ValueError, match="order"):
+        text.corpus_bleu(["a"], [["a"]], order=order)
+
+
+def test_signature_tells_settings_and_version() -> None:
+    signature = text.bleu_signature(1, lowercase=True)
+    assert signature.startswith("nrefs:var|case:lc|eff:no|tok:13a|smooth:exp|version:")
+    assert signature.endswith("|order:1")
+
+
+def test_cider_against_a_hand_computed_case() -> None:
+    # Four questions of one word each: idf is log 4 throughout, all vectors have one entry in order 1 alone,
+    # so that the mean over the four orders is a quarter, times 10.
+    references = [["uno"], ["due"], ["tre"], ["quattro"]]
+    assert text.cider(["uno", "due", "no", ""], references) == pytest.approx([2.5, 2.5, 0.0, 0.0])
+
+
+def test_cider_takes_document_frequencies_from_the_call() -> None:
+    common = [["il cane corre"], ["il cane dorme"], ["il gatto corre"]]
+    rare = [["il cane corre"], ["un uccello vola"], ["quella nave parte"]]
+    candidates = ["il cane corre nel prato"] * 3
+    assert text.cider(candidates, common)[0] != text.cider(candidates, rare)[0]
+
+
+def test_cider_is_mean_over_references_and_cuts_words() -> None:
+    others = [["due tre"], ["quattro"]]
+    single = text.cider(["L'UOMO!", "x", "y"], [["l’uomo"], *others])[0]
+    halved = text.cider(["L'UOMO!", "x", "y"], [["l’uomo", "altro testo"], *others])[0]
+    assert single == pytest.approx(2 * halved)
+    assert single == pytest.approx(5.0)  # orders 1 and 2 are full, 3 and 4 do not occur
+
+
+def test_cider_without_questions() -> None:
+    assert text.cider([], []) == []
+
+
+@pytest.mark.parametrize("score", [text.rouge_l, text.bleu1, text.corpus_bleu, text.cider])
+@pytest.mark.parametrize(
+    ("candidates", "references"),
+    [(["a"], []), (["a"], [["a"], ["b"]]), (["a"], [[]]), (["a"], [["", " "]]), (["a"], ["abc"])],
+    ids=["too few", "too many", "none", "blank", "a text for a list"],
+)
+def test_lists_that_do_not_fit(score: Any, candidates: list[str], references: Any) -> None:
+    with pytest.raises(ValueError, match="reference"):
+        score(candidates, references)
+
+
+def test_corpus_bleu_of_nothing_is_undefined() -> None:
+    with pytest.raises(ValueError, match="undefined"):
+        text.corpus_bleu([], [])
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(candidate=TEXTS, references=REFERENCES)
+def test_scores_stay_in_range_and_more_references_never_hurt_rouge(candidate: str, references: list[str]) -> None:
+    assert 0.0 <= text.bleu1([candidate], [references])[0] <= 1.0
+    assert 0.0 <= text.sentence_bleu([candidate], [references])[0] <= 1.0
+    best = text.rouge_l([candidate], [references])[0]
+    assert 0.0 <= best <= 1.0
+    assert best >= text.rouge_l([candidate], [references[:1]])[0]

@@ -1,0 +1,176 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_cases import golden, row_name
+
+from pipelines.metrics import stats
+from pipelines.metrics.f1 import macro_f1_statistic
+
+CLUSTERS = ["v1", "v1", "v2", "v3", "v3", "v3"]
+VALUES = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0]
+
+
+def weighted_mean(values: stats.FloatArray, weights: stats.FloatArray) -> stats.FloatArray:
+    mean: stats.FloatArray = weights @ values / weights.sum(axis=1)
+    return mean
+
+
+def test_replicates_are_means_of_whole_clusters() -> None:
+    # Three clusters (1, 0), (1), (0, 1, 1): every mean is one of ten multisets of three.
+    sums, sizes = np.array([1.0, 1.0, 2.0]), np.array([2.0, 1.0, 3.0])
+    possible = {
+        round(sums[[i, j, k]].sum() / sizes[[i, j, k]].sum(), 12) for i in range(3) for j in range(3) for k in range(3)
+    }
+    drawn = stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=2000)
+    assert {round(float(value), 12) for value in drawn} == possible
+
+
+def test_a_statistic_of_weights_is_drawn_like_the_mean() -> None:
+    means = stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=500)
+    weighted = stats.bootstrap_replicates(VALUES, CLUSTERS, statistic=weighted_mean, resamples=500)
+    np.testing.assert_allclose(means, weighted)
+
+
+def test_the_number_of_draws_does_not_touch_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=100)
+    monkeypatch.setattr(stats, "_BLOCK_CELLS", 7)  # two draws of three clusters a block
+    np.testing.assert_array_equal(stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=100), whole)
+
+
+def test_seeds_differ() -> None:
+    a, b = (stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=50, seed=seed) for seed in (42, 43))
+    assert not np.array_equal(a, b)
+
+
+def test_interval_agrees_with_theory_on_independent_rows() -> None:
+    values = np.random.default_rng(7).normal(size=400)
+    interval = stats.bootstrap_ci(values)
+    assert interval is not None
+    half_width = 1.96 * values.std() / 20
+    assert interval.low == pytest.approx(values.mean() - half_width, abs=0.01)
+    assert interval.high == pytest.approx(values.mean() + half_width, abs=0.01)
+
+
+def test_clusters_widen_the_interval_of_rows_that_go_together() -> None:
+    values = np.repeat(np.random.default_rng(7).normal(size=50), 20)
+    rows = stats.bootstrap_ci(values)
+    clusters = stats.bootstrap_ci(values, np.repeat(np.arange(50), 20))
+    assert rows is not None
+    assert clusters is not None
+    assert clusters.high - clusters.low > 3 * (rows.high - rows.low)
+
+
+def test_level_narrows() -> None:
+    wide, narrow = (stats.bootstrap_ci(VALUES, level=level) for level in (0.95, 0.5))
+    assert wide is not None
+    assert narrow is not None
+    assert wide.low < narrow.low <= narrow.high < wide.high
+
+
+@pytest.mark.parametrize(("values", "clusters"), [([], None), ([1.0], None), ([1.0, 0.0], ["a", "a"])])
+def test_fewer_than_two_clusters_have_no_interval(values: list[float], clusters: list[str] | None) -> None:
+    assert stats.bootstrap_ci(values, clusters) is None
+    assert stats.paired_bootstrap_ci(values, values, clusters) is None
+
+
+def test_draws_that_leave_a_statistic_undefined_are_left_out() -> None:
+    def mean_of_second(values: stats.FloatArray, weights: stats.FloatArray) -> stats.FloatArray:
+        return np.where(weights[:, 1] > 0, values[1], np.nan)
+
+    def never(_values: stats.FloatArray, weights: stats.FloatArray) -> stats.FloatArray:
+        return np.full(len(weights), np.nan)
+
+    assert stats.bootstrap_ci([1.0, 5.0], statistic=mean_of_second) == stats.Interval(5.0, 5.0)
+    assert stats.bootstrap_ci([1.0, 5.0], statistic=never) is None
+
+
+def test_paired_interval_uses_the_same_draws() -> None:
+    values = np.random.default_rng(3).normal(size=60)
+    constant = stats.paired_bootstrap_ci(values + 0.25, values)
+    assert constant is not None
+    assert [constant.low, constant.high] == pytest.approx([0.25, 0.25])
+    other = np.random.default_rng(4).normal(size=60)
+    paired = stats.paired_bootstrap_ci(values, other)
+    direct = stats.bootstrap_ci(values - other)
+    assert paired is not None
+    assert direct is not None
+    assert [paired.low, paired.high] == pytest.approx([direct.low, direct.high])
+
+
+def test_paired_p_counts_draws_on_which_a_is_not_ahead() -> None:
+    ahead, behind = [1.0] * 20, [0.0] * 20
+    assert stats.paired_bootstrap_p(ahead, behind, resamples=999) == pytest.approx(1 / 1000)
+    assert stats.paired_bootstrap_p(behind, ahead, resamples=999) == 1.0
+    assert stats.paired_bootstrap_p(ahead, ahead, resamples=999) == 1.0
+
+
+def test_paired_p_of_macro_f1_equals_resampling_by_hand() -> None:
+    gold = [1, 0, 1, 0, 1, 1, 0, 1]
+    a, b = [1, 0, 1, 1, 1, 1, 0, 1], [1, 1, 1, 0, 0, 1, 0, 1]
+    statistic = macro_f1_statistic(gold)
+    p = stats.paired_bootstrap_p(a, b, statistic=statistic, resamples=300)
+    drawn = np.random.default_rng(stats.SEED).integers(0, 8, size=(300, 8))
+    weights = np.stack([np.bincount(row, minlength=8) for row in drawn]).astype(float)
+    differences = statistic(np.array(a, float), weights) - statistic(np.array(b, float), weights)
+    assert p == pytest.approx((1 + np.count_nonzero(differences <= 0)) / 301)
+    assert 0.05 < p < 0.95
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        stats.bootstrap_ci([1.0, float("nan")])
+    with pytest.raises(ValueError, match="finite"):
+        stats.bootstrap_ci([[1.0, 0.0]])
+    with pytest.raises(ValueError, match="2 values but 1 clusters"):
+        stats.bootstrap_ci([1.0, 0.0], ["a"])
+    with pytest.raises(ValueError, match="differ in length"):
+        stats.paired_bootstrap_p([1.0, 0.0], [1.0])
+    with pytest.raises(ValueError, match="level"):
+        stats.bootstrap_ci([1.0, 0.0], level=1.0)
+    with pytest.raises(ValueError, match="no rows"):
+        stats.bootstrap_replicates([])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations(range(6)))
+def test_the_order_of_rows_changes_no_bit(order: list[int]) -> None:
+    # 0.1 + 0.2 + 0.3 is another double than 0.3 + 0.2 + 0.1.
+    values, clusters = [0.1, 0.2, 0.3, 0.9, 0.7, 0.6], ["b", "b", "b", "c", "a", "c"]
+    expected = stats.bootstrap_replicates(values, clusters, resamples=200)
+    shuffled = [values[i] for i in order], [clusters[i] for i in order]
+    np.testing.assert_array_equal(stats.bootstrap_replicates(*shuffled, resamples=200), expected)
+
+
+@pytest.mark.parametrize("row", golden("wilson"), ids=row_name)
+def test_wilson(row: dict[str, Any]) -> None:
+    interval = stats.wilson_ci(row["successes"], row["n"])
+    assert interval is not None
+    assert [interval.low, interval.high] == pytest.approx([row["low"], row["high"]], abs=5e-5)
+
+
+def test_wilson_without_trials_and_with_too_many_successes() -> None:
+    assert stats.wilson_ci(0, 0) is None
+    with pytest.raises(ValueError, match="3 successes in 2 trials"):
+        stats.wilson_ci(3, 2)
+
+
+@pytest.mark.parametrize("row", golden("half_up"), ids=row_name)
+def test_half_up(row: dict[str, Any]) -> None:
+    assert str(stats.half_up(row["value"], row["decimals"])) == row["expected"]
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(st.integers(-(10**6), 10**6), st.integers(0, 3))
+def test_half_up_rounds_every_half_away_from_nought(n: int, decimals: int) -> None:
+    scale = 10**decimals
+    rounded = float(stats.half_up((n + (0.5 if n >= 0 else -0.5)) / scale, decimals))
+    assert rounded == pytest.approx((n + (1 if n >= 0 else -1)) / scale)
+
+
+@pytest.mark.parametrize(("value", "decimals"), [(float("nan"), 1), (float("inf"), 1), (1e15, 1), (1.0, -1), (1.0, 10)])
+def test_half_up_refuses(value: float, decimals: int) -> None:
+    with pytest.raises(ValueError, match="cannot round"):
+        stats.half_up(value, decimals)
