@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -56,7 +57,8 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
         else:
             options["address"] = address
         try:
-            ray.init(**options)
+            with contextlib.nullcontext() if verbose else _silent_stderr():
+                ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             place = f"the cluster at {address}" if address else "a local Ray"
             raise ClusterError(f"{place} cannot be used: {error}; check the address and that it runs") from error
@@ -73,6 +75,21 @@ def _embedded_settings() -> dict[str, str]:
         "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Close standard error to native code while Ray starts: it announces its own settings there, past any logger."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,208 @@
+"""A whole sweep against scripted endpoints: what they are sent, and what answers of known quality come to."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipelines.benchmarks.maia_reading import draw_ts_letter, uniform_indices
+from tests.integration.conftest import Cli
+from tests.support.endpoint import Asked, ScriptedEndpoint, always
+from tests.support.maia_source import index_of, question, questions
+
+VIDEOS, QUESTIONS, PAIRS = 2, 48, 384
+
+
+def right(asked: Asked) -> str:
+    """Always right: the true statements of the data set say `mostra`; open answers repeat a reference."""
+    pairs = dict(re.findall(r"^([AB])\) (.*)$", asked.text, re.MULTILINE))
+    if pairs:
+        return next(letter for letter, text in pairs.items() if "mostra" in text)
+    found = re.search(r"nel video (\d) \((\w+)\)", asked.text)
+    assert found, asked.text
+    return question(int(found[1]), found[2])["answer"][3]
+
+
+def judge(asked: Asked) -> str:
+    """Accepts what repeats a reference; its first word on the half of the questions cannot be read."""
+    candidate = re.search(r"<risposta>\n(.*)\n</risposta>", asked.text, re.DOTALL)
+    references = re.findall(r"^\d\. (.*)$", asked.text, re.MULTILINE)
+    assert candidate
+    assert len(references) == 8
+    if asked.body["seed"] == 42 and "_A" in references[0]:
+        return "forse"
+    return json.dumps({"correct": candidate[1] in references})
+
+
+@pytest.fixture(scope="module")
+def swept(cli: Cli, maia_data: str, tmp_path_factory: pytest.TempPathFactory):
+    """Three models and a judge over the whole small data set."""
+    out = tmp_path_factory.mktemp("out")
+    with (
+        ScriptedEndpoint(right) as perfect,
+        ScriptedEndpoint(always("A")) as stubborn,
+        ScriptedEndpoint(judge) as judging,
+    ):
+        models = out / "models.yaml"
+        entries = {"perfect": perfect, "stubborn": stubborn, "judging": judging}
+        models.write_text(
+            "\n".join(
+                f"{name}: {{engine: openai, model: {name}-1, base_url: '{one.base_url}', api_key_env: KEY_OF_{name}}}"
+                for name, one in entries.items()
+            )
+        )
+        flags = ("--models", "perfect,stubborn,random", "--models-file", str(models), "--judge", "judging")
+        place = ("--benchmarks", "maia", "--data", maia_data, "--out", str(out / "run"))
+        env = {f"KEY_OF_{name}": f"sk-planted-secret-of-{name}" for name in entries}
+        done = cli("run", *flags, *place, env=env, timeout=280)
+        again = cli("run", *flags, *place, env=env, timeout=280)
+        yield out / "run", {name: list(one.seen) for name, one in entries.items()}, done, again
+
+
+def frames_of(asked: Asked) -> list[np.ndarray]:
+    shown = []
+    for uri in asked.pictures:
+        head, _, data = uri.partition(",")
+        assert re.fullmatch(r"data:image/(jpeg|png);base64", head)
+        shown.append(np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")))
+    return shown
+
+
+def setting_of(frames: list[np.ndarray]) -> str:
+    if len(frames) == 1:
+        return "1-frame"
+    return "black-video" if max(int(frame.max()) for frame in frames) == 0 else "32-frames"
+
+
+def test_each_setting_shows_its_frames_and_each_pair_once(swept) -> None:
+    _, seen, _, _ = swept
+    counts: Counter[str] = Counter()
+    expected = uniform_indices(40, 32)
+    for asked in seen["perfect"]:
+        frames = frames_of(asked)
+        setting = setting_of(frames)
+        counts[setting] += 1
+        if setting == "black-video":
+            assert len(frames) == 32
+        else:
+            assert [index_of(frame) for frame in frames] == ([0] if setting == "1-frame" else expected)
+    assert counts == dict.fromkeys(("black-video", "1-frame", "32-frames"), PAIRS + QUESTIONS)
+    texts = Counter(asked.text for asked in seen["perfect"])
+    assert set(texts.values()) == {3}
+    assert len(texts) == PAIRS + QUESTIONS
+
+
+def test_prompts_hold_the_drawn_statements_or_the_question_in_italian(swept) -> None:
+    _, seen, _, _ = swept
+    texts = {asked.text for asked in seen["perfect"]}
+    for video in questions(VIDEOS):
+        for entry in video["question_categories_A"] + video["question_categories_B"]:
+            (open_,) = [text for text in texts if entry["question"] in text]
+            assert "italiano" in open_
+            for i, (true, false) in enumerate(zip(entry["true_statement"], entry["false_statement"], strict=True)):
+                first = draw_ts_letter(42, video["video"], entry["category"], i) == "A"
+                a, b = (true, false) if first else (false, true)
+                (pair,) = [text for text in texts if f"A) {a}\nB) {b}\n" in text]
+                assert "affermazion" in pair
+                assert entry["question"] not in pair
+
+
+def test_one_user_turn_pictures_first_greedy_with_the_page_limits(swept) -> None:
+    _, seen, _, _ = swept
+    for asked in seen["perfect"]:
+        (message,) = asked.body["messages"]
+        assert message["role"] == "user"
+        kinds = [part["type"] for part in message["content"]]
+        assert kinds == sorted(kinds)  # image_url before text
+        assert asked.body["temperature"] == 0
+        limit = asked.body.get("max_tokens") or asked.body.get("max_completion_tokens")
+        assert limit == (16 if "A)" in asked.text else 128)
+
+
+def metric(out: Path, model: str, task: str, setting: str, name: str, category: str = "") -> dict:
+    rows = json.loads((out / "report" / "metrics.json").read_text())
+    (row,) = [
+        row
+        for row in rows
+        if (row["model"], row["task"], row["setting"], row["metric"], row["category"], row["subset"])
+        == (model, task, setting, name, category, "")
+    ]
+    return row
+
+
+@pytest.mark.parametrize("setting", ["black-video", "1-frame", "32-frames"])
+def test_known_answers_come_to_known_values(swept, setting: str) -> None:
+    out, _, _, _ = swept
+    for task, name, n in (
+        ("vsv", "statement_accuracy", PAIRS),
+        ("vsv", "pool_accuracy", QUESTIONS),
+        ("oevqa", "oevqa_accuracy", QUESTIONS),
+        ("aggregate", "agg_acc", QUESTIONS),
+    ):
+        row = metric(out, "perfect", task, setting, name)
+        assert (row["value"], row["n"], row["n_failed"], row["unit"]) == (1.0, n, 0, "fraction")
+    always_a = [
+        [draw_ts_letter(42, video["video"], entry["category"], i) == "A" for i in range(8)]
+        for video in questions(VIDEOS)
+        for entry in video["question_categories_A"] + video["question_categories_B"]
+    ]
+    value = metric(out, "stubborn", "vsv", setting, "statement_accuracy")["value"]
+    assert value == pytest.approx(sum(map(sum, always_a)) / PAIRS)
+    assert metric(out, "stubborn", "vsv", setting, "pool_accuracy")["value"] == sum(map(all, always_a)) / QUESTIONS
+    assert metric(out, "stubborn", "oevqa", setting, "oevqa_accuracy")["value"] == 0.0
+    assert metric(out, "stubborn", "aggregate", setting, "agg_acc")["value"] == 0.0
+    guessed = metric(out, "random", "vsv", setting, "statement_accuracy")
+    assert abs(guessed["value"] - 0.5) < 4 * 0.5 / PAIRS**0.5
+    assert guessed["ci_low"] <= guessed["value"] <= guessed["ci_high"]
+
+
+def test_no_verdict_is_asked_twice_and_unreadable_ones_thrice_at_the_most(swept) -> None:
+    _, seen, _, _ = swept
+    asked = Counter((one.text, one.body["seed"]) for one in seen["judging"])
+    assert set(asked.values()) == {1}
+    by_question = Counter(one.text for one in seen["judging"])
+    assert set(by_question.values()) == {1, 2}
+    # `perfect` says the same in three settings, and so does `stubborn`: one verdict for all three.
+    same = [text for text in by_question if "<risposta>\nA\n</risposta>" in text or "La risposta 3" in text]
+    assert len(same) >= 2 * QUESTIONS
+
+
+def test_a_second_run_asks_nobody_and_reports_the_same(swept) -> None:
+    _, _, done, again = swept
+    assert done.stdout == again.stdout
+    assert "predict" not in again.stderr
+    assert "judge" not in again.stderr
+
+
+def test_a_planted_key_is_nowhere(swept) -> None:
+    out, seen, done, again = swept
+    assert {asked.headers["authorization"] for asked in seen["perfect"]} == {"Bearer sk-planted-secret-of-perfect"}
+    for path in out.rglob("*"):
+        if path.is_file():
+            assert b"sk-planted-secret" not in path.read_bytes(), path
+    for said in (done.stdout, done.stderr, again.stdout, again.stderr):
+        assert "sk-planted-secret" not in said
+
+
+def test_the_run_says_what_it_was(swept) -> None:
+    out, _, _, _ = swept
+    run = json.loads((out / "run.json").read_text())
+    assert set(run["models"]) == {"perfect", "stubborn", "random", "judging"}
+    assert run["models"]["perfect"]["api_key_env"] == "KEY_OF_perfect"
+    assert run["datasets"]["maia"]["fingerprint"]
+    assert run["sweep"]["seed"] == 42
+    assert run["versions"]["ray"]
+    assert "vsv-it-v1" in run["prompts"]["maia"]
+    status = json.loads((out / "status.json").read_text())
+    assert len(status["cells"]) == 3 * 6
+    for cell in status["cells"]:
+        assert cell["done"] == cell["requests"]
+        assert cell["pending"] == cell["running"] == cell["failed"] == 0

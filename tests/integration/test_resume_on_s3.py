@@ -1,0 +1,111 @@
+"""Data and output in an object store, a real model, the driver killed in the middle: every request exactly once."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from models.tiny import build_tiny
+from tests.integration.conftest import S3, Cli
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Qwen2.5-VL of random weights."""
+    return build_tiny(tmp_path_factory.mktemp("tiny"), "qwen2_5_vl")
+
+
+def keys(s3: S3, prefix: str) -> list[str]:
+    pages = s3.client().get_paginator("list_objects_v2").paginate(Bucket="bench", Prefix=prefix)
+    return [item["Key"] for page in pages for item in page.get("Contents", [])]
+
+
+def read(s3: S3, key: str) -> bytes:
+    return s3.client().get_object(Bucket="bench", Key=key)["Body"].read()
+
+
+def predictions(s3: S3, out: str) -> pa.Table:
+    parts = [key for key in keys(s3, f"{out}/predictions/") if key.endswith(".parquet")]
+    return pa.concat_tables([pq.ParquetFile(io.BytesIO(read(s3, key))).read() for key in parts])
+
+
+def wait_for_parts(s3: S3, out: str, count: int, process: subprocess.Popen[bytes], seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while len(keys(s3, f"{out}/predictions/")) < count:
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline, "no part was committed in time"
+        time.sleep(0.2)
+
+
+def sweep_killed_once(
+    s3: S3, cli: Cli, env: dict[str, str], source: Path, tiny: Path, tmp_path: Path, name: str
+) -> dict:
+    """Ingest into the store, kill the first run after two parts, run the same command again."""
+    models = tmp_path / "models.yaml"
+    models.write_text(
+        f"tiny: {{engine: transformers, model: {tiny}, dtype: float32, device: cpu, limits: {{max_pixels: 3072}}, "
+        "generation: {max_new_tokens: 4}}\ncoin: {engine: random}\n"
+    )
+    data, out = f"s3://bench/{name}/data", f"{name}/out"
+    cli("ingest", "maia", str(source), "--data", data, env=s3.env)
+    flags = ("--models", "tiny", "--models-file", str(models), "--judge", "coin", "--benchmarks", "maia")
+    command = ("run", *flags, "--data", data, "--out", f"s3://bench/{out}")
+    (plan,) = json.loads(cli(*command, "--dry-run", "--json", env=s3.env).stdout)["plan"]
+    with (tmp_path / "first.log").open("wb") as log:
+        first = subprocess.Popen(
+            [sys.executable, "-m", "jobs.cli", *command], env={**env, **s3.env}, stdout=log, stderr=log
+        )
+        wait_for_parts(s3, out, 2, first)
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+    kept = {key: read(s3, key) for key in keys(s3, f"{out}/predictions/")}
+    before = predictions(s3, out).num_rows
+    done = cli(*command, env=s3.env, timeout=290)
+    return {"plan": plan, "out": out, "kept": kept, "before": before, "stdout": done.stdout}
+
+
+def check(s3: S3, run: dict, videos: int) -> None:
+    table = predictions(s3, run["out"])
+    ids = Counter(table["request_id"].to_pylist())
+    assert set(ids.values()) == {1}
+    assert table.num_rows == len(ids) == run["plan"]["requests"] == 648 * videos
+    assert 0 < run["before"] < table.num_rows
+    assert set(table["status"].to_pylist()) == {"ok"}
+    cells = Counter(zip(table["task"].to_pylist(), table["setting"].to_pylist(), strict=True))
+    for setting in ("black-video", "1-frame", "32-frames"):
+        assert cells["vsv", setting] == 192 * videos
+        assert cells["oevqa", setting] == 24 * videos
+    assert run["plan"]["media_groups"] == 2 * videos + 1
+    for key, content in run["kept"].items():
+        assert read(s3, key) == content, "what was committed was computed again"
+    rows = json.loads(read(s3, f"{run['out']}/report/metrics.json"))
+    (row,) = [r for r in rows if (r["metric"], r["setting"], r["category"]) == ("agg_acc", "32-frames", "")]
+    assert row["n"] == 24 * videos
+    assert b"<html" in read(s3, f"{run['out']}/report/index.html")
+
+
+def test_killed_and_resumed(
+    s3: S3, cli: Cli, command_env: dict[str, str], maia_source: Path, tiny: Path, tmp_path: Path
+) -> None:
+    run = sweep_killed_once(s3, cli, command_env, maia_source, tiny, tmp_path, "small")
+    check(s3, run, videos=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_and_resumed_on_the_published_clips(
+    s3: S3, cli: Cli, command_env: dict[str, str], real_maia: Path, tiny: Path, tmp_path: Path
+) -> None:
+    run = sweep_killed_once(s3, cli, command_env, real_maia, tiny, tmp_path, "real")
+    check(s3, run, videos=5)

@@ -1,0 +1,226 @@
+"""A scripted OpenAI-compatible endpoint over real HTTP, in a thread of the test or as a process of its own.
+
+In a thread: `with ScriptedEndpoint(always("A")) as endpoint: ... endpoint.base_url`.
+As a process: `python -m tests.support.endpoint --port 0 --record FILE --script RULES`; the first line it prints is its
+base_url. RULES is JSON, or a file of JSON: a list of `Rule`s, of which the first that fits a request is followed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.endpoint_script import (
+    Action,
+    Asked,
+    Drop,
+    Hang,
+    Raw,
+    Rule,
+    Say,
+    Script,
+    Status,
+    always,
+    by_rules,
+)
+
+__all__ = [
+    "Action",
+    "Asked",
+    "Drop",
+    "Hang",
+    "Raw",
+    "Rule",
+    "Say",
+    "Script",
+    "ScriptedEndpoint",
+    "Status",
+    "always",
+    "by_rules",
+]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def log_message(self, *args: object) -> None:
+        """Silence."""
+
+    def do_GET(self) -> None:
+        if self.path.endswith("/models"):
+            self._send(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+        else:
+            self._send(404, {"error": {"message": f"no such path {self.path}"}})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.path.endswith("/chat/completions"):
+            self._send(404, {"error": {"message": f"no such path {self.path}"}})
+            return
+        endpoint = self.server.endpoint
+        asked = endpoint.note(body, {name.lower(): value for name, value in self.headers.items()})
+        try:
+            self._follow(asked, endpoint.script(asked))
+        finally:
+            endpoint.done()
+
+    def _follow(self, asked: Asked, action: Action | str) -> None:
+        if isinstance(action, str):
+            action = Say(text=action)
+        if isinstance(action, Say):
+            self.server.endpoint.stopping.wait(action.delay_s)
+            self._send(200, _completion(asked, action))
+        elif isinstance(action, Status):
+            error = {"message": action.message, "type": "scripted", "code": action.code}
+            self._send(action.status, {"error": error}, action.headers)
+        elif isinstance(action, Raw):
+            self._send_bytes(200, action.body, {})
+        else:
+            if isinstance(action, Hang):
+                self.server.endpoint.stopping.wait(action.seconds)
+            self.close_connection = True
+
+    def _send(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
+        self._send_bytes(status, json.dumps(body).encode(), headers or {})
+
+    def _send_bytes(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _completion(asked: Asked, say: Say) -> dict[str, Any]:
+    limit = asked.body.get("max_completion_tokens", asked.body.get("max_tokens"))
+    words = (say.text or "").split()
+    text, reason = say.text, say.finish_reason
+    if limit is not None and len(words) > limit:
+        words, reason = words[:limit], "length"
+        text = " ".join(words)
+    prompt_tokens = len(asked.text.split()) + 100 * len(asked.pictures)
+    return {
+        "id": f"chatcmpl-{asked.number}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": asked.body["model"],
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": len(words),
+            "total_tokens": prompt_tokens + len(words),
+            "prompt_tokens_details": {"cached_tokens": say.cached_tokens},
+        },
+    }
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    endpoint: ScriptedEndpoint
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        super().__init__(address, _Handler)
+        self._connections: set[socket.socket] = set()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self._connections.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        """End connections that are kept alive: without it a stopped endpoint would go on answering them."""
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away is part of the script."""
+
+
+class ScriptedEndpoint:
+    """Serves while entered; `seen` holds what was asked, `most_at_once` the most requests open at one time."""
+
+    def __init__(self, script: Script, *, record: Path | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.script = script
+        self.seen: list[Asked] = []
+        self.most_at_once = 0
+        self.stopping = threading.Event()
+        self._open = 0
+        self._lock = threading.Lock()
+        self._record = record
+        self._server = _Server((host, port))
+        self._server.endpoint = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return "http://{}:{}/v1".format(*self._server.server_address[:2])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Answer nobody any more; twice is as good as once."""
+        if self.stopping.is_set():
+            return
+        self.stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.hang_up()
+        self._thread.join()
+
+    def note(self, body: dict[str, Any], headers: dict[str, str]) -> Asked:
+        with self._lock:
+            asked = Asked(number=len(self.seen), body=body, headers=headers, at=time.monotonic())
+            self.seen.append(asked)
+            self._open += 1
+            self.most_at_once = max(self.most_at_once, self._open)
+            if self._record is not None:
+                with self._record.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(body) + "\n")
+        return asked
+
+    def done(self) -> None:
+        with self._lock:
+            self._open -= 1
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--script", default='[{"say": "A"}]')
+    args = parser.parse_args(argv)
+    text = args.script if args.script.lstrip().startswith("[") else Path(args.script).read_text("utf-8")
+    script = by_rules(json.loads(text))
+    with ScriptedEndpoint(script, record=args.record, host=args.host, port=args.port) as endpoint:
+        print(endpoint.base_url, flush=True)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            return
+
+
+if __name__ == "__main__":
+    main()
