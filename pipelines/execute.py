@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -286,5 +287,8 @@ def _told(error: Exception) -> Exception:
             return StoreError(str(cause))
         inner = getattr(cause, "cause", None)
         cause = inner if isinstance(inner, BaseException) else cause.__cause__
-    text = str(error).strip().splitlines()
-    return ModelUnavailableError(f"the run on the cluster failed: {text[-1] if text else type(error).__name__}")
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    told = next(
+        (line for line in reversed(lines) if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)), lines[-1]
+    )
+    return ModelUnavailableError(f"the run on the cluster failed: {told.strip()}; run with -v to see Ray's own words")

@@ -83,7 +83,7 @@ def look_for(model: str) -> None:
     Raises:
         ScorerUnavailableError: neither; loading would only find out after half a minute of the library's own retries.
     """
-    import httpx
+    import requests
     from huggingface_hub import constants, try_to_load_from_cache
 
     from pipelines.metrics.checkpoint import ScorerUnavailableError
@@ -91,11 +91,11 @@ def look_for(model: str) -> None:
     if Path(model).is_dir() or isinstance(try_to_load_from_cache(model, "config.json"), str):
         return
     try:
-        httpx.head(constants.ENDPOINT, timeout=HUB_PATIENCE_S)
-    except httpx.HTTPError as error:
+        requests.head(constants.ENDPOINT, timeout=HUB_PATIENCE_S)
+    except requests.RequestException as error:
         remedy = "Name a local folder with --scorer, or fetch the model into the cache first."
         raise ScorerUnavailableError(
-            model, f"it is no folder, not in the cache, and the hub does not answer ({error}).", remedy
+            model, f"it is no folder, not in the cache, and the hub does not answer ({type(error).__name__}).", remedy
         ) from error
 
 

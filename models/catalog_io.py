@@ -1,0 +1,193 @@
+"""The models files: the catalog and the user's own, read strictly, and names picked from them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from models.spec import ModelSpec
+
+__all__ = ["CATALOG", "ModelsFileError", "UnknownModelError", "load_models", "pick"]
+
+CATALOG = Path(__file__).parent / "catalog"
+"""Folder of the models that come with the product."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""Names stand in lists parted by commas and in paths such as `model=NAME`."""
+
+
+class ModelsFileError(ValueError):
+    """A models file cannot be used; the message names the file, the line where there is one, and the remedy."""
+
+
+class UnknownModelError(ValueError):
+    """No such model in the catalog or the models files."""
+
+
+def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
+    """All models that can be named: the catalog, then each file; a later entry replaces an earlier one whole.
+
+    Args:
+        files: models files of the user, the last one winning.
+
+    Raises:
+        ModelsFileError: a file is missing, is not UTF-8 YAML, repeats a key, or holds an entry that is no model.
+    """
+    models: dict[str, ModelSpec] = {}
+    for path in sorted(CATALOG.glob("*.yaml")):
+        models.update(_read_file(path))
+    for file in files:
+        models.update(_read_file(Path(file)))
+    return models
+
+
+def pick(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
+    """The named models in the order named, each once.
+
+    Raises:
+        UnknownModelError: a name is not among the models; says which known name is nearest.
+    """
+    picked: dict[str, ModelSpec] = {}
+    for name in names:
+        if name not in models:
+            raise UnknownModelError(f"unknown model {name!r}{_hint(name, models)}")
+        picked[name] = models[name]
+    return picked
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), sorted(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known)) or 'none'}"
+
+
+def _read_file(path: Path) -> dict[str, ModelSpec]:
+    text = _text_of(path)
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        _refuse_repeats(path, tree)
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # ValueError: text in the form of a date that no calendar has; RecursionError: a thousand brackets.
+        if isinstance(error, ModelsFileError):
+            raise
+        raise ModelsFileError(_about_yaml(path, error)) from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict) or not isinstance(tree, yaml.MappingNode):
+        raise ModelsFileError(f"{path}:1: expected `name: {{engine: ..., model: ...}}` entries at the top")
+    _check_names(path, tree)
+    return {name: _spec(path, tree, name, entry) for name, entry in data.items()}
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ModelsFileError(f"{path}: no such models file") from None
+    except UnicodeDecodeError as error:
+        raise ModelsFileError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    except OSError as error:
+        raise ModelsFileError(f"{path}: the models file cannot be read: {error.strerror}") from None
+
+
+def _about_yaml(path: Path, error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        return f"{path}:{error.problem_mark.line + 1}: not valid YAML: {error.problem or error.context}"
+    return f"{path}: not valid YAML: {' '.join(str(error).split())}"
+
+
+def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
+    """Every mapping of the file once, also where anchors make a loop."""
+    seen: set[int] = set()
+    stack = [root] if root else []
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield node
+            stack.extend(value for _, value in node.value)
+        elif isinstance(node, yaml.SequenceNode):
+            stack.extend(node.value)
+
+
+def _refuse_repeats(path: Path, root: yaml.Node | None) -> None:
+    """YAML lets the last of two equal keys win in silence; here both lines are named."""
+    for mapping in _mappings(root):
+        first: dict[str, int] = {}
+        for key, _ in mapping.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in first:
+                raise ModelsFileError(
+                    f"{path}:{line}: key {key.value!r} is given twice, first on line {first[key.value]}"
+                )
+            first[key.value] = line
+
+
+def _place(path: Path, root: yaml.Node, keys: Sequence[object]) -> str:
+    """`FILE:LINE` of the deepest key on the way that the file holds."""
+    node: yaml.Node | None = root
+    line = 1
+    for key in keys:
+        found = [(k, v) for k, v in (node.value if isinstance(node, yaml.MappingNode) else []) if k.value == str(key)]
+        if not found:
+            break
+        line, node = found[0][0].start_mark.line + 1, found[0][1]
+    return f"{path}:{line}"
+
+
+def _check_names(path: Path, root: yaml.MappingNode) -> None:
+    for key, _ in root.value:
+        if not (key.tag.endswith(":str") and _NAME.fullmatch(key.value)):
+            raise ModelsFileError(
+                f"{path}:{key.start_mark.line + 1}: model name {key.value!r} must be text of letters, digits and "
+                ". _ + - (quote a name that YAML reads as a number or a truth value)"
+            )
+
+
+def _spec(path: Path, tree: yaml.Node, name: str, entry: Any) -> ModelSpec:
+    if not isinstance(entry, dict):
+        raise ModelsFileError(
+            f"{_place(path, tree, [name])}: model {name!r} must be a mapping such as `engine: random`"
+        )
+    try:
+        return ModelSpec.model_validate(entry)
+    except ValidationError as error:
+        raise ModelsFileError(
+            "\n".join(
+                f"{_place(path, tree, [name, *details['loc']])}: model {name!r}: {_about(details)}"
+                for details in error.errors(include_url=False, include_context=False)
+            )
+        ) from None
+
+
+def _about(details: ErrorDetails) -> str:
+    """One fault of one entry in words: which key, what is wrong, what was likely meant."""
+    *above, last = (str(key) for key in details["loc"]) if details["loc"] else ("",)
+    if details["type"] == "extra_forbidden":
+        inside = f" in {'.'.join(above)}" if above else ""
+        nearest = difflib.get_close_matches(last.lower(), _fields(above), n=1, cutoff=0.0)[0]
+        return f"unknown key {last!r}{inside}; the nearest known key is {nearest!r}"
+    where = ".".join([*above, last])
+    message = details["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
+
+
+def _fields(keys: Sequence[str]) -> list[str]:
+    """Known keys of the record that stands at this place of an entry."""
+    record: type[BaseModel] = ModelSpec
+    for key in keys:
+        inner = record.model_fields[key].annotation
+        options = [inner, *getattr(inner, "__args__", ())]
+        record = next(option for option in options if isinstance(option, type) and issubclass(option, BaseModel))
+    return list(record.model_fields)

@@ -1,0 +1,41 @@
+"""Engines: who answers calls. Each is imported only when a model asks for it."""
+
+from __future__ import annotations
+
+import importlib
+
+from models.engines.base import Engine, EngineUnreachableError
+from models.spec import ModelSpec
+
+__all__ = ["build_engine"]
+
+_ENGINES = {
+    "openai": ("models.engines.openai_engine", "OpenAIEngine"),
+    "random": ("models.engines.random_engine", "RandomEngine"),
+    "transformers": ("models.engines.transformers_engine", "TransformersEngine"),
+    "vllm": ("models.engines.vllm_engine", "VLLMEngine"),
+}
+
+
+def build_engine(name: str, spec: ModelSpec) -> Engine:
+    """Build the engine of one model, here and now: weights are loaded, keys are read.
+
+    Args:
+        name: the model's name, for messages.
+        spec: what to build.
+
+    Raises:
+        EngineUnreachableError: the engine is not installed, or its model cannot be had.
+        MissingSecretError: the endpoint needs a key that no variable holds.
+    """
+    module, cls = _ENGINES[spec.engine]
+    try:
+        made: Engine = getattr(importlib.import_module(module), cls)(spec)
+    except ModuleNotFoundError as error:
+        if spec.engine != "vllm" or error.name not in ("vllm", module):
+            raise
+        raise EngineUnreachableError(
+            f"model {name!r} runs on vllm, which is not installed here: pip install 'vlmsweep[vllm]'; "
+            "or set `engine: transformers` where transformers runs the model"
+        ) from error
+    return made

@@ -1,0 +1,198 @@
+"""The models file: name -> spec. Foreign input, so every key is checked and an unknown one is an error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+
+__all__ = ["Faults", "GenerationSpec", "Limits", "ModelSpec", "Price", "Replicas", "folder_fingerprint"]
+
+
+class _Strict(BaseModel):
+    # Values stay out of messages: someone will write a key where its variable's name belongs.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Replicas(_Strict):
+    """How many engines of this model may run side by side."""
+
+    min: int = Field(default=0, ge=0)
+    max: PositiveInt = 1
+
+
+class GenerationSpec(_Strict):
+    """Settings that replace a benchmark's own for this model; what is left out stays the benchmark's."""
+
+    max_new_tokens: PositiveInt | None = None
+    temperature: float | None = Field(default=None, ge=0.0)
+    num_beams: PositiveInt | None = None
+    seed: int | None = None
+
+
+class Limits(_Strict):
+    """What the model may be given."""
+
+    max_pixels: PositiveInt | None = None
+    """Pixels of one picture or frame; larger ones are shrunk, aspect ratio kept."""
+    max_frames: PositiveInt | None = None
+    """Frames of one clip; more are thinned out uniformly."""
+    max_model_len: PositiveInt | None = None
+    """Tokens of prompt and answer together."""
+
+
+class Price(_Strict):
+    """Dollars for a million tokens."""
+
+    input_per_million: float = Field(ge=0.0)
+    output_per_million: float = Field(ge=0.0)
+
+
+class Faults(_Strict):
+    """The script of the `random` engine: how it misbehaves. For tests, drills and simulations."""
+
+    answer: str | None = None
+    """Say this always, word for word, instead of guessing."""
+    fail_share: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of calls, drawn by their ids, that fail."""
+    fail_ids: tuple[str, ...] = ()
+    """Requests that fail always, by request id: a call's id up to its last `/`."""
+    die_after: int | None = Field(default=None, ge=0)
+    """The process ends hard when one more call is asked of it than this."""
+    die_on: str | None = None
+    """The process ends hard on a prompt that holds this text."""
+    stall_s: float = Field(default=0.0, ge=0.0)
+    """Seconds spent on each group of calls."""
+    call_s: float = Field(default=0.0, ge=0.0)
+    """Seconds spent on each call."""
+    reverse: bool = False
+    """Answer each group of calls in reverse order."""
+    drop_every: int | None = Field(default=None, ge=1)
+    """Breach the contract: leave every n-th call of the engine's life unanswered."""
+
+
+class ModelSpec(_Strict):
+    """One model: who runs it, which weights, and its limits."""
+
+    engine: Literal["transformers", "vllm", "openai", "random"]
+    model: str = ""
+    """Hub id, local directory, `s3://` folder, or the name at the endpoint."""
+    revision: str | None = None
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    tensor_parallel: PositiveInt = 1
+    replicas: Replicas = Replicas()
+    batch_size: PositiveInt | None = None
+    """Calls computed at once; the engine's own choice when left out."""
+    adapter: str | None = None
+    trust_remote_code: bool = False
+    generation: GenerationSpec = GenerationSpec()
+    limits: Limits = Limits()
+    base_url: str | None = None
+    """Where `/chat/completions` is found, such as `https://api.openai.com/v1`; kept without a slash at the end."""
+    api_key_env: str | None = None
+    """Name of the variable that holds the key; the key itself is never written anywhere."""
+    requests_per_minute: PositiveFloat | None = None
+    """Spread evenly over the minute, retries included. One engine's own: replicas share nothing."""
+    concurrency: PositiveInt = 16
+    """Calls in flight at an endpoint."""
+    timeout_s: PositiveFloat = 120.0
+    """Seconds for one try at an endpoint, from the first byte sent to the last one read."""
+    retries: int = Field(default=5, ge=0)
+    """Tries after the first at an endpoint, for what may pass: 408, 409, 429, 5xx, timeouts, broken connections."""
+    omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()
+    """What an endpoint refuses to be told: it is left out, and the endpoint's own default rules."""
+    system: str | None = None
+    """A system prompt; none unless asked for."""
+    price: Price | None = None
+    faults: Faults = Faults()
+    seed: int = 42
+    papers: tuple[str, ...] = ()
+    parameters_b: PositiveFloat | None = None
+    """Billions of parameters, for estimates of memory."""
+    notes: str | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _web_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        address = urlsplit(value)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError("base_url must be an http or https address, such as https://api.openai.com/v1")
+        if "@" in address.netloc:
+            raise ValueError("base_url must not hold a user or password; name a variable in api_key_env")
+        return value.rstrip("/")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable_name(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+            raise ValueError("api_key_env must be the name of a variable, such as OPENAI_API_KEY, never the key")
+        return value
+
+    @model_validator(mode="after")
+    def _complete(self) -> ModelSpec:
+        if self.engine != "random" and not self.model:
+            raise ValueError(f"engine {self.engine} needs `model`: a hub id, a directory, or the name at the endpoint")
+        if self.engine == "openai" and not self.base_url:
+            raise ValueError("engine openai needs `base_url`, such as https://api.openai.com/v1")
+        if self.replicas.min > self.replicas.max:
+            raise ValueError("replicas.min is larger than replicas.max")
+        return self
+
+    def resolved_revision(self) -> str:
+        """The revision that names these weights: as given, a local folder's content hash, or `main`."""
+        if self.revision:
+            return self.revision
+        if self.engine in ("openai", "random"):
+            return ""
+        folder = Path(self.model)
+        return folder_fingerprint(folder) if folder.is_dir() else "main"
+
+    def answer_fingerprint(self) -> dict[str, Any]:
+        """All that changes an answer and nothing that only changes speed, place or price."""
+        kept = {"engine", "model", "dtype", "adapter", "trust_remote_code", "limits", "system"}
+        shown: dict[str, Any] = self.model_dump(mode="json", include=kept)
+        shown["revision"] = self.resolved_revision()
+        if self.omit_parameters:
+            shown["omit_parameters"] = sorted(self.omit_parameters)
+        if self.engine == "random":
+            shown["seed"] = self.seed
+            shown["faults"] = {"answer": self.faults.answer}
+        if shown["revision"] and Path(self.model).is_dir():
+            shown["model"] = Path(self.model).name
+        return shown
+
+
+def folder_fingerprint(folder: Path) -> str:
+    """Hash of a checkpoint folder: small files whole, large ones by name, size, first and last MiB.
+
+    A 145 GB checkpoint is named in a second; an edited tokenizer or weight header changes the name.
+    """
+    whole = 4 << 20
+    total = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        size = path.stat().st_size
+        total.update(json.dumps([path.relative_to(folder).as_posix(), size]).encode())
+        with path.open("rb") as file:
+            if size <= whole:
+                total.update(file.read())
+            else:
+                total.update(file.read(1 << 20))
+                file.seek(-(1 << 20), 2)
+                total.update(file.read())
+    return "local-" + total.hexdigest()[:16]

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from models.engines.base import EngineContractError, EngineUnreachableError, answer_requests
+from models.messages import (
+    Answer,
+    Call,
+    CallReply,
+    Failure,
+    Frames,
+    Generation,
+    Media,
+    Output,
+    Request,
+    Step,
+    Text,
+    user,
+)
+
+Word = Callable[[Call], Answer | Failure]
+
+
+def echo(asked: Call) -> Answer:
+    text = "".join(part.text for turn in asked.turns for part in turn.parts if isinstance(part, Text))
+    return Answer(text=f"<{text}>", input_tokens=10, output_tokens=2, cached_tokens=1)
+
+
+class Scripted:
+    """Answers by a function, then lets `spoil` tamper with the list of replies."""
+
+    def __init__(
+        self, word: Word = echo, spoil: Callable[[list[CallReply]], list[CallReply]] = lambda replies: replies
+    ) -> None:
+        self.word = word
+        self.spoil = spoil
+        self.groups: list[list[str]] = []
+
+    def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
+        self.groups.append([call.call_id for call in calls])
+        yield from self.spoil(
+            [CallReply(call_id=call.call_id, outcome=self.word(call), latency_s=0.5) for call in calls]
+        )
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def request(name: str, *steps: Step) -> Request:
+    return Request(request_id=name, steps=steps)
+
+
+def step(*parts: str | Output | Media, choices: tuple[str, ...] = (), seed: int = 42) -> Step:
+    return Step(turns=(user(*parts),), generation=Generation(seed=seed), choices=choices)
+
+
+THREE = [request(name, step(f"{name}?")) for name in ("a", "b", "c")]
+
+
+def test_each_request_is_answered_once() -> None:
+    replies = list(answer_requests(Scripted(), THREE, {}))
+    assert {reply.request_id: reply.outcome for reply in replies} == {
+        name: Answer(text=f"<{name}?>", input_tokens=10, output_tokens=2, cached_tokens=1) for name in "abc"
+    }
+    assert all(reply.steps == () and reply.latency_s == 0.5 for reply in replies)
+
+
+def test_no_requests() -> None:
+    engine = Scripted()
+    assert list(answer_requests(engine, [], {})) == []
+    assert engine.groups == []
+
+
+def test_order_is_the_engines_business() -> None:
+    replies = answer_requests(Scripted(spoil=lambda replies: replies[::-1]), THREE, {})
+    assert [reply.request_id for reply in replies] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        pytest.param(lambda replies: replies[:-1], "1 of 3 calls unanswered, first c/0", id="drops one"),
+        pytest.param(lambda _: [], "3 of 3 calls unanswered, first a/0", id="drops all"),
+        pytest.param(lambda replies: [*replies, replies[0]], "a/0 twice", id="doubles"),
+        pytest.param(lambda replies: [replace(replies[0], call_id="z/0"), *replies[1:]], "never asked", id="invents"),
+    ],
+)
+def test_an_engine_that_breaks_the_contract_stops_the_work(
+    spoil: Callable[[list[CallReply]], list[CallReply]], told: str
+) -> None:
+    with pytest.raises(EngineContractError, match=told):
+        list(answer_requests(Scripted(spoil=spoil), THREE, {}))
+
+
+def test_a_breach_in_a_later_step_is_seen_too() -> None:
+    engine = Scripted(spoil=lambda replies: [one for one in replies if one.call_id != "a/1"])
+    with pytest.raises(EngineContractError, match="first a/1"):
+        list(answer_requests(engine, [request("a", step("x"), step(Output(0)))], {}))
+
+
+def test_an_unreachable_engine_passes_through() -> None:
+    def gone(_: Call) -> Answer:
+        raise EngineUnreachableError("gone")
+
+    with pytest.raises(EngineUnreachableError, match="gone"):
+        list(answer_requests(Scripted(gone), THREE, {}))
+
+
+def test_what_came_before_a_breach_is_kept() -> None:
+    replies = answer_requests(Scripted(spoil=lambda replies: replies[:-1]), THREE, {})
+    assert [next(replies).request_id, next(replies).request_id] == ["a", "b"]
+    with pytest.raises(EngineContractError):
+        next(replies)
+
+
+def test_later_steps_are_told_what_earlier_ones_said() -> None:
+    asked = request("a", step("x"), step("saw ", Output(0)), step(Output(1), "|", Output(0)))
+    (reply,) = answer_requests(Scripted(), [asked], {})
+    assert reply.steps == ("<x>", "<saw <x>>")
+    assert reply.outcome == Answer(text="<<saw <x>>|<x>>", input_tokens=30, output_tokens=6, cached_tokens=3)
+    assert reply.latency_s == 1.5
+
+
+def test_requests_of_different_lengths_go_together() -> None:
+    engine = Scripted()
+    asked = [request("short", step("s")), request("long", step("l"), step(Output(0)))]
+    replies = {reply.request_id: reply for reply in answer_requests(engine, asked, {})}
+    assert engine.groups == [["short/0", "long/0"], ["long/1"]]
+    assert replies["short"].steps == ()
+    assert replies["long"].steps == ("<l>",)
+
+
+def test_equal_early_steps_are_asked_once_and_last_steps_never_shared() -> None:
+    engine = Scripted()
+    media = Media("image", "0" * 64)
+    asked = [request(name, step(media, "caption"), step(Output(0), "same")) for name in ("a", "b")]
+    asked.append(request("c", step(media, "other"), step(Output(0), "same")))
+    replies = list(answer_requests(engine, asked, {}))
+    assert engine.groups == [["a/0", "c/0"], ["a/1", "b/1", "c/1"]]
+    assert sorted(reply.request_id for reply in replies) == ["a", "b", "c"]
+
+
+def test_early_steps_that_differ_in_their_settings_are_not_shared() -> None:
+    engine = Scripted()
+    asked = [request(str(seed), step("caption", seed=seed), step(Output(0))) for seed in (1, 2)]
+    list(answer_requests(engine, asked, {}))
+    assert engine.groups[0] == ["1/0", "2/0"]
+
+
+def test_a_failed_step_ends_every_request_that_needed_it_and_no_other() -> None:
+    def word(call: Call) -> Answer | Failure:
+        failure = Failure(type="timeout", message="too slow")
+        return failure if call.call_id == "a/1" or echo(call).text == "<bad>" else echo(call)
+
+    asked = [
+        request("a", step("x"), step(Output(0)), step("never asked")),
+        request("b", step("bad"), step(Output(0))),
+        request("c", step("bad"), step(Output(0))),
+        request("d", step("x"), step(Output(0))),
+    ]
+    engine = Scripted(word)
+    replies = {reply.request_id: reply for reply in answer_requests(engine, asked, {})}
+    assert {name: type(reply.outcome) for name, reply in replies.items()} == {
+        "a": Failure,
+        "b": Failure,
+        "c": Failure,
+        "d": Answer,
+    }
+    assert replies["a"].steps == ("<x>",)
+    assert (replies["a"].latency_s, replies["b"].latency_s) == (1.0, 0.5)
+    assert engine.groups == [["a/0", "b/0"], ["a/1", "d/1"]]
+
+
+def test_choices_reach_the_engine() -> None:
+    engine = Scripted(lambda call: Answer(text="|".join(call.choices)))
+    (reply,) = answer_requests(engine, [request("a", step("x", choices=("A", "B")))], {})
+    assert reply.outcome == Answer(text="A|B")

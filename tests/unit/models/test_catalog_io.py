@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.catalog_io import CATALOG, ModelsFileError, UnknownModelError, load_models, pick
+from models.spec import ModelSpec
+
+HUB_ENGINES = ("transformers", "vllm")
+
+
+def write(tmp_path: Path, text: str | bytes, name: str = "models.yaml") -> Path:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def refusal(tmp_path: Path, text: str | bytes) -> str:
+    """What is said about a file, its folder left out."""
+    with pytest.raises(ModelsFileError) as caught:
+        load_models([write(tmp_path, text)])
+    return str(caught.value).replace(f"{tmp_path}/", "")
+
+
+class TestCatalog:
+    def test_holds_the_models_of_the_tables(self) -> None:
+        assert {
+            "random",
+            "gpt-4o",
+            "qwen2.5-vl-7b",
+            "qwen2.5-vl-72b",
+            "llava-onevision-7b",
+            "llava-next-video-7b",
+            "internvl2-8b",
+            "internvl3-78b",
+        } <= set(load_models())
+
+    def test_every_checkpoint_of_the_hub_is_pinned(self) -> None:
+        for name, spec in load_models().items():
+            if spec.engine in HUB_ENGINES:
+                assert re.fullmatch(r"[0-9a-f]{40}", spec.revision or ""), name
+
+    def test_nothing_runs_foreign_code_unasked(self) -> None:
+        assert [name for name, spec in load_models().items() if spec.trust_remote_code] == []
+
+    def test_nothing_lays_its_own_settings_over_a_benchmarks(self) -> None:
+        for name, spec in load_models().items():
+            assert not spec.generation.model_dump(exclude_none=True), name
+
+    def test_no_name_stands_in_two_files(self) -> None:
+        names = [name for path in CATALOG.glob("*.yaml") for name in yaml.safe_load(path.read_text())]
+        assert len(names) == len(set(names)) == len(load_models())
+
+    def test_gpt_4o_is_as_documented(self) -> None:
+        spec = load_models()["gpt-4o"]
+        assert (spec.engine, spec.model) == ("openai", "gpt-4o-2024-11-20")
+        assert (spec.base_url, spec.api_key_env) == ("https://api.openai.com/v1", "OPENAI_API_KEY")
+        assert spec.requests_per_minute == 500
+        assert spec.price is not None
+        assert (spec.price.input_per_million, spec.price.output_per_million) == (2.5, 10.0)
+
+
+class TestMerging:
+    def test_engine_random_alone_is_a_model(self, tmp_path: Path) -> None:
+        models = load_models([write(tmp_path, "guess: {engine: random}")])
+        assert models["guess"] == ModelSpec(engine="random")
+        assert "gpt-4o" in models
+
+    def test_the_users_entry_replaces_the_catalogs_whole(self, tmp_path: Path) -> None:
+        models = load_models([str(write(tmp_path, "gpt-4o: {engine: random, seed: 7}"))])
+        assert models["gpt-4o"] == ModelSpec(engine="random", seed=7)
+
+    def test_the_last_file_wins(self, tmp_path: Path) -> None:
+        first = write(tmp_path, "a: {engine: random, seed: 1}\nb: {engine: random}", "1.yaml")
+        second = write(tmp_path, "a: {engine: random, seed: 2}", "2.yaml")
+        models = load_models([first, second])
+        assert models["a"].seed == 2
+        assert "b" in models
+
+    def test_anchors_and_merges(self, tmp_path: Path) -> None:
+        text = "a: &base {engine: random, seed: 3}\nb: {<<: *base, seed: 4}\nc: *base\n"
+        models = load_models([write(tmp_path, text)])
+        assert [models[name].seed for name in "abc"] == [3, 4, 3]
+
+    @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
+    def test_an_empty_file_adds_nothing(self, text: str, tmp_path: Path) -> None:
+        assert load_models([write(tmp_path, text)]) == load_models()
+
+    def test_the_whole_form_of_an_entry(self, tmp_path: Path) -> None:
+        text = """
+qwen:
+  engine: transformers
+  model: Qwen/Qwen2.5-VL-72B-Instruct
+  revision: abc
+  dtype: bfloat16
+  tensor_parallel: 4
+  replicas: {min: 0, max: 8}
+  adapter: null
+  trust_remote_code: false
+  generation: {max_new_tokens: 256, temperature: 0.0}
+  limits: {max_pixels: 200704, max_frames: 32, max_model_len: 32768}
+"""
+        spec = load_models([write(tmp_path, text)])["qwen"]
+        assert (spec.tensor_parallel, spec.replicas.max, spec.limits.max_pixels) == (4, 8, 200704)
+        assert spec.generation.max_new_tokens == 256
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "a:\n  engine: random\n  sed: 1",
+            "models.yaml:3: model 'a': unknown key 'sed'; the nearest known key is 'seed'",
+        ),
+        (
+            "a:\n  engine: random\n  limits:\n    max_frames: 3\n    max_pixel: 9",
+            "models.yaml:5: model 'a': unknown key 'max_pixel' in limits; the nearest known key is 'max_pixels'",
+        ),
+        (
+            "a: {engine: openai, model: m, base_url: http://x, price: {input: 1, output_per_million: 2}}",
+            """models.yaml:1: model 'a': price.input_per_million: Field required
+models.yaml:1: model 'a': unknown key 'input' in price; the nearest known key is 'input_per_million'""",
+        ),
+        ("a: {engine: random, zzz: 1}", "model 'a': unknown key 'zzz'; the nearest known key is '"),
+        ("\n\na: {model: x}", "models.yaml:3: model 'a': engine: Field required"),
+        ("a: {engine: vlm}", "model 'a': engine: Input should be 'transformers', 'vllm', 'openai' or 'random'"),
+        ("a: {engine: transformers}", "model 'a': engine transformers needs `model`"),
+        ("a: {engine: openai, model: m}", "model 'a': engine openai needs `base_url`"),
+        (
+            "a: {engine: openai, model: m, base_url: api.openai.com/v1}",
+            "base_url: base_url must be an http or https address",
+        ),
+        ("a: {engine: random, replicas: {min: 3, max: 2}}", "replicas.min is larger than replicas.max"),
+        ("a: {engine: random, tensor_parallel: 0}", "tensor_parallel: Input should be greater than 0"),
+        (
+            "a: {engine: random}\nb: {engine: random}\na: {engine: random}",
+            "models.yaml:3: key 'a' is given twice, first on line 1",
+        ),
+        ("a:\n  engine: random\n  engine: openai", "models.yaml:3: key 'engine' is given twice, first on line 2"),
+        ("a: {engine: random, limits: {max_frames: 1, max_frames: 2}}", "key 'max_frames' is given twice"),
+        ("a: random", "models.yaml:1: model 'a' must be a mapping such as `engine: random`"),
+        ("a:\n", "model 'a' must be a mapping"),
+        ("- a\n- b", "models.yaml:1: expected `name:"),
+        ("just words", "models.yaml:1: expected `name:"),
+        ("7: {engine: random}", "models.yaml:1: model name '7' must be text"),
+        ("\nyes: {engine: random}", "models.yaml:2: model name 'yes' must be text"),
+        ("[a, b]: {engine: random}", "not valid YAML: found unhashable key"),
+        ("? {a: b}\n: {engine: random}", "not valid YAML: found unhashable key"),
+        ("<<: {'../a': {engine: random}}", "model name '<<' must be text"),
+        ("'a,b': {engine: random}", "model name 'a,b' must be text"),
+        ("'../a': {engine: random}", "model name '../a' must be text"),
+        ("a: {engine: random", "models.yaml:1: not valid YAML: "),
+        ("a: 1\n\tb: 2", "models.yaml:2: not valid YAML: "),
+        ("a: {engine: random}\n---\nb: {engine: random}", "models.yaml:2: not valid YAML: "),
+        ("a: !!python/object:os.system {engine: random}", "models.yaml:1: not valid YAML: "),
+        ("a: 2024-13-45", "models.yaml: not valid YAML: month must be in 1..12"),
+        ("[" * 1000, "models.yaml: not valid YAML: "),
+        ("a: \x00", "models.yaml: not valid YAML: "),
+        (b"a: \xff", "models.yaml: not UTF-8 text (byte 3)"),
+        ("a: &a {engine: random, limits: *a}", "unknown key 'engine' in limits"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str | bytes, told: str, tmp_path: Path) -> None:
+    assert told in refusal(tmp_path, text)
+
+
+def test_a_key_written_where_its_variables_name_belongs_is_not_repeated(tmp_path: Path) -> None:
+    text = "a: {engine: openai, model: m, base_url: 'http://x', api_key_env: sk-very-secret}"
+    told = refusal(tmp_path, text)
+    assert "api_key_env must be the name of a variable" in told
+    assert "very-secret" not in told
+
+
+def test_a_password_in_an_address_is_not_repeated(tmp_path: Path) -> None:
+    told = refusal(tmp_path, "a: {engine: openai, model: m, base_url: 'http://me:hidden@x/v1'}")
+    assert "must not hold a user or password" in told
+    assert "hidden" not in told
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelsFileError, match=r"nowhere\.yaml: no such models file"):
+        load_models([tmp_path / "nowhere.yaml"])
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelsFileError, match="cannot be read: Is a directory"):
+        load_models([tmp_path])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet="ab: {}[]-&*!'\"\n\t<7|>#%@,engirandom", max_size=60) | st.text(max_size=40))
+def test_any_text_is_models_or_one_clear_refusal(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_bytes(text.encode("utf-8", "replace"))
+    try:
+        models = load_models([path])
+    except ModelsFileError as error:
+        told = str(error)
+    else:
+        told = f"{path}:"
+        assert all(isinstance(spec, ModelSpec) for spec in models.values())
+    assert told.startswith(f"{path}:")
+
+
+THREE = {name: ModelSpec(engine="random", seed=seed) for seed, name in enumerate(("gpt-4o", "qwen", "random"))}
+
+
+class TestPick:
+    def test_in_the_order_named_each_once(self) -> None:
+        assert list(pick(["random", "gpt-4o", "random"], THREE)) == ["random", "gpt-4o"]
+        assert pick([], THREE) == {}
+
+    @pytest.mark.parametrize(
+        ("name", "told"),
+        [
+            ("gpt4o", "unknown model 'gpt4o'; did you mean 'gpt-4o'?"),
+            ("RANDOM", "did you mean 'random'?"),
+            ("llama", "unknown model 'llama'; known: gpt-4o, qwen, random"),
+            ("", "unknown model ''; known:"),
+        ],
+    )
+    def test_unknown(self, name: str, told: str) -> None:
+        with pytest.raises(UnknownModelError) as caught:
+            pick(["random", name], THREE)
+        assert told in str(caught.value)
+
+    def test_unknown_among_none(self) -> None:
+        with pytest.raises(UnknownModelError, match="known: none"):
+            pick(["a"], {})

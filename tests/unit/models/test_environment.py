@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from models.environment import MissingSecretError, ray_address, s3_settings, secret
+
+VALUE = "sk-0123456789"
+AWS = (
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+)
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*AWS, "RAY_ADDRESS", "SOME_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("value", [VALUE, f" {VALUE}\n"])
+def test_a_secret_tells_itself_only_when_asked(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", value)
+    key = secret("SOME_KEY")
+    assert key.get_secret_value() == VALUE
+    for shown in (repr(key), str(key), f"{key}", f"{[key]}"):
+        assert VALUE not in shown
+    assert pickle.loads(pickle.dumps(key)) == key
+
+
+@pytest.mark.parametrize("value", [None, "", "  \n"])
+def test_a_missing_key_says_which_for_whom_and_what_to_do(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if value is not None:
+        monkeypatch.setenv("SOME_KEY", value)
+    with pytest.raises(
+        MissingSecretError, match=r"model 'judge' needs a key: variable SOME_KEY is not set; `export SOME_KEY"
+    ):
+        secret("SOME_KEY", model="judge")
+
+
+@pytest.mark.parametrize("value", [f"{VALUE}\n{VALUE}", f"Bearer {VALUE}", f"{VALUE}\u2026", f"{VALUE}\x07x"])
+def test_what_cannot_be_a_key_is_refused_unseen(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", value)
+    with pytest.raises(MissingSecretError) as caught:
+        secret("SOME_KEY")
+    assert VALUE not in str(caught.value)
+
+
+def test_object_store_by_default_is_left_to_the_client() -> None:
+    settings = s3_settings()
+    assert (settings.endpoint_url, settings.key, settings.secret, settings.token, settings.region) == (None,) * 5
+
+
+def test_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:8333")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", VALUE)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", VALUE)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-south-1")
+    settings = s3_settings()
+    assert (settings.endpoint_url, settings.key, settings.region) == (
+        "http://127.0.0.1:8333",
+        "me",
+        "eu-south-1",
+    )
+    assert settings.secret is not None
+    assert settings.token is not None
+    assert settings.secret.get_secret_value() == settings.token.get_secret_value() == VALUE
+    assert VALUE not in repr(settings)
+
+
+def test_the_narrower_names_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://all")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://s3")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "a")
+    monkeypatch.setenv("AWS_REGION", "b")
+    settings = s3_settings()
+    assert (settings.endpoint_url, settings.region) == ("http://s3", "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID")],
+)
+def test_half_a_key_pair(given: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(given, "x")
+    with pytest.raises(MissingSecretError, match=f"{missing} is not set"):
+        s3_settings()
+
+
+def test_ray_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ray_address() is None
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    assert ray_address() == "ray://head:10001"

@@ -1,0 +1,60 @@
+"""Specs, messages and the reading of models files load nothing heavy: each is imported in a fresh process."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import pipelines
+
+MODEL_LIBRARIES = {"torch", "transformers", "ray", "openai", "vllm"}
+HEAVY = MODEL_LIBRARIES | {"numpy", "pandas", "PIL"}
+
+LIGHT = [
+    "models",
+    "models.messages",
+    "models.spec",
+    "models.environment",
+    "models.catalog_io",
+    "models.codec",
+    "models.tiny",
+    "models.tiny_configs",
+    "models.engines",
+    "models.engines.base",
+    "models.engines.random_engine",
+    "models.engines.openai_engine",
+]
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_imports_nothing_heavy(module: str) -> None:
+    code = f"import sys, {module}; print(*sorted({HEAVY!r} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.split() == []
+
+
+def test_the_whole_of_pipelines_loads_neither_ray_nor_a_model_library() -> None:
+    names = [module.name for module in pkgutil.walk_packages(pipelines.__path__, "pipelines.")]
+    assert len(names) > 20
+    code = f"import sys; {'; '.join(f'import {name}' for name in names)}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert not MODEL_LIBRARIES & set(run.stdout.split())
+
+
+def test_reading_the_catalog_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from models.catalog_io import load_models; from models.engines import build_engine\n"
+        "build_engine('random', load_models()['random'])\n"
+        f"print(*sorted({HEAVY!r} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.split() == []
+
+
+def test_what_is_heavy_would_be_seen() -> None:
+    code = f"import sys, numpy; print(*sorted({HEAVY!r} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.split() == ["numpy"]
