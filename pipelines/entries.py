@@ -11,7 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipelines.asking import Asker
-from pipelines.selection import Cell, Limit
+from pipelines.benchmarks import benchmark
+from pipelines.selection import Limit, cells_of
 from pipelines.store import Store, StoreError
 from pipelines.version import __version__
 
@@ -59,7 +60,8 @@ def merge_entries(old: Iterable[Entry], new: Iterable[Entry]) -> list[Entry]:
 
 def _joined(old: Entry, new: Entry) -> Entry:
     before, now = old.parsed_asker(), new.parsed_asker()
-    both = tuple(sorted({*before.cells, *now.cells}))
+    wanted = {*before.cells, *now.cells}
+    both = tuple(cell for cell in cells_of(benchmark(new.benchmark), [], []) if cell in wanted)
     if replace(before, cells=()) != replace(now, cells=()):
         return new
     if (old.limit, old.sample_ids, old.external) != (new.limit, new.sample_ids, new.external):
@@ -125,8 +127,3 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "absent"
     return found
-
-
-def cells_of_entry(entry: Entry) -> tuple[Cell, ...]:
-    """The cells of an entry."""
-    return entry.parsed_asker().cells

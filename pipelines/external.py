@@ -20,7 +20,7 @@ from pipelines.dataset import Dataset
 from pipelines.entries import Entry, load_run, merge_entries, save_run
 from pipelines.records import PREDICTIONS, part_folder, read_parquet, table_bytes
 from pipelines.run_spec import RunSpec
-from pipelines.selection import Cell, check_names
+from pipelines.selection import Cell, cells_of, check_names
 from pipelines.store import Store
 from pipelines.sweep import Outcome, Watcher, score_and_report
 
@@ -160,13 +160,14 @@ def _import(  # noqa: PLR0913, PLR0917  one call, each argument from another pla
 ) -> Entry | None:
     """Write one model's answers to one benchmark as prediction parts."""
     dataset = Dataset.open(Store(spec.data), name)
+    answered = {Cell(row["task"], row["setting"]) for _, row in rows}
     asker = Asker(
         benchmark_name=name,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model=model,
         model_fingerprint={"engine": "external", "model": model},
         generation={},
-        cells=tuple(sorted({Cell(row["task"], row["setting"]) for _, row in rows})),
+        cells=tuple(cell for cell in cells_of(benchmark(name), [], []) if cell in answered),
         prompts={},
         instead={},
         seed=spec.seed,
