@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from models.engines.base import Engine, EngineContractError, EngineUnreachableError, answer_requests
-from models.messages import Failure, Frames, Media, Reply, Request, Text
-from pipelines.asking import Asked, Asker, first_media
+from models.messages import Failure, Frames, Media, Reply, Request
+from pipelines.asking import Asked, Asker
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset, media_path
 from pipelines.media.decoder import DecodeError, Decoder, blank_frames
@@ -192,8 +192,7 @@ class Answerer:
             else:
                 requests.append(request)
         if attempt == 1:
-            for group in _by_group(requests):
-                rows += [self._row(loaded, reply) for reply in self._group(group, loaded.media)]
+            rows += [self._row(loaded, reply) for reply in self._together(requests, loaded.media)]
         else:
             for request in requests:
                 self._attempts.alone(loaded.unit.part, request.request_id)
@@ -204,8 +203,11 @@ class Answerer:
     def _row(self, loaded: Loaded, reply: Reply) -> dict[str, Any]:
         return prediction_row(loaded.columns[reply.request_id], reply)
 
-    def _group(self, requests: Sequence[Request], media: Mapping[Media, Frames]) -> Iterator[Reply]:
-        """A group together; what an exception left unanswered is asked one by one."""
+    def _together(self, requests: Sequence[Request], media: Mapping[Media, Frames]) -> Iterator[Reply]:
+        """All at once, so that an endpoint is kept busy; what an exception left unanswered is asked one by one.
+
+        Engines put calls that share media together themselves.
+        """
         left = {request.request_id: request for request in requests}
         try:
             for reply in answer_requests(self._engine, requests, media):
@@ -214,9 +216,7 @@ class Answerer:
         except EngineUnreachableError:
             raise
         except Exception as error:  # noqa: BLE001  the row edge: any fault becomes data about the rows it concerns
-            log.warning(
-                "a group of %d failed (%s); its %d open requests go one by one", len(requests), error, len(left)
-            )
+            log.warning("a unit of %d failed (%s); its %d open requests go one by one", len(requests), error, len(left))
             for request in left.values():
                 yield self._one(request, media)
 
@@ -230,13 +230,6 @@ class Answerer:
         except Exception as error:  # noqa: BLE001  the row edge, as above
             outcome = Failure(type=type(error).__name__, message=str(error))
         return Reply(request_id=request.request_id, outcome=outcome)
-
-
-def _by_group(requests: Sequence[Request]) -> list[list[Request]]:
-    groups: dict[Media | Text | None, list[Request]] = {}
-    for request in requests:
-        groups.setdefault(first_media(request), []).append(request)
-    return list(groups.values())
 
 
 class Committer:

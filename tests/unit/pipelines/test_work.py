@@ -158,11 +158,11 @@ def test_all_rows_are_answered_once(loaded: list[Loaded]) -> None:
         assert statuses(rows) == {"ok": len(one.requests)}
 
 
-def test_a_group_goes_to_the_engine_together(loaded: list[Loaded]) -> None:
+def test_a_unit_goes_to_the_engine_together(loaded: list[Loaded]) -> None:
     engine = Script()
     for one in loaded:
         Answerer(engine, Memory()).answer(one)
-    assert sorted(engine.batches) == [18, 18, 18]
+    assert engine.batches == [len(one.requests) for one in loaded]
 
 
 def words_of(request: Request) -> str:
@@ -182,8 +182,7 @@ def test_an_exception_costs_only_the_rows_that_cause_it(loaded: list[Loaded]) ->
 
 def test_a_dropped_call_is_asked_again_and_then_an_error(loaded: list[Loaded]) -> None:
     rows = Answerer(Script(drop=True), Memory()).answer(loaded[0])
-    groups = len({request.steps[0].turns[0].parts[0] for request in loaded[0].requests})
-    assert statuses(rows) == {"ok": len(loaded[0].requests) - groups, "error": groups}
+    assert statuses(rows) == {"ok": len(loaded[0].requests) - 1, "error": 1}
     assert {row["error_type"] for row in rows if row["status"] == "error"} == {"engine_contract"}
 
 
