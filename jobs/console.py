@@ -62,7 +62,8 @@ class Progress:
         if not self._quiet:
             seconds = time.monotonic() - self._start
             failed = f", {self._failed} failed" if self._failed else ""
-            sys.stderr.write(f"{self._title}: {self._done} of {self._total}{failed} in {seconds:.1f} s\n")
+            total = f" of {self._total}" if self._total else ""
+            sys.stderr.write(f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s\n")
             sys.stderr.flush()
         self._title = ""
 
@@ -70,9 +71,10 @@ class Progress:
         self._shown = time.monotonic()
         seconds = max(self._shown - self._start, 1e-9)
         rate = self._done / seconds
-        left = f", {_span((self._total - self._done) / rate)} left" if rate else ""
+        left = f", {_span((self._total - self._done) / rate)} left" if rate and self._total else ""
         failed = f", {self._failed} failed" if self._failed else ""
-        line = f"{self._title}: {self._done}/{self._total}, {rate:.1f}/s{left}{failed}"
+        total = f"/{self._total}" if self._total else ""
+        line = f"{self._title}: {self._done}{total}, {rate:.1f}/s{left}{failed}"
         sys.stderr.write(f"\r\x1b[2K{line}")
         sys.stderr.flush()
 

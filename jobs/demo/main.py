@@ -20,7 +20,7 @@ MODEL = "tiny-qwen2.5-vl"
 JUDGE = "coin-judge"
 PIXELS = 64 * 48
 """A tiny model needs no large frames, and two cores are enough for small ones."""
-ANSWER_TOKENS = 16
+ANSWER_TOKENS = 6
 
 
 def run_demo(out: str, *, watcher: Watcher) -> tuple[RunSpec, Outcome]:

@@ -62,7 +62,7 @@ def maia_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
 
 
 def maia_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-    """Radars with a curve for each setting: the paper's for published models, and the like for ours.
+    """Radars with a curve for each setting: ours first, then the paper's for the published models.
 
     Args:
         metrics: rows of `metrics.json`.
@@ -74,15 +74,15 @@ def maia_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]
     book = Book.of(metrics, published)
     others = _slugs(name for name in book.models["published"] if name != _SHOWN_IN_TEXT)
     found: list[Figure] = []
+    for kind, (_, _, name) in _FIGURES.items():
+        for model, slug in _slugs(book.models["ours"]).items():
+            found += _radar(book, "ours", model, kind, figure=(f"maia_radar_{name}_{slug}", ""))
     for kind, (shown, _, _) in _FIGURES.items():
         found += _radar(book, "published", _SHOWN_IN_TEXT, kind, figure=(f"maia_figure{shown}", f" Figure {shown}"))
     for kind, (_, number, _) in _FIGURES.items():
         for model, slug in others.items():
             figure = (f"maia_figure{number}_{slug}", f" Figure {number}")
             found += _radar(book, "published", model, kind, figure=figure)
-    for kind, (_, _, name) in _FIGURES.items():
-        for model, slug in _slugs(book.models["ours"]).items():
-            found += _radar(book, "ours", model, kind, figure=(f"maia_radar_{name}_{slug}", ""))
     return found
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from models.tiny import build_tiny
+from tests.conftest import REAL_MAIA
 from tests.integration.conftest import S3, Cli
 
 
@@ -24,6 +25,14 @@ from tests.integration.conftest import S3, Cli
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Qwen2.5-VL of random weights."""
     return build_tiny(tmp_path_factory.mktemp("tiny"), "qwen2_5_vl")
+
+
+@pytest.fixture(scope="session")
+def clips(request: pytest.FixtureRequest) -> tuple[Path, int]:
+    """The published clips where this machine has them, else small ones made on the spot; and how many."""
+    if REAL_MAIA.is_dir():
+        return REAL_MAIA, 5
+    return request.getfixturevalue("maia_source"), 2
 
 
 def keys(s3: S3, prefix: str) -> list[str]:
@@ -57,7 +66,7 @@ def sweep_killed_once(
         f"tiny: {{engine: transformers, model: {tiny}, dtype: float32, device: cpu, limits: {{max_pixels: 3072}}, "
         "generation: {max_new_tokens: 4}}\ncoin: {engine: random}\n"
     )
-    data, out = f"s3://bench/{name}/data", f"{name}/out"
+    data, out = "s3://bench/resume/data", "resume/out"
     cli("ingest", "maia", str(source), "--data", data, env=s3.env)
     flags = ("--models", "tiny", "--models-file", str(models), "--judge", "coin", "--benchmarks", "maia")
     command = ("run", *flags, "--data", data, "--out", f"s3://bench/{out}")
@@ -95,17 +104,10 @@ def check(s3: S3, run: dict, videos: int) -> None:
     assert b"<html" in read(s3, f"{run['out']}/report/index.html")
 
 
+@pytest.mark.timeout(600)
 def test_killed_and_resumed(
-    s3: S3, cli: Cli, command_env: dict[str, str], maia_source: Path, tiny: Path, tmp_path: Path
+    s3: S3, cli: Cli, command_env: dict[str, str], clips: tuple[Path, int], tiny: Path, tmp_path: Path
 ) -> None:
-    run = sweep_killed_once(s3, cli, command_env, maia_source, tiny, tmp_path, "small")
-    check(s3, run, videos=2)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_killed_and_resumed_on_the_published_clips(
-    s3: S3, cli: Cli, command_env: dict[str, str], real_maia: Path, tiny: Path, tmp_path: Path
-) -> None:
-    run = sweep_killed_once(s3, cli, command_env, real_maia, tiny, tmp_path, "real")
-    check(s3, run, videos=5)
+    source, videos = clips
+    run = sweep_killed_once(s3, cli, command_env, source, tiny, tmp_path)
+    check(s3, run, videos)
