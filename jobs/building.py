@@ -17,7 +17,7 @@ from pipelines.run_spec import FailureBudget, RunSpec, ScorerSpec
 from pipelines.selection import Limit
 from pipelines.store import is_remote
 
-__all__ = ["external_spec", "run_spec"]
+__all__ = ["external_spec", "read_column_map", "run_spec"]
 
 
 def run_spec(flags: Mapping[str, Any]) -> RunSpec:
@@ -74,6 +74,23 @@ def _spec(
         instead=dict(_pair(text) for text in flags.get("instead") or ()),
         command=tuple(sys.argv),
     )
+
+
+def read_column_map(path: Path) -> dict[str, str]:
+    """`--column-map`: YAML of our names and the source's.
+
+    Raises:
+        ValueError: it cannot be read or has another form.
+    """
+    import yaml
+
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"--column-map {path}: cannot be read ({error})") from error
+    if not isinstance(raw, dict) or not all(isinstance(one, str) for pair in raw.items() for one in pair):
+        raise ValueError(f"--column-map {path}: a mapping of names to names was expected, such as `sentence: text`")
+    return dict(raw)
 
 
 def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, ModelSpec] | None:

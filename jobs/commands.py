@@ -58,6 +58,7 @@ def ingest(
     json: o.Json = False,
 ) -> None:
     """Read a benchmark as distributed, check every row, write canonical shards."""
+    from jobs.building import read_column_map
     from pipelines.benchmarks import benchmark as by_name
     from pipelines.ingest import Folder
     from pipelines.ingest import ingest as read_in
@@ -65,11 +66,10 @@ def ingest(
 
     _prepare(verbose=verbose, config=config)
     chosen = by_name(benchmark)
-    if column_map is not None:
-        raise ValueError(f"{benchmark} has one form and takes no --column-map")
+    columns = read_column_map(column_map) if column_map else None
     progress = Progress(quiet=json)
     progress.phase(f"ingest {benchmark}", 0)
-    result = read_in(chosen, Folder(source), Store(data), progress=lambda _: progress.advance(1, 0))
+    result = read_in(chosen, Folder(source), Store(data), column_map=columns, progress=lambda _: progress.advance(1, 0))
     manifest = result.manifest
     where = f"{Store(data).uri}/{benchmark}"
     if result.rejections:

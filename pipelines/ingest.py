@@ -10,7 +10,7 @@ import posixpath
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -79,7 +79,12 @@ class IngestResult:
 
 
 def ingest(
-    benchmark: Benchmark, source: Folder, data: Store, *, progress: Callable[[int], None] = lambda _: None
+    benchmark: Benchmark,
+    source: Folder,
+    data: Store,
+    *,
+    column_map: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> IngestResult:
     """Read, check and store one benchmark under `data/BENCHMARK`.
 
@@ -87,16 +92,23 @@ def ingest(
         benchmark: whose form the source has.
         source: the folder as distributed.
         data: the store of canonical data.
+        column_map: our name -> the source's, for benchmarks that take one.
         progress: called with the number of rows seen so far.
 
     Raises:
         SourceError: there is no data of this benchmark, or no row of it can be used.
     """
+    unknown = sorted(set(column_map or {}) - set(benchmark.column_map_names))
+    if unknown:
+        known = ", ".join(benchmark.column_map_names) or f"none, {benchmark.name} has fixed forms"
+        raise SourceError(f"--column-map: {unknown[0]!r} is no name of ours; names: {known}")
     store = data.sub(benchmark.name)
     store.check_writable()
     with Decoder() as decoder:
         keeper = _MediaKeeper(source, store, decoder)
-        samples, rejections, notices = _collect(benchmark, source, keeper, progress)
+        samples, rejections, notices = _collect(
+            benchmark.read(source, column_map=column_map), benchmark.name, keeper, progress
+        )
     store.put(
         "rejected.jsonl", b"".join(json.dumps(asdict(r), ensure_ascii=False).encode() + b"\n" for r in rejections)
     )
@@ -129,17 +141,17 @@ def ingest(
 
 
 def _collect(
-    benchmark: Benchmark, source: Folder, keeper: _MediaKeeper, progress: Callable[[int], None]
+    items: Iterable[RawSample | Rejection | Notice], name: str, keeper: _MediaKeeper, progress: Callable[[int], None]
 ) -> tuple[list[Sample], list[Rejection], list[str]]:
     """Every row of the source as a sample, a rejection or a notice; samples of one cluster stand together."""
     clusters: dict[str, list[Sample]] = {}
     rejections: list[Rejection] = []
     notices: list[str] = []
     seen: set[str] = set()
-    for count, item in enumerate(benchmark.read(source), start=1):
+    for count, item in enumerate(items, start=1):
         progress(count)
         if isinstance(item, Notice):
-            log.warning("%s: %s", benchmark.name, item.message)
+            log.warning("%s: %s", name, item.message)
             notices.append(item.message)
         elif isinstance(item, Rejection):
             rejections.append(item)

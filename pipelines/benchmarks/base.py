@@ -292,17 +292,44 @@ class Benchmark(ABC):
     default_scorers: ClassVar[Mapping[str, str]] = {}
     """Scorer kind -> `model[:layer]`."""
 
+    column_map_names: ClassVar[tuple[str, ...]] = ()
+    """Our names that `--column-map` may give the source's names for; none: the flag is refused."""
+
     @abstractmethod
-    def read(self, source: Source) -> Iterator[RawSample | Rejection | Notice]:
+    def read(
+        self, source: Source, *, column_map: Mapping[str, str] | None = None
+    ) -> Iterator[RawSample | Rejection | Notice]:
         """Read the benchmark as distributed, row by row.
+
+        Args:
+            source: the folder.
+            column_map: our name -> the source's path, where it is not the usual one.
 
         Raises:
             SourceError: the folder holds no data of this benchmark.
         """
 
     @abstractmethod
-    def prompts(self, sample: Sample, task: str, setting: str, *, texts: PromptTexts, seed: int) -> Iterator[Prompt]:
-        """The requests of one sample in one cell, in the order of their variants."""
+    def prompts(
+        self,
+        sample: Sample,
+        task: str,
+        setting: str,
+        *,
+        texts: PromptTexts,
+        seed: int,
+        captions: Mapping[str, str] | None = None,
+    ) -> Iterator[Prompt]:
+        """The requests of one sample in one cell, in the order of their variants.
+
+        Args:
+            sample: whose.
+            task: one of `tasks`.
+            setting: one of the task's settings.
+            texts: the wording.
+            seed: the sweep's seed.
+            captions: what the sweep's captioner said, by picture hash; None when it has none.
+        """
 
     @abstractmethod
     def read_answer(self, row: Row) -> Reading:
@@ -318,6 +345,11 @@ class Benchmark(ABC):
                 verdict_state, and a float column a value (NaN where there is none).
             samples: by id, for references.
         """
+
+    def caption(self, sample: Sample, setting: str, texts: PromptTexts) -> Sequence[Step]:
+        """What the sweep's captioner is asked about this sample's pictures under a setting; one picture a step."""
+        del sample, setting, texts
+        return ()
 
     def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
         """Text comparisons that this row needs from scorer models."""

@@ -108,8 +108,11 @@ class Maia(Benchmark):
     }
     default_scorers: ClassVar[Mapping[str, str]] = {"bertscore": "bert-base-multilingual-cased:9"}
 
-    def read(self, source: Source) -> Iterator[RawSample | Rejection | Notice]:
+    def read(
+        self, source: Source, *, column_map: Mapping[str, str] | None = None
+    ) -> Iterator[RawSample | Rejection | Notice]:
         """Read `*.json` and `videos/N.mp4`, in the folder itself or in `dataset/` below it."""
+        del column_map
         path = _questions_file(source)
         folder = path.rpartition("/")[0]
         try:
@@ -121,8 +124,18 @@ class Maia(Benchmark):
         for number, video in enumerate(videos, start=1):
             yield from _video(video, number, path, folder)
 
-    def prompts(self, sample: Sample, task: str, setting: str, *, texts: PromptTexts, seed: int) -> Iterator[Prompt]:
+    def prompts(
+        self,
+        sample: Sample,
+        task: str,
+        setting: str,
+        *,
+        texts: PromptTexts,
+        seed: int,
+        captions: Mapping[str, str] | None = None,
+    ) -> Iterator[Prompt]:
         """Eight pairs, or one open question; the clip stands before the words."""
+        del captions
         clip = _clip(sample, setting)
         if task == "oevqa":
             words = texts.fill("oevqa-it-v1", question=sample.data["question"])

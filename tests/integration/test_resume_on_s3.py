@@ -57,9 +57,7 @@ def wait_for_parts(s3: S3, out: str, count: int, process: subprocess.Popen[bytes
         time.sleep(0.2)
 
 
-def sweep_killed_once(
-    s3: S3, cli: Cli, env: dict[str, str], source: Path, tiny: Path, tmp_path: Path, name: str
-) -> dict:
+def sweep_killed_once(s3: S3, cli: Cli, env: dict[str, str], source: Path, tiny: Path, tmp_path: Path) -> dict:
     """Ingest into the store, kill the first run after two parts, run the same command again."""
     models = tmp_path / "models.yaml"
     models.write_text(

@@ -1,0 +1,74 @@
+"""Answers made elsewhere, by the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.integration.conftest import Cli
+from tests.support.maia_source import questions
+
+
+def answers(model: str, *, skip: int = 0) -> list[dict]:
+    """One setting whole: `A` to every pair, a reference to every open question."""
+    rows = []
+    for video in questions(2):
+        for entry in video["question_categories_A"] + video["question_categories_B"]:
+            name = f"{video['video']}/{entry['category']}"
+            base = {"benchmark": "maia", "model": model, "setting": "1-frame", "sample_id": name}
+            rows += [{**base, "task": "vsv", "variant": str(i), "output": "A"} for i in range(8)]
+            rows.append({**base, "task": "oevqa", "variant": "", "output": entry["answer"][0], "bertscore_f1": 0.75})
+    return rows[skip:]
+
+
+def metrics(out: Path, model: str) -> dict[str, dict]:
+    rows = json.loads((out / "report" / "metrics.json").read_text())
+    return {row["metric"]: row for row in rows if row["model"] == model and row["category"] == ""}
+
+
+def test_a_file_is_scored_reduced_and_reported(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    rows = answers("whole") + answers("partial", skip=3)
+    rows[5]["output"] = None
+    lines = [json.dumps(row) for row in rows]
+    lines.insert(2, "{not json")
+    lines.append(json.dumps({**rows[0], "output": "B"}))
+    lines.append(json.dumps({**rows[0], "sample_id": "video9/Sentiment_A"}))
+    lines.append(json.dumps({k: v for k, v in rows[0].items() if k != "output"}))
+    file = tmp_path / "answers.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    out = tmp_path / "out"
+    flags = ("--data", maia_data, "--out", str(out), "--fail-on-error", "0.5", "--judge", "random")
+    done = cli("score", "--predictions", str(file), *flags)
+    rejected = [json.loads(line) for line in (out / "rejected.jsonl").read_text().splitlines()]
+    assert len(rejected) == 4
+    assert "4 rows" in done.stderr
+    whole = metrics(out, "whole")
+    assert whole["statement_accuracy"]["n"] == 384
+    assert whole["statement_accuracy"]["n_failed"] == 1
+    assert whole["pool_accuracy"]["value"] is not None
+    assert whole["bertscore"]["value"] == 0.75
+    assert whole["rouge"]["value"] == 1.0
+    assert whole["oevqa_accuracy"]["value"] is not None
+    partial = metrics(out, "partial")
+    assert partial["statement_accuracy"]["n"] == 381
+    assert partial["pool_accuracy"]["value"] is None
+    assert (out / "report" / "index.html").is_file()
+
+
+def test_parquet_and_wrong_names(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
+    wrong = tmp_path / "wrong.parquet"
+    pq.write_table(pa.Table.from_pylist([{**answers("m")[0], "setting": "2-frames"}]), wrong)
+    assert "1-frame" in cli("score", "--predictions", str(wrong), *flags, code=2).stderr
+    lacking = tmp_path / "lacking.parquet"
+    pq.write_table(pa.table({"model": ["m"]}), lacking)
+    assert "no column" in cli("score", "--predictions", str(lacking), *flags, code=2).stderr
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(wrong.read_bytes()[:100])
+    assert "cut.parquet" in cli("score", "--predictions", str(cut), *flags, code=2).stderr
+    assert "none.jsonl" in cli("score", "--predictions", str(tmp_path / "none.jsonl"), *flags, code=2).stderr
+    (tmp_path / "empty.jsonl").write_text("")
+    assert "no row" in cli("score", "--predictions", str(tmp_path / "empty.jsonl"), *flags, code=2).stderr
