@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from models.messages import (
@@ -55,7 +55,7 @@ class _Progress:
 
     request: Request
     texts: tuple[str, ...] = ()
-    spent: Answer = Answer(text="")
+    spent: Answer = field(default_factory=lambda: Answer(text=""))
     latency_s: float = 0.0
 
 

@@ -1,0 +1,133 @@
+"""Attention in two parts: over tokens that many prompts share, and over each prompt's own; exact, without copies.
+
+The usual way to answer many questions on one clip copies the clip's keys and values once a question. Here the
+queries of all questions meet the shared keys in one large product, then each question's own few keys; the two results
+are put together by their log-sum-exp, which gives what one softmax over both would have given (Juravsky et al.,
+"Hydragen", 2024).
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["attend", "merge", "pick_kernel", "plain_attention"]
+
+
+class Kernel(Protocol):
+    """Attention that also returns the log-sum-exp of each query's scores; tensors are [batch, heads, tokens, width]."""
+
+    __name__: str
+
+    def __call__(
+        self, query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Output like the query, log-sum-exp [batch, heads, queries]."""
+        ...
+
+
+_log = logging.getLogger(__name__)
+_SCORES = 1 << 26
+"""Scores held at once by the plain kernel: 256 MiB in float32."""
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool = False) -> tuple[Tensor, Tensor]:
+    """Softmax attention with its log-sum-exp, by the fastest kernel that this device has and that proved right.
+
+    Args:
+        query: [batch, heads, queries, width].
+        key: [batch, heads, keys, width].
+        value: like key.
+        scale: what scores are multiplied by.
+        causal: query i sees keys 0..i; then there are as many keys as queries.
+
+    Returns:
+        Output [batch, heads, queries, width] in the query's type, log-sum-exp [batch, heads, queries] in float32.
+    """
+    kernel = pick_kernel(query.device.type, query.dtype, query.shape[-1])
+    return kernel(query, key, value, scale, causal=causal)
+
+
+def merge(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Attention over two disjoint sets of keys, from the output and log-sum-exp over each."""
+    (out_a, lse_a), (out_b, lse_b) = one, other
+    share = torch.sigmoid(lse_a - lse_b).unsqueeze(-1)
+    out = out_b.float() + (out_a.float() - out_b.float()) * share
+    return out, torch.logaddexp(lse_a, lse_b)
+
+
+def plain_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+    """The definition, with scores in float32: for devices without a kernel, and the judge of those."""
+    many = max(1, _SCORES // (query.shape[0] * query.shape[1] * key.shape[2]))
+    outs, sums = [], []
+    for start in range(0, query.shape[2], many):
+        part = query[:, :, start : start + many]
+        scores = torch.matmul(part, key.transpose(-1, -2)).float() * scale
+        if causal:
+            rows = torch.arange(start, start + part.shape[2], device=query.device)
+            later = torch.arange(key.shape[2], device=query.device) > rows[:, None]
+            scores = scores.masked_fill(later, float("-inf"))
+        total = scores.logsumexp(-1)
+        weights = torch.exp(scores - total.unsqueeze(-1)).to(value.dtype)
+        outs.append(torch.matmul(weights, value))
+        sums.append(total)
+    return torch.cat(outs, 2), torch.cat(sums, 2)
+
+
+def _flash_cpu(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+    out, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  # only it returns the sums
+        query, key, value, 0.0, causal, scale=scale
+    )
+    return out, total
+
+
+def _flash_cuda(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+    out, total, *_ = torch.ops.aten._scaled_dot_product_flash_attention(  # noqa: SLF001  # only it returns the sums
+        query, key, value, 0.0, causal, False, scale=scale
+    )
+    return out, total[:, :, : query.shape[2]]
+
+
+def _efficient_cuda(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+    out, total, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(  # noqa: SLF001  # only it returns the sums
+        query, key, value, None, True, 0.0, causal, scale=scale
+    )
+    return out, total[:, :, : query.shape[2]]
+
+
+_KERNELS: dict[str, tuple[Kernel, ...]] = {"cpu": (_flash_cpu,), "cuda": (_flash_cuda, _efficient_cuda)}
+
+
+@cache
+def pick_kernel(device: str, dtype: torch.dtype, width: int) -> Kernel:
+    """The first kernel of the device that agrees with the definition on a small case; else the definition itself.
+
+    The kernels are torch's own, behind names that it may change: hence the trial, once for each kind of input.
+    """
+    for kernel in _KERNELS.get(device, ()):
+        try:
+            if _agrees(kernel, device, dtype, width):
+                return kernel
+        except (RuntimeError, AttributeError, TypeError) as error:
+            _log.info("%s cannot run here: %s", kernel.__name__, error)
+    _log.warning("no fast attention for %s on %s with heads of %d: slow exact one", dtype, device, width)
+    return plain_attention
+
+
+def _agrees(kernel: Kernel, device: str, dtype: torch.dtype, width: int) -> bool:
+    """Whether the kernel and the definition differ by no more than the type's rounding, causal and not."""
+    dice = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(2, 3, 37, width, generator=dice).to(device, dtype) for _ in range(3))
+    close = {torch.float32: 1e-4, torch.float16: 5e-3}.get(dtype, 4e-2)
+    for causal in (False, True):
+        keys = slice(None) if causal else slice(0, 29)
+        got = kernel(query, key[:, :, keys], value[:, :, keys], width**-0.5, causal=causal)
+        want = plain_attention(query, key[:, :, keys], value[:, :, keys], width**-0.5, causal=causal)
+        for a, b in zip(got, want, strict=True):
+            if a.shape != b.shape or (a.float() - b.float()).abs().max().item() > close:
+                return False
+    return True

@@ -1,0 +1,165 @@
+"""Plain batches by the model's own `generate`, padded on the left: for beams and for models that cannot share."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.engines.checkpoint import Checkpoint
+from models.engines.decoding import Written, choose, written
+from models.engines.prompts import Head, Prompt
+from models.messages import Call
+
+__all__ = ["PlainModel", "batchable"]
+
+_ENCODERS = ("get_image_features", "get_video_features")
+
+
+class _Limits:
+    """Stops each row at its own limit; transformers calls it after every token."""
+
+    def __init__(self, calls: Sequence[Call], width: int, device: torch.device) -> None:
+        limits = [width + call.generation.max_new_tokens for call in calls]
+        self._limits = torch.tensor(limits, device=device)
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        del scores
+        return self._limits <= input_ids.shape[1]
+
+
+class _Dice:
+    """Leaves one token a row: the one that the call's own dice drew."""
+
+    def __init__(self, calls: Sequence[Call], width: int) -> None:
+        self._calls = calls
+        self._width = width
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        tokens = choose(scores, self._calls, input_ids.shape[1] - self._width)
+        left = torch.full_like(scores, float("-inf"))
+        left[torch.arange(len(tokens)), tokens] = 0.0
+        return left
+
+
+class PlainModel:
+    """Answers a batch in one call of `generate`."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._model = checkpoint.model
+        self._device = checkpoint.device
+        self._end_ids = checkpoint.end_ids
+        self._pad_id = checkpoint.pad_id
+
+    def answer(self, prompts: Sequence[Prompt]) -> list[Written]:
+        """Write the answers of prompts that `batchable` puts together."""
+        from transformers import GenerationConfig
+
+        calls = [prompt.call for prompt in prompts]
+        width = max(len(prompt.ids) for prompt in prompts)
+        beams = calls[0].generation.num_beams
+        limit = max(call.generation.max_new_tokens for call in calls)
+        config = GenerationConfig(
+            do_sample=False,
+            num_beams=beams,
+            max_new_tokens=limit,
+            eos_token_id=sorted(self._end_ids) or None,
+            pad_token_id=self._pad_id,
+        )
+        more: dict[str, Any] = {}
+        if beams == 1:
+            more["stopping_criteria"] = [_Limits(calls, width, self._device)]
+            if any(call.generation.temperature > 0 for call in calls):
+                more["logits_processor"] = [_Dice(calls, width)]
+        with torch.inference_mode(), _encoded_once(self._model, prompts):
+            out = self._model.generate(**self._inputs(prompts, width), generation_config=config, **more)
+        ids: list[list[int]] = out[:, width:].tolist()
+        return [
+            written(row, call.generation.max_new_tokens, self._end_ids) for row, call in zip(ids, calls, strict=True)
+        ]
+
+    def _inputs(self, prompts: Sequence[Prompt], width: int) -> dict[str, Tensor]:
+        """Everything for the model; ids [prompts, width], padded on the left."""
+        ids = torch.full((len(prompts), width), self._pad_id)
+        mask = torch.zeros_like(ids)
+        extras = {name: torch.zeros_like(ids) for name in prompts[0].head.extras}
+        for row, prompt in enumerate(prompts):
+            length = len(prompt.ids)
+            ids[row, width - length :] = torch.from_numpy(prompt.ids)
+            mask[row, width - length :] = 1
+            for name, tensor in prompt.head.by_token(length).items():
+                extras[name][row, width - length :] = tensor[0]
+        pixels = {name: torch.cat([prompt.head.inputs[name] for prompt in prompts]) for name in prompts[0].head.inputs}
+        every = {"input_ids": ids, "attention_mask": mask, **extras, **pixels}
+        return {name: tensor.to(self._device) for name, tensor in every.items()}
+
+
+def batchable(prompt: Prompt) -> tuple[object, ...]:
+    """Prompts with equal keys go into one batch: the same shapes of pixels, the same beams."""
+    generation = prompt.call.generation
+    beams = generation.num_beams
+    return (
+        beams,
+        generation.max_new_tokens if beams > 1 else 0,
+        tuple((name, t.shape[1:], t.dtype) for name, t in sorted(prompt.head.inputs.items())),
+        tuple(sorted(prompt.head.extras)),
+    )
+
+
+@contextmanager
+def _encoded_once(model: Any, prompts: Sequence[Prompt]) -> Iterator[None]:
+    """Let the vision tower see pixels once that all prompts of the batch have in common."""
+    head = prompts[0].head
+    inner = getattr(model, "model", None)
+    names = [name for name in _ENCODERS if hasattr(inner, name)]
+    alike = len(prompts) > 1 and all(prompt.head is head for prompt in prompts)
+    if not head.inputs or not names or not alike:
+        yield
+        return
+    for name in names:
+        setattr(inner, name, _repeating(getattr(inner, name), head))
+    try:
+        yield
+    finally:
+        for name in names:
+            delattr(inner, name)
+
+
+def _repeating(encoder: Any, head: Head) -> Any:
+    """The encoder run on one prompt's pixels, its features repeated as often as the batch repeats the pixels."""
+
+    @functools.wraps(encoder)  # `generate` reads the signature
+    def encode(*args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(encoder).bind(*args, **kwargs)
+        rest = bound.arguments.get("kwargs", {})
+        copies = max(_single(bound.arguments, head.inputs), _single(rest, head.inputs))
+        repeated = copy.copy(encoder(*bound.args, **bound.kwargs))
+        repeated.pooler_output = _again(repeated.pooler_output, copies)
+        if getattr(repeated, "deepstack_features", None) is not None:
+            repeated.deepstack_features = [_again(layer, copies) for layer in repeated.deepstack_features]
+        return repeated
+
+    return encode
+
+
+def _again(features: Any, copies: int) -> Any:
+    """Features of one prompt, as a tensor or a tensor a picture, so many times over."""
+    if isinstance(features, Tensor):
+        return features.repeat(copies, *[1] * (features.dim() - 1))
+    return [*features] * copies
+
+
+def _single(given: dict[str, Any], inputs: Mapping[str, Tensor]) -> int:
+    """Put one prompt's tensors in the place of the batch's; how many copies the batch held."""
+    copies = 1
+    for name, tensor in inputs.items():
+        if isinstance(given.get(name), Tensor):
+            copies = max(copies, len(given[name]) // len(tensor))
+            given[name] = tensor.to(given[name].device)
+    return copies

@@ -1,0 +1,256 @@
+"""From calls to tokens: chat template, pixels through the processor once, each call's own words by themselves."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.engines.checkpoint import Checkpoint
+from models.engines.pictures import MediaRules, media_rules, places, show
+from models.messages import Call, CallReply, Failure, Frames, Media, Text, Turn
+from models.spec import ModelSpec
+
+__all__ = ["ROW_ERRORS", "Head", "Prompt", "PromptMaker"]
+
+ROW_ERRORS: tuple[type[Exception], ...] = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    OSError,
+    MemoryError,
+    jinja2.TemplateError,
+)
+"""What one call's own content can make a processor, a template or a model raise."""
+
+_KEPT_BYTES = 1 << 30
+"""Pixels and tokens of beginnings kept for calls to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Head:
+    """A prompt's beginning up to its last picture or clip, as the processor made it."""
+
+    media: tuple[Media, ...]
+    ids: np.ndarray
+    """[tokens], int64; empty without media."""
+    inputs: Mapping[str, Tensor]
+    """Pixel tensors and what goes with them, for one prompt."""
+    extras: Mapping[str, Tensor]
+    """Further tensors by token, [1, tokens]; zero for words."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return int(self.ids.nbytes + sum(t.numel() * t.element_size() for t in self.inputs.values()))
+
+    def by_token(self, length: int) -> dict[str, Tensor]:
+        """The tensors by token, cut or filled up with zeros to a length."""
+        return {
+            name: torch.nn.functional.pad(tensor[:, :length], (0, max(0, length - tensor.shape[1])))
+            for name, tensor in self.extras.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A call made ready for the model."""
+
+    call: Call
+    head: Head
+    ids: np.ndarray
+    """[tokens], int64, the head's included."""
+
+
+_NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})
+
+
+class PromptMaker:
+    """Renders, tokenizes and preprocesses; calls that begin with the same media share one preprocessing."""
+
+    def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
+        self._processor = checkpoint.processor
+        self._tokenizer = checkpoint.tokenizer
+        self._system = spec.system
+        self._dtype = checkpoint.model.dtype
+        self.rules: MediaRules = media_rules(checkpoint.processor, spec.limits)
+        self._marks = self._placeholders()
+        self._heads: OrderedDict[tuple[tuple[Media, ...], str], Head] = OrderedDict()
+
+    def make(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[Prompt | CallReply]:
+        """One prompt for each call, or the reply that says why there is none; in the order of the calls."""
+        made: dict[int, Prompt | CallReply] = {}
+        tails: dict[int, tuple[Head, str]] = {}
+        for index, call in enumerate(calls):
+            try:
+                found = self._begin(call, media)
+            except ROW_ERRORS as error:
+                made[index] = _failed(call, error)
+            else:
+                if isinstance(found, Prompt):
+                    made[index] = found
+                else:
+                    tails[index] = found
+        encoded = self._encode([text for _, text in tails.values()])
+        for (index, (head, _)), ids in zip(tails.items(), encoded, strict=True):
+            if isinstance(ids, Exception):
+                made[index] = _failed(calls[index], ids)
+            else:
+                own = np.concatenate([head.ids, ids[1:]]) if head.media else ids
+                made[index] = Prompt(call=calls[index], head=head, ids=own)
+        return [made[index] for index in range(len(calls))]
+
+    def _begin(self, call: Call, media: Mapping[Media, Frames]) -> Prompt | tuple[Head, str]:
+        """A call's head and the text yet to be tokenized; or all of it where the two cannot be told apart.
+
+        The text goes on from the last placeholder, itself included: a special token, at which every tokenizer cuts.
+        """
+        text, count = self._render(call, media)
+        if not call.media:
+            return _NO_HEAD, text
+        cut = max((text.rfind(mark) for mark in self._marks), default=-1)
+        if cut < 0 or sum(text.count(mark) for mark in self._marks) != count:
+            return self._whole(call, text, media)
+        key = (call.media, text[:cut])
+        if key not in self._heads:
+            prompt = self._whole(call, text, media)
+            (own,) = self._encode([text[cut:]])
+            if isinstance(own, Exception):
+                raise own
+            split = len(prompt.ids) - len(own) + 1
+            if len(prompt.head.ids) > split or not np.array_equal(prompt.ids[split:], own[1:]):
+                return prompt
+            self._keep(key, _split(prompt, split))
+        self._heads.move_to_end(key)
+        return self._heads[key], text[cut:]
+
+    def _render(self, call: Call, media: Mapping[Media, Frames]) -> tuple[str, int]:
+        """The chat template's text, and how many pictures and clips have a place in it."""
+        turns = [(turn.role, self._content(turn, media)) for turn in self._turns(call)]
+        count = sum(part["type"] != "text" for _, parts in turns for part in parts)
+        messages: list[dict[str, Any]] = [{"role": role, "content": parts} for role, parts in turns]
+        if self._processor is None:
+            messages = [{"role": role, "content": "".join(part["text"] for part in parts)} for role, parts in turns]
+        speaks = messages[-1]["role"] == "assistant"
+        rendered = (self._processor or self._tokenizer).apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=not speaks, continue_final_message=speaks
+        )
+        rendered.encode()  # half a surrogate pair is told by name here; tokenizers would only speak of a wrong type
+        return str(rendered), count
+
+    def _turns(self, call: Call) -> tuple[Turn, ...]:
+        """The call's turns after the spec's system prompt; one of the call's own is joined to it."""
+        if self._system is None:
+            return call.turns
+        first, rest = Turn("system", (Text(self._system),)), call.turns
+        if rest and rest[0].role == "system":
+            first, rest = Turn("system", (Text(f"{self._system}\n\n"), *rest[0].parts)), rest[1:]
+        return (first, *rest)
+
+    def _content(self, turn: Turn, media: Mapping[Media, Frames]) -> list[dict[str, str]]:
+        """A turn's parts as chat templates name them; words that follow words are one part."""
+        content: list[dict[str, str]] = []
+        for part in turn.parts:
+            if isinstance(part, Media):
+                if part not in media:
+                    raise LookupError(f"no pixels came with the call for the {part.kind} {part.source}")
+                content.extend(places(part, media[part], self.rules))
+            elif not isinstance(part, Text):
+                raise TypeError(f"{type(part).__name__} must be text before it reaches an engine")
+            elif content and content[-1]["type"] == "text":
+                content[-1] = {"type": "text", "text": content[-1]["text"] + part.text}
+            else:
+                content.append({"type": "text", "text": part.text})
+        return content
+
+    def _whole(self, call: Call, text: str, media: Mapping[Media, Frames]) -> Prompt:
+        """A prompt through the processor in one piece."""
+        assert self._processor is not None
+        shown = show(call.media, media, self.rules)
+        given: dict[str, Any] = {}
+        if shown.images:
+            given |= {"images": [shown.images], "images_kwargs": dict(self.rules.images_kwargs)}
+        if shown.videos:
+            notes = {"video_metadata": shown.metadata}
+            given |= {"videos": shown.videos, "videos_kwargs": {**self.rules.videos_kwargs, **notes}}
+        made = self._processor(
+            text=[text], return_tensors="pt", text_kwargs={"add_special_tokens": self._adds(text)}, **given
+        )
+        tensors = {name: value for name, value in made.items() if isinstance(value, Tensor)}
+        ids = tensors.pop("input_ids")
+        tensors.pop("attention_mask", None)
+        extras = {name: t for name, t in tensors.items() if t.shape == ids.shape}
+        inputs = {
+            name: t.to(self._dtype) if name.startswith("pixel_values") and t.is_floating_point() else t
+            for name, t in tensors.items()
+            if name not in extras
+        }
+        whole = ids[0].numpy()
+        marked = np.flatnonzero(np.isin(whole, self._mark_ids()))
+        head = Head(media=call.media, ids=whole, inputs=inputs, extras=extras)
+        prompt = Prompt(call=call, head=head, ids=whole)
+        end = int(marked[-1]) + 1 if len(marked) else len(whole)
+        return Prompt(call=call, head=_split(prompt, end), ids=whole)
+
+    def _keep(self, key: tuple[tuple[Media, ...], str], head: Head) -> None:
+        self._heads[key] = head
+        while len(self._heads) > 1 and sum(kept.nbytes for kept in self._heads.values()) > _KEPT_BYTES:
+            self._heads.popitem(last=False)
+
+    def _encode(self, texts: Sequence[str]) -> list[np.ndarray | Exception]:
+        """Token ids of texts of one kind; an error for each that the tokenizer does not take."""
+        if not texts:
+            return []
+        try:
+            listed = self._tokenizer(list(texts), add_special_tokens=self._adds(texts[0]))["input_ids"]
+        except ROW_ERRORS as error:
+            if len(texts) == 1:
+                return [error]
+            return [ids for text in texts for ids in self._encode([text])]
+        return [np.asarray(ids, dtype=np.int64) for ids in listed]
+
+    def _adds(self, text: str) -> bool:
+        """Whether the tokenizer shall put its own first token: processors do, unless the template has done so.
+
+        A text-only tokenizer's chat template is taken as it stands, as transformers does.
+        """
+        if self._processor is None or any(text.startswith(mark) for mark in self._marks):
+            return False
+        bos = self._tokenizer.bos_token
+        return bos is None or not text.startswith(bos)
+
+    def _placeholders(self) -> tuple[str, ...]:
+        """Tokens that stand for a picture or a clip in the template's text, each a single special token."""
+        marks = (getattr(self._processor, name, None) for name in ("image_token", "video_token"))
+        return tuple(
+            mark for mark in marks if mark and len(self._tokenizer(mark, add_special_tokens=False)["input_ids"]) == 1
+        )
+
+    def _mark_ids(self) -> list[int]:
+        """Ids of the tokens that pixels fill, as the processor and the placeholders name them."""
+        ids = {self._tokenizer.convert_tokens_to_ids(mark) for mark in self._marks}
+        for name in ("image_token_id", "video_token_id"):
+            ids.add(getattr(self._processor, name, None))
+        for name in ("image_token_ids", "video_token_ids"):
+            ids.update(getattr(self._processor, name, None) or ())
+        return [value for value in ids if value is not None]
+
+
+def _split(prompt: Prompt, length: int) -> Head:
+    """The prompt's head, ending after so many tokens."""
+    head = prompt.head
+    return Head(media=head.media, ids=prompt.ids[:length], inputs=head.inputs, extras=head.by_token(length))
+
+
+def _failed(call: Call, error: Exception) -> CallReply:
+    message = f"{type(error).__name__}: {error}"
+    return CallReply(call_id=call.call_id, outcome=Failure(type="preprocess", message=message))

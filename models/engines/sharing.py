@@ -1,0 +1,181 @@
+"""Answers prompts that begin alike: their common tokens are read once, the questions as one packed batch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.engines.checkpoint import Checkpoint
+from models.engines.decoding import Written, decode
+from models.engines.packed import PackedModel, SharingUnsupportedError
+from models.engines.prefixes import Branch, plant
+from models.engines.prompts import Head, Prompt
+from models.engines.rows import Rows, Segment
+from models.messages import Media
+
+__all__ = ["PROVEN", "Job", "SharedModel"]
+
+PROVEN = frozenset(
+    {
+        "idefics3",
+        "internvl",
+        "llama",
+        "llava",
+        "llava_next",
+        "llava_onevision",
+        "qwen2",
+        "qwen2_5_vl",
+        "qwen2_vl",
+        "smolvlm",
+    }
+)
+"""Model types whose shared answers are tested to equal the plain ones; others are compared on their first prompt."""
+
+_TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}
+"""Root mean square difference of logits, in units of their spread, that rounding explains; 0.1 for bfloat16."""
+
+
+_ROOM = 64
+"""Tokens of an answer for which memory is taken at the start."""
+_NOBODY = -1
+_Path: TypeAlias = tuple[tuple[Segment, int], ...]
+"""Segments, each with the index of the prompt that it was read for."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A prompt whose beginning is read: what it begins with and what is still to be read."""
+
+    prompt: Prompt
+    path: tuple[Segment, ...]
+    tail: list[int]
+    cached: int
+    """Tokens of the path that an earlier call paid for."""
+    logits: Tensor | None = None
+    """[vocabulary] of the first token, when the whole prompt is read already."""
+    seconds: float = 0.0
+    """What reading the beginning took."""
+
+
+class SharedModel:
+    """The packed model, and the beginnings it has read."""
+
+    def __init__(self, checkpoint: Checkpoint, *, kept_bytes: int, chunk: int) -> None:
+        """Wrap a checkpoint.
+
+        Args:
+            checkpoint: the model.
+            kept_bytes: memory for beginnings kept for calls to come, such as the next step of the same requests.
+            chunk: tokens read in one pass.
+        """
+        self._model = checkpoint.model
+        self._packed = PackedModel(checkpoint.model, checkpoint.device)
+        self._device = checkpoint.device
+        self._end_ids = checkpoint.end_ids
+        self._proven = checkpoint.model.config.model_type in PROVEN
+        self._chunk = chunk
+        self._kept_bytes = kept_bytes
+        self._kept: OrderedDict[tuple[tuple[Media, ...], bytes], Segment] = OrderedDict()
+
+    def read(self, prompts: Sequence[Prompt]) -> list[Job]:
+        """Read what the prompts, all with equal heads, have in common; one job for each, in their order.
+
+        Raises:
+            SharingUnsupportedError: this model cannot share.
+        """
+        head = prompts[0].head
+        root = len(head.ids) + (self._packed.counts_apart and bool(head.media))
+        tree = plant([prompt.ids for prompt in prompts], root)
+        jobs: dict[int, Job] = {}
+        with torch.inference_mode():
+            self._prove(prompts[0])
+            self._walk(tree, prompts, self._root(tree, prompts[0]), jobs)
+        return [jobs[index] for index in range(len(prompts))]
+
+    def read_alone(self, prompt: Prompt) -> Job:
+        """Read a whole prompt that shares nothing, as the model does by itself."""
+        with torch.inference_mode():
+            self._prove(prompt)
+            segment, logits = self._encode(prompt.head, prompt.ids)
+        return Job(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
+
+    def answer(self, jobs: Sequence[Job]) -> list[Written]:
+        """Write the answers of jobs that were all read alone, or none of them."""
+        with torch.inference_mode():
+            rows, logits = self._start(jobs)
+            calls = [job.prompt.call for job in jobs]
+            return decode(self._packed, rows, logits, calls, end_ids=self._end_ids)
+
+    def _start(self, jobs: Sequence[Job]) -> tuple[Rows, Tensor]:
+        room = max(len(job.tail) for job in jobs)
+        room += min(_ROOM, *(job.prompt.call.generation.max_new_tokens for job in jobs))
+        if jobs[0].logits is None:
+            paths, tails = [job.path for job in jobs], [job.tail for job in jobs]
+            return self._packed.start(paths, tails, room=room, chunk=self._chunk)
+        segments = [job.path[0] for job in jobs]
+        rows = self._packed.adopt(segments, room=room + max(segment.length for segment in segments))
+        return rows, torch.stack([job.logits for job in jobs if job.logits is not None])
+
+    def forget(self) -> None:
+        """Drop every kept beginning."""
+        self._kept.clear()
+
+    def _root(self, tree: Branch, prompt: Prompt) -> _Path:
+        """The segment that a group begins with, read now or kept from before: the same bits either way.
+
+        It always ends at the same place behind the pixels, whatever more the group has in common: what was answered
+        earlier must not change the rounding of what is answered now.
+        """
+        if not tree.end:
+            return ()
+        ids = prompt.ids[: tree.end]
+        key = (prompt.head.media, ids.tobytes())
+        payer = _NOBODY if key in self._kept else tree.first
+        segment = self._kept.pop(key, None) or self._encode(prompt.head, ids)[0]
+        self._kept[key] = segment
+        while sum(kept.nbytes for kept in self._kept.values()) > self._kept_bytes:
+            self._kept.popitem(last=False)
+        return ((segment, payer),)
+
+    def _encode(self, head: Head, ids: np.ndarray) -> tuple[Segment, Tensor]:
+        inputs, extras = (
+            {name: tensor.to(self._device) for name, tensor in tensors.items()}
+            for tensors in (head.inputs, head.by_token(len(ids)))
+        )
+        return self._packed.encode(ids.tolist(), inputs, extras)
+
+    def _walk(self, branch: Branch, prompts: Sequence[Prompt], path: _Path, jobs: dict[int, Job]) -> None:
+        """Jobs of a branch's own members, then of its children, each after its own further tokens."""
+        segments = tuple(segment for segment, _ in path)
+        for member in branch.members:
+            jobs[member] = Job(
+                prompt=prompts[member],
+                path=segments,
+                tail=prompts[member].ids[branch.end :].tolist(),
+                cached=sum(segment.length for segment, payer in path if payer != member),
+            )
+        for child in branch.children:
+            ids = prompts[child.first].ids[child.start : child.end].tolist()
+            further = self._packed.extend(segments, ids)
+            self._walk(child, prompts, (*path, (further, child.first)), jobs)
+
+    def _prove(self, prompt: Prompt) -> None:
+        """Once: compare the logits after a prompt, read in one piece by the model itself and in two packed ones."""
+        if self._proven:
+            return
+        cut = max(len(prompt.head.ids), len(prompt.ids) // 2)
+        whole = self._encode(prompt.head, prompt.ids)[1].float()
+        ids = prompt.ids[:cut]
+        first = self._encode(prompt.head, ids)[0] if prompt.head.inputs else self._packed.extend((), ids.tolist())
+        tail = prompt.ids[cut:].tolist()
+        _, logits = self._packed.start([(first,)], [tail], room=len(tail), chunk=self._chunk)
+        apart = float((logits[0].float() - whole).square().mean().sqrt() / whole.std())
+        if not apart <= _TOLERANCE.get(logits.dtype, 0.1):
+            raise SharingUnsupportedError(f"shared and plain logits differ by {apart:.2g} of their spread")
+        self._proven = True

@@ -1,0 +1,110 @@
+"""Small random checkpoints of real architectures, made on the spot: no hub, no download, the same every time.
+
+They answer nonsense, but through the same code, file formats and token counts as the released models, which is what
+the demo, the tests and the timings need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from models.tiny_configs import CONFIGS, SIZES, Size
+from models.tiny_families import FAMILIES
+from models.tiny_words import SENTENCES
+
+__all__ = ["ARCHITECTURES", "build_tiny"]
+
+ARCHITECTURES: tuple[str, ...] = tuple(FAMILIES)
+"""Names that `build_tiny` knows."""
+
+_VOCABULARY = 1024
+"""Entries of the byte-pair vocabulary, special tokens not counted."""
+_NAMED = ("bos_token", "eos_token", "pad_token")
+_WORDS = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+"""Words with their leading blank; every digit by itself; runs of signs; blanks."""
+
+
+def build_tiny(
+    folder: Path,
+    architecture: str = "qwen2_5_vl",
+    seed: int = 0,
+    size: Size = "tiny",
+    *,
+    sentences: Iterable[str] = SENTENCES,
+) -> Path:
+    """Write a random checkpoint with tokenizer, processor and chat template, as `save_pretrained` does.
+
+    Args:
+        folder: made if missing; files of the same names are overwritten.
+        architecture: one of `ARCHITECTURES`.
+        seed: same seed, same weights, with the same version of torch.
+        size: `tiny` is about 2 million parameters, `small` about 50 million.
+        sentences: text that the tokenizer's merges are learnt from.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: unknown architecture or size.
+    """
+    if architecture not in FAMILIES:
+        raise ValueError(f"no small checkpoint of {architecture!r}; there are {', '.join(ARCHITECTURES)}")
+    if size not in SIZES:
+        raise ValueError(f"size {size!r} is not one of {', '.join(SIZES)}")
+    family = FAMILIES[architecture]
+    tokenizer = _tokenizer(family.special, sentences)
+    folder.mkdir(parents=True, exist_ok=True)
+    if family.processor is None:
+        tokenizer.chat_template = family.template
+        tokenizer.save_pretrained(folder)
+    else:
+        family.processor(tokenizer, family.template).save_pretrained(folder)
+    config = CONFIGS[architecture](SIZES[size], tokenizer)
+    _model(config, tokenizer, seed, sees=family.processor is not None).save_pretrained(folder)
+    return folder
+
+
+def _tokenizer(special: Mapping[str, str], sentences: Iterable[str]) -> Any:
+    """A byte-level BPE tokenizer: any text can be encoded, a letter or a digit by itself is one token."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_WORDS), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=_VOCABULARY,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    core.train_from_iterator(sentences, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        **{name: special[name] for name in _NAMED if name in special},
+        extra_special_tokens={name: token for name, token in special.items() if name not in _NAMED},
+    )
+
+
+def _model(config: Any, tokenizer: Any, seed: int, *, sees: bool) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
+
+    maker = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        model = maker.from_config(config, dtype=torch.float32)
+    model.generation_config = GenerationConfig(
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return model

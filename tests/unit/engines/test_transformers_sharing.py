@@ -1,0 +1,200 @@
+"""What the `transformers` engine saves, counts and limits, and when it does not share."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models.engines import sharing
+from models.engines.packed import SharingUnsupportedError
+from models.engines.transformers_engine import TransformersEngine
+from models.messages import Answer, Call, Generation, Text, Turn, user
+from models.spec import Limits
+from tests.unit.engines.alone import (
+    CLIP,
+    FIRST_FRAME,
+    MEDIA,
+    OTHER,
+    PICTURE,
+    Alone,
+    calls_about,
+    engine_of,
+    excused,
+    texts,
+)
+from tests.unit.engines.conftest import Checkpoints, Judge
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class _Seen:
+    """How many rows of pixels the vision tower was given."""
+
+    def __init__(self, engine: TransformersEngine) -> None:
+        self.rows: list[int] = []
+        engine._checkpoint.model.model.visual.register_forward_pre_hook(self._look)
+
+    def _look(self, _: Any, args: tuple[Any, ...]) -> None:
+        self.rows.append(len(args[0]))
+
+
+@pytest.mark.parametrize("way", ["shared", "plain", "beams"])
+def test_pixels_are_encoded_once(way: str, checkpoint_of: Checkpoints) -> None:
+    engine = engine_of(checkpoint_of("qwen2_5_vl"), plain=way == "plain")
+    seen = _Seen(engine)
+    calls = calls_about((PICTURE,), num_beams=2 if way == "beams" else 1)
+    if way == "beams":
+        calls = [replace(call, generation=replace(call.generation, max_new_tokens=4)) for call in calls]
+    assert len(texts(list(engine.generate(calls, MEDIA)))) == len(calls)
+    alone = _Seen(fresh := engine_of(checkpoint_of("qwen2_5_vl")))
+    list(fresh.generate(calls_about((PICTURE,))[:1], MEDIA))
+    assert seen.rows == alone.rows
+
+
+def test_a_later_step_about_the_same_picture_reads_it_no_more(checkpoint_of: Checkpoints, answers_alone: Judge) -> None:
+    engine = engine_of(checkpoint_of("qwen2_5_vl"))
+    seen = _Seen(engine)
+    calls = calls_about((PICTURE,))
+    first = {reply.call_id: reply.outcome for reply in engine.generate(calls[:3], MEDIA)}
+    later = {reply.call_id: reply.outcome for reply in engine.generate(calls[3:], MEDIA)}
+    assert len(seen.rows) == 1
+    assert sorted(o.cached_tokens > 0 for o in first.values() if isinstance(o, Answer)) == [False, True, True]
+    assert all(isinstance(o, Answer) and o.cached_tokens > 0 for o in later.values())
+    alone = answers_alone("qwen2_5_vl", calls)
+    assert {k: o.text for k, o in (first | later).items() if isinstance(o, Answer)} == {
+        k: text for k, (text, _) in alone.items()
+    }
+
+
+def test_tokens_are_counted(checkpoint_of: Checkpoints) -> None:
+    calls = calls_about((CLIP,), ())
+    alone = Alone(checkpoint_of("qwen2_5_vl"))
+    replies = {reply.call_id: reply.outcome for reply in engine_of(checkpoint_of("qwen2_5_vl")).generate(calls, MEDIA)}
+    paid = 0
+    for call in calls:
+        outcome = replies[call.call_id]
+        assert isinstance(outcome, Answer)
+        assert outcome.input_tokens == alone.inputs(call)["input_ids"].shape[1]
+        assert outcome.output_tokens == call.generation.max_new_tokens
+        paid += bool(call.media) and outcome.cached_tokens == 0
+    assert paid == 1, "the first call about a clip pays for it, the others do not"
+
+
+def test_conversations_and_media_between_words(checkpoint_of: Checkpoints) -> None:
+    turns = (
+        user("Guarda: ", PICTURE, " e poi ", OTHER, ". Quale?"),
+        Turn("assistant", (Text("La prima."),)),
+        user("Perché? ", "Rispondi in breve."),
+    )
+    calls = [
+        Call(
+            call_id=str(index),
+            turns=(*turns[:2], user(*turns[2].parts, more)),
+            generation=Generation(max_new_tokens=12),
+        )
+        for index, more in enumerate(("", " Sì?", " No?"))
+    ]
+    for architecture in ("qwen2_5_vl", "idefics3"):
+        alone = Alone(checkpoint_of(architecture))
+        want = {call.call_id: alone.ask(call) for call in calls}
+        assert not excused(texts(list(engine_of(checkpoint_of(architecture)).generate(calls, MEDIA))), want)
+
+
+def test_a_system_prompt_only_when_asked_for(checkpoint_of: Checkpoints) -> None:
+    call = Call(call_id="0", turns=(user(PICTURE, "Perché?"),), generation=Generation(max_new_tokens=8))
+    own = replace(call, turns=(Turn("system", (Text("Parla piano."),)), *call.turns))
+    said = replace(call, turns=(Turn("system", (Text("Sii breve."),)), *call.turns))
+    both = replace(call, turns=(Turn("system", (Text("Sii breve.\n\nParla piano."),)), *call.turns))
+    alone = Alone(checkpoint_of("qwen2_5_vl"))
+    engine = engine_of(checkpoint_of("qwen2_5_vl"), system="Sii breve.")
+    assert texts(list(engine.generate([call], MEDIA)))["0"] == alone.ask(said)[0]
+    assert texts(list(engine.generate([own], MEDIA)))["0"] == alone.ask(both)[0]
+    assert texts(list(engine_of(checkpoint_of("qwen2_5_vl")).generate([call], MEDIA)))["0"] == alone.ask(call)[0]
+
+
+def test_pixels_and_frames_are_limited(checkpoint_of: Checkpoints) -> None:
+    call = calls_about((CLIP,))[0]
+    size = {"shortest_edge": 56 * 56, "longest_edge": 4000}
+    alone = Alone(checkpoint_of("qwen2_5_vl"), images_kwargs={"size": size}, videos_kwargs={"size": size})
+    engine = engine_of(checkpoint_of("qwen2_5_vl"), limits=Limits(max_pixels=4000))
+    assert engine.pixel_limit == "processor"
+    (reply,) = engine.generate([call], MEDIA)
+    assert isinstance(reply.outcome, Answer)
+    assert reply.outcome.input_tokens == alone.inputs(call)["input_ids"].shape[1]
+    fewer = engine_of(checkpoint_of("qwen2_5_vl"), limits=Limits(max_frames=8))
+    (thinned,) = fewer.generate([call], MEDIA)
+    whole = engine_of(checkpoint_of("qwen2_5_vl"))
+    (plain,) = whole.generate([call], MEDIA)
+    assert isinstance(thinned.outcome, Answer)
+    assert isinstance(plain.outcome, Answer)
+    a_frame_pair = 6
+    assert plain.outcome.input_tokens - thinned.outcome.input_tokens == (32 - 8) // 2 * a_frame_pair
+    before = engine_of(checkpoint_of("llava_next"), limits=Limits(max_pixels=2000))
+    assert before.pixel_limit == "before"
+    assert len(texts(list(before.generate(calls_about((PICTURE,), (FIRST_FRAME,)), MEDIA)))) == 10
+
+
+def test_a_model_that_is_not_on_the_list_proves_itself(
+    checkpoint_of: Checkpoints, answers_alone: Judge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sharing, "PROVEN", frozenset())
+    calls = calls_about((PICTURE,), ())
+    want = answers_alone("qwen2_5_vl", calls)
+    engine = engine_of(checkpoint_of("qwen2_5_vl"))
+    assert not excused(texts(list(engine.generate(calls, MEDIA))), want)
+    assert engine.plain_reason is None
+    monkeypatch.setattr("models.engines.rows.merge", lambda one, other: (one[0].float(), other[1]))
+    wrong = engine_of(checkpoint_of("qwen2_5_vl"))
+    with caplog.at_level(logging.WARNING):
+        assert not excused(texts(list(wrong.generate(calls, MEDIA))), want)
+    assert wrong.plain_reason is not None
+    assert "logits differ" in wrong.plain_reason
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_sliding_windows_are_not_shared(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, MistralConfig, MistralForCausalLM
+
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint_of("llama"))
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        config = MistralConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            sliding_window=8,
+            initializer_range=0.125,
+            eos_token_id=tokenizer.eos_token_id,
+            bos_token_id=tokenizer.bos_token_id,
+        )
+        MistralForCausalLM(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    calls = calls_about(())
+    alone = Alone(tmp_path)
+    engine = engine_of(tmp_path)
+    assert not excused(texts(list(engine.generate(calls, {}))), {call.call_id: alone.ask(call) for call in calls})
+    assert engine.plain_reason is not None
+    assert "DynamicSlidingWindowLayer" in engine.plain_reason
+
+
+def test_jobs_already_begun_are_answered_plainly_when_sharing_ends(
+    checkpoint_of: Checkpoints, answers_alone: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise SharingUnsupportedError("not this one")
+
+    monkeypatch.setattr("models.engines.sharing.decode", refuse)
+    calls = calls_about((PICTURE,), (CLIP,))
+    engine = engine_of(checkpoint_of("llava_onevision"))
+    got = texts(list(engine.generate(calls, MEDIA)))
+    want = answers_alone("llava_onevision", calls)
+    assert not excused(got, want)
+    assert engine.plain_reason == "not this one"
