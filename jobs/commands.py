@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jobs import options as o
-from jobs.console import Progress, say, say_json, table
+from jobs.console import Progress, only_results_on_stdout, say, say_json, table
 
 if TYPE_CHECKING:
     from pipelines.run_spec import RunSpec
@@ -182,7 +182,8 @@ def score(
     _prepare(verbose=verbose, config=config)
     spec = external_spec(flags)
     progress = Progress(quiet=json)
-    outcome = score_external(spec, predictions, watcher=progress)
+    with only_results_on_stdout():
+        outcome = score_external(spec, predictions, watcher=progress)
     progress.finish()
     return _told(outcome, spec, as_json=json)
 
@@ -240,7 +241,8 @@ def demo(
 
     _prepare(verbose=verbose, config=config)
     progress = Progress(quiet=json)
-    spec, outcome = run_demo(out, watcher=progress)
+    with only_results_on_stdout():
+        spec, outcome = run_demo(out, watcher=progress)
     progress.finish()
     return _told(outcome, spec, as_json=json)
 
@@ -262,7 +264,8 @@ def _sweep(flags: dict[str, Any], stages: tuple[str, ...]) -> int:
         show_plan(spec, plan_sweep(spec), as_json=flags["json"])
         return 0
     progress = Progress(quiet=flags["json"])
-    outcome = run_sweep(spec, stages=stages, watcher=progress)
+    with only_results_on_stdout():
+        outcome = run_sweep(spec, stages=stages, watcher=progress)
     progress.finish()
     return _told(outcome, spec, as_json=flags["json"])
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-__all__ = ["Progress", "say", "say_json", "table"]
+__all__ = ["Progress", "only_results_on_stdout", "say", "say_json", "table"]
+
+
+def only_results_on_stdout() -> AbstractContextManager[object]:
+    """Within, what libraries print goes to standard error: Ray tells of dead workers there, and `--json` stays JSON."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def say(text: str) -> None:

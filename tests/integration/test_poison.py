@@ -1,0 +1,42 @@
+"""Requests that kill the model's process: they become error rows, everybody else is answered, the run ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.integration.conftest import Cli
+
+
+def predictions(out: Path, model: str) -> pa.Table:
+    parts = sorted(out.glob(f"predictions/benchmark=maia/model={model}/*.parquet"))
+    return pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
+
+
+def test_a_killer_costs_its_own_row_and_a_retry_mends_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    models = tmp_path / "models.yaml"
+    models.write_text('deadly: {engine: random, faults: {die_on: "cosa 3 per Sentiment_A"}}\n')
+    out = tmp_path / "out"
+    flags = ("--models", "deadly", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
+    place = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
+    done = cli("run", *flags, *place, "--json", code=1, timeout=280)
+    table = predictions(out, "deadly")
+    assert table.num_rows == len(set(table["request_id"].to_pylist())) == 384
+    bad = table.filter(pa.compute.equal(table["status"], "error")).to_pylist()
+    assert sorted((row["sample_id"], row["variant"]) for row in bad) == [
+        ("video1/Sentiment_A", "3"),
+        ("video2/Sentiment_A", "3"),
+    ]
+    assert {row["error_type"] for row in bad} == {"engine_died"}
+    assert json.loads(done.stdout)["failed"] == 2
+    assert {row["output"] for row in bad} == {None}
+    # The script of faults is not part of what is asked: the same model, well again, asks only what failed.
+    models.write_text("deadly: {engine: random}\n")
+    done = cli("run", *flags, *place, "--json")
+    again = predictions(out, "deadly")
+    assert sorted(again["request_id"].to_pylist()) == sorted(table["request_id"].to_pylist())
+    assert set(again["status"].to_pylist()) == {"ok"}
+    assert "predict deadly: 2 of 2" in done.stderr or "predict" not in done.stderr
