@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from models.messages import Generation, Media, Request, Step, prompt_sha256
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark, Prompt, PromptTexts, Sample
-from pipelines.records import stable_id
+from pipelines.records import healthy_parts, part_folder, stable_id
 from pipelines.selection import Cell
+from pipelines.store import Store
 
-__all__ = ["Asked", "Asker", "first_media"]
+__all__ = ["Asked", "Asker", "caption_key", "first_media", "load_captions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,25 @@ class Asked:
         """The media group: what is fetched, decoded and encoded once for all that share it; '' for text."""
         media = first_media(self.request)
         return f"{media.kind}:{media.source}:{media.frames}" if media else ""
+
+
+def caption_key(captioner: str, fingerprint: Mapping[str, Any]) -> str:
+    """Names a captioner with all that changes its words."""
+    return f"{captioner}@{stable_id(dict(fingerprint))[:12]}"
+
+
+def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
+    """What a captioner said in this output, by picture hash."""
+    if not key:
+        return {}
+    columns = ["variant", "prompt_version", "status", "output"]
+    folder = part_folder("captions", benchmark_name, key.rpartition("@")[0])
+    return {
+        row["variant"]: row["output"]
+        for _, table in healthy_parts(out, folder, columns)
+        for row in table.to_pylist()
+        if row["status"] == "ok" and row["prompt_version"] == key
+    }
 
 
 def first_media(request: Request) -> Media | None:
@@ -64,6 +84,10 @@ class Asker:
     instead: Mapping[str, str]
     """Prompt version -> another version of the benchmark, used in its place."""
     seed: int
+    captioner: str = ""
+    """Key of the captioner whose captions the prompts may hold; '' for none."""
+    kind: Literal["answer", "caption"] = "answer"
+    """A captioner is asked what the benchmark wants captioned, once a picture, and nothing else."""
 
     @cached_property
     def _benchmark(self) -> Benchmark:
@@ -73,39 +97,68 @@ class Asker:
     def _texts(self) -> PromptTexts:
         return PromptTexts(self._benchmark.prompt_texts, self.prompts, self.instead)
 
-    def ask(self, sample: Sample) -> Iterator[Asked]:
-        """All requests of one sample, cell by cell, in the order of their variants."""
+    def ask(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[Asked]:
+        """All requests of one sample, cell by cell, in the order of their variants.
+
+        Args:
+            sample: whose.
+            captions: what the captioner said, by picture hash; read only when there is a captioner.
+        """
+        if self.kind == "caption":
+            yield from self._captions(sample)
+            return
+        known = (captions or {}) if self.captioner else None
         for cell in self.cells:
-            for prompt in self._benchmark.prompts(sample, cell.task, cell.setting, texts=self._texts, seed=self.seed):
+            for prompt in self._benchmark.prompts(
+                sample, cell.task, cell.setting, texts=self._texts, seed=self.seed, captions=known
+            ):
                 yield self._addressed(sample, cell, prompt)
+
+    def _captions(self, sample: Sample) -> Iterator[Asked]:
+        """The same picture has the same id whoever shows it, so that it is captioned once."""
+        for setting in dict.fromkeys(cell.setting for cell in self.cells):
+            for wanted in self._benchmark.caption(sample, setting, self._texts):
+                step = self._with_generation(wanted)
+                columns = self._columns(sample, Cell("caption", ""), caption_key(self.model, self.model_fingerprint))
+                columns["prompt_sha256"] = prompt_sha256([step])
+                request_id = stable_id({"caption": columns["prompt_version"], "asked": self._asked([step], columns)})
+                request = Request(request_id=request_id, steps=(step,))
+                media = first_media(request)
+                columns["variant"] = media.source if media else ""
+                yield Asked(columns={"request_id": request_id, **columns}, request=request, excluded="")
 
     def _addressed(self, sample: Sample, cell: Cell, prompt: Prompt) -> Asked:
         steps = tuple(self._with_generation(step) for step in prompt.steps)
-        sha256 = prompt_sha256(steps)
-        revision = str(self.model_fingerprint.get("revision") or "")
-        columns = {
-            "sample_id": sample.sample_id,
-            "benchmark": self.benchmark_name,
-            "task": cell.task,
-            "setting": cell.setting,
-            "variant": prompt.variant,
-            "model": self.model,
-            "model_revision": revision,
-            "dataset_fingerprint": self.dataset_fingerprint,
-            "prompt_version": prompt.version,
-            "prompt_sha256": sha256,
-        }
-        asked = {
-            **columns,
-            "model_fingerprint": dict(self.model_fingerprint),
-            "generation": [[getattr(s.generation, name) for name in Generation.__slots__] for s in steps],
-        }
-        request_id = stable_id(asked)
+        columns = self._columns(sample, cell, prompt.version)
+        columns |= {"variant": prompt.variant, "prompt_sha256": prompt_sha256(steps)}
+        request_id = stable_id({**columns, **self._asked(steps, columns)})
         return Asked(
             columns={"request_id": request_id, **columns},
             request=Request(request_id=request_id, steps=steps),
             excluded=prompt.excluded,
         )
+
+    def _columns(self, sample: Sample, cell: Cell, version: str) -> dict[str, Any]:
+        return {
+            "sample_id": sample.sample_id,
+            "benchmark": self.benchmark_name,
+            "task": cell.task,
+            "setting": cell.setting,
+            "variant": "",
+            "model": self.model,
+            "model_revision": str(self.model_fingerprint.get("revision") or ""),
+            "dataset_fingerprint": self.dataset_fingerprint,
+            "prompt_version": version,
+            "prompt_sha256": "",
+        }
+
+    def _asked(self, steps: Sequence[Step], columns: Mapping[str, Any]) -> dict[str, Any]:
+        """What makes an id beside the columns: the model's fingerprint and the settings of generation."""
+        return {
+            "model_fingerprint": dict(self.model_fingerprint),
+            "generation": [[getattr(step.generation, name) for name in Generation.__slots__] for step in steps],
+            "prompt_sha256": columns["prompt_sha256"],
+        }
 
     def _with_generation(self, step: Step) -> Step:
         return replace(step, generation=replace(step.generation, **self.generation)) if self.generation else step
@@ -123,6 +176,8 @@ class Asker:
                 "prompts": dict(self.prompts),
                 "instead": dict(self.instead),
                 "seed": self.seed,
+                "captioner": self.captioner,
+                "kind": self.kind,
             },
             sort_keys=True,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -26,6 +26,8 @@ MAX_UNIT_REQUESTS = 256
 """A MAIA clip's 216 questions are one unit; a larger group is cut, so that no commit is worth many minutes."""
 PACK_REQUESTS = 64
 """Small groups are put together up to this, so that a store is not filled with tiny files."""
+KINDS = {"answer": "predictions", "caption": "captions"}
+"""Where parts of each kind go."""
 CHARS_PER_TOKEN = 3.5
 PIXELS_PER_TOKEN = 28 * 28
 
@@ -125,7 +127,13 @@ def read_done(out: Store, benchmark: str, model: str, kind: str = "predictions")
 
 
 def make_plan(
-    dataset: Dataset, asker: Asker, done: Done, *, limit: Limit | None = None, sample_ids: Sequence[str] = ()
+    dataset: Dataset,
+    asker: Asker,
+    done: Done,
+    *,
+    limit: Limit | None = None,
+    sample_ids: Sequence[str] = (),
+    captions: Mapping[str, str] | None = None,
 ) -> Plan:
     """Plan one model on one benchmark.
 
@@ -135,6 +143,7 @@ def make_plan(
         done: what needs not be asked again.
         limit: cut of the samples in canonical order.
         sample_ids: only these samples, when given.
+        captions: what the captioner said, by picture hash.
 
     Raises:
         ValueError: a sample id that the dataset does not have.
@@ -143,11 +152,17 @@ def make_plan(
     pool: _Pool = {}
     partial: set[tuple[_Place, str]] = set()
     retries: dict[str, dict[_Place, dict[str, list[str]]]] = {}
+    shown: set[str] = set()
     for shard, sample in selected_samples(dataset, limit, sample_ids):
-        for asked in asker.ask(sample):
+        for asked in asker.ask(sample, captions):
+            place = (shard, asked.group)
+            if asker.kind == "caption":
+                if asked.request_id in shown:
+                    partial.add((place, sample.sample_id))
+                    continue
+                shown.add(asked.request_id)
             _count(plan, asked, sample)
             key = bytes.fromhex(asked.request_id)
-            place = (shard, asked.group)
             if key in done.finished:
                 partial.add((place, sample.sample_id))
                 continue
@@ -240,7 +255,7 @@ def _cut(members: list[tuple[str, list[str]]]) -> Iterator[tuple[tuple[str, ...]
 def _unit(packed: list[tuple[Piece, list[str]]], partial: set[tuple[_Place, str]], asker: Asker) -> Unit:
     ids = sorted(request_id for _, own in packed for request_id in own)
     pieces = tuple(piece for piece, _ in packed)
-    folder = part_folder("predictions", asker.benchmark_name, asker.model)
+    folder = part_folder(KINDS[asker.kind], asker.benchmark_name, asker.model)
     filtered = any(((piece.shard, piece.group), name) in partial for piece in pieces for name in piece.samples)
     return Unit(
         benchmark=asker.benchmark_name,

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from models.messages import Request, Text
+from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Metric, Sample
 from pipelines.dataset import Dataset
@@ -43,7 +44,7 @@ def reduce_entry(entry: Entry, out_uri: str) -> Reduced:
     """Reduce one entry; runs where the data is near, needs no cluster."""
     out = Store(out_uri)
     dataset = Dataset.open(Store(entry.data), entry.benchmark)
-    planned, samples, words = _planned(entry, dataset)
+    planned, samples, words = _planned(entry, dataset, out)
     frame = _joined(planned, _scores(out, entry))
     made = benchmark(entry.benchmark).reduce(frame, samples)
     return Reduced(
@@ -54,9 +55,12 @@ def reduce_entry(entry: Entry, out_uri: str) -> Reduced:
     )
 
 
-def _planned(entry: Entry, dataset: Dataset) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str]]:
+def _planned(
+    entry: Entry, dataset: Dataset, out: Store
+) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str]]:
     """Every request that the plan has: identity columns, samples by id, and the words of those shown as examples."""
     asker = entry.parsed_asker()
+    captions = load_captions(out, entry.benchmark, asker.captioner)
     names = ("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster")
     columns: dict[str, list[str]] = {name: [] for name in names}
     samples: dict[str, Sample] = {}
@@ -64,7 +68,7 @@ def _planned(entry: Entry, dataset: Dataset) -> tuple[dict[str, list[str]], dict
     shown: Counter[tuple[str, str]] = Counter()
     for _, sample in selected_samples(dataset, entry.parsed_limit(), entry.sample_ids):
         samples[sample.sample_id] = sample
-        for asked in asker.ask(sample):
+        for asked in asker.ask(sample, captions):
             own = {**asked.columns, "subset": sample.subset, "category": sample.category, "cluster": sample.cluster}
             for name in names:
                 columns[name].append(own[name])

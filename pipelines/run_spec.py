@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.spec import ModelSpec
-from pipelines.asking import Asker
+from pipelines.asking import Asker, caption_key
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PromptTexts
 from pipelines.dataset import Dataset
@@ -106,8 +106,17 @@ class RunSpec:
         Raises:
             DatasetError: a benchmark's data is not there.
         """
-        spec = self.models[model]
-        made = []
+        key = caption_key(self.captioner[0], self.captioner[1].answer_fingerprint()) if self.captioner else ""
+        return [(replace(asker, captioner=key), dataset) for asker, dataset in self._askers(model, self.models[model])]
+
+    def caption_askers(self) -> list[tuple[Asker, Dataset]]:
+        """What the captioner is asked, benchmark by benchmark; empty without one."""
+        if self.captioner is None:
+            return []
+        return [(replace(asker, kind="caption"), dataset) for asker, dataset in self._askers(*self.captioner)]
+
+    def _askers(self, model: str, spec: ModelSpec) -> Iterator[tuple[Asker, Dataset]]:
+        fingerprint = spec.answer_fingerprint()
         for name in self.benchmarks:
             cells = cells_of(benchmark(name), self.tasks, self.settings)
             if not cells:
@@ -118,7 +127,7 @@ class RunSpec:
                 benchmark_name=name,
                 dataset_fingerprint=dataset.manifest.dataset_fingerprint,
                 model=model,
-                model_fingerprint=spec.answer_fingerprint(),
+                model_fingerprint=fingerprint,
                 generation=spec.generation.model_dump(exclude_none=True),
                 cells=tuple(cells),
                 prompts=self.prompts.get(name, {}),
@@ -126,8 +135,7 @@ class RunSpec:
                 seed=self.seed,
             )
             PromptTexts(known, asker.prompts, asker.instead)
-            made.append((asker, dataset))
-        return made
+            yield asker, dataset
 
     def describe(self) -> dict[str, Any]:
         """For `run.json`; secrets are not in it, because specs hold only the names of variables."""

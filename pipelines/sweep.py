@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from cluster.join import ClusterInfo, joined
 from models.spec import ModelSpec
+from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.entries import Entry, load_run, merge_entries, save_run
 from pipelines.execute import Job, ModelUnavailableError, Receipt, execute
@@ -87,6 +88,7 @@ def plan_sweep(spec: RunSpec) -> dict[str, list[Plan]]:
                 read_done(out, asker.benchmark_name, model),
                 limit=spec.limit,
                 sample_ids=spec.sample_ids,
+                captions=load_captions(out, asker.benchmark_name, asker.captioner),
             )
             for asker, dataset in spec.askers(model)
         ]
@@ -110,10 +112,12 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     out = Store(spec.out)
     out.check_writable()
     plans = plan_sweep(spec)
-    run = _record(spec, out, plans)
-    board = StatusBoard(out, plans)
     outcome = Outcome()
     with joined(spec.address) as cluster:
+        if "predict" in stages and _caption(spec, cluster, watcher):
+            plans = plan_sweep(spec)  # prompts hold captions, and ids hash prompts
+        run = _record(spec, out, plans)
+        board = StatusBoard(out, plans)
         if "predict" in stages:
             outcome.unavailable = _predict(spec, cluster, plans, board, watcher)
         if len(outcome.unavailable) == len(spec.models):
@@ -186,13 +190,39 @@ def _shown(spec: ModelSpec) -> dict[str, Any]:
     return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": spec.resolved_revision()}
 
 
+def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher) -> bool:
+    """Ask the captioner about every picture that it has not seen; says whether anything was asked.
+
+    Raises:
+        ModelUnavailableError: it cannot be had.
+    """
+    if spec.captioner is None:
+        return False
+    name, model = spec.captioner
+    out = Store(spec.out)
+    plans = [
+        make_plan(
+            dataset,
+            asker,
+            read_done(out, asker.benchmark_name, name, "captions"),
+            limit=spec.limit,
+            sample_ids=spec.sample_ids,
+        )
+        for asker, dataset in spec.caption_askers()
+    ]
+    job = _job(spec, name, model, plans)
+    if job.units:
+        _run_job(f"caption {name}", job, cluster, watcher)
+    return bool(job.units)
+
+
 def _predict(
     spec: RunSpec, cluster: ClusterInfo, plans: Mapping[str, Sequence[Plan]], board: StatusBoard, watcher: Watcher
 ) -> list[str]:
     """Model by model, all benchmarks of a model by the same replicas; a model that cannot be had stops no other."""
     problems = []
     for model, own in plans.items():
-        job = _job(spec, model, own)
+        job = _job(spec, model, spec.models[model], own)
         if not job.units:
             continue
         board.begin(model)
@@ -206,8 +236,8 @@ def _predict(
     return problems
 
 
-def _job(spec: RunSpec, model: str, plans: Sequence[Plan]) -> Job:
-    limits = spec.models[model].limits
+def _job(spec: RunSpec, name: str, model: ModelSpec, plans: Sequence[Plan]) -> Job:
+    limits = model.limits
     loader = UnitLoaderSpec(
         data=spec.data,
         out=spec.out,
@@ -216,7 +246,7 @@ def _job(spec: RunSpec, model: str, plans: Sequence[Plan]) -> Job:
         max_frames=limits.max_frames,
     )
     units = [unit for plan in plans for unit in plan.units]
-    return Job(model=model, spec=spec.models[model], loader=loader, out=spec.out, units=units)
+    return Job(model=name, spec=model, loader=loader, out=spec.out, units=units)
 
 
 def _run_job(

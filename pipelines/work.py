@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from models.engines.base import Engine, EngineContractError, EngineUnreachableError, answer_requests
 from models.messages import Failure, Frames, Media, Reply, Request
-from pipelines.asking import Asked, Asker
+from pipelines.asking import Asked, Asker, load_captions
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset, media_path
 from pipelines.media.decoder import DecodeError, Decoder, blank_frames
@@ -66,6 +66,7 @@ class Loader:
         self._data, self._out = Store(data), Store(out)
         self._askers = {asker.benchmark_name: asker for asker in askers}
         self._max_pixels, self._max_frames = max_pixels, max_frames
+        self._known_captions: dict[str, dict[str, str]] = {}
         self._decoder = Decoder()
 
     def load(self, unit: Unit) -> Loaded:
@@ -75,7 +76,7 @@ class Loader:
             PlanMismatchError: the requests are not those of the plan.
             StoreError: data could not be fetched.
         """
-        asked = list(self._asked(unit))
+        asked = list({one.request_id: (one, sample) for one, sample in self._asked(unit)}.values())
         names = [one.request_id for one, _ in asked]
         wanted = unit.only or names
         if set(wanted) - set(names) or (not unit.carry and f"{unit_name(wanted)}.parquet" != unit.part.split("/")[-1]):
@@ -101,12 +102,20 @@ class Loader:
 
     def _asked(self, unit: Unit) -> Iterator[tuple[Asked, Sample]]:
         asker = self._askers[unit.benchmark]
+        captions = self._captions(asker)
         for piece in unit.pieces:
             samples = shard_samples(self._data.uri, unit.benchmark, piece.shard)
             for name in piece.samples:
-                for asked in asker.ask(samples[name]):
+                for asked in asker.ask(samples[name], captions):
                     if asked.group == piece.group:
                         yield asked, samples[name]
+
+    def _captions(self, asker: Asker) -> dict[str, str]:
+        """Read once: the captions were all made before the first unit was planned."""
+        if asker.captioner and asker.benchmark_name not in self._known_captions:
+            found = load_captions(self._out, asker.benchmark_name, asker.captioner)
+            self._known_captions[asker.benchmark_name] = found
+        return self._known_captions.get(asker.benchmark_name, {})
 
     def _carried(self, unit: Unit) -> list[dict[str, Any]]:
         if not unit.carry:
