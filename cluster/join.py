@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 __all__ = ["ClusterError", "ClusterInfo", "joined"]
 
@@ -47,7 +48,8 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             stack.enter_context(_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))
         if address is None:
             stack.enter_context(_environment(_embedded_settings()))
-            folder = tempfile.mkdtemp(prefix="vlmsweep-", dir=_short_temp())
+            _remove_left_over(Path(_short_temp()))
+            folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-", dir=_short_temp())
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         import ray
 
@@ -105,6 +107,17 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)  # noqa: TID251
             else:
                 os.environ[name] = value  # noqa: TID251
+
+
+def _remove_left_over(folder: Path) -> None:
+    """Remove what runs that were killed could not: folders named by processes that are no more."""
+    for path in folder.glob("vlmsweep-*-*"):
+        owner = path.name.split("-")[1]
+        if owner.isdigit() and not Path("/proc", owner).exists() and Path("/proc/self").exists():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _short_temp() -> str:

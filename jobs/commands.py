@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command()(score)
     app.command()(report)
     app.command()(status)
+    app.command()(compare)
     app.command()(demo)
 
 
@@ -228,6 +229,25 @@ def status(
     heads = ("model", "benchmark", "task", "setting", "requests", "pending", "running", "done", "failed")
     say(table(heads, [[row[head] for head in heads] for row in rows]))
     say(f"as of {updated}")
+
+
+def compare(
+    out_a: Annotated[str, typer.Argument(help="The --out of a run.")],
+    out_b: Annotated[str, typer.Argument(help="The --out of another run, or the same.")],
+    models: Annotated[
+        str | None, typer.Option("--models", help="One model, or A,B: A of the first, B of the second.")
+    ] = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> None:
+    """Show what differs between two runs on the same rows, with paired tests and intervals."""
+    from jobs.listing import show_comparison
+    from pipelines.comparing import compare as compared
+    from pipelines.store import Store
+
+    _prepare(verbose=verbose, config=config)
+    show_comparison(compared(Store(out_a), Store(out_b), o.names(models)), as_json=json)
 
 
 def demo(

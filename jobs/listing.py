@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from jobs.console import say, say_json, table
 from pipelines.benchmarks import benchmark, benchmark_names, closest
+from pipelines.comparing import Comparison, Difference
 from pipelines.plan import Plan
 from pipelines.run_spec import RunSpec
 from pipelines.store import Store
 from pipelines.sweep import Outcome
 
-__all__ = ["headline", "listing", "show_plan", "status_rows", "summary"]
+__all__ = ["headline", "listing", "show_comparison", "show_plan", "status_rows", "summary"]
 
 
 def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:
@@ -122,6 +124,43 @@ def _plan_row(spec: RunSpec, model: str, plan: Plan) -> dict[str, Any]:
         "price": price if price or local or one.engine == "random" else "no price given",
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
     }
+
+
+def show_comparison(found: Comparison, *, as_json: bool) -> None:
+    """Print what `vlmsweep compare` found."""
+    if as_json:
+        rows = [{**asdict(one), "verdict": one.verdict} for one in found.differences]
+        say_json({"differences": rows, "caveats": list(found.caveats)})
+        return
+    heads = (
+        "benchmark",
+        "A",
+        "B",
+        "task",
+        "setting",
+        "score",
+        "n",
+        "A",
+        "B",
+        "B - A",
+        "95%",
+        "p",
+        "answers changed",
+        "",
+    )
+    say(table(heads, [_difference_row(one) for one in found.differences]))
+    for caveat in found.caveats:
+        say(f"note: {caveat}")
+    say("Rows that both scored. Intervals: paired bootstrap over clusters; p: exact McNemar, for yes-no scores.")
+
+
+def _difference_row(one: Difference) -> list[Any]:
+    interval = "-" if one.ci_low is None or one.ci_high is None else f"[{one.ci_low:+.3f}, {one.ci_high:+.3f}]"
+    return [
+        *(one.benchmark, one.model_a, one.model_b, one.task, one.setting, one.value, one.n),
+        *(f"{one.mean_a:.3f}", f"{one.mean_b:.3f}", f"{one.delta:+.3f}", interval),
+        *("-" if one.p is None else f"{one.p:.3g}", one.changed, one.verdict),
+    ]
 
 
 def headline(outcome: Outcome) -> str:

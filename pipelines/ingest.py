@@ -6,6 +6,7 @@ import fnmatch
 import hashlib
 import json
 import logging
+import os
 import posixpath
 import re
 import tempfile
@@ -220,7 +221,7 @@ class _MediaKeeper:
         if not re.fullmatch(r"\.[a-z0-9]{2,5}", extension):
             extension = ".mp4" if file.kind == "video" else ".png"
         wanted = Media(file.kind, sha256, CHECKED_FRAMES if file.kind == "video" else 0)
-        with tempfile.NamedTemporaryFile(suffix=extension, prefix="vlmsweep-") as local:
+        with tempfile.NamedTemporaryFile(suffix=extension, prefix=f"vlmsweep-{os.getpid()}-") as local:
             local.write(content)
             local.flush()
             try:

@@ -241,6 +241,9 @@ class SimilarityAsk:
     """Kind of scorer: `bertscore` or `bleurt`."""
     candidate: str
     references: tuple[str, ...]
+    rescaled: str = ""
+    """Name of a second value, the score rescaled by the baseline that is published for the scorer's model, layer and
+    English; it stays absent where none is known. '' wants none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +295,8 @@ class Benchmark(ABC):
     default_scorers: ClassVar[Mapping[str, str]] = {}
     """Scorer kind -> `model[:layer]`."""
 
+    descriptive_values: ClassVar[tuple[str, ...]] = ()
+    """Values of `Reading` that describe a row and judge nothing; comparisons leave them out."""
     column_map_names: ClassVar[tuple[str, ...]] = ()
     """Our names that `--column-map` may give the source's names for; none: the flag is refused."""
 

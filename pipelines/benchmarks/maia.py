@@ -106,6 +106,7 @@ class Maia(Benchmark):
         "oevqa-it-v1-plain": _OEVQA_PLAIN,
         "judge-it-v1": _JUDGE,
     }
+    descriptive_values = ("ts_at_a",)
     default_scorers: ClassVar[Mapping[str, str]] = {"bertscore": "bert-base-multilingual-cased:9"}
 
     def read(

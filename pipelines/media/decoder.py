@@ -60,7 +60,7 @@ class Decoder:
         if not is_remote(store.uri):
             return self.decode_file(Path(store.uri, path), media, max_pixels)
         content = store.get(path)
-        with tempfile.NamedTemporaryFile(suffix=Path(path).suffix, prefix="vlmsweep-") as file:
+        with tempfile.NamedTemporaryFile(suffix=Path(path).suffix, prefix=f"vlmsweep-{os.getpid()}-") as file:
             file.write(content)
             file.flush()
             return self.decode_file(Path(file.name), media, max_pixels)
