@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+from types import FrameType
 
 import typer
 
@@ -32,7 +34,13 @@ def main(arguments: list[str] | None = None) -> None:
     Exit codes: 0 done; 1 done but more rows failed than allowed; 2 usage or configuration; 3 cluster, store or model
     out of reach; 130 interrupted.
     """
+    signal.signal(signal.SIGTERM, _interrupt)  # a spot warning ends a run as Ctrl-C does
     sys.exit(run(normalised(sys.argv[1:] if arguments is None else arguments)))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:

@@ -83,5 +83,5 @@ def test_two_models_of_one_output_or_of_two(tmp_path: Path) -> None:
         compare(first, second)
     with pytest.raises(ValueError, match="unknown model 'x'"):
         compare(first, second, ["x"])
-    with pytest.raises(ValueError, match="run.json"):
+    with pytest.raises(ValueError, match=r"run\.json"):
         compare(first, Store(str(tmp_path / "nothing")))

@@ -1,0 +1,10 @@
+"""`python -m jobs.sweep ...`: the same as `vlmsweep run ...`, for Ray jobs and schedulers."""
+
+from __future__ import annotations
+
+import sys
+
+from jobs.cli import main
+
+if __name__ == "__main__":
+    main(["run", *sys.argv[1:]])

@@ -1,0 +1,104 @@
+"""The command line: light to start, its names as promised, its errors as messages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import typer.main
+
+from jobs.cli import app, run
+from jobs.options import names, normalised
+
+COMMANDS = {
+    "compare": {"models"},
+    "demo": {"out"},
+    "ingest": {"data", "column-map"},
+    "list": {"models-file"},
+    "predict": {
+        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "captioner",
+        "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version",
+    },
+    "report": {
+        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "address",
+        "fail-on-error", "seed", "prompts", "prompt-version",
+    },
+    "run": {
+        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
+        "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version",
+    },
+    "score": {
+        "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
+        "judge", "scorer", "address", "fail-on-error", "seed", "prompts", "prompt-version",
+    },
+    "status": set(),
+}  # fmt: skip
+EVERYWHERE = {"help", "config", "verbose", "json"}
+HEAVY = ("torch", "transformers", "ray", "pyarrow", "numpy", "pandas", "pydantic", "matplotlib", "openai", "s3fs")
+
+
+def test_flags_are_those_that_users_rely_on() -> None:
+    group = typer.main.get_command(app)
+    found = {
+        name: {option[2:] for parameter in command.params for option in parameter.opts if option.startswith("--")}
+        for name, command in group.commands.items()
+    }
+    for name, flags in COMMANDS.items():
+        assert found[name] - {"no-dry-run"} == flags | EVERYWHERE - {"help"}, name
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom jobs.cli import run\nassert run(['--help']) == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "compare" in done.stdout
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    assert "Usage" in capsys.readouterr().out
+
+
+def test_both_dashes_are_accepted() -> None:
+    assert normalised(["--fail_on_error=0.5", "--models-file", "a_b.yaml", "--", "--x_y"]) == [
+        "--fail-on-error=0.5",
+        "--models-file",
+        "a_b.yaml",
+        "--",
+        "--x_y",
+    ]
+
+
+def test_lists_are_cleaned() -> None:
+    assert names(" a, b,,a ") == ("a", "b")
+    assert names(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu"], "rnu"),
+        (["ingest"], "BENCHMARK"),
+        (["run", "--models", "random"], "--benchmarks"),
+        (["list", "modles"], "models"),
+        (["ingest", "maja", "x", "--data", "y"], "'maia'"),
+    ],
+)
+def test_usage_errors_end_with_2_and_one_message(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    shown = capsys.readouterr().err
+    assert said.lower() in shown.lower()
+    assert "Traceback" not in shown
+
+
+def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    for what, known in (("benchmarks", "maia"), ("settings", "32-frames"), ("models", "gpt-4o")):
+        assert run(["list", what]) == 0
+        assert known in capsys.readouterr().out
