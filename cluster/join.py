@@ -7,8 +7,10 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +61,7 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
         else:
             options["address"] = address
         try:
-            with contextlib.nullcontext() if verbose else _silent_stderr():
+            with _own_signals(), contextlib.nullcontext() if verbose else _silent_stderr():
                 ray.init(**options)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             place = f"the cluster at {address}" if address else "a local Ray"
@@ -77,6 +79,15 @@ def _embedded_settings() -> dict[str, str]:
         "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the program's way with SIGTERM: Ray puts its own in place, which ends the process on the spot."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager
