@@ -16,7 +16,7 @@ def _part_out(part: Part) -> list[Any]:
         return ["text", part.text]
     if isinstance(part, Media):
         return ["media", part.kind, part.source, part.frames]
-    return ["output", part.step]
+    return ["output", part.step, part.stripped]
 
 
 def _part_in(raw: list[Any]) -> Part:

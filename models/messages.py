@@ -64,6 +64,8 @@ class Output:
     """The text that an earlier step of the same request produced, put in at this place."""
 
     step: int
+    stripped: bool = False
+    """Without the blanks at its ends."""
 
 
 Part: TypeAlias = Text | Media | Output

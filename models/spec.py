@@ -160,7 +160,7 @@ class ModelSpec(_Strict):
             return self.revision
         if self.engine in ("openai", "random"):
             return ""
-        folder = Path(self.model)
+        folder = Path(self.model).expanduser()
         return folder_fingerprint(folder) if folder.is_dir() else "main"
 
     def answer_fingerprint(self) -> dict[str, Any]:
@@ -173,8 +173,11 @@ class ModelSpec(_Strict):
         if self.engine == "random":
             shown["seed"] = self.seed
             shown["faults"] = {"answer": self.faults.answer}
-        if shown["revision"] and Path(self.model).is_dir():
+        if shown["revision"] and Path(self.model).expanduser().is_dir():
             shown["model"] = Path(self.model).name
+        if self.adapter and Path(self.adapter).expanduser().is_dir():
+            # Retrained in place it is another model; moved elsewhere it is the same.
+            shown["adapter"] = folder_fingerprint(Path(self.adapter).expanduser())
         return shown
 
 

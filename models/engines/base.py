@@ -100,10 +100,14 @@ def _filled(step: Step, texts: Sequence[str]) -> tuple[Turn, ...]:
     return tuple(
         Turn(
             turn.role,
-            tuple(Text(texts[part.step]) if isinstance(part, Output) else part for part in turn.parts),
+            tuple(_said(part, texts) if isinstance(part, Output) else part for part in turn.parts),
         )
         for turn in step.turns
     )
+
+
+def _said(part: Output, texts: Sequence[str]) -> Text:
+    return Text(texts[part.step].strip() if part.stripped else texts[part.step])
 
 
 def _exactly_once(engine: Engine, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:

@@ -136,10 +136,9 @@ def _repeating(encoder: Any, head: Head) -> Any:
 
     @functools.wraps(encoder)  # `generate` reads the signature
     def encode(*args: Any, **kwargs: Any) -> Any:
-        bound = inspect.signature(encoder).bind(*args, **kwargs)
-        rest = bound.arguments.get("kwargs", {})
-        copies = max(_single(bound.arguments, head.inputs), _single(rest, head.inputs))
-        repeated = copy.copy(encoder(*bound.args, **bound.kwargs))
+        by_place = dict(zip(inspect.signature(encoder).parameters, args, strict=False))
+        copies = max(_single(by_place, head.inputs), _single(kwargs, head.inputs))
+        repeated = copy.copy(encoder(*by_place.values(), **kwargs))
         repeated.pooler_output = _again(repeated.pooler_output, copies)
         if getattr(repeated, "deepstack_features", None) is not None:
             repeated.deepstack_features = [_again(layer, copies) for layer in repeated.deepstack_features]

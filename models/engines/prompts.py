@@ -28,6 +28,7 @@ ROW_ERRORS: tuple[type[Exception], ...] = (
     RuntimeError,
     OSError,
     MemoryError,
+    StopIteration,
     jinja2.TemplateError,
 )
 """What one call's own content can make a processor, a template or a model raise."""
@@ -115,10 +116,13 @@ class PromptMaker:
         The text goes on from the last placeholder, itself included: a special token, at which every tokenizer cuts.
         """
         text, count = self._render(call, media)
+        cut = max((text.rfind(mark) for mark in self._marks), default=-1)
+        marked = sum(text.count(mark) for mark in self._marks)
+        if marked > count:
+            raise ValueError(f"the words hold a mark of the model's own for an image: {', '.join(self._marks)}")
         if not call.media:
             return _NO_HEAD, text
-        cut = max((text.rfind(mark) for mark in self._marks), default=-1)
-        if cut < 0 or sum(text.count(mark) for mark in self._marks) != count:
+        if marked < count:
             return self._whole(call, text, media)
         key = (call.media, text[:cut])
         if key not in self._heads:

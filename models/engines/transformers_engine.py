@@ -113,7 +113,11 @@ class TransformersEngine:
         if self._checkpoint.model.config.is_encoder_decoder:
             self._go_plain("the model is an encoder and a decoder")
             return None
-        return SharedModel(self._checkpoint, kept_bytes=self._memory.kept_bytes, chunk=self._memory.chunk)
+        try:
+            return SharedModel(self._checkpoint, kept_bytes=self._memory.kept_bytes, chunk=self._memory.chunk)
+        except AttributeError as error:
+            self._go_plain(f"its language model is not found: {error}")
+            return None
 
     def _go_plain(self, reason: str) -> None:
         self._shared = None

@@ -50,16 +50,20 @@ QUESTIONS = (
     "Quanto dura l'azione? Dura circa dieci secondi, forse meno di mezzo minuto. E poi che cosa succede alla fine?",
     "Rispondi soltanto con la lettera. A) Nella scena ci sono 2 ombrelli B) Nella scena non ci sono. Risposta:",
 )
-LIMITS = (1, 16, 64)
 
 
-def calls_about(*media: tuple[Media, ...], temperature: float = 0.0, num_beams: int = 1) -> list[Call]:
+def calls_about(
+    *media: tuple[Media, ...],
+    limits: tuple[int, ...] = (1, 16, 64),
+    temperature: float = 0.0,
+    num_beams: int = 1,
+) -> list[Call]:
     """Every question about every tuple of media, with limits that differ within a group."""
     calls: list[Call] = []
     for shown in media:
         for number, question in enumerate(QUESTIONS):
             generation = Generation(
-                max_new_tokens=LIMITS[number % len(LIMITS)], temperature=temperature, num_beams=num_beams
+                max_new_tokens=limits[number % len(limits)], temperature=temperature, num_beams=num_beams
             )
             call_id = f"{len(calls)}"
             calls.append(Call(call_id=call_id, turns=(user(*shown, question),), generation=generation))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from models.messages import Call
+from models.messages import Call, Generation, Turn
 
 if TYPE_CHECKING:
     from tests.unit.engines.alone import Alone
@@ -46,16 +46,16 @@ def answers_alone(checkpoint_of: Checkpoints) -> Judge:
     from tests.unit.engines.alone import Alone
 
     models: dict[Path, Alone] = {}
-    known: dict[tuple[Path, tuple[Call, ...]], Said] = {}
+    known: dict[tuple[Path, tuple[Turn, ...], Generation], tuple[str, list[float]]] = {}
 
     def get(where: Path | str, calls: Sequence[Call]) -> Said:
         path = checkpoint_of(where) if isinstance(where, str) else where
-        key = (path, tuple(calls))
         if path not in models:
             models[path] = Alone(path)
-        if key not in known:
-            known[key] = {call.call_id: models[path].ask(call) for call in calls}
-        return known[key]
+        for call in calls:
+            if (path, call.turns, call.generation) not in known:
+                known[path, call.turns, call.generation] = models[path].ask(call)
+        return {call.call_id: known[path, call.turns, call.generation] for call in calls}
 
     return get
 

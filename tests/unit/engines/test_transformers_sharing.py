@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,9 +193,79 @@ def test_jobs_already_begun_are_answered_plainly_when_sharing_ends(
         raise SharingUnsupportedError("not this one")
 
     monkeypatch.setattr("models.engines.sharing.decode", refuse)
-    calls = calls_about((PICTURE,), (CLIP,))
+    calls = calls_about((PICTURE,), (CLIP,), limits=(1, 8, 24))
     engine = engine_of(checkpoint_of("llava_onevision"))
     got = texts(list(engine.generate(calls, MEDIA)))
     want = answers_alone("llava_onevision", calls)
     assert not excused(got, want)
     assert engine.plain_reason == "not this one"
+
+
+@pytest.mark.parametrize("way", ["no marks", "another cut"])
+def test_words_that_cannot_be_told_from_pixels_go_through_the_processor(
+    way: str, checkpoint_of: Checkpoints, answers_alone: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_of(checkpoint_of("internvl"))
+    maker = engine._maker
+    if way == "no marks":
+        monkeypatch.setattr(maker, "_marks", ())
+    else:
+        encode = maker._encode
+
+        def otherwise(texts: Sequence[str]) -> list[Any]:
+            found: list[Any] = encode(texts)
+            return [ids[::-1] for ids in found]
+
+        monkeypatch.setattr(maker, "_encode", otherwise)
+    calls = calls_about((PICTURE,), (FIRST_FRAME,))
+    replies = list(engine.generate(calls, MEDIA))
+    assert not excused(texts(replies), answers_alone("internvl", calls))
+    assert sum(isinstance(r.outcome, Answer) and r.outcome.cached_tokens > 0 for r in replies) == 8
+    assert not maker._heads
+
+
+def test_nothing_is_kept_without_memory_for_it(checkpoint_of: Checkpoints) -> None:
+    engine = engine_of(checkpoint_of("qwen2_5_vl"))
+    assert engine._shared is not None
+    engine._shared._kept_bytes = 0
+    seen = _Seen(engine)
+    calls = calls_about((PICTURE,), limits=(2,))
+    first, again = (texts(list(engine.generate(calls, MEDIA))) for _ in range(2))
+    assert first == again
+    assert len(seen.rows) == 2
+
+
+def test_an_encoder_with_a_decoder_is_not_shared(checkpoint_of: Checkpoints) -> None:
+    engine = engine_of(checkpoint_of("llama"))
+    engine._checkpoint.model.config.is_encoder_decoder = True
+    assert engine._share() is None
+    assert engine.plain_reason == "the model is an encoder and a decoder"
+
+
+def test_a_model_of_unknown_build_is_not_shared(checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of(checkpoint_of("llama"))
+    monkeypatch.setattr(engine._checkpoint.model, "get_decoder", torch.nn.Identity)
+    assert engine._share() is None
+    assert engine.plain_reason is not None
+    assert "not found" in engine.plain_reason
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+def test_an_adapter(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
+    from peft import LoraConfig, PeftModel, get_peft_model
+
+    alone = Alone(checkpoint_of("qwen2_5_vl"))
+    calls = calls_about((PICTURE,), ())
+    bare = {call.call_id: alone.ask(call)[0] for call in calls}
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        config = LoraConfig(r=4, target_modules=["q_proj", "v_proj", "down_proj"], init_lora_weights=False)
+        get_peft_model(alone.model, config).save_pretrained(tmp_path)
+    alone = Alone(checkpoint_of("qwen2_5_vl"))
+    alone.model = PeftModel.from_pretrained(alone.model, tmp_path).eval()
+    want = {call.call_id: alone.ask(call) for call in calls}
+    engine = engine_of(checkpoint_of("qwen2_5_vl"), adapter=str(tmp_path))
+    got = texts(list(engine.generate(calls, MEDIA)))
+    assert not excused(got, want)
+    assert engine.plain_reason is None
+    assert sum(got[call_id] == bare[call_id] for call_id in got) < 5
