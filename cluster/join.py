@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -18,6 +19,8 @@ from pathlib import Path
 __all__ = ["ClusterError", "ClusterInfo", "joined"]
 
 log = logging.getLogger(__name__)
+
+KNOCK_S = 5.0
 
 
 class ClusterError(RuntimeError):
@@ -53,6 +56,8 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             _remove_left_over(Path(_short_temp()))
             folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-", dir=_short_temp())
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        elif ":" in address:
+            _knock(address)
         import ray
 
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
@@ -79,6 +84,18 @@ def _embedded_settings() -> dict[str, str]:
         "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
+
+
+def _knock(address: str) -> None:
+    """See in seconds whether anybody listens at `host:port`: Ray itself would wait for minutes without a word."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=KNOCK_S):
+            return
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"the cluster at {address} cannot be reached ({error}); check the address and that it runs"
+        ) from error
 
 
 @contextlib.contextmanager

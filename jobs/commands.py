@@ -10,6 +10,7 @@ import typer
 
 from jobs import options as o
 from jobs.console import Progress, only_results_on_stdout, say, say_json, table
+from jobs.generating import generate
 
 if TYPE_CHECKING:
     from pipelines.run_spec import RunSpec
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
     app.command()(report)
     app.command()(status)
     app.command()(compare)
+    app.command()(generate)
     app.command()(demo)
 
 

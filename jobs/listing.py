@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from jobs.console import say, say_json, table
+from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark, benchmark_names, closest
 from pipelines.comparing import Comparison, Difference
-from pipelines.plan import Plan
+from pipelines.dataset import Dataset, DatasetError
+from pipelines.entries import Entry, load_run
+from pipelines.plan import Plan, make_plan, read_done
 from pipelines.run_spec import RunSpec
-from pipelines.store import Store
+from pipelines.status import read_status
+from pipelines.store import Store, StoreError
 from pipelines.sweep import Outcome
 
 __all__ = ["headline", "listing", "show_comparison", "show_plan", "status_rows", "summary"]
+
+
+FRESH_S = 30
+"""A run writes its status every few seconds; an older one is counted again from the parts."""
 
 
 def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:
@@ -54,11 +62,50 @@ def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
     Raises:
         ValueError: there is no run at this place.
     """
+    out = Store(uri)
+    told = read_status(out)
+    run = load_run(out)
+    if not run:
+        raise ValueError(f"{uri}: no run.json; is this the --out of a run?")
+    fresh = bool(told) and datetime.now(UTC) - datetime.fromisoformat(told["updated"]) < timedelta(seconds=FRESH_S)
+    if fresh or any(not _same_data(entry) for entry in run["entries"]):
+        return told.get("updated", run["updated"]), told.get("cells", [])
+    return datetime.now(UTC).isoformat(timespec="seconds"), [cell for e in run["entries"] for cell in _counted(out, e)]
+
+
+def _same_data(entry: Entry) -> bool:
     try:
-        raw = json.loads(Store(uri).get("status.json"))
-    except FileNotFoundError:
-        raise ValueError(f"{uri}: no status.json; is this the --out of a run?") from None
-    return raw["updated"], raw["cells"]
+        manifest = Dataset.open(Store(entry.data), entry.benchmark).manifest
+    except (DatasetError, StoreError):
+        return False
+    return manifest.dataset_fingerprint == entry.parsed_asker().dataset_fingerprint
+
+
+def _counted(out: Store, entry: Entry) -> list[dict[str, Any]]:
+    """Counts from the parts themselves: a run that was killed could not write its last word."""
+    asker = entry.parsed_asker()
+    plan = make_plan(
+        Dataset.open(Store(entry.data), entry.benchmark),
+        asker,
+        read_done(out, entry.benchmark, entry.model),
+        limit=entry.parsed_limit(),
+        sample_ids=entry.sample_ids,
+        captions=load_captions(out, entry.benchmark, asker.captioner),
+    )
+    return [
+        {
+            "model": entry.model,
+            "benchmark": entry.benchmark,
+            "task": task,
+            "setting": setting,
+            "requests": total,
+            "pending": plan.pending[task, setting] - plan.failed[task, setting],
+            "running": 0,
+            "done": total - plan.pending[task, setting],
+            "failed": plan.failed[task, setting],
+        }
+        for (task, setting), total in plan.requests.items()
+    ]
 
 
 def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bool) -> None:
@@ -95,7 +142,7 @@ _PLAN_KEYS = (
 
 def _shown(value: Any) -> str:
     if value is None:
-        return "?"
+        return "-"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -120,7 +167,7 @@ def _plan_row(spec: RunSpec, model: str, plan: Plan) -> dict[str, Any]:
         "prompt_tokens": plan.prompt_tokens,
         "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
         "gpus": one.tensor_parallel * one.replicas.max if local else 0,
-        "gpu_gb": gpu_gb if local else 0,
+        "gpu_gb": (gpu_gb or "unknown") if local else 0,
         "price": price if price or local or one.engine == "random" else "no price given",
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
     }

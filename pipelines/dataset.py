@@ -160,7 +160,7 @@ def media_path(ref: MediaRef) -> str:
 
 
 def _canonical(sample: Sample) -> bytes:
-    return json.dumps(asdict(sample), sort_keys=True, ensure_ascii=False).encode()
+    return json.dumps(asdict(sample), sort_keys=True, ensure_ascii=True).encode()
 
 
 def fingerprint(samples: Iterable[Sample]) -> str:
@@ -173,7 +173,7 @@ def fingerprint(samples: Iterable[Sample]) -> str:
 
 def write_shard(store: Store, path: str, samples: Sequence[Sample]) -> ShardInfo:
     """Write one shard; small row groups, so that one can be read alone."""
-    rows = [{**asdict(s), "data": json.dumps(s.data, ensure_ascii=False)} for s in samples]
+    rows = [{**asdict(s), "data": json.dumps(s.data, ensure_ascii=True)} for s in samples]
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, SAMPLE_SCHEMA), sink, row_group_size=ROW_GROUP, compression="zstd")
     content = sink.getvalue()

@@ -18,10 +18,12 @@ from typing import Any, Protocol
 
 from cluster.join import ClusterInfo
 from models.spec import ModelSpec
+from pipelines.dataset import DatasetError
 from pipelines.plan import Unit
+from pipelines.records import DamagedPartError
 from pipelines.store import StoreError
 
-__all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows"]
+__all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows", "told"]
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +220,7 @@ def run_rows(dataset: Any) -> Iterator[Any]:
     try:
         yield from dataset.iter_rows()
     except ray.exceptions.RayError as error:
-        raise _told(error) from error
+        raise told(error) from error
 
 
 def quiet_ray_data() -> None:
@@ -279,12 +281,14 @@ def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
 
 
-def _told(error: Exception) -> Exception:
+def told(error: Exception) -> Exception:
     """A Ray error as one that names the cause: the store's own words where the store was it."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, StoreError):
             return StoreError(str(cause))
+        if type(cause) in (DatasetError, DamagedPartError):
+            return ValueError(str(cause))
         inner = getattr(cause, "cause", None)
         cause = inner if isinstance(inner, BaseException) else cause.__cause__
     lines = str(error).strip().splitlines() or [type(error).__name__]

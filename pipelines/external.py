@@ -6,7 +6,7 @@ import json
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import Rejection
 from pipelines.dataset import Dataset
 from pipelines.entries import Entry, load_run, merge_entries, save_run
-from pipelines.records import PREDICTIONS, part_folder, read_parquet, table_bytes
+from pipelines.records import PREDICTIONS, healthy_parts, part_folder, read_parquet, table_bytes
 from pipelines.run_spec import RunSpec
 from pipelines.selection import Cell, cells_of, check_names
+from pipelines.status import write_counts
 from pipelines.store import Store
 from pipelines.sweep import Outcome, Watcher, score_and_report
 
@@ -86,6 +87,7 @@ def _run(spec: RunSpec, out: Store, entries: Sequence[Entry], watcher: Watcher) 
     outcome = Outcome()
     with joined(spec.address) as cluster:
         score_and_report(spec, run, cluster, outcome, watcher=watcher)
+    write_counts(out, outcome.counts)
     models = {entry.model for entry in entries}
     outcome.counts = [count for count in outcome.counts if count.model in models]
     return outcome
@@ -104,7 +106,14 @@ def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[s
             what = wrong[0] if wrong else "output"
             rejections.append(Rejection(file=path.name, item=f"line {line}", reason=f"{what} is no text"))
             continue
-        yield line, {**row, "variant": str(row.get("variant") if row.get("variant") is not None else "")}
+        yield line, {**row, "variant": _variant(row.get("variant"))}
+
+
+def _variant(value: Any) -> str:
+    """A variant as text; tables with gaps turn `3` into 3.0 and '' into a missing number."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
@@ -189,8 +198,23 @@ def _import(  # noqa: PLR0913, PLR0917  one call, each argument from another pla
             made[key] = _prediction(asked[key], row)
     if not made:
         return None
-    _write_parts(out, part_folder("predictions", name, model), list(made.values()))
+    answered = {Cell(key[0], key[1]) for key in made}
+    folder = part_folder("predictions", name, model)
+    _write_parts(out, folder, [*_kept(out, folder, asker, answered), *made.values()])
+    cells = tuple(cell for cell in asker.cells if cell in answered)
+    asker = replace(asker, cells=cells)
     return Entry(benchmark=name, model=model, data=spec.data, asker=asker.to_json(), external=True)
+
+
+def _kept(out: Store, folder: str, asker: Asker, answered: set[Cell]) -> list[dict[str, Any]]:
+    """Answers of earlier files to the same data in cells that this file says nothing about."""
+    return [
+        row
+        for path, table in healthy_parts(out, folder)
+        if path.rpartition("/")[2].startswith("external-")
+        for row in table.to_pylist()
+        if Cell(row["task"], row["setting"]) not in answered and row["dataset_fingerprint"] == asker.dataset_fingerprint
+    ]
 
 
 def _prediction(columns: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:

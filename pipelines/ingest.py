@@ -28,7 +28,7 @@ from pipelines.benchmarks.base import (
 )
 from pipelines.dataset import Manifest, fingerprint, media_path, write_shard
 from pipelines.media.decoder import DecodeError, Decoder
-from pipelines.store import Store, is_remote
+from pipelines.store import Store, StoreError, is_remote
 from pipelines.version import __version__
 
 __all__ = ["Folder", "IngestResult", "ingest"]
@@ -110,9 +110,7 @@ def ingest(
         samples, rejections, notices = _collect(
             benchmark.read(source, column_map=column_map), benchmark.name, keeper, progress
         )
-    store.put(
-        "rejected.jsonl", b"".join(json.dumps(asdict(r), ensure_ascii=False).encode() + b"\n" for r in rejections)
-    )
+    store.put("rejected.jsonl", b"".join(json.dumps(asdict(r), ensure_ascii=True).encode() + b"\n" for r in rejections))
     if not samples:
         first = f"; the first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
         raise SourceError(f"{source.uri}: no row can be used, {len(rejections)} rejected{first}")
@@ -156,6 +154,9 @@ def _collect(
             notices.append(item.message)
         elif isinstance(item, Rejection):
             rejections.append(item)
+        elif not _is_text(item.sample_id) or not _is_text(item.category):
+            reason = "the id or the category holds half a character"
+            rejections.append(Rejection(file=item.file, item=repr(item.sample_id)[1:-1], reason=reason))
         elif item.sample_id in seen:
             rejections.append(
                 Rejection(file=item.file, item=item.sample_id, reason="duplicate id; the first row of this id is kept")
@@ -169,6 +170,11 @@ def _collect(
                 continue
             clusters.setdefault(sample.cluster, []).append(sample)
     return [sample for members in clusters.values() for sample in members], rejections, notices
+
+
+def _is_text(text: str) -> bool:
+    """Whether UTF-8 can hold it: JSON may carry half of a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def _sample(raw: RawSample, keeper: _MediaKeeper) -> Sample:
@@ -206,6 +212,10 @@ class _MediaKeeper:
                 known = self._checked(file, self._source.read_bytes(file.path))
             except FileNotFoundError:
                 known = DecodeError(f"{file.path}: no such file in {self._source.uri}")
+            except StoreError as error:
+                if is_remote(self._source.uri):
+                    raise  # the store failed, not the file
+                known = DecodeError(f"{file.path[:200]}: cannot be read ({type(error.__cause__).__name__})")
             except DecodeError as error:
                 known = error
             self._looked_at[file.path] = known
@@ -227,7 +237,8 @@ class _MediaKeeper:
             try:
                 frames = self._decoder.decode_file(Path(local.name), wanted)
             except DecodeError as error:
-                raise DecodeError(f"{file.path}: cannot be decoded ({error})") from error
+                reason = str(error).replace(local.name, posixpath.basename(file.path))
+                raise DecodeError(f"{file.path}: cannot be decoded ({reason})") from error
         _, height, width, _ = frames.pixels.shape
         ref = MediaRef(
             role=file.role,

@@ -89,6 +89,8 @@ class Plan:
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Requests of the whole plan by (task, setting), done ones too."""
     pending: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Pending ones that an earlier run failed at."""
     calls: int = 0
     """Model calls of the whole plan, all steps counted."""
     groups: set[str] = field(default_factory=set)
@@ -169,6 +171,7 @@ def make_plan(
             plan.pending[asked.columns["task"], asked.columns["setting"]] += 1
             if key in done.failed:
                 partial.add((place, sample.sample_id))
+                plan.failed[asked.columns["task"], asked.columns["setting"]] += 1
                 ids = retries.setdefault(done.failed[key], {}).setdefault(place, {})
                 ids.setdefault(sample.sample_id, []).append(asked.request_id)
                 continue
@@ -194,8 +197,11 @@ def selected_samples(dataset: Dataset, limit: Limit | None, sample_ids: Sequence
                 wanted.discard(sample.sample_id)
                 yield shard.path, sample
             position += 1
-    if wanted and not limit:
-        raise ValueError(f"{dataset.manifest.benchmark} has no sample {min(wanted)!r}")
+    if wanted:
+        where = "among the samples that --limit leaves" if limit else f"in {dataset.manifest.benchmark}"
+        raise ValueError(f"no sample {min(wanted)!r} {where}")
+    if not len(span):
+        raise ValueError(f"--limit leaves nothing of the {dataset.manifest.samples} samples")
 
 
 def _count(plan: Plan, asked: Asked, sample: Sample) -> None:

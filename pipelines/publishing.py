@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.entries import Entry
+from pipelines.execute import told
 from pipelines.reducing import Reduced, reduce_entry
 from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
 from pipelines.report.published import published
@@ -24,7 +25,10 @@ def reduce_all(entries: Sequence[Entry], out: Store) -> list[Reduced]:
     import ray
 
     task = ray.remote(num_cpus=0.5)(reduce_entry)
-    return list(ray.get([task.remote(entry, out.uri) for entry in entries]))
+    try:
+        return list(ray.get([task.remote(entry, out.uri) for entry in entries]))
+    except ray.exceptions.RayError as error:
+        raise told(error) from error
 
 
 def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warnings: Sequence[str]) -> None:

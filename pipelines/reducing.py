@@ -15,7 +15,7 @@ from pipelines.benchmarks.base import Metric, Sample
 from pipelines.dataset import Dataset
 from pipelines.entries import Entry
 from pipelines.plan import selected_samples
-from pipelines.records import part_folder, read_part
+from pipelines.records import DamagedPartError, part_folder, read_part
 from pipelines.report.data import Answer, CellCount
 from pipelines.store import Store
 
@@ -96,8 +96,12 @@ def _scores(out: Store, entry: Entry) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for info in out.list(folder, "*.parquet"):
         path = info.path.replace("predictions/", "scores/", 1)
-        if out.exists(path):
+        if not out.exists(path):
+            continue
+        try:
             rows.update((row["request_id"], row) for row in read_part(out, path).to_pylist())
+        except DamagedPartError as error:
+            raise DamagedPartError(f"{error}; `vlmsweep score` with the same flags makes it again") from error
     return rows
 
 

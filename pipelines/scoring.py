@@ -194,6 +194,17 @@ class PartScorer:
             self.problems[kind] = str(error)
             return None
 
+    def _baseline(self, kind: str) -> float | None:
+        """F1 of unrelated texts, where it is published for the model and layer in use."""
+        from pipelines.metrics.bertscore import DEFAULT_LAYERS, ENGLISH_BASELINES
+
+        spec = next((one for one in self._spec.scorers if one.kind == kind), None)
+        if spec is None or kind != "bertscore":
+            return None
+        layer = spec.layer if spec.layer is not None else DEFAULT_LAYERS.get(spec.model, -1)
+        known = ENGLISH_BASELINES.get((spec.model, layer))
+        return known.f1 if known else None
+
     def _compared(self, rows: Sequence[Row]) -> list[Row]:
         """Rows with the columns of scorer models; all texts of a part go through the model together."""
         asks = [(i, ask) for i, row in enumerate(rows) for ask in self._asks(row) if ask.column not in row.given]
@@ -204,8 +215,12 @@ class PartScorer:
                 continue
             own = [(i, ask) for i, ask in asks if ask.scorer == kind]
             values = scorer.best([ask.candidate for _, ask in own], [ask.references for _, ask in own])
+            baseline = self._baseline(kind)
             for (i, ask), value in zip(own, values, strict=True):
                 found.setdefault(i, {})[ask.column] = value
+                if ask.rescaled and baseline is not None:
+                    # An empty text has no score to rescale and stays at 0.
+                    found[i][ask.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
         return [replace(row, given={**row.given, **found.get(i, {})}) for i, row in enumerate(rows)]
 
     def _scored(self, row: Row) -> dict[str, Any]:

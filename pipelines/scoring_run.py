@@ -9,11 +9,13 @@ from typing import Any, Protocol
 
 from cluster.join import ClusterInfo
 from models.spec import ModelSpec
+from pipelines.asking import load_captions
 from pipelines.benchmarks.base import Row
+from pipelines.dataset import Dataset
 from pipelines.entries import Entry
 from pipelines.execute import Job, ModelUnavailableError, Receipt, quiet_ray_data, run_rows
 from pipelines.judging import Judge, JudgeLoaderSpec, judge_units
-from pipelines.plan import Unit
+from pipelines.plan import Unit, selected_samples
 from pipelines.records import healthy_parts, part_folder
 from pipelines.rows import Context, rows_of
 from pipelines.run_spec import ScorerSpec
@@ -101,11 +103,22 @@ def _open_units(judge: Judge, entries: Sequence[Entry], out: Store, skip: set[st
     context = Context.from_json(first.data, first.benchmark, prompts_of(first), first.parsed_asker().seed)
 
     def rows() -> Iterator[tuple[str, Row]]:
-        for path in _parts(entries, out):
-            for row in rows_of(out, path, context):
-                yield path, row
+        for entry in entries:
+            planned = planned_ids(entry, context.dataset, out)
+            for path in _parts([entry], out):
+                for row in rows_of(out, path, context):
+                    if row.request_id in planned:
+                        yield path, row
 
     return judge_units(judge, rows(), first.benchmark, context.texts, skip=skip)
+
+
+def planned_ids(entry: Entry, dataset: Dataset, out: Store) -> set[str]:
+    """Requests of an entry's plan: an output may hold answers to older prompts, which no judge is paid for."""
+    asker = entry.parsed_asker()
+    captions = load_captions(out, entry.benchmark, asker.captioner)
+    samples = selected_samples(dataset, entry.parsed_limit(), entry.sample_ids)
+    return {asked.request_id for _, sample in samples for asked in asker.ask(sample, captions)}
 
 
 def _parts(entries: Sequence[Entry], out: Store) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pipelines.plan import Plan
 from pipelines.report.data import CellCount
 from pipelines.store import Store, StoreError
 
-__all__ = ["StatusBoard"]
+__all__ = ["StatusBoard", "read_status", "write_counts"]
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class StatusBoard:
         self._excluded: Counter[_Key] = Counter()
         self._running = ""
         self._written = 0.0
+        self._others = [cell for cell in read_status(out).get("cells", []) if cell["model"] not in plans]
         for model, own in plans.items():
             for plan in own:
                 for (task, setting), n in plan.requests.items():
@@ -107,8 +108,37 @@ class StatusBoard:
     def write(self) -> None:
         """Write the file; a store that is slow now must not cost the run, so a failure is only logged."""
         self._written = time.monotonic()
-        status = {"updated": datetime.now(UTC).isoformat(timespec="seconds"), "cells": self.cells()}
         try:
-            self._out.put("status.json", json.dumps(status, indent=1, ensure_ascii=False).encode())
+            _write(self._out, [*self._others, *self.cells()])
         except StoreError as error:
             log.warning("status.json not written: %s", error)
+
+
+def read_status(out: Store) -> dict[str, Any]:
+    """What `status.json` says; empty when there is none, or when it cannot be read."""
+    try:
+        status: dict[str, Any] = json.loads(out.get("status.json"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return status
+
+
+def write_counts(out: Store, counts: Sequence[CellCount]) -> None:
+    """Write `status.json` from counts that are known to the row, after answers made elsewhere were scored."""
+    cells = [
+        {
+            **{name: getattr(count, name) for name in ("model", "benchmark", "task", "setting", "requests")},
+            "pending": count.missing,
+            "running": 0,
+            "done": count.ok + count.excluded,
+            "failed": count.error,
+            "excluded": count.excluded,
+        }
+        for count in counts
+    ]
+    _write(out, cells)
+
+
+def _write(out: Store, cells: Sequence[dict[str, Any]]) -> None:
+    status = {"updated": datetime.now(UTC).isoformat(timespec="seconds"), "cells": list(cells)}
+    out.put("status.json", json.dumps(status, indent=1, ensure_ascii=True).encode())

@@ -6,6 +6,7 @@ a disk. There is no append and no rename in a store, so nothing here needs eithe
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
 import posixpath
@@ -146,9 +147,10 @@ class Store:
         for folder, names, files in os.walk(base):
             names[:] = [name for name in names if not name.startswith(".")]
             for file in files:
-                if not file.startswith("."):
-                    path = Path(folder, file)
-                    yield FileInfo(path.relative_to(root).as_posix(), path.stat().st_size)
+                path = Path(folder, file)
+                with contextlib.suppress(FileNotFoundError):  # a dangling link, or gone since it was listed
+                    if not file.startswith("."):
+                        yield FileInfo(path.relative_to(root).as_posix(), path.stat().st_size)
 
     def delete(self, path: str) -> None:
         """Remove one file; nothing happens when there is none."""
@@ -165,6 +167,8 @@ class Store:
         Raises:
             StoreError: it cannot be written.
         """
+        if not is_remote(self.uri) and Path(self.uri).is_file():
+            raise StoreError(f"{self.uri}: a file stands where a folder is wanted")
         probe = f".vlmsweep-probe-{uuid.uuid4().hex}"
         self.put(probe, b"")
         self.delete(probe)

@@ -12,6 +12,7 @@ from cluster.join import ClusterInfo, joined
 from models.spec import ModelSpec
 from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark
+from pipelines.dataset import Dataset, DatasetError
 from pipelines.entries import Entry, load_run, merge_entries, save_run
 from pipelines.execute import Job, ModelUnavailableError, Receipt, execute
 from pipelines.loading import UnitLoaderSpec
@@ -138,7 +139,7 @@ def score_and_report(
 ) -> None:
     """Score and report all entries of an output; fills the outcome in."""
     out = Store(spec.out)
-    entries: list[Entry] = run["entries"]
+    entries = _usable(spec, run["entries"], outcome)
     if "score" in stages:
         for name in sorted({entry.benchmark for entry in entries}):
             outcome.warnings += _score(spec, name, [e for e in entries if e.benchmark == name], cluster, watcher)
@@ -151,6 +152,27 @@ def score_and_report(
         outcome.metrics = [row for one in reduced for row in one.metrics]
         outcome.judge_failed = sum(one.judge_failed for one in reduced)
         outcome.report = f"{out.uri}/report/index.html"
+
+
+def _usable(spec: RunSpec, entries: Sequence[Entry], outcome: Outcome) -> list[Entry]:
+    """Entries whose data is still what they were asked about; an earlier model's may have moved or changed since."""
+    kept = []
+    for entry in entries:
+        try:
+            manifest = Dataset.open(Store(entry.data), entry.benchmark).manifest
+        except DatasetError as error:
+            if entry.model in spec.models and entry.benchmark in spec.benchmarks:
+                raise
+            outcome.warnings.append(f"{entry.model} on {entry.benchmark} is left out of this report: {error}")
+            continue
+        if manifest.dataset_fingerprint == entry.parsed_asker().dataset_fingerprint:
+            kept.append(entry)
+        else:
+            outcome.warnings.append(
+                f"{entry.model} on {entry.benchmark} is left out of this report: the data at {entry.data} has changed "
+                "since it was asked; run this model again"
+            )
+    return kept
 
 
 def _record(spec: RunSpec, out: Store, plans: Mapping[str, Sequence[Plan]]) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def _with_pyav(path: str, wanted: int, shrink: Shrink) -> tuple[list[np.ndarray]
     import av
 
     with av.open(path) as container:
+        if container.format.name.endswith("_pipe") or container.format.name.startswith("image2"):
+            raise ValueError("this is a picture, not a clip")
         stated = container.streams.video[0].frames
         total = sum(1 for _ in container.decode(video=0))
     if not total:

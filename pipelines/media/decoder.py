@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -82,7 +83,7 @@ class Decoder:
                     total_frames=head["total"],
                     encoded=_untouched(path, pixels, media, max_pixels),
                 )
-            reasons.append(f"{decoder}: {head['error']}")
+            reasons.append(f"{decoder}: {_plain(head['error'])}")
         raise DecodeError("; ".join(reasons))
 
     def close(self) -> None:
@@ -144,6 +145,11 @@ class _Reader:
         while len(content) < size:
             content += self._more(min(1 << 20, size - len(content)))
         return content
+
+
+def _plain(error: str) -> str:
+    """A decoder's words without clock times and the paths of its own build, so that the same file reads the same."""
+    return re.sub(r"\[\d\d:\d\d:\d\d\] \S+?:\d+: ?", "", error)
 
 
 def _die_with_parent() -> None:
