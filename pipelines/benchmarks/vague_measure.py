@@ -1,0 +1,78 @@
+"""Means over VAGUE's items with intervals, all of one set of items on the same draws.
+
+A column holds one number an item, NaN where the item is not in the denominator. Differences of means are taken draw by
+draw, so that they are paired also where failures leave the two sides with other items.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.benchmarks.base import Metric
+from pipelines.metrics.stats import LEVEL, FloatArray, bootstrap_replicates
+
+__all__ = ["Measure", "with_intervals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A metric without interval, and the column it is the mean of; with a second column their difference."""
+
+    metric: Metric
+    column: FloatArray | None = None
+    minus: FloatArray | None = None
+
+
+def with_intervals(measures: Sequence[Measure], clusters: NDArray[np.str_]) -> list[Metric]:
+    """The metrics in their order; those that have a column and a value get the ends of the 95% bootstrap interval.
+
+    Args:
+        measures: what is measured over the items.
+        clusters: (items,), what shares a picture.
+    """
+    columns = [column for one in measures for column in (one.column, one.minus) if column is not None]
+    if not columns or np.unique(clusters).size < 2:
+        return [one.metric for one in measures]
+    means = iter(_drawn_means(np.stack(columns, axis=1), clusters).T)
+    found = []
+    for one in measures:
+        if one.column is None:
+            found.append(one.metric)
+            continue
+        drawn = next(means) if one.minus is None else next(means) - next(means)
+        found.append(_bounded(one, drawn[~np.isnan(drawn)], clusters))
+    return found
+
+
+def _bounded(one: Measure, drawn: FloatArray, clusters: NDArray[np.str_]) -> Metric:
+    sides = [~np.isnan(column) for column in (one.column, one.minus) if column is not None]
+    if one.metric.value is None or any(np.unique(clusters[side]).size < 2 for side in sides):
+        return one.metric
+    value = one.metric.value
+    ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    # Where all draws agree, the arithmetic's noise must not put the value outside of its interval.
+    low, high = (value if math.isclose(end, value, abs_tol=1e-12) else end for end in ends)
+    return replace(one.metric, ci_low=low, ci_high=high)
+
+
+def _drawn_means(columns: FloatArray, clusters: NDArray[np.str_]) -> FloatArray:
+    """The mean of every column on every draw of clusters, (draws, columns); one pass for all."""
+    known = ~np.isnan(columns)
+    both = np.hstack([np.where(known, columns, 0.0), known.astype(np.float64)])
+    sums: list[FloatArray] = []
+
+    def collect(_: FloatArray, weights: FloatArray) -> FloatArray:
+        sums.append(weights @ both)
+        total: FloatArray = weights.sum(axis=1)
+        return total
+
+    bootstrap_replicates(np.zeros(len(columns)), clusters, statistic=collect)
+    drawn, width = np.concatenate(sums), columns.shape[1]
+    with np.errstate(invalid="ignore"):  # a draw without any item of a column has no mean
+        means: FloatArray = drawn[:, :width] / drawn[:, width:]
+    return means
