@@ -30,8 +30,8 @@ __all__ = ["score_external"]
 log = logging.getLogger(__name__)
 
 REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
-GIVEN = ("bertscore_f1", "bleurt")
-"""Columns that stand in for a scorer's output; others of the file are ignored."""
+GIVEN = ("bertscore_f1", "bertscore_0", "bertscore_1", "bleurt", "human")
+"""Columns that stand in for a scorer's output or a person's label; others of the file are ignored."""
 PART_ROWS = 4096
 
 _Key = tuple[str, str, str, str]

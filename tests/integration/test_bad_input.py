@@ -172,6 +172,17 @@ def test_a_missing_checkpoint_is_told_before_anything_is_started(cli: Cli, maia_
     assert "/no/such/checkpoint" in done.stderr
 
 
+def test_a_cluster_that_is_not_there(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
+    done = cli("run", *flags, "--address", f"127.0.0.1:{free_port()}", code=3, timeout=60)
+    assert "cannot be reached" in done.stderr
+
+
+def test_a_limit_that_leaves_nothing(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
+    assert "leaves nothing of the 48" in cli("run", *flags, "--limit", "200-300", code=2).stderr
+
+
 def test_status_of_nothing(cli: Cli, tmp_path: Path) -> None:
     assert "--out of a run" in cli("status", str(tmp_path), code=2).stderr
 

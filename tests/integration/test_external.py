@@ -72,3 +72,23 @@ def test_parquet_and_wrong_names(cli: Cli, maia_data: str, tmp_path: Path) -> No
     assert "none.jsonl" in cli("score", "--predictions", str(tmp_path / "none.jsonl"), *flags, code=2).stderr
     (tmp_path / "empty.jsonl").write_text("")
     assert "no row" in cli("score", "--predictions", str(tmp_path / "empty.jsonl"), *flags, code=2).stderr
+
+
+def test_files_add_up_and_a_file_replaces_its_own_cells(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    def score(name: str, rows: list[dict]) -> dict[str, dict]:
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("\n".join(json.dumps(row) for row in rows))
+        cli("score", "--predictions", str(file), "--data", maia_data, "--out", str(tmp_path / "out"))
+        return metrics(tmp_path / "out", "m")
+
+    rows = answers("m")
+    score("pairs", [row for row in rows if row["task"] == "vsv"])
+    both = score("open", [{**row, "variant": None} for row in rows if row["task"] == "oevqa"])
+    assert both["pool_accuracy"]["value"] is not None
+    assert both["rouge"]["value"] == 1.0
+    worse = score("again", [{**row, "variant": float(row["variant"])} for row in rows if row["task"] == "vsv"][1:])
+    assert worse["statement_accuracy"]["n"] == 383
+    assert worse["pool_accuracy"]["value"] is None
+    assert worse["rouge"]["value"] == 1.0
+    status = json.loads(cli("status", str(tmp_path / "out"), "--json").stdout)
+    assert {(cell["task"], cell["done"]) for cell in status["cells"]} == {("vsv", 383), ("oevqa", 48)}
