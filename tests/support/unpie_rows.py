@@ -1,0 +1,118 @@
+"""Scored rows of UNPIE as the reducer gets them, made from few words by the benchmark's own reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from pipelines.benchmarks.base import Metric, Row, Sample, Verdict
+from pipelines.benchmarks.unpie import BENCHMARK
+from pipelines.benchmarks.unpie_metrics import reduce_unpie
+from tests.support.unpie_source import row as source_row
+
+CATEGORIES = {"homographic": "Homo", "heterographic": "Hetero"}
+SIX = tuple(f"{lang}/{meaning}" for lang in ("de", "fr", "ko") for meaning in range(2))
+
+
+def sample(split: str, index: int, **data: Any) -> Sample:
+    """One ingested pun without pictures."""
+    raw = source_row(split, index)
+    return Sample(
+        sample_id=f"{split}/{index:04d}",
+        category=CATEGORIES[split],
+        cluster=f"{split}-{index}",
+        data={
+            "sentence": raw["pun_sentence"],
+            "phrase": raw["pun_phrase"],
+            "gloss": [raw["meaning1"], raw["meaning2"]],
+            "translation": [raw["translation1"], raw["translation2"]],
+            "frequent": None,
+            **data,
+        },
+    )
+
+
+def samples(count: int, **data: Any) -> dict[str, Sample]:
+    """So many puns of each split."""
+    made = [sample(split, index, **data) for split in CATEGORIES for index in range(count)]
+    return {one.sample_id: one for one in made}
+
+
+def asked(of: Sample, task: str, setting: str, variant: str = "", **how: Any) -> Row:
+    """A row before it is read; nothing said unless `how` says so."""
+    row = Row(
+        request_id=f"{of.sample_id}/{task}/{setting}/{variant}",
+        sample=of,
+        model="m",
+        task=task,
+        setting=setting,
+        variant=variant,
+        status="ok",
+        output="",
+        finish_reason="stop",
+    )
+    return replace(row, **how)
+
+
+def scored(row: Row, status: str = "") -> dict[str, Any]:
+    """A row of the frame; `status` may be `missing`."""
+    reading = BENCHMARK.read_answer(row)
+    identity = {
+        "sample_id": row.sample.sample_id,
+        "task": row.task,
+        "setting": row.setting,
+        "variant": row.variant,
+        "subset": "",
+        "category": row.sample.category,
+        "cluster": row.sample.cluster,
+        "status": status or row.status,
+    }
+    if status == "missing":
+        return {**identity, "flags": None, "verdict_state": "absent"}
+    return {
+        **identity,
+        "answer": reading.answer,
+        "rule": reading.rule,
+        "flags": list(reading.flags),
+        "finish_reason": row.finish_reason,
+        "verdict_state": row.verdict.state,
+        **reading.values,
+    }
+
+
+def cell(
+    of: Mapping[str, Sample], task: str, setting: str, say: Callable[[Sample, str], Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """All rows of a cell; `say` gives what each row has beside its identity."""
+    variants = ("",) if task == "grounding" else SIX
+    return [scored(asked(one, task, setting, v, **say(one, v))) for one in of.values() for v in variants]
+
+
+def reduced(rows: Sequence[Mapping[str, Any]], of: Mapping[str, Sample]) -> list[Metric]:
+    """The metrics of these rows."""
+    return reduce_unpie(pd.DataFrame([dict(row) for row in rows]), of)
+
+
+def found(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: str) -> Metric:
+    """The one metric of that name at a place."""
+    wanted = {"subset": "", "category": "", **where}
+    (one,) = (
+        metric
+        for metric in metrics
+        if (metric.metric, metric.setting) == (name, setting)
+        and all(getattr(metric, key) == value for key, value in wanted.items())
+    )
+    return one
+
+
+def similar(first: float, second: float) -> dict[str, Any]:
+    """A translation that lies so near to both targets."""
+    return {"output": "Ein Satz.", "given": {"bertscore_0": first, "bertscore_1": second}}
+
+
+def judged(accepted: bool) -> Verdict:
+    """What the judge said."""
+    return Verdict(state="ok", accepted=accepted, tries=1)
