@@ -1,0 +1,138 @@
+"""V-FLUTE: names of subsets and phenomena, the sizes that the paper prints, and whose rows belong where.
+
+Saakyan et al., NAACL 2025, arXiv 2405.01474, Tables 1 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "FULL_TEST",
+    "LABELS",
+    "PHENOMENA",
+    "SETTINGS",
+    "SOURCES",
+    "SPLITS",
+    "SUBSETS",
+    "TASK",
+    "Subset",
+    "subset_of",
+]
+
+TASK: Final = "entailment"
+SETTINGS: Final = ("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image", "label-only")
+"""In the order of tables."""
+LABELS: Final[Mapping[str, int]] = {"entailment": 1, "contradiction": 0}
+FULL_TEST: Final = 723
+"""Rows of the test split."""
+PHENOMENA: Final = ("Metaphor/Simile", "Idiom", "Sarcasm", "Humor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subset:
+    """One of the six rows of the paper's tables."""
+
+    name: str
+    source: str
+    """`source_dataset` in the data."""
+    phenomena: tuple[str, ...]
+    """`phenomenon` in the data."""
+    category: str
+    """The phenomenon as printed."""
+    style: str
+    figurative: str
+    """Where the figure sits."""
+    instances: tuple[int, int, int]
+    """Of the whole data set: all, entailment, contradiction."""
+    splits: tuple[int, int, int]
+    """Train, validation, test."""
+
+
+SUBSETS: Final = (
+    Subset(
+        name="HAIVMET",
+        source="vismet",
+        phenomena=("metaphor", "simile"),
+        category="Metaphor/Simile",
+        style="Generated illustration",
+        figurative="Image",
+        instances=(857, 450, 407),
+        splits=(649, 107, 101),
+    ),
+    Subset(
+        name="IRFL (metaphor/simile)",
+        source="irfl",
+        phenomena=("metaphor", "simile"),
+        category="Metaphor/Simile",
+        style="Photo",
+        figurative="Caption",
+        instances=(1149, 574, 575),
+        splits=(912, 117, 120),
+    ),
+    Subset(
+        name="IRFL (idiom)",
+        source="irfl",
+        phenomena=("idiom",),
+        category="Idiom",
+        style="Photo",
+        figurative="Caption",
+        instances=(370, 186, 184),
+        splits=(170, 100, 100),
+    ),
+    Subset(
+        name="MuSE",
+        source="muse",
+        phenomena=("sarcasm",),
+        category="Sarcasm",
+        style="Social media image",
+        figurative="Caption",
+        instances=(1042, 521, 521),
+        splits=(830, 106, 106),
+    ),
+    Subset(
+        name="MemeCap",
+        source="memecap",
+        phenomena=("humor",),
+        category="Humor",
+        style="Meme",
+        figurative="Image",
+        instances=(1958, 979, 979),
+        splits=(1566, 196, 196),
+    ),
+    Subset(
+        name="NYCartoons",
+        source="nycartoons",
+        phenomena=("humor",),
+        category="Humor",
+        style="Cartoon",
+        figurative="Image and caption",
+        instances=(651, 651, 0),
+        splits=(451, 100, 100),
+    ),
+)
+SPLITS: Final = (4578, 726, 723)
+"""Train, validation and test of the whole."""
+SOURCES: Final = tuple(dict.fromkeys(subset.source for subset in SUBSETS))
+
+
+def subset_of(source: str, phenomenon: str) -> Subset:
+    """The subset of a row.
+
+    Where a source has one subset, a tag that does not belong to it changes nothing: one distribution of the data has
+    such tags.
+
+    Raises:
+        ValueError: an unknown source, or an IRFL row that is neither metaphor, simile nor idiom.
+    """
+    found = [subset for subset in SUBSETS if subset.source == source]
+    if not found:
+        raise ValueError(f"source_dataset is {source!r}; there are {', '.join(SOURCES)}")
+    if len(found) == 1:
+        return found[0]
+    for subset in found:
+        if phenomenon in subset.phenomena:
+            return subset
+    raise ValueError(f"phenomenon is {phenomenon!r}; {source} has metaphor, simile and idiom")

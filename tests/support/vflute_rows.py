@@ -1,0 +1,103 @@
+"""Scores of V-FLUTE rows as `Benchmark.reduce` gets them, and their samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.vflute_facts import LABELS, SUBSETS
+
+TEST_SIZES = {
+    "HAIVMET": (44, 57), "IRFL (metaphor/simile)": (59, 61), "IRFL (idiom)": (51, 49), "MuSE": (53, 53),
+    "MemeCap": (98, 98), "NYCartoons": (100, 0),
+}  # fmt: skip
+"""Entailment and contradiction rows of the test split, by subset."""
+CATEGORY = {one.name: one.category for one in SUBSETS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """One row. `label` None is no label, `es` None is an unscored explanation."""
+
+    gold: int = 1
+    label: int | None = 1
+    robust: int | str | None = "same"
+    es: float | None = 0.9
+    es_robust: float | str | None = "same"
+    subset: str = "MuSE"
+    setting: str = "zero-shot"
+    status: str = "ok"
+    cluster: str = ""
+    name: str = ""
+    empty: bool = False
+    flags: tuple[str, ...] = ()
+    claim: str = "a caption"
+
+
+def frame(rows: Sequence[Scored]) -> pd.DataFrame:
+    """The rows, columns as `reduce` gets them; ids are places where no name is given."""
+    return pd.DataFrame([_row(one, place) for place, one in enumerate(rows)])
+
+
+def samples(rows: Sequence[Scored]) -> dict[str, Sample]:
+    """Their samples."""
+    words = {number: word for word, number in LABELS.items()}
+    return {
+        _name(one, place): Sample(
+            sample_id=_name(one, place),
+            subset=one.subset,
+            category=CATEGORY[one.subset],
+            cluster=one.cluster or _name(one, place),
+            data={"label": words[one.gold], "claim": one.claim, "explanation": "because it is so"},
+        )
+        for place, one in enumerate(rows)
+    }
+
+
+def whole_split(**how: Any) -> list[Scored]:
+    """The whole test split; a callable in `how` is called with gold and place."""
+    found: list[Scored] = []
+    for subset, (entailed, contradicted) in TEST_SIZES.items():
+        for gold in [1] * entailed + [0] * contradicted:
+            own = {name: value(gold, len(found)) if callable(value) else value for name, value in how.items()}
+            found.append(Scored(gold=gold, subset=subset, **{"name": f"row {len(found)}", **own}))
+    return found
+
+
+def _name(one: Scored, place: int) -> str:
+    return one.name or f"row {place}"
+
+
+def _row(one: Scored, place: int) -> dict[str, Any]:
+    ok = one.status == "ok"
+    robust = one.label if one.robust == "same" else one.robust
+    es_robust = one.es if one.es_robust == "same" else one.es_robust
+    return {
+        "request_id": f"{place} {one.setting}",
+        "sample_id": _name(one, place),
+        "task": "entailment",
+        "setting": one.setting,
+        "variant": "",
+        "subset": one.subset,
+        "category": CATEGORY[one.subset],
+        "cluster": one.cluster or _name(one, place),
+        "status": one.status,
+        "answer": None,
+        "rule": None,
+        "flags": list(one.flags) if ok else None,
+        "finish_reason": None,
+        "verdict_state": "absent",
+        "label": _float(one.label) if ok else None,
+        "label_robust": _float(robust) if ok else None,
+        "es": one.es if ok else None,
+        "es_robust": es_robust if ok else None,
+        "empty": float(one.empty) if ok else None,
+    }
+
+
+def _float(label: object) -> float | None:
+    return None if label is None else float(str(label))
