@@ -40,7 +40,7 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-	@$(BIN)/python -m pytest tests/bench -m bench --override-ini addopts=
+	@$(BIN)/python -m tests.bench.group
 
 # Renew the exact versions from pyproject.toml.
 lock: $(STAMP)

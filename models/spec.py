@@ -95,6 +95,8 @@ class ModelSpec(_Strict):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     tensor_parallel: PositiveInt = 1
     replicas: Replicas = Replicas()
+    share_prefix: bool = True
+    """Compute the beginning that calls have in common once; false for plain batches. Answers are the same."""
     batch_size: PositiveInt | None = None
     """Calls computed at once; the engine's own choice when left out."""
     adapter: str | None = None

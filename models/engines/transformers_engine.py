@@ -51,6 +51,8 @@ class TransformersEngine:
         self._plain = PlainModel(self._checkpoint)
         self._plain_reason: str | None = None
         self._shared = self._share()
+        if not spec.share_prefix:
+            self._go_plain("share_prefix is false")
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
 

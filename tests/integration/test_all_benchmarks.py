@@ -1,0 +1,79 @@
+"""All five benchmarks, every task and setting, by one command: each request once, one report."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.generate.mate import generate
+from tests.integration.conftest import Cli
+from tests.support import unpie_source, vague_source, vflute_source
+
+
+@pytest.fixture(scope="module")
+def data(cli: Cli, maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small sources in distributed forms, ingested by the command line."""
+    root = tmp_path_factory.mktemp("all")
+    vflute = root / "vflute"
+    test, train = vflute_source.rows(12), vflute_source.rows(12, "train")
+    vflute_source.write_parquet(vflute, "test", [test])
+    vflute_source.write_parquet(vflute, "train", [train])
+    vflute_source.write_json(vflute, test)
+    generate(root / "mate", (3, 5), 6, 1)
+    sources = {
+        "maia": maia_source,
+        "mate": root / "mate",
+        "unpie": unpie_source.write_source(root / "unpie"),
+        "vague": vague_source.write_drive(root / "vague"),
+        "vflute": vflute,
+    }
+    for name, source in sources.items():
+        done = cli("ingest", name, str(source), "--data", str(root / "data"), "--json")
+        assert json.loads(done.stdout)["rejected"] == 0, done.stderr
+    return root / "data"
+
+
+@pytest.mark.timeout(600)
+def test_one_sweep_over_all(cli: Cli, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    names = ["maia", "mate", "unpie", "vague", "vflute"]
+    flags = ("--models", "random", "--judge", "random", "--captioner", "random", "--data", str(data), "--out", str(out))
+    benchmarks = ("--benchmarks", ",".join(names))
+    (plan,) = [json.loads(cli("run", *flags, *benchmarks, "--dry-run", "--json").stdout)["plan"]]
+    done = cli("run", *flags, *benchmarks, "--json", timeout=500)
+    said = json.loads(done.stdout)
+    assert said["failed"] == 0
+    tables = {
+        name: pa.concat_tables(
+            [pq.ParquetFile(p).read() for p in sorted(out.glob(f"predictions/benchmark={name}/model=random/*.parquet"))]
+        )
+        for name in names
+    }
+    for row in plan:
+        table = tables[row["benchmark"]]
+        assert table.num_rows == row["requests"]
+        assert set(Counter(table["request_id"].to_pylist()).values()) == {1}
+    asked = {name: set(zip(t["task"].to_pylist(), t["setting"].to_pylist(), strict=True)) for name, t in tables.items()}
+    assert len(asked["vague"]) == 10
+    assert {setting for _, setting in asked["vflute"]} == {
+        "zero-shot", "5-shot", "10-shot", "scene-graph", "no-image", "label-only",
+    }  # fmt: skip
+    assert {task for task, _ in asked["mate"]} == {"img2txt", "txt2img", "img2img", "txt2txt"}
+    assert len(asked["unpie"]) == 8
+    excluded = {name: Counter(table["status"].to_pylist())["excluded"] for name, table in tables.items()}
+    assert excluded["maia"] == excluded["mate"] == excluded["unpie"] == excluded["vague"] == 0
+    metrics = json.loads((out / "report" / "metrics.json").read_text())
+    keys = {"benchmark", "task", "model", "setting", "subset", "category", "metric", "value", "unit", "n", "n_failed"}
+    assert {row["benchmark"] for row in metrics} == set(names)
+    assert all(set(row) == keys | {"ci_low", "ci_high"} for row in metrics)
+    page = (out / "report" / "index.html").read_text()
+    for title in ("MAIA", "MATE", "UNPIE", "VAGUE", "V-FLUTE"):
+        assert title in page
+    again = cli("run", *flags, *benchmarks, "--json", timeout=500)
+    assert "predict" not in again.stderr
+    assert "caption random" not in again.stderr
