@@ -122,7 +122,8 @@ def _joined(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any
 
 
 def _row(entry: Entry, metric: Metric) -> dict[str, Any]:
-    return {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric)}
+    """The contract knows two units; differences, and scores such as CIDEr that have no upper end, are no counts."""
+    return {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": metric.unit or "fraction"}
 
 
 def _counts(entry: Entry, frame: pd.DataFrame) -> list[CellCount]:
