@@ -159,8 +159,8 @@ def test_nearer_solids_cover_farther_ones() -> None:
 @given(SOLIDS)
 def test_pixels_of_an_outline_are_counted_as_the_picture_paints_them(solid: Solid) -> None:
     polygon = solids.outline(solid, CAMERA)
-    wide = dataclasses.replace(CAMERA, width=CAMERA.width + 200, height=CAMERA.height + 200)
-    moved = [(x + 100, y + 100) for x, y in polygon]
+    wide = dataclasses.replace(CAMERA, width=CAMERA.width + 1200, height=CAMERA.height + 1200)
+    moved = [(x + 600, y + 600) for x, y in polygon]
     painted = solids.number_image([moved], [0], wide).histogram()[1]
     assert solids.own_pixels(polygon) == pytest.approx(painted, abs=3)  # Pillow rounds by where the outline lies
 
