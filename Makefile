@@ -27,7 +27,7 @@ demo: $(STAMP)
 	@$(BIN)/vlmsweep demo --out $(OUT)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
