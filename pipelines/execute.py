@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from cluster.join import ClusterInfo
 from models.spec import ModelSpec
 from pipelines.dataset import DatasetError
+from pipelines.lock import FencedError
 from pipelines.plan import Unit
 from pipelines.records import DamagedPartError
 from pipelines.store import StoreError
@@ -57,6 +58,8 @@ class Job:
     loader: LoaderSpec
     out: str
     units: Sequence[Unit]
+    lock: str = ""
+    """The run that holds the output (`lock.held`); workers of any other are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ def _load(batch: Any, spec: LoaderSpec) -> Any:
     return pack_loaded(_patiently(lambda: _loader(spec).load(unit)))
 
 
-def _commit(batch: Any, out: str) -> Any:
+def _commit(batch: Any, out: str, lock: str) -> Any:
     import pyarrow as pa
 
     from pipelines.wire import unpack_rows
@@ -91,7 +94,7 @@ def _commit(batch: Any, out: str) -> Any:
     if not batch["fatal"][0].as_py():
         unit, rows = unpack_rows(batch)
         part = unit.part
-        counts = json.dumps(_patiently(lambda: Committer(out).commit(unit, rows)))
+        counts = json.dumps(_patiently(lambda: Committer(out, lock).commit(unit, rows)))
     return pa.table({"part": [part], "fatal": batch["fatal"], "counts": [counts]})
 
 
@@ -257,7 +260,11 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any) -> Any:
                 **_engine_resources(job.spec, cluster),
             )
             .map_batches(
-                _commit, batch_size=1, batch_format="pyarrow", num_cpus=COMMIT_CPUS, fn_kwargs={"out": job.out}
+                _commit,
+                batch_size=1,
+                batch_format="pyarrow",
+                num_cpus=COMMIT_CPUS,
+                fn_kwargs={"out": job.out, "lock": job.lock},
             )
         )
 
@@ -285,7 +292,7 @@ def told(error: Exception) -> Exception:
     """A Ray error as one that names the cause: the store's own words where the store was it."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, StoreError):
+        if isinstance(cause, (StoreError, FencedError)):
             return StoreError(str(cause))
         if type(cause) in (DatasetError, DamagedPartError):
             return ValueError(str(cause))

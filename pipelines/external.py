@@ -18,6 +18,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import Rejection
 from pipelines.dataset import Dataset
 from pipelines.entries import Entry, load_run, merge_entries, save_run
+from pipelines.lock import held
 from pipelines.records import PREDICTIONS, healthy_parts, part_folder, read_parquet, table_bytes
 from pipelines.run_spec import RunSpec
 from pipelines.selection import Cell, cells_of, check_names
@@ -46,10 +47,16 @@ def score_external(spec: RunSpec, path: Path, *, watcher: Watcher) -> Outcome:
         watcher: is told of progress.
 
     Raises:
+        LockedError: another run writes this output.
         ValueError: the file cannot be read, lacks a column, names what does not exist, or holds no usable row.
     """
     out = Store(spec.out)
     out.check_writable()
+    with held(out) as lock:
+        return _score(replace(spec, lock=lock), out, path, watcher)
+
+
+def _score(spec: RunSpec, out: Store, path: Path, watcher: Watcher) -> Outcome:
     rejections: list[Rejection] = []
     groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
     for line, row in _rows(path, rejections):
@@ -210,7 +217,7 @@ def _kept(out: Store, folder: str, asker: Asker, answered: set[Cell]) -> list[di
     """Answers of earlier files to the same data in cells that this file says nothing about."""
     return [
         row
-        for path, table in healthy_parts(out, folder)
+        for path, table in healthy_parts(out, folder, mend=True)
         if path.rpartition("/")[2].startswith("external-")
         for row in table.to_pylist()
         if Cell(row["task"], row["setting"]) not in answered and row["dataset_fingerprint"] == asker.dataset_fingerprint

@@ -41,7 +41,7 @@ class Judge:
         """The judge with what earlier runs asked it."""
         judge = cls(name=name, spec=spec)
         for _, table in healthy_parts(
-            out, part_folder("judgements", benchmark_name, name), ["request_id", "status", "output"]
+            out, part_folder("judgements", benchmark_name, name), ["request_id", "status", "output"], mend=True
         ):
             for row in table.to_pylist():
                 if row["status"] == "ok":

@@ -7,20 +7,25 @@ small groups together. Its name is a hash of the ids in it, so the same work has
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
 from models.messages import Media, Text
 from pipelines.asking import Asked, Asker
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset
-from pipelines.records import healthy_parts, part_folder
+from pipelines.records import healthy_parts, part_folder, read_part, table_bytes
 from pipelines.selection import Limit
 from pipelines.store import Store
 
 __all__ = ["Done", "Piece", "Plan", "Unit", "make_plan", "read_done", "selected_samples"]
+
+log = logging.getLogger(__name__)
 
 MAX_UNIT_REQUESTS = 256
 """A MAIA clip's 216 questions are one unit; a larger group is cut, so that no commit is worth many minutes."""
@@ -115,17 +120,44 @@ class Plan:
         return sum(self.pending.values())
 
 
-def read_done(out: Store, benchmark: str, model: str, kind: str = "predictions") -> Done:
-    """What earlier runs committed."""
+def read_done(out: Store, benchmark: str, model: str, kind: str = "predictions", *, mend: bool = False) -> Done:
+    """What earlier runs committed.
+
+    Args:
+        out: the output.
+        benchmark: whose.
+        model: whose.
+        kind: `predictions` or `captions`.
+        mend: set damaged parts aside and take out rows that stand in two parts; only for who holds the output.
+    """
     done = Done()
-    for path, table in healthy_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"]):
+    doubled: dict[str, set[bytes]] = {}
+    for path, table in healthy_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"], mend=mend):
         for request_id, status in zip(*(table[name].to_pylist() for name in ("request_id", "status")), strict=True):
             key = bytes.fromhex(request_id)
-            if status == "error":
+            if key in done.finished or (key in done.failed and status == "error"):
+                doubled.setdefault(path, set()).add(key)
+            elif status == "error":
                 done.failed[key] = path
             else:
+                if key in done.failed:
+                    doubled.setdefault(done.failed.pop(key), set()).add(key)
                 done.finished.add(key)
+    if mend:
+        for path, keys in doubled.items():
+            _take_out(out, path, keys)
     return done
+
+
+def _take_out(out: Store, path: str, keys: set[bytes]) -> None:
+    """Leave out of a part the rows that another part has: a worker of a dead run committed them late."""
+    log.warning("%s/%s: %d rows stand in another part too and are taken out of this one", out.uri, path, len(keys))
+    rows = read_part(out, path)
+    kept = rows.filter(pa.array([bytes.fromhex(one) not in keys for one in rows["request_id"].to_pylist()]))
+    if kept.num_rows:
+        out.put(path, table_bytes(kept, rows.schema))
+    else:
+        out.delete(path)
 
 
 def make_plan(

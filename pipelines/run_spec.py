@@ -90,6 +90,8 @@ class RunSpec:
     instead: Mapping[str, str] = field(default_factory=dict)
     """Prompt version -> version used in its place."""
     command: tuple[str, ...] = ()
+    lock: str = ""
+    """The run that holds the output, while it does (`lock.held`)."""
 
     def __post_init__(self) -> None:
         chosen = [benchmark(name) for name in self.benchmarks]

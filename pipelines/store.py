@@ -90,6 +90,38 @@ class Store:
             remedy = "create the bucket first" if self._fs is not None else "no folder can be made there"
             raise StoreError(f"{self.uri}/{path}: {error}; {remedy}") from error
 
+    def put_if(self, path: str, content: bytes, version: str | None) -> str | None:
+        """Write one object of an object store on the condition that nobody else wrote it meanwhile.
+
+        Args:
+            path: relative to the root.
+            content: what to write.
+            version: the version that must be there now, as this or `get_version` returned it; None: nothing may be.
+
+        Returns:
+            The new version; None when something else is there.
+        """
+        bucket, _, key = self._full(path).partition("/")
+        condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
+        try:
+            answer = self._fs.call_s3("put_object", Bucket=bucket, Key=key, Body=content, **condition)
+        except OSError as error:
+            code = _response_code(error)
+            if code in ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"):
+                return None
+            raise StoreError(f"{self.uri}/{path}: {_explain(error)}") from error
+        return str(answer["ETag"])
+
+    def get_version(self, path: str) -> tuple[bytes, str]:
+        """The content of one object of an object store, and its version for `put_if`.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        bucket, _, key = self._full(path).partition("/")
+        answer = self._guard(path, lambda: self._fs.call_s3("get_object", Bucket=bucket, Key=key))
+        return self._guard(path, lambda: _body(self._fs, answer)), str(answer["ETag"])
+
     def get(self, path: str) -> bytes:
         """The content of one file.
 
@@ -209,6 +241,23 @@ def _replace_atomically(target: Path, content: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _response_code(error: BaseException) -> str:
+    """The store's own error code behind what a library raised; '' when there is none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code", ""))
+        cause = cause.__cause__
+    return ""
+
+
+def _body(fs: Any, answer: Any) -> bytes:
+    from fsspec.asyn import sync
+
+    return bytes(sync(fs.loop, answer["Body"].read))
 
 
 def _explain(error: Exception) -> str:

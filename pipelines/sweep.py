@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from pipelines.dataset import Dataset, DatasetError
 from pipelines.entries import Entry, load_run, merge_entries, save_run
 from pipelines.execute import Job, ModelUnavailableError, Receipt, execute
 from pipelines.loading import UnitLoaderSpec
+from pipelines.lock import held
 from pipelines.plan import Plan, make_plan, read_done
 from pipelines.publishing import publish, reduce_all
 from pipelines.report.data import CellCount
@@ -79,14 +80,17 @@ class Outcome:
 
 
 def plan_sweep(spec: RunSpec) -> dict[str, list[Plan]]:
-    """The plan of every model, benchmark by benchmark, without what is done already."""
+    """The plan of every model, benchmark by benchmark, without what is done already.
+
+    What is damaged or doubled in the output is mended by a run that holds its lock; a dry run only reads.
+    """
     out = Store(spec.out)
     return {
         model: [
             make_plan(
                 dataset,
                 asker,
-                read_done(out, asker.benchmark_name, model),
+                read_done(out, asker.benchmark_name, model, mend=bool(spec.lock)),
                 limit=spec.limit,
                 sample_ids=spec.sample_ids,
                 captions=load_captions(out, asker.benchmark_name, asker.captioner),
@@ -107,14 +111,16 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
 
     Raises:
         DatasetError, StoreError, ClusterError: as their texts say.
+        LockedError: another run writes the same output.
         ModelUnavailableError: the judge, a named scorer, or every model of the sweep cannot be had.
     """
     watcher = watcher or SilentWatcher()
     out = Store(spec.out)
     out.check_writable()
-    plans = plan_sweep(spec)
     outcome = Outcome()
-    with joined(spec.address) as cluster:
+    with held(out) as lock, joined(spec.address) as cluster:
+        spec = replace(spec, lock=lock)
+        plans = plan_sweep(spec)
         if "predict" in stages and _caption(spec, cluster, watcher):
             plans = plan_sweep(spec)  # prompts hold captions, and ids hash prompts
         run = _record(spec, out, plans)
@@ -226,7 +232,7 @@ def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher) -> bool:
         make_plan(
             dataset,
             asker,
-            read_done(out, asker.benchmark_name, name, "captions"),
+            read_done(out, asker.benchmark_name, name, "captions", mend=True),
             limit=spec.limit,
             sample_ids=spec.sample_ids,
         )
@@ -268,7 +274,7 @@ def _job(spec: RunSpec, name: str, model: ModelSpec, plans: Sequence[Plan]) -> J
         max_frames=limits.max_frames,
     )
     units = [unit for plan in plans for unit in plan.units]
-    return Job(model=name, spec=model, loader=loader, out=spec.out, units=units)
+    return Job(model=name, spec=model, loader=loader, out=spec.out, units=units, lock=spec.lock)
 
 
 def _run_job(
@@ -288,6 +294,10 @@ def _score(spec: RunSpec, name: str, entries: Sequence[Entry], cluster: ClusterI
     out = Store(spec.out)
     judge = None
     if spec.judge:
-        judge = judge_rounds(spec.judge, entries, out, lambda title, job: _run_job(title, job, cluster, watcher))
+
+        def ask(title: str, job: Job) -> None:
+            _run_job(title, replace(job, lock=spec.lock), cluster, watcher)
+
+        judge = judge_rounds(spec.judge, entries, out, ask)
     problems = score_parts(entries, out, judge=judge, scorers=spec.scorers_for(name), cluster=cluster, watcher=watcher)
     return [f"{name}: {problem}" for problem in problems]

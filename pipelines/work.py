@@ -16,6 +16,7 @@ from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.asking import Asked, Asker, load_captions
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset, media_path
+from pipelines.lock import check_fence
 from pipelines.media.decoder import DecodeError, Decoder, blank_frames
 from pipelines.plan import Unit, unit_name
 from pipelines.records import PREDICTIONS, prediction_row, read_part, table_bytes
@@ -244,12 +245,18 @@ class Answerer:
 class Committer:
     """Writes a unit's rows as one part, in one step."""
 
-    def __init__(self, out: str) -> None:
-        self._out = Store(out)
+    def __init__(self, out: str, lock: str = "") -> None:
+        self._out, self._lock = Store(out), lock
 
     def commit(self, unit: Unit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
-        """Write the part; returns (task, setting, status, rows) of its own requests, carried rows left out."""
-        self._out.put(unit.part, table_bytes(rows.sort_by("request_id"), PREDICTIONS))
+        """Write the part; returns (task, setting, status, rows) of its own requests, carried rows left out.
+
+        Raises:
+            FencedError: the run that this worker belongs to was taken for dead and replaced.
+        """
+        content = table_bytes(rows.sort_by("request_id"), PREDICTIONS)
+        check_fence(self._out, self._lock)
+        self._out.put(unit.part, content)
         own = set(unit.only) if unit.carry else None
         columns = (rows[name].to_pylist() for name in ("request_id", "task", "setting", "status"))
         counts = Counter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import re
@@ -46,12 +47,12 @@ class Decoder:
         self.close()
 
     def decode(self, store: Store, path: str, media: Media, max_pixels: int | None = None) -> Frames:
-        """Decode a stored file as `media` asks.
+        """Decode a file of a dataset as `media` asks.
 
         Args:
             store: where the file lies.
             path: relative to the store.
-            media: kind, and frames wanted of a clip.
+            media: kind, frames wanted of a clip, and as `source` the hash that the content must have.
             max_pixels: pictures and frames are shrunk to so many pixels, aspect ratio kept.
 
         Raises:
@@ -59,8 +60,13 @@ class Decoder:
             StoreError: it could not be fetched.
         """
         if not is_remote(store.uri):
-            return self.decode_file(Path(store.uri, path), media, max_pixels)
+            local = Path(store.uri, path)
+            if local.is_file():
+                with local.open("rb") as opened:
+                    _check_hash(hashlib.file_digest(opened, "sha256").hexdigest(), local.name, media)
+            return self.decode_file(local, media, max_pixels)
         content = store.get(path)
+        _check_hash(hashlib.sha256(content).hexdigest(), path, media)
         with tempfile.NamedTemporaryFile(suffix=Path(path).suffix, prefix=f"vlmsweep-{os.getpid()}-") as file:
             file.write(content)
             file.flush()
@@ -118,6 +124,11 @@ class Decoder:
             self.close()
             return {"error": f"the decoder crashed (exit {code})"}, None
         return head, pixels
+
+
+def _check_hash(found: str, name: str, media: Media) -> None:
+    if found != media.source:
+        raise DecodeError(f"{name} is not the file that was ingested (its hash differs); ingest again")
 
 
 class _Reader:

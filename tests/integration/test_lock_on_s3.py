@@ -1,0 +1,98 @@
+"""One run at a time writes an output in an object store, by conditional writes and beats."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from pipelines.lock import LOCK, FencedError, LockedError, check_fence, held
+from pipelines.store import Store
+from tests.integration.conftest import S3
+
+HOLD = """
+import sys, time
+from pipelines.lock import held
+from pipelines.store import Store
+with held(Store(sys.argv[1]), beat_s=0.3) as run:
+    print(run, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def out(s3: S3, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Store:
+    for name, value in s3.env.items():
+        monkeypatch.setenv(name, value)
+    return Store(f"s3://bench/lock/{request.node.name}")
+
+
+def holder(out: Store) -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen([sys.executable, "-c", HOLD, out.uri], stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().strip()
+
+
+def elsewhere(out: Store) -> None:
+    """Let the lock look as if another machine had taken it."""
+    content, version = out.get_version(LOCK)
+    assert out.put_if(LOCK, json.dumps({**json.loads(content), "host": "another"}).encode(), version)
+
+
+def test_a_live_holder_elsewhere_is_seen_by_its_beats(out: Store) -> None:
+    process, run = holder(out)
+    try:
+        with pytest.raises(LockedError, match=f"run {run[:8]}"), held(out, silent_s=5):
+            pytest.fail("two hold it")
+        check_fence(out, run)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_killed_holder_of_this_machine_is_replaced_at_once(out: Store) -> None:
+    process, dead = holder(out)
+    process.kill()
+    process.communicate()
+    with held(out, silent_s=3600) as run:
+        check_fence(out, run)
+        with pytest.raises(FencedError):
+            check_fence(out, dead)
+    assert not out.exists(LOCK)
+
+
+def test_a_silent_holder_elsewhere_is_replaced_by_one_of_many(out: Store) -> None:
+    process, _ = holder(out)
+    process.kill()
+    process.communicate()
+    elsewhere(out)
+    ends: list[str] = []
+    done = threading.Event()
+
+    def try_it() -> None:
+        try:
+            with held(Store(out.uri), silent_s=1.0, beat_s=0.2):
+                ends.append("held")
+                done.wait(10)
+        except LockedError:
+            ends.append("refused")
+            done.set()
+
+    threads = [threading.Thread(target=try_it) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ends) == ["held", "refused"]
+
+
+def test_a_holder_that_was_replaced_sees_it_and_leaves_the_lock_alone(out: Store) -> None:
+    with held(out, beat_s=0.2) as run:
+        content, version = out.get_version(LOCK)
+        while not out.put_if(LOCK, json.dumps({**json.loads(content), "run": "f" * 32}).encode(), version):
+            content, version = out.get_version(LOCK)
+        with pytest.raises(FencedError, match="held by run ffffffff"):
+            check_fence(out, run)
+    assert json.loads(out.get(LOCK))["run"] == "f" * 32
