@@ -80,6 +80,8 @@ class Faults(_Strict):
     """Seconds spent on each call."""
     reverse: bool = False
     """Answer each group of calls in reverse order."""
+    journal: str | None = None
+    """A local file to which each call's id is appended before it is answered: tells what was done twice."""
     drop_every: int | None = Field(default=None, ge=1)
     """Breach the contract: leave every n-th call of the engine's life unanswered."""
 

@@ -60,6 +60,8 @@ class RandomEngine:
         if faults.die_on is not None and any(faults.die_on in text for text in _texts(call)):
             self._die()
         self._asked += 1
+        if faults.journal is not None:
+            _note(faults.journal, call.call_id)
         if faults.call_s:
             self._sleep(faults.call_s)
 
@@ -103,6 +105,15 @@ def _draw(seed: int, purpose: str, subject: str) -> int:
 
 def _share(seed: int, purpose: str, subject: str) -> float:
     return _draw(seed, purpose, subject) / 2**64
+
+
+def _note(journal: str, call_id: str) -> None:
+    """One line in one write: lines of several processes do not mix."""
+    file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(file, f"{call_id}\n".encode())
+    finally:
+        os.close(file)
 
 
 def _kill_this_process() -> None:

@@ -7,6 +7,7 @@ process starts in a quarter of a second. A request is one JSON line, a reply one
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from collections.abc import Callable, Sequence
 from typing import IO, Any
@@ -18,6 +19,8 @@ MAX_IMAGE_PIXELS = 120_000_000
 """A picture of more pixels is a bomb or a mistake: 120 million are 360 MB of RGB."""
 MAX_CLIP_BYTES = 2 << 30
 """Decoded frames of one request; more is refused."""
+MAX_MEMORY_BYTES = 8 << 30
+"""Address space of this process: a bomb that passes the other limits ends here, as one error."""
 WHOLE = 0.95
 """Share of the frames that a container states which must be there; encoders miscount by a few."""
 
@@ -29,7 +32,9 @@ def shrunk_size(width: int, height: int, max_pixels: int | None) -> tuple[int, i
     if not max_pixels or width * height <= max_pixels:
         return width, height
     scale = (max_pixels / (width * height)) ** 0.5
-    return max(1, int(width * scale)), max(1, int(height * scale))
+    small_width = min(max(1, int(width * scale)), max_pixels)
+    small_height = max(1, min(int(height * scale), max_pixels // small_width))
+    return min(small_width, max_pixels // small_height), small_height
 
 
 def uniform_indices(total: int, wanted: int) -> list[int]:
@@ -58,6 +63,8 @@ def _with_decord(path: str, wanted: int, shrink: Shrink) -> tuple[list[np.ndarra
     reader = decord.VideoReader(path, num_threads=1)
     total = len(reader)
     indices = uniform_indices(total, wanted)
+    if reader[0].shape[2] != 3:
+        raise ValueError("decord misreads clips as narrow as this")
     frames = [shrink(reader[index].asnumpy()) for index in indices]
     seconds = [float(t[0]) for t in reader.get_frame_timestamp(indices)]
     return frames, seconds, float(reader.get_avg_fps()), total
@@ -101,9 +108,17 @@ def _video(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
 def _image(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
     Image.MAX_IMAGE_PIXELS = MAX_IMAGE_PIXELS // 2  # Pillow raises at twice this number
     with Image.open(request["path"]) as opened:
-        picture = np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
+        picture = np.asarray(_eight_bits(ImageOps.exif_transpose(opened)).convert("RGB"))
     picture = _shrinker(request["max_pixels"])(picture)
     return {"seconds": [], "fps": 0.0, "total": 1}, picture[np.newaxis]
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Sixteen-bit grey scaled to eight: Pillow's own conversion cuts all above 255 to white."""
+    if not image.mode.startswith("I"):
+        return image
+    values = np.asarray(image).astype(np.int64)
+    return Image.fromarray((values >> 8 if values.max(initial=0) > 255 else values).astype(np.uint8))
 
 
 def answer(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
@@ -128,6 +143,7 @@ def serve(lines: IO[str], out: IO[bytes]) -> None:
 def main(arguments: Sequence[str] = ()) -> None:
     """Serve on standard streams; what decoders print goes to standard error."""
     del arguments
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     serve(sys.stdin, sys.stdout.buffer)
 
 

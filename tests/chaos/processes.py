@@ -1,0 +1,38 @@
+"""Processes of a run, by /proc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["command_of", "descendants", "named"]
+
+
+def descendants(pid: int) -> set[int]:
+    """Processes below one."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found: set[int] = set()
+    open_ = [pid]
+    while open_:
+        own = children.get(open_.pop(), [])
+        found.update(own)
+        open_ += own
+    return found
+
+
+def command_of(pid: int) -> str:
+    """Its command line; '' when it is gone."""
+    try:
+        return Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def named(pid: int, text: str) -> list[int]:
+    """Processes below one whose command line holds a text, oldest first."""
+    return sorted(one for one in descendants(pid) if text in command_of(one))

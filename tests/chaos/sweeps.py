@@ -1,0 +1,132 @@
+"""A sweep to break: how it is run, what it leaves undisturbed, what is lost, doubled or changed when it is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from tests.support.maia_source import write_source
+
+__all__ = ["Damage", "Scene", "make_scene"]
+
+Answers = dict[str, tuple[str, str]]
+"""Status and output by request id."""
+
+
+@dataclass(slots=True)
+class Damage:
+    """What became of one disturbed sweep."""
+
+    planned: int
+    kills: int
+    lost: int
+    doubled: int
+    changed: int
+    metrics_equal: bool
+    redone: int
+    """Calls made more often than planned."""
+    left_over: list[str] = field(default_factory=list)
+
+    @property
+    def harmless(self) -> bool:
+        """Nothing lost, doubled or changed."""
+        return not (self.lost or self.doubled or self.changed or self.left_over) and self.metrics_equal
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Data, a slow scripted model, and the undisturbed result."""
+
+    folder: Path
+    data: Path
+    seconds: float
+    """How long the undisturbed run took."""
+    answers: Answers
+    metrics: str
+
+    def command(self, out: Path, *more: str) -> list[str]:
+        """The sweep with an output of its own."""
+        models = out.with_suffix(".yaml")
+        models.write_text(_model(journal=out.with_suffix(".journal")))
+        flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia")
+        place = ("--data", str(self.data), "--out", str(out))
+        return [sys.executable, "-m", "jobs.cli", "run", *flags, *place, *more]
+
+    def start(self, out: Path, *more: str) -> subprocess.Popen[bytes]:
+        """Begin the sweep; what it says goes to a file beside the output."""
+        with out.with_suffix(".log").open("ab") as log:
+            return subprocess.Popen(self.command(out, *more), env=environment(self.folder), stdout=log, stderr=log)
+
+    def finish(self, out: Path, *more: str, timeout: float = 240) -> None:
+        """Run the sweep to its end."""
+        process = self.start(out, *more)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        assert code == 0, out.with_suffix(".log").read_text()[-3000:]
+
+    def damage(self, out: Path, kills: int) -> Damage:
+        """Compare an output with the undisturbed one."""
+        rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(_COLUMNS).to_pylist()]
+        seen = Counter(row["request_id"] for row in rows)
+        found = {row["request_id"]: (row["status"], row["output"]) for row in rows}
+        calls = Counter(out.with_suffix(".journal").read_text().split())
+        return Damage(
+            planned=len(self.answers),
+            kills=kills,
+            lost=len(self.answers.keys() - found.keys()),
+            doubled=sum(n - 1 for n in seen.values()) + len(found.keys() - self.answers.keys()),
+            changed=sum(found[one] != self.answers[one] for one in found.keys() & self.answers.keys()),
+            metrics_equal=(out / "report" / "metrics.json").read_text() == self.metrics,
+            redone=sum(calls.values()) - len(calls),
+            left_over=[str(path.relative_to(out)) for path in out.rglob("*") if path.name.endswith(".tmp")],
+        )
+
+
+_COLUMNS = ["request_id", "status", "output"]
+
+
+def parts(out: Path) -> list[Path]:
+    """Committed parts."""
+    return sorted(out.glob("predictions/*/*/*.parquet"))
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """A user's who has set nothing."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    return {**kept, "HOME": str(folder), "HF_HUB_OFFLINE": "1"}
+
+
+def make_scene(folder: Path, *, videos: int = 3, categories: int = 4) -> Scene:
+    """Ingest a small MAIA and run it undisturbed; 216 requests a video."""
+    data = folder / "data"
+    source = write_source(folder / "source", videos=videos, categories=categories)
+    ingest = [sys.executable, "-m", "jobs.cli", "ingest", "maia", str(source), "--data", str(data)]
+    subprocess.run(ingest, env=environment(folder), check=True, capture_output=True)
+    out = folder / "undisturbed"
+    empty = Scene(folder, data, 0.0, {}, "")
+    started = time.monotonic()
+    empty.finish(out)
+    seconds = time.monotonic() - started
+    rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(_COLUMNS).to_pylist()]
+    answers = {row["request_id"]: (row["status"], row["output"]) for row in rows}
+    assert len(answers) == len(rows) == videos * categories * 2 * 9 * 3
+    metrics = (out / "report" / "metrics.json").read_text()
+    assert json.loads(metrics)
+    return Scene(folder, data, seconds, answers, metrics)
+
+
+def _model(journal: Path) -> str:
+    spec = {"engine": "random", "faults": {"call_s": 0.02, "journal": str(journal)}}
+    return json.dumps({"slow": spec})  # YAML reads JSON
