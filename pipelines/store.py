@@ -13,7 +13,7 @@ import posixpath
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -192,6 +192,19 @@ class Store:
                 self._guard(path, lambda: self._fs.rm_file(full))
             return
         Path(full).unlink(missing_ok=True)
+
+    def remove_temporary(self) -> int:
+        """Remove what writers that were killed in the middle of `put` left on a disk; for who holds the folder alone.
+
+        Returns:
+            How many files there were.
+        """
+        if is_remote(self.uri):
+            return 0  # a put that did not end leaves nothing there
+        left = [path for path in Path(self.uri).rglob(".*.tmp") if path.is_file()]
+        for path in left:
+            self._guard(path.name, partial(path.unlink, missing_ok=True))
+        return len(left)
 
     def check_writable(self) -> None:
         """Write and remove a small file, so that a bad output place is told before the work and not after it.

@@ -120,6 +120,7 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     outcome = Outcome()
     with held(out) as lock, joined(spec.address) as cluster:
         spec = replace(spec, lock=lock)
+        out.remove_temporary()
         plans = plan_sweep(spec)
         if "predict" in stages and _caption(spec, cluster, watcher):
             plans = plan_sweep(spec)  # prompts hold captions, and ids hash prompts

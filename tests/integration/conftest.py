@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -45,17 +46,25 @@ class S3:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
     """moto as a process of its own, so that Ray's workers reach it over TCP; bucket `bench` is there."""
+    with s3_server(tmp_path_factory.mktemp("moto") / "log") as server:
+        yield server
+
+
+@contextlib.contextmanager
+def s3_server(log: Path, failing: float = 0.0) -> Iterator[S3]:
+    """An S3 server for the length of a block; a share of its answers may fail."""
     port = free_port()
-    log = tmp_path_factory.mktemp("moto") / "log"
     env = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": "test-key",
         "AWS_SECRET_ACCESS_KEY": "test-secret-never-shown",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    server = Path(sys.executable).with_name("moto_server")
+    command = [Path(sys.executable).with_name("moto_server"), "-H", "127.0.0.1", "-p", str(port)]
+    if failing:
+        command = [sys.executable, "-m", "tests.support.flaky_s3", str(port), str(failing), "1"]
     with log.open("wb") as out:
-        process = subprocess.Popen([server, "-H", "127.0.0.1", "-p", str(port)], stdout=out, stderr=out)
+        process = subprocess.Popen(command, stdout=out, stderr=out)
     try:
         deadline = time.monotonic() + 60
         while True:
