@@ -13,6 +13,7 @@ from models.catalog_io import load_models, pick
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.human import read_human
 from pipelines.run_spec import FailureBudget, RunSpec, ScorerSpec
 from pipelines.selection import Limit
 from pipelines.store import is_remote
@@ -73,6 +74,7 @@ def _spec(
         prompts=_own_wording(flags.get("prompts"), benchmarks),
         instead=dict(_pair(text) for text in flags.get("instead") or ()),
         command=tuple(sys.argv),
+        human=read_human(flags.get("human") or ()),
     )
 
 

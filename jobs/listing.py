@@ -191,14 +191,23 @@ def show_comparison(found: Comparison, *, as_json: bool) -> None:
         "B",
         "B - A",
         "95%",
+        "test",
         "p",
+        "p, Holm",
         "answers changed",
         "",
     )
     say(table(heads, [_difference_row(one) for one in found.differences]))
     for caveat in found.caveats:
         say(f"note: {caveat}")
-    say("Rows that both scored. Intervals: paired bootstrap over clusters; p: exact McNemar, for yes-no scores.")
+    say(
+        "Rows that both scored. 95%: paired bootstrap over what shares media. p, two-sided: exact McNemar for yes-no "
+        "scores, paired bootstrap for others, Koehn's paired bootstrap over rows for F1. Holm: corrected for all tests "
+        "here."
+    )
+    say("")
+    for sentence in comparison_in_words(found):
+        say(sentence)
 
 
 def _difference_row(one: Difference) -> list[Any]:
@@ -206,8 +215,28 @@ def _difference_row(one: Difference) -> list[Any]:
     return [
         *(one.benchmark, one.model_a, one.model_b, one.task, one.setting, one.value, one.n),
         *(f"{one.mean_a:.3f}", f"{one.mean_b:.3f}", f"{one.delta:+.3f}", interval),
-        *("-" if one.p is None else f"{one.p:.3g}", one.changed, one.verdict),
+        *(one.test or "-", "-" if one.p is None else f"{one.p:.3g}"),
+        *("-" if one.p_holm is None else f"{one.p_holm:.3g}", one.changed, one.verdict),
     ]
+
+
+def comparison_in_words(found: Comparison) -> list[str]:
+    """What the comparison means, in sentences."""
+    apart = [one for one in found.differences if one.verdict == "differs"]
+    equal = sum(one.verdict == "equal" for one in found.differences)
+    total = len(found.differences)
+    if not apart:
+        words = f"None of {total} differences is more than chance"
+        return [f"{words}; {equal} of them are none at all." if equal else f"{words}."]
+    sentences = [f"{len(apart)} of {total} differences are more than chance; {equal} are none at all."]
+    for one in apart:
+        side = "higher" if one.delta > 0 else "lower"
+        chance = "" if one.p_holm is None else f", p {max(one.p_holm, 0.0001):.4f} after correction"
+        sentences.append(
+            f"- {one.benchmark} {one.task} {one.setting}: {one.value} of {one.model_b} in B is {side} than of "
+            f"{one.model_a} in A by {abs(one.delta):.3f}, on {one.n:,} rows{chance}."
+        )
+    return sentences
 
 
 def headline(outcome: Outcome) -> str:

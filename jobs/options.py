@@ -16,6 +16,7 @@ __all__ = [
     "Data",
     "DryRun",
     "FailOnError",
+    "Human",
     "Instead",
     "Json",
     "JudgeName",
@@ -137,3 +138,11 @@ Instead = Annotated[
     typer.Option("--prompt-version", help="OLD=NEW: use another version of a prompt; may be repeated."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")]
+Human = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--human",
+        help="BENCHMARK=FILE.csv or BENCHMARK=FOLDER of people's answers, labels or judgements, local or s3://; may be "
+        "repeated. Forms: docs/human-files.md.",
+    ),
+]

@@ -26,7 +26,7 @@ from pipelines.status import write_counts
 from pipelines.store import Store
 from pipelines.sweep import Outcome, Watcher, score_and_report
 
-__all__ = ["score_external"]
+__all__ = ["import_rows", "score_external"]
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def _score(spec: RunSpec, out: Store, path: Path, watcher: Watcher) -> Outcome:
             groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
     entries = []
     for (name, model), rows in sorted(groups.items()):
-        entry = _import(spec, out, name, model, [*_filtered(spec, rows)], path, rejections)
+        entry = import_rows(spec, out, name, model, [*_filtered(spec, rows)], path, rejections)
         entries += [entry] if entry else []
     out.put("rejected.jsonl", b"".join(json.dumps(asdict(r), ensure_ascii=True).encode() + b"\n" for r in rejections))
     if not entries:
@@ -91,6 +91,9 @@ def _run(spec: RunSpec, out: Store, entries: Sequence[Entry], watcher: Watcher) 
             "prompts": {},
         },
     )
+    from pipelines.human_entries import with_people
+
+    run, _ = with_people(spec, out, run)
     outcome = Outcome()
     with joined(spec.address) as cluster:
         score_and_report(spec, run, cluster, outcome, watcher=watcher)
@@ -165,7 +168,7 @@ def _filtered(spec: RunSpec, rows: Sequence[tuple[int, dict[str, Any]]]) -> Iter
             yield line, row
 
 
-def _import(  # noqa: PLR0913, PLR0917  one call, each argument from another place
+def import_rows(  # noqa: PLR0913, PLR0917  one call, each argument from another place
     spec: RunSpec,
     out: Store,
     name: str,

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pipelines.benchmarks import benchmark
 from pipelines.entries import Entry
 from pipelines.execute import told
+from pipelines.human import kept_human
 from pipelines.reducing import Reduced, reduce_entry
-from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData, Section
+from pipelines.report.people import BesidePeople, people_figures, people_tables
 from pipelines.report.published import published
 from pipelines.report.write import render
 from pipelines.store import Store
@@ -34,10 +36,16 @@ def reduce_all(entries: Sequence[Entry], out: Store) -> list[Reduced]:
 def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warnings: Sequence[str]) -> None:
     """Write `report/` from what the entries came to."""
     rows = [row for one in reduced for row in one.metrics]
+    names = sorted({row["benchmark"] for row in rows})
+    marks = {
+        name: {count.model: one.marks for one in reduced for count in one.counts if count.benchmark == name}
+        for name in names
+    }
     data = ReportData(
         run=_facts(run),
         metrics=tuple(rows),
-        benchmarks=tuple(_part(name, rows) for name in sorted({row["benchmark"] for row in rows})),
+        across=_across(names, rows),
+        benchmarks=tuple(_part(name, rows, kept_human(out, name), marks[name]) for name in names),
         counts=tuple(count for one in reduced for count in one.counts),
         answers=tuple(answer for one in reduced for answer in one.answers),
         warnings=tuple(dict.fromkeys(warnings)),
@@ -74,16 +82,36 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return frame
 
 
-def _part(name: str, rows: Sequence[Mapping[str, Any]]) -> BenchmarkPart:
+def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
+    """Models beside people, over all benchmarks that say anything of people."""
+    shares = []
+    for name in names:
+        one, printed = benchmark(name), published(name)
+        own = _frame([row for row in rows if row["benchmark"] == name])
+        levels = tuple(one.people().levels(own, printed))
+        shares.append(BesidePeople(title=one.title, levels=levels, metrics=own, published=printed))
+    tables, figures = people_tables(shares), people_figures(shares)
+    if not tables:
+        return ()
+    return (Section(name="people", title="Models beside people", tables=tuple(tables), figures=tuple(figures)),)
+
+
+def _part(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    files: Mapping[str, str],
+    marks: Mapping[str, Mapping[str, float]],
+) -> BenchmarkPart:
     one = benchmark(name)
     own = _frame([row for row in rows if row["benchmark"] == name])
     printed = published(name)
+    tables, figures = one.people().display(files, marks, printed)
     return BenchmarkPart(
         name=name,
         title=one.title,
         source=one.source,
         headline=one.headline,
         settings=tuple(dict.fromkeys(setting for settings in one.tasks.values() for setting in settings)),
-        tables=tuple(one.tables(own, printed)),
-        figures=tuple(one.figures(own, printed)),
+        tables=(*one.tables(own, printed), *tables),
+        figures=(*one.figures(own, printed), *figures),
     )

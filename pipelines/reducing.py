@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from models.messages import Request, Text
@@ -13,7 +13,8 @@ from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Metric, Sample
 from pipelines.dataset import Dataset
-from pipelines.entries import Entry
+from pipelines.entries import Entry, load_run
+from pipelines.human import is_person, kept_human
 from pipelines.plan import selected_samples
 from pipelines.records import DamagedPartError, part_folder, read_part
 from pipelines.report.data import Answer, CellCount
@@ -38,6 +39,8 @@ class Reduced:
     answers: list[Answer]
     judge_failed: int
     """Rows whose verdict the judge's engine failed to give."""
+    marks: Mapping[str, float] = field(default_factory=dict)
+    """Numbers of single rows that the tables of people's files need."""
 
 
 def reduce_entry(entry: Entry, out_uri: str) -> Reduced:
@@ -45,14 +48,28 @@ def reduce_entry(entry: Entry, out_uri: str) -> Reduced:
     out = Store(out_uri)
     dataset = Dataset.open(Store(entry.data), entry.benchmark)
     planned, samples, words = _planned(entry, dataset, out)
-    frame = _joined(planned, _scores(out, entry))
-    made = benchmark(entry.benchmark).reduce(frame, samples)
+    one, files = benchmark(entry.benchmark), kept_human(out, entry.benchmark)
+    frame = one.people().labelled(_joined(planned, _scores(out, entry)), files, entry.model)
+    made = one.reduce(frame, samples)
+    if files and not is_person(entry.model):
+        made += one.people().metrics(frame, samples, files, _people(entry.benchmark, out))
     return Reduced(
         metrics=[_row(entry, metric) for metric in made],
         counts=_counts(entry, frame),
         answers=_examples(entry, out, frame, words),
         judge_failed=int((frame["verdict_state"] == "failed").sum()),
+        marks=one.people().marks(frame, files),
     )
+
+
+def _people(name: str, out: Store) -> dict[str, pd.DataFrame]:
+    """Scores of the people who answered this benchmark, by name."""
+    found = {}
+    for entry in load_run(out).get("entries", []):
+        if entry.benchmark == name and is_person(entry.model):
+            planned, _, _ = _planned(entry, Dataset.open(Store(entry.data), name), out)
+            found[entry.model] = _joined(planned, _scores(out, entry))
+    return found
 
 
 def _planned(

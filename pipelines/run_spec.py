@@ -13,6 +13,7 @@ from pipelines.asking import Asker, caption_key
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PromptTexts
 from pipelines.dataset import Dataset
+from pipelines.human import HumanFile
 from pipelines.selection import Limit, cells_of, check_names
 from pipelines.store import Store
 
@@ -92,9 +93,12 @@ class RunSpec:
     command: tuple[str, ...] = ()
     lock: str = ""
     """The run that holds the output, while it does (`lock.held`)."""
+    human: tuple[HumanFile, ...] = ()
+    """Files of people's own work."""
 
     def __post_init__(self) -> None:
         chosen = [benchmark(name) for name in self.benchmarks]
+        check_names("benchmark of --human", [one.benchmark for one in self.human], list(self.benchmarks))
         check_names("task", self.tasks, [t for one in chosen for t in (*one.tasks, *one.derived_tasks)])
         check_names("setting", self.settings, sorted({s for one in chosen for own in one.tasks.values() for s in own}))
         versions = [version for one in chosen for version in one.prompt_texts]
@@ -154,6 +158,7 @@ class RunSpec:
             "captioner": self.captioner[0] if self.captioner else None,
             "scorers": [f"{s.kind}={s.model}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
             "fail_on_error": self.fail_on_error.text,
+            "human": [f"{one.benchmark}={one.uri}" for one in self.human],
         }
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:

@@ -15,6 +15,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset, DatasetError
 from pipelines.entries import Entry, load_run, merge_entries, save_run
 from pipelines.execute import Job, ModelUnavailableError, Receipt, execute
+from pipelines.human import check_human
 from pipelines.loading import UnitLoaderSpec
 from pipelines.lock import held
 from pipelines.plan import Plan, make_plan, read_done
@@ -112,11 +113,15 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     Raises:
         DatasetError, StoreError, ClusterError: as their texts say.
         LockedError: another run writes the same output.
+        ValueError: a row of a file of people's work cannot be used.
         ModelUnavailableError: the judge, a named scorer, or every model of the sweep cannot be had.
     """
+    from pipelines.human_entries import with_people  # it imports what imports this page
+
     watcher = watcher or SilentWatcher()
     out = Store(spec.out)
     out.check_writable()
+    check_human(spec.human, Store(spec.data))
     outcome = Outcome()
     with held(out) as lock, joined(spec.address) as cluster:
         spec = replace(spec, lock=lock)
@@ -130,9 +135,19 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
             outcome.unavailable = _predict(spec, cluster, plans, board, watcher)
         if len(outcome.unavailable) == len(spec.models):
             raise ModelUnavailableError("; ".join(outcome.unavailable))
+        run, people = with_people(spec, out, run)
+        if "score" not in stages:
+            _score_people(people, out, cluster, watcher)
         score_and_report(spec, run, cluster, outcome, stages=stages, watcher=watcher)
     outcome.counts = [count for count in outcome.counts if count.model in spec.models] or board.counts()
     return outcome
+
+
+def _score_people(people: Sequence[Entry], out: Store, cluster: ClusterInfo, watcher: Watcher) -> None:
+    """Where only the report is wanted, people's answers that are new are read and scored without judge and scorers."""
+    for name in sorted({entry.benchmark for entry in people}):
+        own = [entry for entry in people if entry.benchmark == name]
+        score_parts(own, out, judge=None, scorers=[], cluster=cluster, watcher=watcher)
 
 
 def score_and_report(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from models.messages import Generation, Step
 from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.people import People
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,7 @@ __all__ = [
     "MediaRef",
     "Metric",
     "Notice",
+    "PairedTest",
     "Prompt",
     "PromptTexts",
     "RawSample",
@@ -273,6 +275,23 @@ class Metric:
     """Why a value is None, or how to read it; shown in reports, not part of the contract's row."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTest:
+    """A metric of two models on the same rows, with the benchmark's own test of their difference."""
+
+    metric: str
+    n: int
+    value_a: float
+    value_b: float
+    ci_low: float | None
+    ci_high: float | None
+    """Ends of the 95% interval of B minus A."""
+    p: float
+    """Two-sided."""
+    test: str
+    """Name of the test."""
+
+
 class Benchmark(ABC):
     """One benchmark, stateless. Subclasses are found by their module's `BENCHMARK` attribute."""
 
@@ -379,6 +398,24 @@ class Benchmark(ABC):
         """Figures of the paper from the same rows."""
         del metrics, published
         return []
+
+    def paired_tests(
+        self, a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping[str, Sample]
+    ) -> list[PairedTest]:
+        """Metrics that are no mean over rows, compared on the same rows of one setting.
+
+        Args:
+            a: scores of the first, as `reduce` takes them, in the order of `b`.
+            b: scores of the second.
+            setting: of both.
+            samples: by id.
+        """
+        del a, b, setting, samples
+        return []
+
+    def people(self) -> People:
+        """What is known of people on this benchmark: human figures, and files of people's own work."""
+        return People()
 
     def generation(self, task: str, setting: str) -> Generation:
         """The page's generation settings, which a model's own `generation` overrides."""

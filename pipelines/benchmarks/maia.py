@@ -33,6 +33,7 @@ from pipelines.benchmarks.base import (
 )
 from pipelines.benchmarks.display import Figure, Table
 from pipelines.benchmarks.maia_reading import column_of, draw_ts_letter, read_letter, read_oevqa, read_verdict
+from pipelines.benchmarks.people import People
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,6 +208,12 @@ class Maia(Benchmark):
         from pipelines.benchmarks.maia_display import maia_figures
 
         return maia_figures(metrics, published)
+
+    def people(self) -> People:
+        """See `maia_people`."""
+        from pipelines.benchmarks.maia_people import PEOPLE
+
+        return PEOPLE
 
 
 def _questions_file(source: Source) -> str:

@@ -32,6 +32,7 @@ from pipelines.benchmarks.mate_reading import gold_json, judge
 from pipelines.benchmarks.mate_rows import COT, CROSSMODAL, SETTINGS, find_row, question_of, shots_of
 from pipelines.benchmarks.mate_scene import COLORS, SHAPES, parse_scene
 from pipelines.benchmarks.mate_source import read_mate
+from pipelines.benchmarks.people import People
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +66,7 @@ class Mate(Benchmark):
     }
     headline = "exact_match"
     beside_headline = ("ose",)
+    descriptive_values = ("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal")
     prompt_texts: ClassVar[Mapping[str, str]] = {_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}"}
 
     def read(
@@ -148,6 +150,12 @@ class Mate(Benchmark):
         from pipelines.benchmarks.mate_figures import mate_figures
 
         return mate_figures(metrics, published)
+
+    def people(self) -> People:
+        """See `mate_people`."""
+        from pipelines.benchmarks.mate_people import PEOPLE
+
+        return PEOPLE
 
 
 def _picture(sample: Sample, task: str) -> Media:

@@ -28,6 +28,7 @@ from pipelines.benchmarks.base import (
     Source,
 )
 from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.people import People
 from pipelines.benchmarks.unpie_columns import MAP_NAMES
 from pipelines.benchmarks.unpie_prompts import JUDGE, PROMPT_TEXTS, caption_steps, unpie_prompts
 from pipelines.benchmarks.unpie_reading import (
@@ -161,6 +162,12 @@ class Unpie(Benchmark):
         from pipelines.benchmarks.unpie_figures import unpie_figures
 
         return unpie_figures(metrics, published)
+
+    def people(self) -> People:
+        """See `unpie_people`."""
+        from pipelines.benchmarks.unpie_people import PEOPLE
+
+        return PEOPLE
 
 
 def _said(row: Row) -> TranslationReading:

@@ -30,6 +30,7 @@ from pipelines.benchmarks.base import (
     SourceError,
 )
 from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.people import People
 from pipelines.benchmarks.vague_prompts import LETTERS, PROMPT_TEXTS, gold_letter, prompt_of, shown
 from pipelines.benchmarks.vague_reading import FreeformReading, read_choice, read_freeform, without_opener
 from pipelines.benchmarks.vague_source import SUBSETS, File, Item, files_of
@@ -145,6 +146,12 @@ class Vague(Benchmark):
         from pipelines.benchmarks.vague_figures import vague_figures
 
         return vague_figures(metrics, published)
+
+    def people(self) -> People:
+        """See `vague_people`."""
+        from pipelines.benchmarks.vague_people import PEOPLE
+
+        return PEOPLE
 
 
 def _sample(

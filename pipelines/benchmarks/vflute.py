@@ -14,6 +14,7 @@ from pipelines.benchmarks.base import (
     Benchmark,
     Metric,
     Notice,
+    PairedTest,
     Prompt,
     PromptTexts,
     RawSample,
@@ -25,6 +26,7 @@ from pipelines.benchmarks.base import (
     Source,
 )
 from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.people import People
 from pipelines.benchmarks.vflute_facts import SETTINGS, TASK
 from pipelines.benchmarks.vflute_prompts import GENERATION, TEXTS, prompt
 from pipelines.benchmarks.vflute_scores import read_row, similarity_of
@@ -46,6 +48,7 @@ class Vflute(Benchmark):
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {TASK: SETTINGS}
     headline = "f1_at_0"
     beside_headline = ("f1_at_53", "f1_at_60", "label_f1", "accuracy")
+    descriptive_values = ("label", "label_robust")
     prompt_texts: ClassVar[Mapping[str, str]] = TEXTS
     default_scorers: ClassVar[Mapping[str, str]] = {
         "bertscore": "microsoft/deberta-xlarge-mnli:40",
@@ -103,6 +106,20 @@ class Vflute(Benchmark):
         from pipelines.benchmarks.vflute_display import vflute_figures
 
         return vflute_figures(metrics, published)
+
+    def paired_tests(
+        self, a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping[str, Sample]
+    ) -> list[PairedTest]:
+        """F1 of labels and at the thresholds, by Koehn's test."""
+        from pipelines.benchmarks.vflute_paired import koehn_tests
+
+        return koehn_tests(a, b, setting, samples)
+
+    def people(self) -> People:
+        """See `vflute_people`."""
+        from pipelines.benchmarks.vflute_people import PEOPLE
+
+        return PEOPLE
 
 
 BENCHMARK = Vflute()

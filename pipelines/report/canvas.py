@@ -34,6 +34,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b8569f", "#b8860b", "#4aa3df", "#
 """Told apart by the colour-blind (after Okabe and Ito), and of a middle lightness, for lines on white and black."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _HATCHES = ("", "....", "xxxx", "----")
+_REFERENCES = (":", "-", "-.")
 _WIDTH = 6.4
 """Inches; 614 CSS pixels, so that text keeps its size on a page 640 pixels wide."""
 _LOCK = threading.Lock()
@@ -64,7 +65,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How one series is drawn. A published one is dashed or hatched, a reference is grey and dotted."""
+    """How one series is drawn. A published one is dashed or hatched, a reference is grey: dotted, then solid."""
 
     label: str
     colour: str
@@ -76,11 +77,12 @@ class Look:
 
 def looks(series: Sequence[tuple[str, str]]) -> list[Look]:
     """A look for each (label, origin); colours go round with another marker and hatch, so that no two are alike."""
-    found, places = [], count()
+    found, places, references = [], count(), count()
     for name, origin in series:
         words = label(name, width=34, limit=68)
         if origin == "reference":
-            found.append(Look(label=words, colour=MUTED, marker="", line=":", hatch="", alpha=0.9))
+            line = _REFERENCES[next(references) % len(_REFERENCES)]
+            found.append(Look(label=words, colour=MUTED, marker="", line=line, hatch="", alpha=0.9))
             continue
         place = next(places)
         turn = place // len(_COLOURS)

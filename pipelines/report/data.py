@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pipelines.benchmarks.display import Figure, Table
 
-__all__ = ["METRIC_KEYS", "Answer", "BenchmarkPart", "CellCount", "ReportData"]
+__all__ = ["METRIC_KEYS", "Answer", "BenchmarkPart", "CellCount", "ReportData", "Section"]
 
 METRIC_KEYS = (
     "benchmark",
@@ -84,6 +84,17 @@ class BenchmarkPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A share of the report that belongs to no single benchmark."""
+
+    name: str
+    """Its place on the page, such as `people`."""
+    title: str
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportData:
     """A whole report.
 
@@ -96,6 +107,8 @@ class ReportData:
     `datasets`, makes a table with a row each; any other mapping, such as `versions`, a table of two columns."""
     metrics: tuple[Mapping[str, Any], ...] = ()
     """Rows with `METRIC_KEYS`, and `note`: why a value is null, or how to read it."""
+    across: tuple[Section, ...] = ()
+    """What is told of all benchmarks together; stands before them."""
     benchmarks: tuple[BenchmarkPart, ...] = ()
     counts: tuple[CellCount, ...] = ()
     answers: tuple[Answer, ...] = ()
@@ -103,8 +116,10 @@ class ReportData:
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
-        for part in self.benchmarks:
-            for item in (*part.tables, *part.figures):
-                if item.id in seen:
-                    raise ValueError(f"two tables or figures are named {item.id}")
-                seen.add(item.id)
+        tables = [table.id for part in self.benchmarks for table in part.tables]
+        figures = [figure.id for part in self.benchmarks for figure in part.figures]
+        shared = [item.id for section in self.across for item in (*section.tables, *section.figures)]
+        for name in (*tables, *figures, *shared):
+            if name in seen:
+                raise ValueError(f"two tables or figures are named {name}")
+            seen.add(name)

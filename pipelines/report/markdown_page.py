@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from pipelines.benchmarks.display import Table
+from pipelines.benchmarks.display import Figure, Table
 from pipelines.report import summary, tables
 from pipelines.report.data import Answer, BenchmarkPart, ReportData
 from pipelines.report.page import TITLE, behind, lead
@@ -30,6 +30,11 @@ def _blocks(report: ReportData) -> Iterator[str]:
     if report.warnings:
         yield "## Before you read on"
         yield "\n".join(f"- {markdown(warning)}" for warning in report.warnings)
+    for section in report.across:
+        yield f"## {markdown(section.title)}"
+        yield from _figures(section.figures)
+        for table in section.tables:
+            yield from _table(table)
     for part in report.benchmarks:
         yield from _part(part, report)
     yield "## About this run"
@@ -40,6 +45,13 @@ def _blocks(report: ReportData) -> Iterator[str]:
     yield _FOOT
 
 
+def _figures(figures: Sequence[Figure]) -> Iterator[str]:
+    for figure in figures:
+        yield f"![{markdown(figure.title)}](figures/{figure.id}.svg)"
+        yield from (markdown(note) for note in figure.notes)
+        yield f"[CSV](tables/{figure.id}.csv)"
+
+
 def _part(part: BenchmarkPart, report: ReportData) -> Iterator[str]:
     yield f"## {markdown(part.title)}"
     yield markdown(part.source)
@@ -48,10 +60,7 @@ def _part(part: BenchmarkPart, report: ReportData) -> Iterator[str]:
         yield from _table(headline)
     else:
         yield "There is no row of the headline metric."
-    for figure in part.figures:
-        yield f"![{markdown(figure.title)}](figures/{figure.id}.svg)"
-        yield from (markdown(note) for note in figure.notes)
-        yield f"[CSV](tables/{figure.id}.csv)"
+    yield from _figures(part.figures)
     for table in part.tables:
         yield from _table(table)
     for _, table, _ in behind(part, report):

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from pipelines.benchmarks.display import Figure, Table
 from pipelines.report import summary, tables
 from pipelines.report.canvas import GRID, INK, MUTED, PAPER
-from pipelines.report.data import BenchmarkPart, ReportData
+from pipelines.report.data import BenchmarkPart, ReportData, Section
 from pipelines.report.templating import environment
 from pipelines.report.text import one_line
 
@@ -52,6 +52,7 @@ def page(report: ReportData, drawings: Mapping[str, bytes]) -> str:
         warnings=report.warnings,
         facts=summary.run_facts(report),
         run_tables=[_table(table) for table in summary.run_tables(report)],
+        across=[_section(section, drawings) for section in report.across],
         parts=[_part(place, part, report, drawings) for place, part in enumerate(report.benchmarks, start=1)],
     )
 
@@ -75,6 +76,15 @@ def behind(part: BenchmarkPart, report: ReportData) -> list[tuple[str, Table, bo
         ("How to read these numbers", summary.notes_table(part, report.metrics, measured=True), False),
     )
     return [(name, table, unfolded) for name, table, unfolded in found if table is not None]
+
+
+def _section(section: Section, drawings: Mapping[str, bytes]) -> dict[str, Any]:
+    return {
+        "anchor": section.name,
+        "title": section.title,
+        "figures": [_figure(figure, drawings[figure.id]) for figure in section.figures],
+        "tables": [_table(table) for table in section.tables],
+    }
 
 
 def _part(place: int, part: BenchmarkPart, report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pipelines.benchmarks.display import Table
+from pipelines.benchmarks.display import Figure, Table
 from pipelines.report import summary, tables
 from pipelines.report.data import METRIC_KEYS, ReportData
 from pipelines.report.figures import to_svg_bytes
@@ -32,7 +32,9 @@ def render(report: ReportData) -> dict[str, bytes]:
         ValueError: a metric's row lacks a key or occurs twice, or two tables have one id.
     """
     found: dict[str, bytes] = {"report/metrics.json": metrics_json(report.metrics)}
-    drawings = {figure.id: to_svg_bytes(figure) for part in report.benchmarks for figure in part.figures}
+    figures = [figure for section in report.across for figure in section.figures]
+    figures += [figure for part in report.benchmarks for figure in part.figures]
+    drawings = {figure.id: to_svg_bytes(figure) for figure in figures}
     for path, content in _table_files(report):
         if path in found:
             raise ValueError(f"two tables or figures would be written to {path}")
@@ -84,12 +86,24 @@ def _identity(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _table_files(report: ReportData) -> Iterator[tuple[str, str]]:
+    for section in report.across:
+        for table in section.tables:
+            yield from _both(table)
+        yield from _numbers(section.figures)
     for part in report.benchmarks:
         headline = summary.headline_table(part, report.metrics)
         made: list[Table] = [headline] if headline else []
         made += [table for _, table, _ in behind(part, report)]
         for table in (*made, *part.tables):
-            yield f"report/tables/{table.id}.csv", tables.to_csv(table)
-            yield f"report/tables/{table.id}.tex", tables.to_latex(table)
-        for figure in part.figures:
-            yield f"report/tables/{figure.id}.csv", tables.to_csv(summary.figure_table(figure))
+            yield from _both(table)
+        yield from _numbers(part.figures)
+
+
+def _both(table: Table) -> Iterator[tuple[str, str]]:
+    yield f"report/tables/{table.id}.csv", tables.to_csv(table)
+    yield f"report/tables/{table.id}.tex", tables.to_latex(table)
+
+
+def _numbers(figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
+    for figure in figures:
+        yield f"report/tables/{figure.id}.csv", tables.to_csv(summary.figure_table(figure))
