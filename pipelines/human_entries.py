@@ -40,7 +40,11 @@ def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict
         load_run(out),
         sweep=run["sweep"],
         entries=sorted([*kept, *new], key=lambda entry: (entry.benchmark, entry.model)),
-        parts={"models": {entry.model: {"engine": "external"} for entry in new}},
+        parts={
+            "models": {entry.model: {"engine": "external"} for entry in new},
+            "datasets": run["datasets"],
+            "prompts": {},
+        },
     )
     return made, new
 

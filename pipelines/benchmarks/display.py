@@ -153,6 +153,8 @@ class Bars:
     title: str
     categories: tuple[str, ...]
     series: tuple[Series, ...]
+    x_label: str = ""
+    """What the categories are."""
     y_label: str = ""
     stacked: bool = False
     percent: bool = True

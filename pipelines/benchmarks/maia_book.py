@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.display import Measured
 from pipelines.benchmarks.maia_reading import COLUMNS
+from pipelines.benchmarks.people import ANNOTATOR, SAME_ITEMS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,7 @@ HEADS: Final = tuple(name if name == "Out-of-Scope" else name.replace("-", " ") 
 FULL_SET: Final = 2400
 """Questions behind the published numbers."""
 
+_OWN_PEOPLE = "People of the files given: the mean of their values, each on what that person answered; n is all of it."
 _DOUBTS = ("suspect", "inconsistent", "misprint")
 _Key: TypeAlias = tuple[Origin, str, str, Kind, str]
 
@@ -56,20 +58,36 @@ class Book:
 
     numbers: Mapping[_Key, Measured]
     models: Mapping[Origin, tuple[str, ...]]
+    people: Mapping[Kind, tuple[Measured, ...]] = field(default_factory=dict)
+    """What people of one's own reach, each on the rows that they answered."""
 
     @classmethod
     def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Book:
         """Read the rows of `metrics.json`, a `note` with each where there is one, and of the published CSV."""
         numbers: dict[_Key, Measured] = {}
         models: dict[Origin, tuple[str, ...]] = {}
+        people: dict[Kind, tuple[Measured, ...]] = {}
         sources: tuple[tuple[Origin, pd.DataFrame], ...] = (("ours", metrics), ("published", published))
         for origin, frame in sources:
             rows = [row for row in frame.to_dict("records") if row["benchmark"] == "maia"]
+            for row in rows:
+                if str(row["model"]).startswith(ANNOTATOR) and not row["category"]:
+                    kind = (row["task"], row["metric"])
+                    people[kind] = (*people.get(kind, ()), _measured(row))
+            rows = [row for row in rows if not _of_people(row)]
             models[origin] = tuple(dict.fromkeys(str(row["model"]) for row in rows))
             for row in rows:
                 key = (origin, row["model"], row["setting"], (row["task"], row["metric"]), row["category"])
                 numbers[key] = _measured(row)
-        return cls(numbers, models)
+        return cls(numbers, models, people)
+
+    def human(self, kind: Kind) -> Measured | None:
+        """The mean of people's values; None where nobody answered, or one of them has none."""
+        found = self.people.get(kind, ())
+        values = [one.value for one in found if one.value is not None]
+        if not found or len(values) < len(found):
+            return None
+        return Measured(value=math.fsum(values) / len(values), n=sum(one.n or 0 for one in found), note=_OWN_PEOPLE)
 
     def find(self, origin: Origin, model: str, setting: str, kind: Kind, category: str = "") -> Measured | None:
         """One number; None where there is no such row."""
@@ -94,6 +112,11 @@ class Book:
             f"subset: {size:,} of {FULL_SET:,} questions; not comparable with the published full-set values"
             for size in sorted(size for size in sizes if size < FULL_SET)
         )
+
+
+def _of_people(row: Mapping[Any, Any]) -> bool:
+    """Rows of people, and those of models on people's rows, which have tables of their own."""
+    return str(row["model"]).startswith(ANNOTATOR) or row["subset"] == SAME_ITEMS
 
 
 def mean_of(numbers: Iterable[Measured | None]) -> float | None:

@@ -17,6 +17,7 @@ from pipelines.benchmarks.base import Metric, Row, Sample
 from pipelines.benchmarks.maia_grid import POOL
 from pipelines.benchmarks.maia_measure import Measure
 from pipelines.benchmarks.maia_reading import COLUMNS
+from pipelines.benchmarks.people import ANNOTATOR
 from pipelines.metrics.agreement import fleiss_kappa
 
 __all__ = ["answers_as_predictions", "held_out", "human_leave_one_out", "judge_kappa", "letters_as_predictions"]
@@ -134,7 +135,7 @@ def human_leave_one_out(accepted: Mapping[tuple[str, int], bool], samples: Seque
 
 
 def _prediction(who: str, output: str, **cell: str) -> dict[str, str]:
-    return {"benchmark": "maia", "model": f"human:{who}", **cell, "output": output}
+    return {"benchmark": "maia", "model": f"{ANNOTATOR}{who}", **cell, "output": output}
 
 
 def _read(text: str, columns: tuple[str, str, str]) -> list[tuple[str, str, str]]:

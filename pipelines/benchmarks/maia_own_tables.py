@@ -68,7 +68,8 @@ def _comparison(book: Book) -> Table:
             rows += [TableRow(label=words + more, origin="heading")] if models else []
             for model in models:
                 ours = [book.find("ours", model, setting, kind) for setting in BLOCKS]
-                rows.append(TableRow(label=model, cells=(*_beside(book, (task, metric)), *ours, _NOT_PUBLISHED)))
+                human = book.human(kind) or _NOT_PUBLISHED
+                rows.append(TableRow(label=model, cells=(*_beside(book, (task, metric)), *ours, human)))
     return Table(
         id="maia_comparison",
         title="MAIA: ours by input, with intervals, beside chance, published and human accuracy",

@@ -53,6 +53,7 @@ def _by_count(book: Book, kind: str, number: int, words: str) -> Iterator[Figure
         title=f"MATE Figure {number}: accuracy by number of objects, {words}",
         categories=tuple(str(count) for count in counts),
         series=(*_with_values(series), *lines),
+        x_label="Objects in the scene",
         y_label="Accuracy",
         notes=(*([note] if note else []), *book.notes()),
     )
@@ -77,6 +78,7 @@ def _by_links(book: Book) -> Iterator[Figure]:
         f"MATE Figure 4a: accuracy by number of linking attributes, scenes of {best} objects",
         ("1", "2", "3", "3dc"),
         series,
+        x_label="Attributes that link",
         notes=(f"3dc: only coordinates link. Answers of {book.models[0]}: {sizes}.{other}", *book.notes()),
     )
 
@@ -104,7 +106,11 @@ def _by_single(book: Book) -> Iterator[Figure]:
         "MATE Figure 4b: accuracy by the single attribute that links, all object counts",
         tuple(_SINGLES[name] for name in ordered),
         series,
-        notes=(f"Answers of {first}: {sizes}.", *book.notes()),
+        x_label="The attribute that links",
+        notes=(
+            f"sha shape, mat material, col color, siz size, 3dc coordinates only. Answers of {first}: {sizes}.",
+            *book.notes(),
+        ),
     )
 
 
@@ -116,6 +122,7 @@ def _overlap(book: Book) -> Iterator[Figure]:
         "MATE Figure 5: what is chosen where only coordinates link",
         tuple(OVERLAP_LABELS),
         series,
+        x_label="Attributes shared with the object asked about",
         y_label="Share of answers",
         notes=(
             (
@@ -143,8 +150,10 @@ def _shares(book: Book) -> Iterator[Figure]:
             Series(label=name, values=tuple(row[place] / sum(row) if sum(row) else None for row in sizes))
             for place, name in enumerate(("1", "2", "3", "3dc"))
         ),
+        x_label="Objects in the scene",
         y_label="Share of questions",
         stacked=True,
+        notes=("Colours: attributes that link; 3dc: only coordinates do.",),
     )
 
 
@@ -162,15 +171,24 @@ def _with_values(series: list[Series]) -> list[Series]:
     return [one for one in series if any(value is not None for value in one.values)]
 
 
-def _bars(
+def _bars(  # noqa: PLR0913 - what a figure says
     name: str,
     title: str,
     categories: tuple[str, ...],
     series: list[Series],
     *,
+    x_label: str = "",
     y_label: str = "Accuracy",
     notes: tuple[str, ...] = (),
 ) -> Iterator[Figure]:
     shown = _with_values(series)
     if shown:
-        yield Bars(id=name, title=title, categories=categories, series=tuple(shown), y_label=y_label, notes=notes)
+        yield Bars(
+            id=name,
+            title=title,
+            categories=categories,
+            series=tuple(shown),
+            x_label=x_label,
+            y_label=y_label,
+            notes=notes,
+        )

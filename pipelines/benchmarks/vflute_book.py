@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.display import Measured
+from pipelines.benchmarks.people import ANNOTATOR
 from pipelines.benchmarks.vflute_facts import FULL_TEST, SETTINGS, SUBSETS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ANNOTATOR", "GROUPS", "Book", "Origin", "Who", "bare", "mean_of"]
+__all__ = ["GROUPS", "Book", "Origin", "Who", "bare", "mean_of"]
 
 Origin: TypeAlias = Literal["ours", "published"]
-ANNOTATOR: Final = "human:"
-"""How names of annotators begin where their labels are scored like a model's."""
 GROUPS: Final = (*((one.name, one.category) for one in SUBSETS), ("", ""))
 """Subset and category of each row of the paper's tables by subset, the whole last."""
 

@@ -224,6 +224,7 @@ def _lengths(book: Book) -> list[Figure]:
                 series=tuple(
                     Series(label=name, values=tuple(map(float, own))) for name, own in counts[text].items() if any(own)
                 ),
+                x_label="Characters",
                 y_label="Test rows",
                 stacked=True,
                 percent=False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pipelines.benchmarks.base import Metric, Sample
-from pipelines.benchmarks.vflute_book import ANNOTATOR
+from pipelines.benchmarks.people import ANNOTATOR
 from pipelines.benchmarks.vflute_facts import LABELS, SUBSETS, TASK
 from pipelines.benchmarks.vflute_judgements import csv_rows
 from pipelines.benchmarks.vflute_resample import better_p, f1_measure

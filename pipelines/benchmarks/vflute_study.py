@@ -78,7 +78,7 @@ def study_figures(study: Study) -> list[Figure]:
     if study.curve:
         found.append(
             Points(
-                id="vflute_section53_own",
+                id="vflute_section53_curve_own",
                 title="V-FLUTE section 5.3: precision by recall of the explanation score",
                 clouds=(Cloud(label="Thresholds", points=study.curve),),
                 x_label="Recall",

@@ -37,6 +37,8 @@ _HATCHES = ("", "....", "xxxx", "----")
 _REFERENCES = (":", "-", "-.")
 _WIDTH = 6.4
 """Inches; 614 CSS pixels, so that text keeps its size on a page 640 pixels wide."""
+_LEGEND_LINE = 0.17
+"""Inches that a line of the legend takes."""
 _LOCK = threading.Lock()
 _SETTINGS = {
     "axes.edgecolor": MUTED,
@@ -127,12 +129,15 @@ def drawing(height: float) -> Iterator[Drawing]:
 
 
 def finish(figure: Drawing, title: str, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """Put the title on top and the legend below."""
+    """Put the title on top and the legend below; the figure grows by the legend, which takes nothing from the axes."""
     figure.suptitle(label(title, width=64, limit=200), x=0.02, ha="left", fontsize=11, fontweight="bold", color=INK)
     if not handles:
         return
     longest = max(len(line) for name in names for line in name.splitlines())
     columns = max(1, min(len(handles), 78 // (longest + 7)))
+    rows = [names[start : start + columns] for start in range(0, len(names), columns)]
+    lines = sum(max(len(name.splitlines()) for name in row) for row in rows)
+    figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * lines)
     figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False, handlelength=2.6)
 
 

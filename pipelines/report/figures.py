@@ -53,7 +53,7 @@ def to_svg_bytes(figure: Figure) -> bytes:
 
 def _radar(figure: Radar) -> bytes:
     angles = [2 * math.pi * place / len(figure.axes) for place in range(len(figure.axes))]
-    with drawing(5.6 + 0.2 * len(figure.series)) as canvas:
+    with drawing(5.4) as canvas:
         axes = cast("PolarAxes", canvas.add_subplot(projection="polar"))
         axes.set_theta_offset(math.pi / 2)
         axes.set_theta_direction(-1)
@@ -85,7 +85,7 @@ def _bars(figure: Bars) -> bytes:
     drawn = [series for series in figure.series if series.origin != "reference"]
     thickness = 0.8 if figure.stacked else 0.8 / max(1, len(drawn))
     rows = groups * (1 if figure.stacked else max(1, len(drawn)))
-    with drawing((1.3 + 0.24 * rows + 0.2 * groups) if figure.horizontal else 3.9 + 0.1 * len(styles)) as canvas:
+    with drawing((1.0 + 0.24 * rows + 0.2 * groups) if figure.horizontal else 3.6) as canvas:
         axes = canvas.add_subplot()
         plain_axes(axes)
         handles, base, place = [], [0.0] * groups, 0
@@ -155,9 +155,16 @@ def _bar_axes(axes: Axes, figure: Bars) -> None:
         turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
         axes.set_xticks(places, names, **turned)
         axes.set_ylabel(label(figure.y_label, width=40))
+        if figure.x_label:
+            axes.set_xlabel(label(figure.x_label, width=70))
         axes.grid(axis="y")
     axes.tick_params(axis="y" if figure.horizontal else "x", length=0)
     low, high = (axes.get_xlim if figure.horizontal else axes.get_ylim)()
+    known = [value for series in figure.series for value in (*series.values, *series.low) if value is not None]
+    if min(known, default=0.0) >= 0:
+        low = 0.0
+    if max(known, default=0.0) <= 0 <= low:
+        high = 1.0  # bars of zero on an axis that begins at zero, and not in the middle of it
     if figure.percent:
         percent_axis(values)
         high = 1.0 if 0.5 < high <= 1.1 else high
@@ -165,7 +172,7 @@ def _bar_axes(axes: Axes, figure: Bars) -> None:
 
 
 def _lines(figure: Lines) -> bytes:
-    with drawing(3.7 + 0.1 * len(figure.series)) as canvas:
+    with drawing(3.4) as canvas:
         axes = canvas.add_subplot()
         plain_axes(axes)
         axes.grid(visible=True)
@@ -188,7 +195,7 @@ def _lines(figure: Lines) -> bytes:
 
 
 def _points(figure: Points) -> bytes:
-    with drawing(4.6 + 0.1 * len(figure.clouds)) as canvas:
+    with drawing(4.3) as canvas:
         axes = canvas.add_subplot()
         plain_axes(axes)
         axes.grid(visible=True)

@@ -90,7 +90,7 @@ def people_figures(shares: Sequence[BesidePeople]) -> list[Figure]:
             if line.setting in line.level.drawn:
                 words = ", ".join(part for part in (line.level.task, _measure(line.level), line.setting) if part)
                 groups.setdefault(f"{share.title}: {words}", []).append(line)
-    groups = {name: lines for name, lines in groups.items() if any(not line.printed for line in lines)}
+    groups = {name: lines for name, lines in groups.items() if any(_is_measured(line) for line in lines)}
     if not groups:
         return []
     models = dict.fromkeys(line.model for lines in groups.values() for line in lines if not line.printed)
@@ -262,6 +262,10 @@ def _table_row(line: _Line) -> TableRow:
 def _measure(level: HumanLevel, *, printed: bool = False) -> str:
     subset = level.printed_subset if printed and level.printed_subset is not None else level.subset
     return ", ".join(part for part in (level.metric.replace("_", " "), subset, level.category) if part)
+
+
+def _is_measured(line: _Line) -> bool:
+    return not line.printed and line.value.value is not None
 
 
 def _of(lines: Sequence[_Line], model: str) -> Measured:
