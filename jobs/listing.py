@@ -281,9 +281,13 @@ def _headline_rows(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
 
 
 def _percent(row: Mapping[str, Any]) -> str:
+    """Shares as percent; differences, and measures without an upper end, as they are."""
     value = row["value"]
     if value is None or math.isnan(value):
         return "-"
+    if row.get("plain"):
+        ends = "" if row["ci_low"] is None else f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
+        return f"{value:.3f}{ends}"
     text = f"{100 * value:.1f}%"
     if row["ci_low"] is not None:
         text += f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"

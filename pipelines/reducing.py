@@ -34,7 +34,7 @@ class Reduced:
     """What one model on one benchmark comes to."""
 
     metrics: list[dict[str, Any]]
-    """Rows of `metrics.json`, and `note`."""
+    """Rows of `metrics.json`, with `note`, and `plain`: the number is no share, and not to be read as percent."""
     counts: list[CellCount]
     answers: list[Answer]
     judge_failed: int
@@ -139,8 +139,13 @@ def _joined(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any
 
 
 def _row(entry: Entry, metric: Metric) -> dict[str, Any]:
-    """The contract knows two units; differences, and scores such as CIDEr that have no upper end, are no counts."""
-    return {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": metric.unit or "fraction"}
+    """The contract knows two units; differences, and scores such as CIDEr that have no upper end, are no counts.
+
+    `plain` keeps for people that such a number is no share: it is never printed as percent.
+    """
+    unit = metric.unit or "fraction"
+    row = {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": unit}
+    return {**row, "plain": not metric.unit}
 
 
 def _counts(entry: Entry, frame: pd.DataFrame) -> list[CellCount]:

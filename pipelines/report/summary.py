@@ -35,17 +35,19 @@ def headline_table(part: BenchmarkPart, metrics: Sequence[Mapping[str, Any]]) ->
         for model in _ordered([str(row["model"]) for row in rows if row["task"] == task], ()):
             # A cell that was not part of the sweep is as empty as one that could not be measured, but has no reason.
             lines.append(TableRow(label=model, cells=tuple(cells.get((task, model, name)) for name in settings)))
+    plain = any(row.get("plain") for row in rows)
+    scale = "No share, and so not in percent." if plain else "Percent."
     words = part.headline.replace("_", " ")
     return Table(
         id=f"{part.name}_headline",
         title=f"{part.title}: {words}" + (f", {tasks[0]}" if len(tasks) == 1 else ""),
         columns=tuple(name or "all" for name in settings),
         rows=tuple(lines),
-        style="percent1",
+        style="plain" if plain else "percent1",
         better=tuple("higher" for _ in settings),
         best_of="block",
-        heat=(0.0, 1.0),
-        notes=("Percent; in brackets the 95% interval; n is the number of rows in the denominator.",),
+        heat=None if plain else (0.0, 1.0),
+        notes=(f"{scale} In brackets the 95% interval; n is the number of rows in the denominator.",),
     )
 
 

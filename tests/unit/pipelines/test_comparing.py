@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from jobs.listing import comparison_in_words
 from pipelines.asking import Asker
-from pipelines.comparing import compare
+from pipelines.comparing import _corrected, compare
 from pipelines.entries import Entry, save_run
 from pipelines.records import SCORES, part_folder, table_bytes
 from pipelines.selection import Cell
@@ -85,3 +87,27 @@ def test_two_models_of_one_output_or_of_two(tmp_path: Path) -> None:
         compare(first, second, ["x"])
     with pytest.raises(ValueError, match=r"run\.json"):
         compare(first, Store(str(tmp_path / "nothing")))
+
+
+def test_many_tests_are_corrected_together(tmp_path: Path) -> None:
+    first, second = output(tmp_path / "a", "m", [0] * 8 + [1] * 32), output(tmp_path / "b", "m", [1] * 40)
+    (one,) = compare(first, second).differences
+    assert (one.test, one.p, one.p_holm) == ("McNemar", pytest.approx(2 * 0.5**8), one.p)
+    many = _corrected([one, *[replace(one, p=0.5)] * 9])
+    assert many[0].p_holm == pytest.approx(10 * 2 * 0.5**8)
+    assert many[0].verdict == "within chance"
+    assert {other.p_holm for other in many[1:]} == {1.0}
+
+
+def test_few_clusters_are_warned_of_and_the_meaning_is_told(tmp_path: Path) -> None:
+    weak = output(tmp_path / "a", "m", [0] * 20)
+    found = compare(weak, output(tmp_path / "b", "m", [1] * 20))
+    assert "maia: only 5 pictures or clips: intervals and tests of so few say little" in found.caveats
+    first, second = comparison_in_words(found)
+    assert first == "1 of 1 differences are more than chance; 0 are none at all."
+    assert second.startswith(
+        "- maia vsv 1-frame: correct of m in B is higher than of m in A by 1.000, on 20 rows, p 0.0001"
+    )
+    assert comparison_in_words(compare(weak, weak)) == [
+        "None of 1 differences is more than chance; 1 of them are none at all."
+    ]

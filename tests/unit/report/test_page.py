@@ -27,7 +27,7 @@ ATTRIBUTES = {
     "id",
     "lang",
 } | {"loading", "name", "open", "role", "scope", "src", "tabindex"}
-LINK = re.compile(r"#[a-z0-9-]+|metrics\.json|report\.md|(?:tables|figures)/[A-Za-z0-9_-]+\.(?:csv|tex|svg)")
+LINK = re.compile(r"#[A-Za-z0-9_-]+|metrics\.json|report\.md|(?:tables|figures)/[A-Za-z0-9_-]+\.(?:csv|tex|svg)")
 
 
 def page_of(text: str) -> Page:
