@@ -75,6 +75,25 @@ def test_one_sweep_over_all(cli: Cli, data: Path, tmp_path: Path) -> None:
     page = (out / "report" / "index.html").read_text()
     for title in ("MAIA", "MATE", "UNPIE", "VAGUE", "V-FLUTE"):
         assert title in page
-    again = cli("run", *flags, *benchmarks, "--json", timeout=500)
+    human = tmp_path / "labels.csv"
+    rows = vflute_source.rows(12)
+    human.write_text("".join(["id,annotator,label\n", *(f"{row['id']},ann,{row['label']}\n" for row in rows)]))
+    again = cli("run", *flags, *benchmarks, "--human", f"vflute={human}", "--json", timeout=500)
     assert "predict" not in again.stderr
     assert "caption random" not in again.stderr
+    metrics = json.loads((out / "report" / "metrics.json").read_text())
+    people = [row for row in metrics if row["subset"] == "human-items" and row["metric"] == "f1_at_0_of_people"]
+    assert [(row["model"], row["setting"], row["value"], row["n"]) for row in people] == [
+        ("random", "label-only", 1.0, 12)
+    ]
+    joint = (out / "report" / "tables" / "human.csv").read_text()
+    assert all(title in joint for title in ("MAIA", "MATE", "UNPIE", "VAGUE", "V-FLUTE", "human-items", "published"))
+    human.write_text("id,annotator,label\nnowhere,ann,entailment\n")
+    refused = cli("report", *_without_judge(flags), *benchmarks, "--human", f"vflute={human}", code=2)
+    assert "labels.csv (vflute labels): line 2: the data has no row 'nowhere'" in refused.stderr
+
+
+def _without_judge(flags: tuple[str, ...]) -> list[str]:
+    """`report` asks no judge."""
+    place = flags.index("--judge")
+    return [*flags[:place], *flags[place + 2 :]]
