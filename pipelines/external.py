@@ -18,6 +18,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import Rejection
 from pipelines.dataset import Dataset
 from pipelines.entries import Entry, load_run, merge_entries, save_run
+from pipelines.human import check_human
 from pipelines.lock import held
 from pipelines.records import PREDICTIONS, healthy_parts, part_folder, read_parquet, table_bytes
 from pipelines.run_spec import RunSpec
@@ -52,6 +53,7 @@ def score_external(spec: RunSpec, path: Path, *, watcher: Watcher) -> Outcome:
     """
     out = Store(spec.out)
     out.check_writable()
+    check_human(spec.human, Store(spec.data))
     with held(out) as lock:
         return _score(replace(spec, lock=lock), out, path, watcher)
 
