@@ -12,7 +12,7 @@ from jobs.demo.vflute_sample import write_vflute
 
 __all__ = ["BENCHMARKS", "write_sample"]
 
-_SCENES = 20
+_SCENES = 24
 _OBJECTS = (3, 6)
 _SEED = 42
 
