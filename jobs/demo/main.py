@@ -93,6 +93,6 @@ def _tiny(checkpoint: Path, tokens: int) -> ModelSpec:
         dtype="float32",
         device="cpu",
         limits=Limits(max_pixels=PIXELS),
-        generation=GenerationSpec(max_new_tokens=tokens),
+        generation=GenerationSpec(max_new_tokens=tokens, num_beams=1),
         notes="random weights: its answers are chance",
     )
