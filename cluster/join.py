@@ -21,6 +21,7 @@ __all__ = ["ClusterError", "ClusterInfo", "joined"]
 log = logging.getLogger(__name__)
 
 KNOCK_S = 5.0
+_CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
 
 class ClusterError(RuntimeError):
@@ -68,9 +69,13 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
         try:
             with _own_signals(), contextlib.nullcontext() if verbose else _silent_stderr():
                 ray.init(**options)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        except Exception as error:
+            # Ray raises the bare class where a machine is too busy to start it within half a minute.
+            if type(error) is not Exception and not isinstance(error, _CANNOT_START):
+                raise
             place = f"the cluster at {address}" if address else "a local Ray"
-            raise ClusterError(f"{place} cannot be used: {error}; check the address and that it runs") from error
+            mend = "check the address and that it runs" if address else "run again when this machine is less busy"
+            raise ClusterError(f"{place} cannot be used: {error}; {mend}") from error
         stack.callback(ray.shutdown)
         total = ray.cluster_resources()
         yield ClusterInfo(address or "", total.get("CPU", 1.0), total.get("GPU", 0.0))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 __all__ = ["HEIGHT", "WIDTH", "Canvas", "Color", "Point", "between", "mix", "move", "smooth", "turned"]
 
@@ -57,6 +57,12 @@ class Canvas:
         steps = [math.radians(start + (end - start) * i / 12) for i in range(13)]
         x, y = center
         self.stroke([(x + radius * math.cos(a), y + radius * math.sin(a)) for a in steps], color, width)
+
+    def words(self, center: Point, text: str, height: float, color: Color) -> None:
+        """A line of text around a point, in Pillow's own font."""
+        x, y = center
+        font = ImageFont.load_default(size=height * SCALE)
+        self._draw.text((x * SCALE, y * SCALE), text, fill=color, font=font, anchor="mm")
 
     def fade(self, top: float, bottom: float, colors: tuple[Color, Color]) -> None:
         """A band over the full width that goes from the upper to the lower colour."""

@@ -1,0 +1,27 @@
+"""What becomes of a Ray that cannot be started."""
+
+from typing import NoReturn
+
+import pytest
+import ray
+
+from cluster.join import ClusterError, joined
+
+
+def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(ray, "init", init)
+
+
+def test_a_machine_too_busy_for_ray_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(Exception("The current node timed out during startup."), monkeypatch)
+    with pytest.raises(ClusterError, match=r"a local Ray cannot be used: .*timed out.* less busy"), joined(None):
+        pass
+
+
+def test_a_fault_of_the_program_is_not_laid_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(KeyError("missing"), monkeypatch)
+    with pytest.raises(KeyError), joined(None):
+        pass

@@ -1,0 +1,76 @@
+"""What the demo runs: all benchmarks, and nothing made twice."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from jobs.demo import main as demo
+from jobs.demo.samples import BENCHMARKS
+from pipelines.benchmarks import benchmark_names
+from pipelines.dataset import Dataset
+from pipelines.run_spec import RunSpec
+from pipelines.store import Store
+from pipelines.sweep import Outcome, SilentWatcher
+
+
+class Phases(SilentWatcher):
+    def __init__(self) -> None:
+        self.titles: list[str] = []
+
+    def phase(self, title: str, total: int) -> None:
+        self.titles.append(title)
+
+
+@pytest.fixture
+def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(folder: Path, family: str) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "model.safetensors").write_bytes(family.encode())
+        return folder
+
+    monkeypatch.setattr(demo, "build_tiny", build)
+    monkeypatch.setattr(demo, "run_sweep", lambda spec, *, watcher: Outcome())
+
+
+def run(out: Path) -> tuple[RunSpec, list[str]]:
+    watcher = Phases()
+    spec, _ = demo.run_demo(str(out), watcher=watcher)
+    return spec, watcher.titles
+
+
+@pytest.mark.usefixtures("no_models")
+def test_all_benchmarks_with_all_settings_a_baseline_a_judge_and_a_captioner(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        spec, titles = run(tmp_path)
+    assert set(spec.benchmarks) == set(benchmark_names())
+    assert (spec.tasks, spec.settings, spec.limit) == ((), (), None)
+    assert {model.engine for model in spec.models.values()} == {"transformers", "random"}
+    assert spec.judge is not None
+    assert spec.captioner is not None
+    assert caplog.messages == [], "that a demo's data is small is no news"
+    assert [title.split()[1] for title in titles if title.startswith("ingest")] == list(BENCHMARKS)
+    for name in BENCHMARKS:
+        manifest = Dataset.open(Store(spec.data), name).manifest
+        assert manifest.rejected == 0
+        assert manifest.samples >= 16
+
+
+@pytest.mark.usefixtures("no_models")
+def test_a_killed_demo_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "BENCHMARKS", ("vague",))
+    run(tmp_path)
+    assert run(tmp_path)[1] == []
+    fingerprint = Dataset.open(Store(str(tmp_path / "data")), "vague").manifest.dataset_fingerprint
+    (tmp_path / "data" / "vague" / "manifest.json").unlink()
+    (tmp_path / "samples" / "vague" / "vcr_demo.json").write_bytes(b"[{")
+    (tmp_path / "model").rename(tmp_path / "model.part")
+    assert run(tmp_path)[1] == ["ingest vague sample data", "build a tiny random checkpoint"]
+    assert Dataset.open(Store(str(tmp_path / "data")), "vague").manifest.dataset_fingerprint == fingerprint
+
+
+def test_a_remote_folder_is_refused() -> None:
+    with pytest.raises(ValueError, match="local folder"):
+        demo.run_demo("s3://bucket/demo", watcher=SilentWatcher())
