@@ -149,6 +149,11 @@ class Answer:
     output_tokens: int = 0
     cached_tokens: int = 0
     """Prompt tokens that were not computed again because another call had the same beginning."""
+    head_tokens: int = 0
+    """Prompt tokens up to the end of the last picture or clip: what all calls about it may share."""
+    least_tokens: int | None = None
+    """Of the prompt tokens behind them, those that no other call asked together with this one begins with too; None
+    where the engine does not know. Sums to what the calls cost at the least, the heads left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

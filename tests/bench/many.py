@@ -1,4 +1,4 @@
-"""A MAIA data set of any size, written straight as canonical shards: thousands of tiny clips, 18 or 27 questions each."""
+"""A MAIA data set of any size, written straight as canonical shards: thousands of tiny clips, twenty questions each."""
 
 from __future__ import annotations
 
