@@ -1,7 +1,7 @@
 """The least that a set of prompts costs is the tree they make."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.engines.least import least_tokens
@@ -19,6 +19,7 @@ def prompt(name: str, head: list[int], tail: list[int]) -> Prompt:
     tails=st.lists(st.lists(st.integers(0, 2), max_size=6), min_size=1, max_size=20),
     heads=st.lists(st.integers(0, 1), min_size=20, max_size=20),
 )
+@settings(deadline=None)
 def test_the_sum_is_the_number_of_distinct_beginnings(tails: list[list[int]], heads: list[int]) -> None:
     prompts = [prompt(str(n), [9, head], tail) for n, (tail, head) in enumerate(zip(tails, heads, strict=False))]
     beginnings = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.asking import Asker
@@ -64,6 +64,7 @@ def test_pieces_of_a_large_group_are_even() -> None:
     replicas=st.integers(1, 70),
     per_sample=st.integers(1, 9),
 )
+@settings(deadline=None, max_examples=40)
 def test_every_request_travels_once(groups: list[int], replicas: int, per_sample: int) -> None:
     units = cut(groups, replicas, per_sample)
     convoys = make_convoys(units, replicas)
