@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= demo-out
 
-.PHONY: demo test lint format bench clean install lock
+.PHONY: demo test lint format bench bench-gpu clean install lock
 
 install: $(STAMP)
 
@@ -39,8 +39,17 @@ format: $(STAMP)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+# About an hour on two quiet cores; each part alone: `.venv/bin/python -m tests.bench.NAME --help`.
 bench: $(STAMP)
 	@$(BIN)/python -m tests.bench.group
+	@$(BIN)/python -m tests.bench.pipeline
+	@$(BIN)/python -m tests.bench.busy
+	@$(BIN)/python -m tests.bench.scaling
+
+# Skips, saying so, where torch sees no GPU. Needs no Ray.
+bench-gpu: $(STAMP)
+	@$(BIN)/python -m pytest tests/gpu -q -m gpu
+	@$(BIN)/python -m tests.bench.gpu
 
 # Renew the exact versions from pyproject.toml.
 lock: $(STAMP)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -149,6 +149,11 @@ class Answer:
     output_tokens: int = 0
     cached_tokens: int = 0
     """Prompt tokens that were not computed again because another call had the same beginning."""
+    head_tokens: int = 0
+    """Prompt tokens up to the end of the last picture or clip: what all calls about it may share."""
+    least_tokens: int | None = None
+    """Of the prompt tokens behind them, those that no other call asked together with this one begins with too; None
+    where the engine does not know. Sums to what the calls cost at the least, the heads left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +203,15 @@ def blank(colour: str, width: int, height: int, *, frames: int = 0, seconds: flo
     return Media("video" if frames else "image", source, frames)
 
 
+def _fields(part: Part) -> dict[str, str | int | bool]:
+    """As `dataclasses.asdict`, without its copies: a sweep hashes every prompt several times."""
+    return {name: getattr(part, name) for name in part.__slots__}
+
+
 def prompt_sha256(steps: Sequence[Step]) -> str:
     """Hash of all that the model is shown over the steps: words, roles and media, not the settings of generation."""
     shown = [
-        [(turn.role, [(type(part).__name__, asdict(part)) for part in turn.parts]) for turn in step.turns]
+        [(turn.role, [(type(part).__name__, _fields(part)) for part in turn.parts]) for turn in step.turns]
         for step in steps
     ]
     return hashlib.sha256(json.dumps(shown, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -13,16 +13,18 @@ import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from cluster.join import ClusterInfo
 from models.spec import ModelSpec
+from pipelines.convoys import make_convoys
 from pipelines.dataset import DatasetError
+from pipelines.keeping import FrameKeeper, FrameSource, SharedFrames, keeper_bytes
 from pipelines.lock import FencedError
-from pipelines.plan import Unit
 from pipelines.records import DamagedPartError
-from pipelines.store import StoreError
+from pipelines.store import Store, StoreError
+from pipelines.units import Unit
 
 __all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows", "told"]
 
@@ -44,8 +46,8 @@ class ModelUnavailableError(RuntimeError):
 class LoaderSpec(Hashable, Protocol):
     """A light, hashable description from which a worker builds a loader."""
 
-    def build(self) -> Any:
-        """The loader, with `load(unit) -> Loaded`."""
+    def build(self, frames: FrameSource | None = None) -> Any:
+        """The loader, with `load(unit) -> Loaded`; what others have decoded comes from `frames`."""
         ...
 
 
@@ -69,19 +71,25 @@ class Receipt:
     part: str
     counts: Mapping[tuple[str, str, str], int]
     """Rows by (task, setting, status); rows carried over from an earlier part are not among them."""
+    replica: str = ""
+    """Which engine answered the unit."""
+    began: float = 0.0
+    """When the engine was given the unit, in seconds since the epoch."""
+    ended: float = 0.0
 
 
 @lru_cache(maxsize=2)
-def _loader(spec: LoaderSpec) -> Any:
+def _loader(spec: LoaderSpec, keeper: Any) -> Any:
     """One loader a worker process: its decoder and its last shards stay warm between units."""
-    return spec.build()
+    return spec.build(SharedFrames(keeper))
 
 
-def _load(batch: Any, spec: LoaderSpec) -> Any:
-    from pipelines.wire import pack_loaded
+def _load(batch: Any, spec: LoaderSpec, keeper: Any) -> Any:
+    from pipelines.wire import pack_convoy
 
-    unit = Unit.from_dict(json.loads(batch["unit"][0].as_py()))
-    return pack_loaded(_patiently(lambda: _loader(spec).load(unit)))
+    units = [Unit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
+    loader = _loader(spec, keeper)
+    return pack_convoy([_patiently(partial(loader.load, unit)) for unit in units])
 
 
 def _commit(batch: Any, out: str, lock: str) -> Any:
@@ -94,8 +102,9 @@ def _commit(batch: Any, out: str, lock: str) -> Any:
     if not batch["fatal"][0].as_py():
         unit, rows = unpack_rows(batch)
         part = unit.part
-        counts = json.dumps(_patiently(lambda: Committer(out, lock).commit(unit, rows)))
-    return pa.table({"part": [part], "fatal": batch["fatal"], "counts": [counts]})
+        if not batch["kept"][0].as_py():
+            counts = json.dumps(_patiently(lambda: Committer(out, lock).commit(unit, rows)))
+    return pa.table({"part": [part], "fatal": batch["fatal"], "counts": [counts], "span": batch["span"]})
 
 
 def _patiently(action: Callable[[], Any]) -> Any:
@@ -113,33 +122,54 @@ def _patiently(action: Callable[[], Any]) -> Any:
 class Replica:
     """One engine in one actor. A model that cannot be had is reported as a row, so that the reason reaches the user."""
 
-    def __init__(self, model: str, spec: ModelSpec, ledger: Any) -> None:
+    def __init__(self, model: str, spec: ModelSpec, ledger: Any, out: str) -> None:
+        import ray
+
         from models.engines import build_engine
         from models.engines.base import EngineUnreachableError
         from models.environment import MissingSecretError
         from pipelines.work import Answerer
 
         self._fatal = ""
+        self._ledger, self._out = ledger, Store(out)
+        self._name = str(ray.get_runtime_context().get_actor_id())
         try:
             self._answerer = Answerer(build_engine(model, spec), _RemoteAttempts(ledger))
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)
 
-    def __call__(self, batch: Any) -> Any:
-        """Answer one unit."""
-        import pyarrow as pa
+    def __call__(self, batch: Any) -> Iterator[Any]:
+        """Answer the units of a convoy one after the other; each goes on to its commit as soon as it is answered."""
+        from pipelines.wire import unpack_convoy
 
+        many = len(batch["units"].chunk(0)[0].values) > 1
+        for loaded in unpack_convoy(batch):
+            yield self._answered(loaded, many=many)
+
+    def _answered(self, loaded: Any, *, many: bool) -> Any:
         from models.engines.base import EngineUnreachableError
-        from pipelines.wire import pack_rows, unpack_loaded
+        from pipelines.wire import Span, pack_rows
 
-        loaded = unpack_loaded(batch)
+        began = time.time()
+        unit = loaded.unit
+        if many and not unit.carry and self._committed(unit.part):
+            return pack_rows(unit, [], kept=True)
         if not self._fatal:
             try:
-                return pack_rows(loaded.unit, self._answerer.answer(loaded))
+                rows = self._answerer.answer(loaded)
             except EngineUnreachableError as error:
                 self._fatal = str(error)
-        table = pack_rows(loaded.unit, [])
-        return table.set_column(2, "fatal", pa.array([self._fatal], pa.string()))
+            else:
+                if many:
+                    self._ledger.end.remote(unit.part)
+                return pack_rows(unit, rows, span=Span(self._name, began, time.time()))
+        return pack_rows(unit, [], fatal=self._fatal)
+
+    def _committed(self, part: str) -> bool:
+        """Whether this unit was answered and stored before a replica died at a later one of its convoy."""
+        import ray
+
+        return ray.get(self._ledger.ended.remote(part)) and self._out.exists(part)
 
 
 class _Ledger:
@@ -149,6 +179,7 @@ class _Ledger:
         self._attempts: dict[str, int] = {}
         self._alone: dict[str, str] = {}
         self._killers: dict[str, set[str]] = {}
+        self._ended: set[str] = set()
 
     def begin(self, unit: str) -> tuple[int, frozenset[str]]:
         self._attempts[unit] = self._attempts.get(unit, 0) + 1
@@ -162,6 +193,14 @@ class _Ledger:
     def survived(self, unit: str, request_id: str) -> None:
         if self._alone.get(unit) == request_id:
             del self._alone[unit]
+
+    def end(self, unit: str) -> None:
+        """It was answered to its end: should its convoy begin again, this unit is not to blame."""
+        self._attempts.pop(unit, None)
+        self._ended.add(unit)
+
+    def ended(self, unit: str) -> bool:
+        return unit in self._ended
 
 
 class _RemoteAttempts:
@@ -202,14 +241,20 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
     import ray
 
     ledger = ray.remote(num_cpus=0)(_Ledger).remote()
+    keeper = ray.remote(num_cpus=0)(FrameKeeper).remote(
+        keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
+    )
     try:
-        for row in run_rows(_stream(job, cluster, ledger)):
+        for row in run_rows(_stream(job, cluster, ledger, keeper)):
             if row["fatal"]:
                 raise ModelUnavailableError(f"model {job.model!r}: {row['fatal']}")
             counts = {(task, setting, status): n for task, setting, status, n in json.loads(row["counts"])}
-            on_receipt(Receipt(part=row["part"], counts=counts))
+            replica, began, ended = json.loads(row["span"])
+            on_receipt(Receipt(part=row["part"], counts=counts, replica=replica, began=began, ended=ended))
+        log.debug("media of %s: %s", job.model, ray.get(keeper.counts.remote()))
     finally:
         ray.kill(ledger)
+        ray.kill(keeper)
 
 
 def run_rows(dataset: Any) -> Iterator[Any]:
@@ -234,29 +279,36 @@ def quiet_ray_data() -> None:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.execution_no_progress_timeout_s = NO_PROGRESS_S
+    context.target_max_block_size = 1  # every row goes on as soon as it is made: a unit is committed when answered
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     logging.getLogger("ray.data").propagate = False
 
 
-def _stream(job: Job, cluster: ClusterInfo, ledger: Any) -> Any:
+def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     import ray.data as rd
 
     quiet_ray_data()
-    items = [{"unit": json.dumps(unit.to_dict())} for unit in job.units]
+    replicas = _replicas(job, cluster)
+    convoys = make_convoys(job.units, replicas)
+    items = [{"units": json.dumps([unit.to_dict() for unit in convoy])} for convoy in convoys]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         return (
             rd.from_items(items, override_num_blocks=len(items))
             .map_batches(
-                _load, batch_size=1, batch_format="pyarrow", num_cpus=LOAD_CPUS, fn_kwargs={"spec": job.loader}
+                _load,
+                batch_size=1,
+                batch_format="pyarrow",
+                num_cpus=LOAD_CPUS,
+                fn_kwargs={"spec": job.loader, "keeper": keeper},
             )
             .map_batches(
                 Replica,
                 batch_size=1,
                 batch_format="pyarrow",
                 zero_copy_batch=True,
-                fn_constructor_kwargs={"model": job.model, "spec": job.spec, "ledger": ledger},
-                compute=_pool(job, cluster),
+                fn_constructor_kwargs={"model": job.model, "spec": job.spec, "ledger": ledger, "out": job.out},
+                compute=rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas),
                 **_engine_resources(job.spec, cluster),
             )
             .map_batches(
@@ -269,17 +321,15 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any) -> Any:
         )
 
 
-def _pool(job: Job, cluster: ClusterInfo) -> Any:
-    import ray.data as rd
-
+def _replicas(job: Job, cluster: ClusterInfo) -> int:
+    """Engines that may run side by side: what the spec allows, what there is work for, and what has room."""
     wanted = min(job.spec.replicas.max, len(job.units))
     fits = wanted
     if job.spec.engine in ("transformers", "vllm") and cluster.gpus >= job.spec.tensor_parallel:
         fits = int(cluster.gpus // job.spec.tensor_parallel)
     elif not cluster.address:
         fits = int((cluster.cpus - LOAD_CPUS - COMMIT_CPUS) // ENGINE_CPUS)
-    size = max(1, min(wanted, fits))
-    return rd.ActorPoolStrategy(min_size=1, max_size=max(size, 1), initial_size=size)
+    return max(1, min(wanted, fits))
 
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:

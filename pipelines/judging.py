@@ -14,10 +14,11 @@ from models.messages import Request, Step, prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import JudgeAsk, PromptTexts, Row, Verdict
-from pipelines.plan import Piece, Unit, unit_name
+from pipelines.keeping import FrameSource
 from pipelines.records import healthy_parts, part_folder, stable_id
 from pipelines.rows import Context, rows_of
 from pipelines.store import Store
+from pipelines.units import Piece, Unit, unit_name
 from pipelines.work import Loaded
 
 __all__ = ["Judge", "JudgeLoader", "JudgeLoaderSpec", "judge_units"]
@@ -153,8 +154,9 @@ class JudgeLoaderSpec:
     """Which attempt at a verdict this round is, at the most."""
     seed: int
 
-    def build(self) -> JudgeLoader:
-        """The loader."""
+    def build(self, frames: FrameSource | None = None) -> JudgeLoader:
+        """The loader; a judge is shown words alone."""
+        del frames
         return JudgeLoader(self)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines.asking import Asker
+from pipelines.keeping import FrameSource
 from pipelines.work import Loader
 
 __all__ = ["UnitLoaderSpec"]
@@ -21,12 +22,13 @@ class UnitLoaderSpec:
     max_pixels: int | None = None
     max_frames: int | None = None
 
-    def build(self) -> Loader:
-        """The loader, with a decoder of its own."""
+    def build(self, frames: FrameSource | None = None) -> Loader:
+        """The loader, with a decoder of its own; what others have decoded comes from `frames`."""
         return Loader(
             data=self.data,
             out=self.out,
             askers=[Asker.from_json(text) for text in self.askers],
             max_pixels=self.max_pixels,
             max_frames=self.max_frames,
+            frames=frames,
         )

@@ -1,17 +1,11 @@
-"""Plan: samples become media groups, groups become units of work, and what is already done is left out.
-
-A unit is what one worker loads, one replica answers and one commit writes: a large media group's piece, or several
-small groups together. Its name is a hash of the ids in it, so the same work has the same name on every machine.
-"""
+"""Plan: samples become media groups, groups become units of work, and what is already done is left out."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,58 +16,14 @@ from pipelines.dataset import Dataset
 from pipelines.records import healthy_parts, part_folder, read_part, table_bytes
 from pipelines.selection import Limit
 from pipelines.store import Store
+from pipelines.units import Piece, Place, Pool, Unit, UnitMaker, retry_units, unit_name
 
-__all__ = ["Done", "Piece", "Plan", "Unit", "make_plan", "read_done", "selected_samples"]
+__all__ = ["Done", "Piece", "Plan", "Unit", "make_plan", "read_done", "selected_samples", "unit_name"]
 
 log = logging.getLogger(__name__)
 
-MAX_UNIT_REQUESTS = 256
-"""A MAIA clip's 216 questions are one unit; a larger group is cut, so that no commit is worth many minutes."""
-PACK_REQUESTS = 64
-"""Small groups are put together up to this, so that a store is not filled with tiny files."""
-KINDS = {"answer": "predictions", "caption": "captions"}
-"""Where parts of each kind go."""
 CHARS_PER_TOKEN = 3.5
 PIXELS_PER_TOKEN = 28 * 28
-
-_Place: TypeAlias = tuple[str, str]
-"""A shard and a media group."""
-_Pool: TypeAlias = dict[_Place, list[tuple[str, list[str]]]]
-"""What is to be asked: by place, the samples in order with their request ids."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Samples of one shard whose requests share a media group."""
-
-    shard: str
-    group: str
-    samples: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """One unit of work, small enough for the driver to hold by the ten thousand."""
-
-    benchmark: str
-    part: str
-    """Path of the Parquet part that it commits, relative to the output."""
-    pieces: tuple[Piece, ...]
-    requests: int
-    only: tuple[str, ...] = ()
-    """Ids that are wanted, when the pieces hold others that are done already; empty: all that the pieces hold."""
-    carry: bool = False
-    """The part exists and some of its rows failed: they are asked again, the part's other rows are kept."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON types."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> Unit:
-        """The inverse of `to_dict`."""
-        pieces = tuple(Piece(p["shard"], p["group"], tuple(p["samples"])) for p in raw["pieces"])
-        return cls(**{**raw, "pieces": pieces, "only": tuple(raw["only"])})
 
 
 @dataclass(slots=True)
@@ -160,7 +110,7 @@ def _take_out(out: Store, path: str, keys: set[bytes]) -> None:
         out.delete(path)
 
 
-def make_plan(
+def make_plan(  # noqa: PLR0913  one keyword a choice
     dataset: Dataset,
     asker: Asker,
     done: Done,
@@ -168,6 +118,7 @@ def make_plan(
     limit: Limit | None = None,
     sample_ids: Sequence[str] = (),
     captions: Mapping[str, str] | None = None,
+    replicas: int = 1,
 ) -> Plan:
     """Plan one model on one benchmark.
 
@@ -178,16 +129,24 @@ def make_plan(
         limit: cut of the samples in canonical order.
         sample_ids: only these samples, when given.
         captions: what the captioner said, by picture hash.
+        replicas: engines that the units will be spread over; which unit a request is in may hang on it, its id and its
+            answer do not.
 
     Raises:
         ValueError: a sample id that the dataset does not have.
     """
     plan = Plan(asker)
-    pool: _Pool = {}
-    partial: set[tuple[_Place, str]] = set()
-    retries: dict[str, dict[_Place, dict[str, list[str]]]] = {}
+    maker = UnitMaker(asker, replicas, _selected(dataset, limit, sample_ids))
+    pool: Pool = {}
+    partial: set[tuple[Place, str]] = set()
+    retries: dict[str, dict[Place, dict[str, list[str]]]] = {}
     shown: set[str] = set()
+    shard_now = ""
     for shard, sample in selected_samples(dataset, limit, sample_ids):
+        if shard != shard_now:  # no group reaches beyond its shard: ids need not be held for longer
+            plan.units += maker.units(pool, partial)
+            pool, partial, shard_now = {}, set(), shard
+        maker.samples += 1
         for asked in asker.ask(sample, captions):
             place = (shard, asked.group)
             if asker.kind == "caption":
@@ -211,8 +170,15 @@ def make_plan(
             if not members or members[-1][0] != sample.sample_id:
                 members.append((sample.sample_id, []))
             members[-1][1].append(asked.request_id)
-    plan.units = [*_fresh_units(pool, partial, asker), *_retry_units(retries, asker.benchmark_name)]
+    plan.units += maker.units(pool, partial)
+    plan.units += retry_units(retries, asker.benchmark_name)
     return plan
+
+
+def _selected(dataset: Dataset, limit: Limit | None, sample_ids: Sequence[str]) -> int:
+    """How many samples a plan is about."""
+    span = limit.span(dataset.manifest.samples) if limit else range(dataset.manifest.samples)
+    return min(len(span), len(set(sample_ids))) if sample_ids else len(span)
 
 
 def selected_samples(dataset: Dataset, limit: Limit | None, sample_ids: Sequence[str]) -> Iterator[tuple[str, Sample]]:
@@ -259,58 +225,3 @@ def _count(plan: Plan, asked: Asked, sample: Sample) -> None:
                     plan.shared_tokens += tokens
                     plan.distinct_media_tokens += tokens if new_group else 0
                     new_group = False
-
-
-def _fresh_units(pool: _Pool, partial: set[tuple[_Place, str]], asker: Asker) -> Iterator[Unit]:
-    """Cut large groups at samples, put small ones of one shard together."""
-    packed: list[tuple[Piece, list[str]]] = []
-    size = 0
-    shard_now = ""
-    for (shard, group), members in pool.items():
-        for names, ids in _cut(members):
-            if packed and (size + len(ids) > PACK_REQUESTS or shard != shard_now):
-                yield _unit(packed, partial, asker)
-                packed, size = [], 0
-            packed.append((Piece(shard, group, names), ids))
-            size += len(ids)
-            shard_now = shard
-    if packed:
-        yield _unit(packed, partial, asker)
-
-
-def _cut(members: list[tuple[str, list[str]]]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    names: list[str] = []
-    ids: list[str] = []
-    for name, own in members:
-        if ids and len(ids) + len(own) > MAX_UNIT_REQUESTS:
-            yield tuple(names), ids
-            names, ids = [], []
-        names.append(name)
-        ids = ids + own
-    yield tuple(names), ids
-
-
-def _unit(packed: list[tuple[Piece, list[str]]], partial: set[tuple[_Place, str]], asker: Asker) -> Unit:
-    ids = sorted(request_id for _, own in packed for request_id in own)
-    pieces = tuple(piece for piece, _ in packed)
-    folder = part_folder(KINDS[asker.kind], asker.benchmark_name, asker.model)
-    filtered = any(((piece.shard, piece.group), name) in partial for piece in pieces for name in piece.samples)
-    return Unit(
-        benchmark=asker.benchmark_name,
-        part=f"{folder}/{unit_name(ids)}.parquet",
-        pieces=pieces,
-        requests=len(ids),
-        only=tuple(ids) if filtered else (),
-    )
-
-
-def unit_name(request_ids: Sequence[str]) -> str:
-    """The name of the unit that holds exactly these requests."""
-    return hashlib.sha256("".join(sorted(request_ids)).encode()).hexdigest()[:24]
-
-
-def _retry_units(retries: dict[str, dict[_Place, dict[str, list[str]]]], benchmark: str) -> Iterator[Unit]:
-    for part, places in retries.items():
-        ids = [one for samples in places.values() for own in samples.values() for one in own]
-        pieces = tuple(Piece(shard, group, tuple(samples)) for (shard, group), samples in places.items())
-        yield Unit(benchmark=benchmark, part=part, pieces=pieces, requests=len(ids), only=tuple(ids), carry=True)

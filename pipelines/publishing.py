@@ -49,6 +49,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warn
         counts=tuple(count for one in reduced for count in one.counts),
         answers=tuple(answer for one in reduced for answer in one.answers),
         warnings=tuple(dict.fromkeys(warnings)),
+        efficiency=tuple(one.efficiency for one in reduced if one.efficiency),
     )
     files = render(data)
     stale = {info.path for info in out.list("report")} - set(files)

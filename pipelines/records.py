@@ -49,6 +49,8 @@ PREDICTIONS = pa.schema(
         ("input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
         ("cached_tokens", pa.int64()),
+        ("head_tokens", pa.int64()),  # see models.messages.Answer
+        ("least_tokens", pa.int64()),
         ("latency_s", pa.float64()),
         ("steps", pa.list_(pa.string())),
         ("given", pa.map_(pa.string(), pa.float64())),  # float columns that came with answers made elsewhere
@@ -123,6 +125,8 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "input_tokens": outcome.input_tokens,
         "output_tokens": outcome.output_tokens,
         "cached_tokens": outcome.cached_tokens,
+        "head_tokens": outcome.head_tokens,
+        "least_tokens": outcome.least_tokens,
     }
 
 

@@ -13,11 +13,13 @@ from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Metric, Sample
 from pipelines.dataset import Dataset
+from pipelines.efficiency import measure_efficiency, media_key
 from pipelines.entries import Entry, load_run
 from pipelines.human import is_person, kept_human
 from pipelines.plan import selected_samples
 from pipelines.records import DamagedPartError, part_folder, read_part
 from pipelines.report.data import Answer, CellCount
+from pipelines.report.efficiency import Efficiency
 from pipelines.store import Store
 
 if TYPE_CHECKING:
@@ -41,13 +43,15 @@ class Reduced:
     """Rows whose verdict the judge's engine failed to give."""
     marks: Mapping[str, float] = field(default_factory=dict)
     """Numbers of single rows that the tables of people's files need."""
+    efficiency: Efficiency | None = None
+    """Tokens computed; None where no answer tells."""
 
 
 def reduce_entry(entry: Entry, out_uri: str) -> Reduced:
     """Reduce one entry; runs where the data is near, needs no cluster."""
     out = Store(out_uri)
     dataset = Dataset.open(Store(entry.data), entry.benchmark)
-    planned, samples, words = _planned(entry, dataset, out)
+    planned, samples, words, media = _planned(entry, dataset, out)
     one, files = benchmark(entry.benchmark), kept_human(out, entry.benchmark)
     frame = one.people().labelled(_joined(planned, _scores(out, entry)), files, entry.model)
     made = one.reduce(frame, samples)
@@ -59,6 +63,7 @@ def reduce_entry(entry: Entry, out_uri: str) -> Reduced:
         answers=_examples(entry, out, frame, words),
         judge_failed=int((frame["verdict_state"] == "failed").sum()),
         marks=one.people().marks(frame, files),
+        efficiency=None if entry.external else measure_efficiency(entry.benchmark, entry.model, out, media),
     )
 
 
@@ -67,21 +72,22 @@ def _people(name: str, out: Store) -> dict[str, pd.DataFrame]:
     found = {}
     for entry in load_run(out).get("entries", []):
         if entry.benchmark == name and is_person(entry.model):
-            planned, _, _ = _planned(entry, Dataset.open(Store(entry.data), name), out)
+            planned, _, _, _ = _planned(entry, Dataset.open(Store(entry.data), name), out)
             found[entry.model] = _joined(planned, _scores(out, entry))
     return found
 
 
 def _planned(
     entry: Entry, dataset: Dataset, out: Store
-) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str]]:
-    """Every request that the plan has: identity columns, samples by id, and the words of those shown as examples."""
+) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str], dict[str, bytes]]:
+    """Every request that the plan has: identity columns, samples by id, words of those shown as examples, media."""
     asker = entry.parsed_asker()
     captions = load_captions(out, entry.benchmark, asker.captioner)
     names = ("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster")
     columns: dict[str, list[str]] = {name: [] for name in names}
     samples: dict[str, Sample] = {}
     words: dict[str, str] = {}
+    media: dict[str, bytes] = {}
     shown: Counter[tuple[str, str]] = Counter()
     for _, sample in selected_samples(dataset, entry.parsed_limit(), entry.sample_ids):
         samples[sample.sample_id] = sample
@@ -89,12 +95,13 @@ def _planned(
             own = {**asked.columns, "subset": sample.subset, "category": sample.category, "cluster": sample.cluster}
             for name in names:
                 columns[name].append(own[name])
+            media[asked.request_id] = media_key(asked.request)
             cell = (own["task"], own["setting"])
             # A thin, steady choice over the whole set: which answers are shown hangs on nothing but their ids.
             if shown[cell] < EXAMPLES_PER_CELL and _drawn(asked.request_id, shown[cell]):
                 shown[cell] += 1
                 words[asked.request_id] = _words(asked.request)
-    return columns, samples, words
+    return columns, samples, words, media
 
 
 def _drawn(request_id: str, already: int) -> bool:

@@ -15,12 +15,13 @@ from pipelines.dataset import Dataset
 from pipelines.entries import Entry
 from pipelines.execute import Job, ModelUnavailableError, Receipt, quiet_ray_data, run_rows
 from pipelines.judging import Judge, JudgeLoaderSpec, judge_units
-from pipelines.plan import Unit, selected_samples
+from pipelines.plan import selected_samples
 from pipelines.records import healthy_parts, part_folder
 from pipelines.rows import Context, rows_of
 from pipelines.run_spec import ScorerSpec
 from pipelines.scoring import ScoringSpec
 from pipelines.store import Store
+from pipelines.units import Unit
 
 __all__ = ["judge_rounds", "score_parts"]
 

@@ -95,6 +95,7 @@ def plan_sweep(spec: RunSpec) -> dict[str, list[Plan]]:
                 limit=spec.limit,
                 sample_ids=spec.sample_ids,
                 captions=load_captions(out, asker.benchmark_name, asker.captioner),
+                replicas=spec.models[model].replicas.max,
             )
             for asker, dataset in spec.askers(model)
         ]
@@ -251,6 +252,7 @@ def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher) -> bool:
             read_done(out, asker.benchmark_name, name, "captions", mend=True),
             limit=spec.limit,
             sample_ids=spec.sample_ids,
+            replicas=model.replicas.max,
         )
         for asker, dataset in spec.caption_askers()
     ]

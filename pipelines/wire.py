@@ -1,8 +1,10 @@
-"""How a loaded unit crosses the object store: one Arrow row of plain bytes, read on the other side without a copy."""
+"""How loaded units cross the object store: Arrow rows of plain bytes, read on the other side without a copy."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,80 +12,132 @@ import pyarrow as pa
 
 from models.codec import dump_requests, load_requests
 from models.messages import Frames, Media
-from pipelines.plan import Unit
+from pipelines.media.decoder import blank_frames
 from pipelines.records import PREDICTIONS
+from pipelines.units import Unit
 from pipelines.work import Loaded
 
-__all__ = ["pack_loaded", "pack_rows", "unpack_loaded", "unpack_rows"]
+__all__ = ["Span", "pack_convoy", "pack_loaded", "pack_rows", "unpack_convoy", "unpack_loaded", "unpack_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which replica answered a unit, and when: seconds since the epoch."""
+
+    replica: str = ""
+    began: float = 0.0
+    ended: float = 0.0
 
 
 def pack_loaded(loaded: Loaded) -> pa.Table:
-    """One row: unit, columns, requests, rows that are ready, and the pixels."""
+    """One unit as one row."""
+    return pack_convoy([loaded])
+
+
+def pack_convoy(convoy: Sequence[Loaded]) -> pa.Table:
+    """Units that go to one replica as one row; the pixels that they share are in it once.
+
+    A single-colour clip crosses as its name alone.
+    """
     heads: list[dict[str, Any]] = []
     blobs: list[Any] = []
-    for media, frames in loaded.media.items():
-        heads.append(
-            {
-                "media": [media.kind, media.source, media.frames],
-                "shape": frames.pixels.shape,
-                "seconds": frames.seconds,
-                "fps": frames.fps,
-                "total": frames.total_frames,
-                "encoded": frames.encoded is not None,
-            }
-        )
+    for media, frames in {media: frames for loaded in convoy for media, frames in loaded.media.items()}.items():
+        head: dict[str, Any] = {"media": [media.kind, media.source, media.frames]}
+        if media.source.startswith("blank:"):
+            heads.append({**head, "blank": int(frames.pixels.shape[0])})
+            continue
+        head |= {
+            "shape": frames.pixels.shape,
+            "seconds": frames.seconds,
+            "fps": frames.fps,
+            "total": frames.total_frames,
+            "encoded": frames.encoded is not None,
+        }
+        heads.append(head)
         blobs.append(pa.py_buffer(np.ascontiguousarray(frames.pixels)))
         if frames.encoded is not None:
             blobs.append(pa.py_buffer(frames.encoded))
+    units = [json.dumps(loaded.unit.to_dict()) for loaded in convoy]
+    columns = [json.dumps(loaded.columns) for loaded in convoy]
+    texts, bytes_ = pa.large_list(pa.large_string()), pa.large_list(pa.large_binary())
     return pa.table(
         {
-            "unit": pa.array([json.dumps(loaded.unit.to_dict())], pa.large_string()),
-            "columns": pa.array([json.dumps(loaded.columns)], pa.large_string()),
-            "requests": pa.array([dump_requests(loaded.requests)], pa.large_binary()),
-            "ready": pa.array([_ipc(loaded.ready)], pa.large_binary()),
+            "units": pa.array([units], texts),
+            "columns": pa.array([columns], texts),
+            "requests": pa.array([[dump_requests(loaded.requests) for loaded in convoy]], bytes_),
+            "ready": pa.array([[_ipc(loaded.ready) for loaded in convoy]], bytes_),
             "heads": pa.array([json.dumps(heads)], pa.large_string()),
-            "blobs": pa.array([[memoryview(blob) for blob in blobs]], pa.large_list(pa.large_binary())),
+            "blobs": pa.array([[memoryview(blob) for blob in blobs]], bytes_),
         }
     )
 
 
 def unpack_loaded(table: pa.Table) -> Loaded:
     """The inverse of `pack_loaded`; pixels are read-only views of the row."""
+    return next(unpack_convoy(table))
+
+
+def unpack_convoy(table: pa.Table) -> Iterator[Loaded]:
+    """The inverse of `pack_convoy`, unit by unit; each unit is given the pixels of all."""
+    media = _unpacked_media(table)
+    lists = [table[name].chunk(0)[0].values for name in ("units", "columns", "requests", "ready")]
+    for unit, columns, requests, ready in zip(*lists, strict=True):
+        yield Loaded(
+            unit=Unit.from_dict(json.loads(unit.as_py())),
+            columns=json.loads(columns.as_py()),
+            requests=load_requests(requests.as_py()),
+            media=media,
+            ready=_from_ipc(ready.as_py()).to_pylist(),
+        )
+
+
+def _unpacked_media(table: pa.Table) -> dict[Media, Frames]:
     values = table["blobs"].chunk(0)[0].values
     views = iter([memoryview(values[i].as_buffer()) for i in range(len(values))])
-    media: dict[Media, Frames] = {}
+    found: dict[Media, Frames] = {}
     for head in json.loads(table["heads"][0].as_py()):
+        media = Media(*head["media"])
+        if "blank" in head:
+            found[media] = blank_frames(replace(media, frames=head["blank"]) if media.kind == "video" else media)
+            continue
         pixels = np.frombuffer(next(views), np.uint8).reshape(head["shape"])
         encoded = bytes(next(views)) if head["encoded"] else None
-        media[Media(*head["media"])] = Frames(
+        found[media] = Frames(
             pixels=pixels,
             seconds=tuple(head["seconds"]),
             fps=head["fps"],
             total_frames=head["total"],
             encoded=encoded,
         )
-    return Loaded(
-        unit=Unit.from_dict(json.loads(table["unit"][0].as_py())),
-        columns=json.loads(table["columns"][0].as_py()),
-        requests=load_requests(table["requests"][0].as_py()),
-        media=media,
-        ready=_from_ipc(table["ready"][0].as_py()).to_pylist(),
-    )
+    return found
 
 
-def pack_rows(unit: Unit, rows: list[dict[str, Any]]) -> pa.Table:
-    """One row: unit and its finished rows."""
+def pack_rows(
+    unit: Unit, rows: list[dict[str, Any]], *, fatal: str = "", kept: bool = False, span: Span | None = None
+) -> pa.Table:
+    """One row: a unit and its finished rows.
+
+    Args:
+        unit: whose rows.
+        rows: of PREDICTIONS.
+        fatal: why the model cannot be had; then there are no rows.
+        kept: an earlier attempt committed this unit: there are no rows, and nothing is to be written.
+        span: when it was answered.
+    """
+    span = span or Span()
     return pa.table(
         {
             "unit": pa.array([json.dumps(unit.to_dict())], pa.large_string()),
             "rows": pa.array([_ipc(rows)], pa.large_binary()),
-            "fatal": pa.array([""], pa.string()),
+            "fatal": pa.array([fatal], pa.string()),
+            "kept": pa.array([kept], pa.bool_()),
+            "span": pa.array([json.dumps([span.replica, span.began, span.ended])], pa.string()),
         }
     )
 
 
 def unpack_rows(table: pa.Table) -> tuple[Unit, pa.Table]:
-    """The inverse of `pack_rows`."""
+    """The inverse of `pack_rows`, as far as `Committer.commit` needs it."""
     return Unit.from_dict(json.loads(table["unit"][0].as_py())), _from_ipc(table["rows"][0].as_py())
 
 

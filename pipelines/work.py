@@ -16,11 +16,12 @@ from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.asking import Asked, Asker, load_captions
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset, media_path
+from pipelines.keeping import FrameSource, LocalFrames
 from pipelines.lock import check_fence
 from pipelines.media.decoder import DecodeError, Decoder, blank_frames
-from pipelines.plan import Unit, unit_name
 from pipelines.records import PREDICTIONS, prediction_row, read_part, table_bytes
 from pipelines.store import Store
+from pipelines.units import Unit, unit_name
 
 __all__ = ["Answerer", "Attempts", "Committer", "Loaded", "Loader", "PlanMismatchError"]
 
@@ -63,12 +64,14 @@ class Loader:
         askers: Sequence[Asker],
         max_pixels: int | None = None,
         max_frames: int | None = None,
+        frames: FrameSource | None = None,
     ) -> None:
         self._data, self._out = Store(data), Store(out)
         self._askers = {asker.benchmark_name: asker for asker in askers}
         self._max_pixels, self._max_frames = max_pixels, max_frames
         self._known_captions: dict[str, dict[str, str]] = {}
         self._decoder = Decoder()
+        self._frames = frames or LocalFrames()
 
     def load(self, unit: Unit) -> Loaded:
         """Load one unit.
@@ -149,7 +152,10 @@ class Loader:
         if media.source.startswith("blank:"):
             return blank_frames(media)
         ref = next(ref for ref in sample.media if ref.sha256 == media.source)
-        return self._decoder.decode(store, media_path(ref), media, self._max_pixels)
+        return self._frames.fetch(
+            f"{media.kind}:{media.source}:{media.frames}:{self._max_pixels}",
+            lambda: self._decoder.decode(store, media_path(ref), media, self._max_pixels),
+        )
 
 
 def _media_of(request: Request) -> list[Media]:

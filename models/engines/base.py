@@ -70,8 +70,8 @@ def answer_requests(engine: Engine, requests: Sequence[Request], media: Mapping[
     while open_:
         waiting = _by_call(open_, index)
         for reply in _exactly_once(engine, [call for call, _ in waiting.values()], media):
-            for progress in waiting[reply.call_id][1]:
-                done = _advance(progress, reply, index)
+            for place, progress in enumerate(waiting[reply.call_id][1]):
+                done = _advance(progress, _paid(reply) if place else reply, index)
                 if done is not None:
                     yield done
         index += 1
@@ -121,6 +121,14 @@ def _exactly_once(engine: Engine, calls: Sequence[Call], media: Mapping[Media, F
         raise EngineContractError(f"the engine left {len(left)} of {len(calls)} calls unanswered, first {min(left)}")
 
 
+def _paid(reply: CallReply) -> CallReply:
+    """The same reply for a further request that shares this step: the first one has paid for its prompt."""
+    if isinstance(reply.outcome, Failure):
+        return reply
+    free = None if reply.outcome.least_tokens is None else 0
+    return replace(reply, outcome=replace(reply.outcome, cached_tokens=reply.outcome.input_tokens, least_tokens=free))
+
+
 def _advance(progress: _Progress, reply: CallReply, index: int) -> Reply | None:
     """Take one step's reply in; the whole request's reply when that was the last one or a failure."""
     request_id = progress.request.request_id
@@ -133,6 +141,8 @@ def _advance(progress: _Progress, reply: CallReply, index: int) -> Reply | None:
         input_tokens=progress.spent.input_tokens + answer.input_tokens,
         output_tokens=progress.spent.output_tokens + answer.output_tokens,
         cached_tokens=progress.spent.cached_tokens + answer.cached_tokens,
+        head_tokens=answer.head_tokens or progress.spent.head_tokens,
+        least_tokens=None if answer.least_tokens is None else (progress.spent.least_tokens or 0) + answer.least_tokens,
     )
     if index + 1 == len(progress.request.steps):
         return Reply(request_id=request_id, outcome=total, steps=progress.texts, latency_s=progress.latency_s)

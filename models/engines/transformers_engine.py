@@ -17,6 +17,7 @@ import torch
 from models.engines.base import EngineUnreachableError
 from models.engines.checkpoint import load_checkpoint
 from models.engines.decoding import Written
+from models.engines.least import least_tokens
 from models.engines.memory import Memory, is_out_of_memory
 from models.engines.packed import SharingUnsupportedError
 from models.engines.pictures import PixelLimit
@@ -55,6 +56,7 @@ class TransformersEngine:
             self._go_plain("share_prefix is false")
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
+        self._least: dict[str, int] = {}
 
     @property
     def media_kind(self) -> str:
@@ -82,6 +84,7 @@ class TransformersEngine:
         Raises:
             EngineUnreachableError: the device is gone.
         """
+        self._least.clear()
         plain: list[Prompt] = []
         ready: list[Job] = []
         for group in _by_media(calls):
@@ -92,6 +95,7 @@ class TransformersEngine:
                     prompts.append(checked)
                 else:
                     yield checked
+            self._least |= least_tokens(prompts)
             for alike in _by_head(prompts):
                 jobs = self._read(alike)
                 if jobs is None and ready:
@@ -249,6 +253,8 @@ class TransformersEngine:
             input_tokens=len(prompt.ids),
             output_tokens=text.computed,
             cached_tokens=cached,
+            head_tokens=len(prompt.head.ids),
+            least_tokens=self._least.pop(prompt.call.call_id, None),
         )
         return CallReply(call_id=prompt.call.call_id, outcome=answer, latency_s=seconds)
 

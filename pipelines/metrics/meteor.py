@@ -46,11 +46,29 @@ def _scores(
     check_paired(candidates, references)
     from nltk.translate.meteor_score import meteor_score
 
-    cached = SimpleNamespace(stem=functools.lru_cache(_STEM_CACHE)(stemmer.stem))
     return [
-        float(meteor_score([cut(text) for text in group], cut(candidate), stemmer=cached, wordnet=wordnet))
+        float(meteor_score([cut(text) for text in group], cut(candidate), stemmer=stemmer, wordnet=wordnet))
         for candidate, group in zip(candidates, references, strict=True)
     ]
+
+
+@functools.cache
+def _italian() -> Any:
+    """One stemmer a process: it remembers its words, and callers ask about one answer at a time."""
+    from nltk.stem.snowball import SnowballStemmer
+
+    return _remembering(SnowballStemmer("italian"))
+
+
+@functools.cache
+def _english() -> Any:
+    from nltk.stem.porter import PorterStemmer
+
+    return _remembering(PorterStemmer())
+
+
+def _remembering(stemmer: Any) -> Any:
+    return SimpleNamespace(stem=functools.lru_cache(_STEM_CACHE)(stemmer.stem))
 
 
 def meteor_italian(candidates: Sequence[str], references: References) -> list[float]:
@@ -68,10 +86,7 @@ def meteor_italian(candidates: Sequence[str], references: References) -> list[fl
     Raises:
         ValueError: The lists do not fit each other.
     """
-    from nltk.stem.snowball import SnowballStemmer
-
-    stemmer = SnowballStemmer("italian")
-    return _scores(candidates, references, cut=words, stemmer=stemmer, wordnet=_NoSynonyms())
+    return _scores(candidates, references, cut=words, stemmer=_italian(), wordnet=_NoSynonyms())
 
 
 def meteor_english(
@@ -94,7 +109,6 @@ def meteor_english(
     Raises:
         ValueError: The lists do not fit each other.
     """
-    from nltk.stem.porter import PorterStemmer
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
     cut_13a = Tokenizer13a()
@@ -102,7 +116,7 @@ def meteor_english(
         candidates,
         references,
         cut=lambda text: str(cut_13a(text.lower())).split(),
-        stemmer=PorterStemmer(),
+        stemmer=_english(),
         wordnet=wordnet or _NoSynonyms(),
     )
 

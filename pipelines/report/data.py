@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pipelines.benchmarks.display import Figure, Table
+from pipelines.report.efficiency import Efficiency
 
 __all__ = ["METRIC_KEYS", "Answer", "BenchmarkPart", "CellCount", "ReportData", "Section"]
 
@@ -113,6 +114,7 @@ class ReportData:
     counts: tuple[CellCount, ...] = ()
     answers: tuple[Answer, ...] = ()
     warnings: tuple[str, ...] = ()
+    efficiency: tuple[Efficiency, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()

@@ -18,6 +18,7 @@ from pipelines.benchmarks.display import Figure, Table
 from pipelines.report import summary, tables
 from pipelines.report.canvas import GRID, INK, MUTED, PAPER
 from pipelines.report.data import BenchmarkPart, ReportData, Section
+from pipelines.report.efficiency import efficiency_table
 from pipelines.report.templating import environment
 from pipelines.report.text import one_line
 
@@ -73,6 +74,7 @@ def behind(part: BenchmarkPart, report: ReportData) -> list[tuple[str, Table, bo
     found = (
         ("Requests and what became of them", summary.counts_table(part, report.counts), trouble),
         ("Not measured, and why", summary.notes_table(part, report.metrics, measured=False), True),
+        ("Tokens computed", efficiency_table(part.name, part.title, report.efficiency), False),
         ("How to read these numbers", summary.notes_table(part, report.metrics, measured=True), False),
     )
     return [(name, table, unfolded) for name, table, unfolded in found if table is not None]

@@ -1,18 +1,22 @@
 """One clip, its 216 questions, three ways: one at a time, plain batches, one prefill for all.
 
-Run by `make bench`. The ways take turns within one process, several times, because machines are noisy; medians, spread
-and ratios go to `bench-results/group.json`. The published clip is used where this machine has it, else the demo's.
+    python -m tests.bench.group --size small --runs 5
+
+The ways take turns within one process, because machines are noisy; decoding is counted in each. One at a time is
+measured on a sample of the questions, and plain batches on another: a rate does not need all 216. The arithmetic limit
+is that of the tokens: prompt tokens of all questions over the tokens that the shared way computes. The published clip
+is used where this machine has it, else the demo's.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from models.engines.transformers_engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Media
@@ -25,10 +29,13 @@ from pipelines.ingest import Folder, ingest
 from pipelines.media.decoder import Decoder
 from pipelines.selection import Cell
 from pipelines.store import Store
+from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
 
-ALONE = 12
-"""Calls asked one at a time in a run; the rate does not need all 216."""
+ALONE = 6
+"""Calls asked one at a time in a run, when not told otherwise."""
+PLAIN = 24
+"""Calls asked in plain batches in a run, when not told otherwise."""
 
 
 def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Frames]]:
@@ -58,24 +65,114 @@ def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Fram
 
 def timed(
     engine: TransformersEngine, calls: Sequence[Call], clip: Media, decode: Callable[[], Frames]
-) -> tuple[float, list[Answer]]:
-    """Seconds for a group, its decoding counted, and the answers."""
-    start = time.perf_counter()
+) -> tuple[float, float, list[Answer]]:
+    """Seconds for a group, its decoding counted; processor seconds of this process; and the answers."""
+    start, cpu = time.perf_counter(), time.process_time()
     replies = list(engine.generate(calls, {clip: decode()}))
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     answers = [reply.outcome for reply in replies if isinstance(reply.outcome, Answer)]
     if len(answers) != len(calls):
         raise RuntimeError(f"{len(calls) - len(answers)} of {len(calls)} calls failed")
-    return seconds, answers
+    return seconds, cpu, answers
+
+
+class Ways:
+    """The three ways to ask about a clip; every run begins with engines that have read nothing."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        calls: Sequence[Call],
+        clip: Media,
+        decode: Callable[[], Frames],
+        *,
+        alone: int = ALONE,
+        plain: int = PLAIN,
+    ) -> None:
+        self._spec, self._calls, self._clip, self._decode = spec, calls, clip, decode
+        self._some = {"alone": alone, "plain": plain, "shared": len(calls)}
+        self.rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
+        self.cpu_rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
+        self.answers: list[Answer] = []
+
+    def run(self, turn: int) -> None:
+        """One turn of each."""
+        changes: dict[str, dict[str, Any]] = {
+            "alone": {"share_prefix": False, "batch_size": 1},
+            "plain": {"share_prefix": False},
+            "shared": {},
+        }
+        for way, change in changes.items():
+            calls = self._calls[turn :: max(1, len(self._calls) // self._some[way])][: self._some[way]]
+            calls = self._calls if way == "shared" else calls
+            spec = self._spec.model_copy(update=change)
+            lots = [[call] for call in calls] if way == "alone" else [calls]
+            made = [self._timed(TransformersEngine(spec), lot) for lot in lots]
+            self.rates[way].append(len(calls) / sum(seconds for seconds, _, _ in made))
+            self.cpu_rates[way].append(len(calls) / sum(cpu for _, cpu, _ in made))
+            self.answers = made[-1][2]
+        print(f"run {turn + 1}: " + ", ".join(f"{way} {own[-1]:.3f}/s" for way, own in self.rates.items()), flush=True)
+
+    def _timed(self, engine: TransformersEngine, calls: Sequence[Call]) -> tuple[float, float, list[Answer]]:
+        try:
+            return timed(engine, calls, self._clip, self._decode)
+        finally:
+            engine.close()
+
+    def result(self) -> dict[str, Any]:
+        """Rates, ratios and the limit."""
+        tokens = sum(answer.input_tokens for answer in self.answers)
+        computed = tokens - sum(answer.cached_tokens for answer in self.answers)
+        ratios = _ratios(self.rates)
+        by_cpu = _ratios(self.cpu_rates)
+        limit = tokens / computed
+        return {
+            "calls": len(self._calls),
+            "tokens_a_prompt": tokens / len(self._calls),
+            "tokens_shared": max(answer.head_tokens for answer in self.answers),
+            "prompt_tokens": tokens,
+            "tokens_computed": computed,
+            "arithmetic_limit": limit,
+            "calls_per_second": {way: spread(own) for way, own in self.rates.items()},
+            "calls_per_processor_second": {way: spread(own) for way, own in self.cpu_rates.items()},
+            "shared_over_alone": spread(ratios),
+            "shared_over_alone_by_processor_time": spread(by_cpu),
+            "share_of_limit": statistics.median(ratios) / limit,
+            "share_of_limit_by_processor_time": statistics.median(by_cpu) / limit,
+            "extrapolated_from": self._some,
+        }
+
+
+def _ratios(rates: dict[str, list[float]]) -> list[float]:
+    return [a / b for a, b in zip(rates["shared"], rates["alone"], strict=True)]
+
+
+def report(name: str, result: dict[str, Any]) -> None:
+    """Write and print."""
+    record(name, result)
+    rows = [
+        [way, own["median"], f"{own['low']:.4g}-{own['high']:.4g}"] for way, own in result["calls_per_second"].items()
+    ]
+    show(f"{name}: {result['calls']} questions about one clip", ["way", "questions/s", "spread"], rows)
+    ratio, by_cpu = result["shared_over_alone"], result["shared_over_alone_by_processor_time"]
+    print(
+        f"{result['tokens_a_prompt']:.0f} tokens a prompt, {result['tokens_shared']} of them the clip's; shared over "
+        f"alone {ratio['median']:.1f} ({ratio['low']:.1f}-{ratio['high']:.1f}); arithmetic limit "
+        f"{result['arithmetic_limit']:.1f}; {result['share_of_limit']:.0%} of it. "
+        f"By processor time: {by_cpu['median']:.1f}, "
+        f"{result['share_of_limit_by_processor_time']:.0%} of the limit",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Measure and write the results file."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", default="tiny", choices=("tiny", "small"), help="2 or 50 million parameters")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="small", choices=("tiny", "small"), help="2 or 50 million parameters")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--pixels", type=int, default=50176, help="of a frame, at the most")
-    parser.add_argument("--out", type=Path, default=Path("bench-results"))
+    parser.add_argument("--pixels", type=int, default=120_000, help="of a frame, at the most")
+    parser.add_argument("--alone", type=int, default=ALONE, help="questions of a run that are asked one at a time")
+    parser.add_argument("--plain", type=int, default=PLAIN, help="questions of a run that go in plain batches")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = build_tiny(Path(folder, "model"), "qwen2_5_vl", size=args.size)
@@ -84,37 +181,10 @@ def main() -> None:
             engine="transformers", model=str(checkpoint), dtype="float32", device="cpu",
             limits=Limits(max_pixels=args.pixels),
         )  # fmt: skip
-        plain = TransformersEngine(spec.model_copy(update={"share_prefix": False}))
-        rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
-        answers: list[Answer] = []
-        for run in range(args.runs):
-            spent = 0.0
-            for call in calls[run :: len(calls) // ALONE][:ALONE]:
-                plain = TransformersEngine(spec.model_copy(update={"share_prefix": False, "batch_size": 1}))
-                spent += timed(plain, [call], clip, decode)[0]
-            rates["alone"].append(ALONE / spent)
-            plain = TransformersEngine(spec.model_copy(update={"share_prefix": False}))
-            rates["plain"].append(len(calls) / timed(plain, calls, clip, decode)[0])
-            seconds, answers = timed(TransformersEngine(spec), calls, clip, decode)
-            rates["shared"].append(len(calls) / seconds)
-            print(f"run {run + 1}: " + ", ".join(f"{way} {own[-1]:.2f}/s" for way, own in rates.items()), flush=True)
-    tokens = sum(answer.input_tokens for answer in answers)
-    computed = tokens - sum(answer.cached_tokens for answer in answers)
-    medians = {way: statistics.median(own) for way, own in rates.items()}
-    result = {
-        "calls": len(calls),
-        "size": args.size,
-        "prompt_tokens": tokens,
-        "tokens_computed": computed,
-        "arithmetic_limit": tokens / computed,
-        "calls_per_second": {way: {"median": medians[way], "all": own} for way, own in rates.items()},
-        "shared_over_alone": medians["shared"] / medians["alone"],
-        "shared_over_plain": medians["shared"] / medians["plain"],
-        "load": Path("/proc/loadavg").read_text().split()[:3],
-    }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / f"group-{args.size}.json").write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps({name: value for name, value in result.items() if name != "calls_per_second"}, indent=2))
+        ways = Ways(spec, calls, clip, decode, alone=args.alone, plain=args.plain)
+        for turn in range(args.runs):
+            ways.run(turn)
+    report(f"group-{args.size}", ways.result())
 
 
 if __name__ == "__main__":

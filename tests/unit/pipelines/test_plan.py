@@ -6,9 +6,10 @@ import pytest
 from pipelines.asking import Asked, Asker
 from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset
-from pipelines.plan import MAX_UNIT_REQUESTS, Done, Plan, Unit, make_plan
+from pipelines.plan import Done, Plan, make_plan
 from pipelines.selection import Cell, Limit, cells_of
 from pipelines.store import Store
+from pipelines.units import MAX_UNIT_REQUESTS, Unit
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,11 @@ from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset
 from pipelines.media.decode_child import uniform_indices
-from pipelines.plan import Done, Unit, make_plan
+from pipelines.plan import Done, make_plan
 from pipelines.records import PREDICTIONS, read_part
 from pipelines.selection import Limit, cells_of
 from pipelines.store import Store
+from pipelines.units import Unit
 from pipelines.wire import pack_loaded, pack_rows, unpack_loaded, unpack_rows
 from pipelines.work import Answerer, Committer, Loaded, Loader, PlanMismatchError
 from tests.support.maia_source import index_of

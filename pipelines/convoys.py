@@ -1,0 +1,58 @@
+"""How work is spread over replicas: how large a piece of a media group may be, and which pieces travel together.
+
+A piece (a unit of work) is what one commit writes. Pieces of one group that follow each other to the same replica are a
+convoy: loaded together, so that their clip is decoded once, and answered one after the other by one engine, which reads
+the clip once. A group is spread over several replicas only where they would else stand idle at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
+
+from pipelines.units import Unit
+
+__all__ = ["CONVOY_UNITS", "make_convoys"]
+
+SHARES = 4
+"""Parts of a replica's fair share that the largest convoy is worth: the last one to end keeps the others waiting for a
+quarter of a share at the most, and far less where smaller work is left to fill the gap."""
+CONVOY_UNITS = 16
+"""What is loaded as one stays bounded: 4,096 questions, some megabytes of text and their pixels."""
+
+
+def make_convoys(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]:
+    """Units in the order in which replicas shall take them, those of one large media group together.
+
+    Args:
+        units: all units of a job.
+        replicas: how many engines will take them.
+
+    Returns:
+        Every unit once. Convoys of more than one unit come first, the largest at the front; the rest keeps its order.
+    """
+    most = sum(unit.requests for unit in units) / (max(1, replicas) * SHARES)
+    groups: dict[tuple[str, ...], list[Unit]] = {}
+    for index, unit in enumerate(units):
+        groups.setdefault(_group(unit) or (str(index),), []).append(unit)
+    convoys = [convoy for members in groups.values() for convoy in _cut(members, most)]
+    return sorted(convoys, key=lambda convoy: -_requests(convoy) if len(convoy) > 1 else 0)
+
+
+def _group(unit: Unit) -> tuple[str, ...]:
+    """What a unit about one medium alone is about; empty for others."""
+    groups = {piece.group for piece in unit.pieces}
+    return (unit.benchmark, *groups) if len(groups) == 1 and all(groups) else ()
+
+
+def _cut(members: Sequence[Unit], most: float) -> list[tuple[Unit, ...]]:
+    """Runs of a group's units, even ones, none larger than `most` requests where a single unit is not."""
+    by_size = _requests(members) / most if most else 1.0
+    pieces = min(len(members), max(ceil(by_size), ceil(len(members) / CONVOY_UNITS)))
+    ends = [round(len(members) * index / pieces) for index in range(pieces + 1)]
+    return [tuple(members[start:end]) for start, end in pairwise(ends)]
+
+
+def _requests(units: Sequence[Unit]) -> int:
+    return sum(unit.requests for unit in units)

@@ -1,0 +1,55 @@
+"""A model's units run on an embedded Ray, with what each replica did when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster.join import ClusterInfo, joined
+from models.spec import ModelSpec
+from pipelines.execute import Job, Receipt, execute
+from pipelines.loading import UnitLoaderSpec
+from pipelines.run_spec import RunSpec
+from pipelines.sweep import plan_sweep
+
+__all__ = ["busy_shares", "run_units"]
+
+
+def run_units(data: Path, out: Path, model: ModelSpec, settings: tuple[str, ...], *, cpus: float = 0) -> list[Receipt]:
+    """Predict MAIA with one model; the receipts of all units in the order of their commits.
+
+    Args:
+        data: ingested.
+        out: an empty folder.
+        model: who answers.
+        settings: of MAIA.
+        cpus: how many cores the run shall believe in; 0 for those that are there.
+    """
+    spec = RunSpec(data=str(data), out=str(out), models={"bench": model}, benchmarks=("maia",), settings=settings)
+    (plan,) = plan_sweep(spec)["bench"]
+    loader = UnitLoaderSpec(
+        data=spec.data,
+        out=spec.out,
+        askers=(plan.asker.to_json(),),
+        max_pixels=model.limits.max_pixels,
+        max_frames=model.limits.max_frames,
+    )
+    job = Job(model="bench", spec=model, loader=loader, out=spec.out, units=plan.units)
+    receipts: list[Receipt] = []
+    with joined(None) as cluster:
+        execute(job, ClusterInfo("", cpus or cluster.cpus, cluster.gpus), receipts.append)
+    return receipts
+
+
+def busy_shares(receipts: Sequence[Receipt]) -> dict[str, float]:
+    """Share of the time from its first unit to its last in which each replica was at work; the first unit left out.
+
+    The first unit holds what happens once in a process: kernels are chosen, libraries loaded.
+    """
+    shares = {}
+    for replica in {receipt.replica for receipt in receipts}:
+        own = sorted((one for one in receipts if one.replica == replica), key=lambda one: one.began)
+        if len(own) > 2:
+            span = own[-1].ended - own[0].ended
+            shares[replica] = sum(one.ended - one.began for one in own[1:]) / span
+    return shares

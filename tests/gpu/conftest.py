@@ -1,0 +1,11 @@
+"""Without a CUDA device these tests are skipped, saying so."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def cuda() -> torch.device:
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no CUDA device on this machine")
+    return torch.device("cuda", torch.cuda.current_device())

@@ -1,0 +1,89 @@
+"""Which pieces travel together, and how large they are."""
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.asking import Asker
+from pipelines.convoys import CONVOY_UNITS, make_convoys
+from pipelines.units import LEAST_UNIT_REQUESTS, MAX_UNIT_REQUESTS, Piece, Unit, UnitMaker
+
+
+def asker() -> Asker:
+    return Asker(
+        benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, cells=(),
+        prompts={}, instead={}, seed=1,
+    )  # fmt: skip
+
+
+def cut(groups: Sequence[int], replicas: int, per_sample: int = 1) -> list[Unit]:
+    """Units of groups with so many samples each, all in one shard."""
+    pool = {
+        ("s", f"video:{index}"): [
+            (f"{index}/{n}", [f"{index:08x}{n:020x}{k:04x}" for k in range(per_sample)]) for n in range(samples)
+        ]
+        for index, samples in enumerate(groups)
+    }
+    maker = UnitMaker(asker(), replicas, expected=sum(groups), samples=sum(groups))
+    return list(maker.units(pool, set()))
+
+
+def test_one_clip_with_ten_thousand_questions_uses_all_replicas() -> None:
+    for replicas in (1, 2, 8, 64):
+        convoys = make_convoys(cut([10_000], replicas), replicas)
+        assert len(convoys) >= replicas
+        sizes = [sum(unit.requests for unit in convoy) for convoy in convoys]
+        assert sum(sizes) == 10_000
+        assert max(sizes) <= 1.1 * 10_000 / replicas
+        assert max(unit.requests for convoy in convoys for unit in convoy) <= MAX_UNIT_REQUESTS
+
+
+def test_a_clip_is_not_split_where_balance_does_not_ask_for_it() -> None:
+    units = cut([2000, *[216] * 200], 4)
+    convoys = make_convoys(units, 4)
+    large = [convoy for convoy in convoys if convoy[0].pieces[0].group == "video:0"]
+    assert len(large) == 1
+    assert len(large[0]) == 8
+    assert convoys[0] == large[0], "the largest goes first, so that smaller work fills the gaps at the end"
+    assert len({piece.group for unit in units for piece in unit.pieces}) == 201
+    assert all(len(convoy) == 1 for convoy in convoys[1:])
+
+
+def test_the_default_group_stays_whole() -> None:
+    units = cut([24] * 5, 1, per_sample=9)
+    assert [unit.requests for unit in units] == [216] * 5
+
+
+def test_pieces_of_a_large_group_are_even() -> None:
+    assert [unit.requests for unit in cut([300], 1)] == [150, 150]
+
+
+@given(
+    groups=st.lists(st.integers(1, 700), min_size=1, max_size=12),
+    replicas=st.integers(1, 70),
+    per_sample=st.integers(1, 9),
+)
+@settings(deadline=None, max_examples=40)
+def test_every_request_travels_once(groups: list[int], replicas: int, per_sample: int) -> None:
+    units = cut(groups, replicas, per_sample)
+    convoys = make_convoys(units, replicas)
+    assert sorted(unit.part for convoy in convoys for unit in convoy) == sorted(unit.part for unit in units)
+    assert len({unit.part for unit in units}) == len(units)
+    names = [name for unit in units for piece in unit.pieces for name in piece.samples]
+    assert sorted(names) == sorted(set(names))
+    assert len(names) == sum(groups)
+    assert all(unit.requests <= max(MAX_UNIT_REQUESTS, per_sample) for unit in units)
+    assert all(len(convoy) <= CONVOY_UNITS for convoy in convoys)
+    for convoy in convoys:
+        assert len(convoy) == 1 or len({piece.group for unit in convoy for piece in unit.pieces}) == 1
+
+
+def test_small_work_is_shared_out_in_smaller_units() -> None:
+    assert len(cut([1] * 512, 1)) == 8
+    assert len(cut([1] * 512, 4)) == 512 // LEAST_UNIT_REQUESTS
+
+
+def test_words_alone_make_no_convoy() -> None:
+    units = [Unit(benchmark="vague", part=f"p{n}", pieces=(Piece("s", "", (str(n),)),), requests=64) for n in range(4)]
+    assert make_convoys(units, 1) == [(unit,) for unit in units]
