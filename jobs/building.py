@@ -98,7 +98,12 @@ def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, Mod
 
 
 def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
-    """What can be known before a cluster is started: keys are set, local folders are there."""
+    """What can be known before a cluster is started: the entry can run, keys are set, local folders are there."""
+    if spec.elsewhere:
+        raise ValueError(
+            f"model {name!r} cannot run as it is listed. {spec.elsewhere.why.strip()} It runs with "
+            f"{spec.elsewhere.runs_with.strip()}"
+        )
     if spec.engine == "openai" and spec.api_key_env and not dry_run:
         secret(spec.api_key_env, model=name)
     looks_local = spec.model.startswith((".", "/", "~"))

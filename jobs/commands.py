@@ -47,8 +47,13 @@ def list_(
     heads, rows = listing(what, models_file or [])
     if json:
         say_json([dict(zip(heads, row, strict=True)) for row in rows])
-    else:
-        say(table(heads, rows))
+        return
+    # Reasons are sentences, too long for a column.
+    reasons = heads[-1] == "why not"
+    say(table(heads[:-1], [row[:-1] for row in rows]) if reasons else table(heads, rows))
+    for row in rows if reasons else []:
+        if row[-1]:
+            say(f"{row[0]}: {row[-1]}")
 
 
 def ingest(

@@ -117,7 +117,7 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     watcher = watcher or SilentWatcher()
     out = Store(spec.out)
     out.check_writable()
-    outcome = Outcome()
+    outcome = Outcome(warnings=_unpinned(spec))
     with held(out) as lock, joined(spec.address) as cluster:
         spec = replace(spec, lock=lock)
         out.remove_temporary()
@@ -213,6 +213,15 @@ def _record(spec: RunSpec, out: Store, plans: Mapping[str, Sequence[Plan]]) -> d
             },
         },
     )
+
+
+def _unpinned(spec: RunSpec) -> list[str]:
+    helpers = [pair for pair in (spec.judge, spec.captioner) if pair]
+    names = [name for name, model in {**spec.models, **dict(helpers)}.items() if model.unpinned]
+    return [
+        f"model {name}: its revision is not pinned, so the hub may serve others tomorrow; give `revision` a commit"
+        for name in names
+    ]
 
 
 def _shown(spec: ModelSpec) -> dict[str, Any]:
