@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(compare)
     app.command()(generate)
+    app.command()(doctor)
     app.command()(demo)
 
 
@@ -255,6 +256,36 @@ def compare(
 
     _prepare(verbose=verbose, config=config)
     show_comparison(compared(Store(out_a), Store(out_b), o.names(models)), as_json=json)
+
+
+def doctor(
+    models: Annotated[
+        str | None, typer.Option("--models", help="Only these, and end with 3 if one cannot run.")
+    ] = None,
+    models_file: o.ModelsFile = None,
+    data: Annotated[str | None, typer.Option("--data", help="A place that must be reachable and writable.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="Another one.")] = None,
+    address: o.Address = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Tell what this machine or cluster can run; ends with 3 if something that was asked for cannot."""
+    from jobs.doctor import examine, ok, told
+    from models.catalog_io import load_models, pick
+    from models.environment import ray_address
+
+    _prepare(verbose=verbose, config=config)
+    known = load_models(models_file or [])
+    chosen = pick(o.names(models), known) if models else known
+    places = [place for place in (data, out) if place]
+    with only_results_on_stdout():
+        found = examine(chosen, named=bool(models), places=places, address=address or ray_address())
+    if json:
+        say_json({"ok": ok(found), "findings": told(found)})
+    else:
+        say("\n".join(f"{one.state:>4}  {one.what}: {one.told}" for one in found))
+    return 0 if ok(found) else 3
 
 
 def demo(

@@ -14,6 +14,7 @@ from jobs.options import names, normalised
 COMMANDS = {
     "compare": {"models"},
     "demo": {"out"},
+    "doctor": {"models", "models-file", "data", "out", "address"},
     "generate": {"examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map"},
     "list": {"models-file"},

@@ -3,15 +3,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from models.catalog_io import load_models
 from models.placement import DEGREES, Load, Size, need, place
 from models.sizes import size_of
 from models.spec import ModelSpec, Shape
-from models.tiny import build_tiny
 
 SEVEN_B = Size(
     8.3e9, Shape(layers=28, hidden=3584, heads=28, kv_heads=4, head_dim=128, intermediate=18944, vocab=152064)
@@ -99,16 +100,21 @@ def test_what_is_said_to_fit_fits(parameters: float, cards: list[int], prefix: i
         assert found.why
 
 
-def test_a_folder_tells_its_own_size(tmp_path: Path) -> None:
-    build_tiny(tmp_path / "tiny", seed=1)
-    found = size_of(spec(model=str(tmp_path / "tiny"), parameters_b=99.0))
-    config = json.loads((tmp_path / "tiny" / "config.json").read_text())
-    text = config.get("text_config", config)
-    assert found
-    assert found.shape
-    assert (found.shape.layers, found.shape.kv_heads) == (text["num_hidden_layers"], text["num_key_value_heads"])
-    stored = sum(path.stat().st_size for path in (tmp_path / "tiny").glob("*.safetensors"))
-    assert found.parameters == pytest.approx(stored / 4, rel=0.05)  # float32, and a head of a few kB
+@pytest.mark.parametrize("place_of_text", ["text_config", "llm_config", None])
+def test_a_folder_tells_its_own_size(place_of_text: str | None, tmp_path: Path) -> None:
+    text = {
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 96,
+        "vocab_size": 300,
+    }
+    (tmp_path / "config.json").write_text(json.dumps({place_of_text: text} if place_of_text else text))
+    save_file({"a": np.zeros((300, 64), np.float32), "b": np.zeros(7, np.float32)}, tmp_path / "1.safetensors")
+    save_file({"c": np.zeros((2, 3, 4), np.float16)}, tmp_path / "2.safetensors")
+    expected = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=96, vocab=300)
+    assert size_of(spec(model=str(tmp_path), parameters_b=99.0)) == Size(300 * 64 + 7 + 24, expected)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 100, b"\x02\0\0\0\0\0\0\0{}"])
