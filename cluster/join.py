@@ -68,7 +68,7 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
         try:
             with _own_signals(), contextlib.nullcontext() if verbose else _silent_stderr():
                 ray.init(**options)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        except Exception as error:  # Ray raises bare ones where its own processes are slow to start
             place = f"the cluster at {address}" if address else "a local Ray"
             raise ClusterError(f"{place} cannot be used: {error}; check the address and that it runs") from error
         stack.callback(ray.shutdown)

@@ -17,7 +17,7 @@ from pipelines.run_spec import FailureBudget, RunSpec, ScorerSpec
 from pipelines.selection import Limit
 from pipelines.store import is_remote
 
-__all__ = ["external_spec", "read_column_map", "run_spec"]
+__all__ = ["checked_model", "external_spec", "read_column_map", "run_spec"]
 
 
 def run_spec(flags: Mapping[str, Any]) -> RunSpec:
@@ -55,6 +55,8 @@ def _spec(
     captioner = _helper(flags.get("captioner"), models)
     for name, spec in {**chosen, **dict([pair for pair in (judge, captioner) if pair])}.items():
         _check(name, spec, dry_run=bool(flags.get("dry_run")))
+        if flags.get("cost_limit") and spec.engine == "openai" and spec.price is None:
+            raise ValueError(f"--cost-limit: model {name!r} has no `price` in the models file to reckon with")
     return RunSpec(
         data=_place(flags["data"], "--data"),
         out=_place(flags["out"], "--out"),
@@ -73,7 +75,19 @@ def _spec(
         prompts=_own_wording(flags.get("prompts"), benchmarks),
         instead=dict(_pair(text) for text in flags.get("instead") or ()),
         command=tuple(sys.argv),
+        cost_limit=_dollars(flags.get("cost_limit")),
     )
+
+
+def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
+    """One model by name, looked at as far as that can be done without loading it.
+
+    Raises:
+        ValueError: it is not known, cannot run, or its key is not set.
+    """
+    spec = pick([name], load_models(files))[name]
+    _check(name, spec, dry_run=False)
+    return name, spec
 
 
 def read_column_map(path: Path) -> dict[str, str]:
@@ -91,6 +105,18 @@ def read_column_map(path: Path) -> dict[str, str]:
     if not isinstance(raw, dict) or not all(isinstance(one, str) for pair in raw.items() for one in pair):
         raise ValueError(f"--column-map {path}: a mapping of names to names was expected, such as `sentence: text`")
     return dict(raw)
+
+
+def _dollars(value: object) -> float | None:
+    if value is None:
+        return None
+    try:
+        dollars = float(str(value).removeprefix("$"))
+    except ValueError:
+        dollars = 0.0
+    if not 0.0 < dollars < float("inf"):
+        raise ValueError(f"--cost-limit {value}: give dollars above 0, such as 5 or 0.50")
+    return dollars
 
 
 def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, ModelSpec] | None:

@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
     app.command()(compare)
     app.command()(generate)
     app.command()(doctor)
+    app.command()(serve)
     app.command()(demo)
 
 
@@ -120,6 +121,7 @@ def run(
     scorers: o.Scorers = None,
     address: o.Address = None,
     fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,
@@ -145,6 +147,7 @@ def predict(
     captioner: o.Captioner = None,
     address: o.Address = None,
     fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,
@@ -174,6 +177,7 @@ def score(
     scorers: o.Scorers = None,
     address: o.Address = None,
     fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,
@@ -288,6 +292,28 @@ def doctor(
     return 0 if ok(found) else 3
 
 
+def serve(
+    model: Annotated[str, typer.Argument(help="The model to serve, by name.")],
+    host: Annotated[str, typer.Option("--host", help="Address to listen at; others than loopback are reachable.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port; 0 takes a free one.")] = 8000,
+    models_file: o.ModelsFile = None,
+    key_env: Annotated[str | None, typer.Option("--key-env", help="Variable that holds the key to ask for.")] = None,
+    no_key: Annotated[bool, typer.Option("--no-key", help="Answer anybody.")] = False,
+    idle_s: Annotated[float, typer.Option("--idle-s", min=1.0, help="Idle seconds until GPUs are given back.")] = 300.0,
+    address: o.Address = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Serve a model as an OpenAI-compatible endpoint until interrupted: a judge, a captioner, or for any other tool."""
+    from jobs.serve_command import serve_until_stopped
+
+    _prepare(verbose=verbose, config=config)
+    return serve_until_stopped(locals())
+
+
 def demo(
     out: o.Out = "demo-out",
     config: o.ConfigFile = None,
@@ -338,6 +364,8 @@ def _told(outcome: Outcome, spec: RunSpec, *, as_json: bool) -> int:
         say_json(summary(outcome))
     else:
         say(headline(outcome))
+        for line in outcome.spending.lines():
+            say(f"spent by {line}")
     if outcome.unavailable:
         return 3
     return 0 if spec.fail_on_error.allows(outcome.failed, max(outcome.requests, 1)) else 1

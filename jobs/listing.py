@@ -282,4 +282,5 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "report": outcome.report,
         "warnings": outcome.warnings,
         "unavailable": outcome.unavailable,
+        "spending": outcome.spending.as_json(),
     }

@@ -99,6 +99,10 @@ class Price(_Strict):
     input_per_million: float = Field(ge=0.0)
     output_per_million: float = Field(ge=0.0)
 
+    def dollars(self, input_tokens: float, output_tokens: float) -> float:
+        """What so many tokens cost; cached ones are reckoned in full, so that a limit errs to the safe side."""
+        return (input_tokens * self.input_per_million + output_tokens * self.output_per_million) / 1e6
+
 
 class Faults(_Strict):
     """The script of the `random` engine: how it misbehaves. For tests, drills and simulations."""
@@ -161,6 +165,8 @@ class ModelSpec(_Strict):
     system: str | None = None
     """A system prompt; none unless asked for."""
     price: Price | None = None
+    cost_limit: PositiveFloat | None = None
+    """Dollars that one engine may spend, by `price`; then calls fail with `cost_limit`, to be asked by a later run."""
     faults: Faults = Faults()
     seed: int = 42
     papers: tuple[str, ...] = ()
@@ -201,6 +207,8 @@ class ModelSpec(_Strict):
             raise ValueError(f"engine {self.engine} needs `model`: a hub id, a directory, or the name at the endpoint")
         if self.engine == "openai" and not self.base_url:
             raise ValueError("engine openai needs `base_url`, such as https://api.openai.com/v1")
+        if self.cost_limit and not self.price:
+            raise ValueError("cost_limit needs `price`, such as {input_per_million: 2.5, output_per_million: 10.0}")
         if self.replicas.min > self.replicas.max:
             raise ValueError("replicas.min is larger than replicas.max")
         return self

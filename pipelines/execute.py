@@ -69,6 +69,10 @@ class Receipt:
     part: str
     counts: Mapping[tuple[str, str, str], int]
     """Rows by (task, setting, status); rows carried over from an earlier part are not among them."""
+    tokens: tuple[int, int] = (0, 0)
+    """Read and written for those rows, as the engine counts."""
+    out_of_money: bool = False
+    """Some of the rows were not asked, because their engine may spend no more."""
 
 
 @lru_cache(maxsize=2)
@@ -88,14 +92,16 @@ def _commit(batch: Any, out: str, lock: str) -> Any:
     import pyarrow as pa
 
     from pipelines.wire import unpack_rows
-    from pipelines.work import Committer
+    from pipelines.work import Committer, own_tokens
 
-    part, counts = "", "[]"
+    part, counts, tokens, broke = "", "[]", [0, 0], False
     if not batch["fatal"][0].as_py():
         unit, rows = unpack_rows(batch)
         part = unit.part
         counts = json.dumps(_patiently(lambda: Committer(out, lock).commit(unit, rows)))
-    return pa.table({"part": [part], "fatal": batch["fatal"], "counts": [counts]})
+        tokens = own_tokens(unit, rows)
+        broke = "cost_limit" in rows["error_type"].to_pylist()
+    return pa.table({"part": [part], "fatal": batch["fatal"], "counts": [counts], "tokens": [tokens], "broke": [broke]})
 
 
 def _patiently(action: Callable[[], Any]) -> Any:
@@ -207,7 +213,8 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
             if row["fatal"]:
                 raise ModelUnavailableError(f"model {job.model!r}: {row['fatal']}")
             counts = {(task, setting, status): n for task, setting, status, n in json.loads(row["counts"])}
-            on_receipt(Receipt(part=row["part"], counts=counts))
+            tokens = (int(row["tokens"][0]), int(row["tokens"][1]))
+            on_receipt(Receipt(part=row["part"], counts=counts, tokens=tokens, out_of_money=bool(row["broke"])))
     finally:
         ray.kill(ledger)
 

@@ -92,6 +92,8 @@ class RunSpec:
     command: tuple[str, ...] = ()
     lock: str = ""
     """The run that holds the output, while it does (`lock.held`)."""
+    cost_limit: float | None = None
+    """Dollars that this run may spend."""
 
     def __post_init__(self) -> None:
         chosen = [benchmark(name) for name in self.benchmarks]
@@ -154,6 +156,7 @@ class RunSpec:
             "captioner": self.captioner[0] if self.captioner else None,
             "scorers": [f"{s.kind}={s.model}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
             "fail_on_error": self.fail_on_error.text,
+            "cost_limit": self.cost_limit,
         }
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:

@@ -23,6 +23,7 @@ __all__ = [
     "Pacer",
     "backoff_s",
     "clipped",
+    "is_content_filter",
     "miss_of_status",
     "retry_after_s",
 ]
@@ -102,6 +103,14 @@ def miss_of_status(
         may_pass=may_pass,
         wait_s=retry_after_s(headers, now) if may_pass else None,
     )
+
+
+def is_content_filter(body: object) -> bool:
+    """Whether an error says that the content filter stopped a prompt: that is an answer to it, not a failure."""
+    fields = body if isinstance(body, Mapping) else {}
+    inner = fields.get("innererror")
+    codes = {fields.get("code"), fields.get("type"), inner.get("code") if isinstance(inner, Mapping) else None}
+    return bool(codes & {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
