@@ -66,7 +66,7 @@ class Spending:
         if self.limit is not None and (stopped or self.total >= self.limit):
             raise CostLimitReachedError(
                 f"model {name!r}: the cost limit of ${self.limit:.2f} for this run is reached (${self.total:.4f} spent "
-                "by the prices of the models file); what was answered is kept, and the same command goes on with the rest"
+                "by the prices of the models file); what was answered is kept; the same command goes on with the rest"
             )
 
     def lines(self) -> list[str]:
