@@ -41,6 +41,8 @@ def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         process.wait(60)
+        assert process.stdout
+        process.stdout.close()
 
 
 def client(said: dict[str, str], **settings: object) -> openai.OpenAI:
