@@ -145,16 +145,19 @@ class OpenAIEngine:
         answers_before = self._health.answers
         attempt = 0
         while True:
-            if self._purse.empty:
+            lent = await self._purse.lend(shown, call.generation.max_new_tokens)
+            if lent is None:
                 return CallReply(call_id=call.call_id, outcome=self._purse.failure())
-            started, limit_name = self._clock(), self._limit_name
-            async with self._window:
-                await self._pacer.turn()
-                started = self._clock()
-                with self._purse.held(shown, call.generation.max_new_tokens):
+            outcome: Answer | Miss | None = None
+            limit_name = self._limit_name
+            try:
+                async with self._window:
+                    await self._pacer.turn()
+                    started = self._clock()
                     outcome = await self._try(self._body(call, shown, limit_name))
-                    self._purse.paid(outcome)
-                self._window.told(outcome)
+                    self._window.told(outcome)
+            finally:
+                self._purse.settle(lent, outcome)
             if isinstance(outcome, Answer):
                 self._health.answered()
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)

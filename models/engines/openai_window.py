@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -73,33 +72,50 @@ class Window:
 
 
 class Purse:
-    """Money spent by the tokens that the endpoint reports, and what calls in flight may still cost."""
+    """Money spent by the tokens that the endpoint reports, and what calls in flight may still cost.
+
+    A call that might break the limit waits for those in flight, which mostly cost less than was set aside for them. So
+    the limit can be passed by the cost of one call at the most.
+    """
 
     def __init__(self, price: Price | None, limit: float | None) -> None:
         self._price, self._limit = price, limit
-        self._held = 0.0
+        self._held, self._out = 0.0, 0
+        self._returned = asyncio.Event()
+        self._ratio = 0.0
+        """The most that an answer cost of what was set aside for it."""
         self.spent = 0.0
         """Dollars."""
 
-    @property
-    def empty(self) -> bool:
-        """Whether one more call might break the limit."""
-        return self._limit is not None and self.spent + self._held >= self._limit
+    async def lend(self, shown: Sequence[Mapping[str, Any]], max_new_tokens: int) -> float | None:
+        """Dollars set aside for a call: its prompt by its length, its answer at the most; None when there is no money.
 
-    @contextlib.contextmanager
-    def held(self, shown: Sequence[Mapping[str, Any]], max_new_tokens: int) -> Iterator[None]:
-        """Set money aside while a call is out: its prompt by its length, its answer at the most."""
-        aside = self._price.dollars(_tokens(shown), max_new_tokens) if self._price and self._limit else 0.0
-        self._held += aside
-        try:
-            yield
-        finally:
-            self._held -= aside
+        What is lent must be given back by `settle`.
+        """
+        if self._price is None or self._limit is None:
+            return 0.0
+        reckoned = self._price.dollars(_tokens(shown), max_new_tokens)
+        while True:
+            aside = reckoned * (self._ratio or 1.0)
+            if self.spent >= self._limit:
+                return None
+            if self._out == 0 or self.spent + self._held * (self._ratio or 1.0) + aside <= self._limit:
+                self._out += 1
+                self._held += reckoned
+                return reckoned
+            self._returned.clear()
+            await self._returned.wait()
 
-    def paid(self, outcome: Answer | Miss) -> None:
-        """Count an answer; what failed is not billed by the endpoints known."""
+    def settle(self, lent: float, outcome: Answer | Miss | None) -> None:
+        """Take back what was lent and count an answer; what failed is not billed by the endpoints known."""
         if self._price and isinstance(outcome, Answer):
-            self.spent += self._price.dollars(outcome.input_tokens, outcome.output_tokens)
+            cost = self._price.dollars(outcome.input_tokens, outcome.output_tokens)
+            self.spent += cost
+            self._ratio = max(self._ratio, min(1.0, cost / lent)) if lent else self._ratio
+        if self._limit is not None and self._price is not None:
+            self._out -= 1
+            self._held -= lent
+            self._returned.set()
 
     def failure(self) -> Failure:
         """Why a call is not sent any more."""
