@@ -18,7 +18,7 @@ from pipelines.run_spec import FailureBudget, RunSpec, ScorerSpec
 from pipelines.selection import Limit
 from pipelines.store import is_remote
 
-__all__ = ["external_spec", "read_column_map", "run_spec"]
+__all__ = ["checked_model", "external_spec", "read_column_map", "run_spec"]
 
 
 def run_spec(flags: Mapping[str, Any]) -> RunSpec:
@@ -56,6 +56,8 @@ def _spec(
     captioner = _helper(flags.get("captioner"), models)
     for name, spec in {**chosen, **dict([pair for pair in (judge, captioner) if pair])}.items():
         _check(name, spec, dry_run=bool(flags.get("dry_run")))
+        if flags.get("cost_limit") and spec.engine == "openai" and spec.price is None:
+            raise ValueError(f"--cost-limit: model {name!r} has no `price` in the models file to reckon with")
     return RunSpec(
         data=_place(flags["data"], "--data"),
         out=_place(flags["out"], "--out"),
@@ -75,7 +77,19 @@ def _spec(
         instead=dict(_pair(text) for text in flags.get("instead") or ()),
         command=tuple(sys.argv),
         human=read_human(flags.get("human") or ()),
+        cost_limit=_dollars(flags.get("cost_limit")),
     )
+
+
+def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
+    """One model by name, looked at as far as that can be done without loading it.
+
+    Raises:
+        ValueError: it is not known, cannot run, or its key is not set.
+    """
+    spec = pick([name], load_models(files))[name]
+    _check(name, spec, dry_run=False)
+    return name, spec
 
 
 def read_column_map(path: Path) -> dict[str, str]:
@@ -95,12 +109,29 @@ def read_column_map(path: Path) -> dict[str, str]:
     return dict(raw)
 
 
+def _dollars(value: object) -> float | None:
+    if value is None:
+        return None
+    try:
+        dollars = float(str(value).removeprefix("$"))
+    except ValueError:
+        dollars = 0.0
+    if not 0.0 < dollars < float("inf"):
+        raise ValueError(f"--cost-limit {value}: give dollars above 0, such as 5 or 0.50")
+    return dollars
+
+
 def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, ModelSpec] | None:
     return (name, pick([name], models)[name]) if name else None
 
 
 def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
-    """What can be known before a cluster is started: keys are set, local folders are there."""
+    """What can be known before a cluster is started: the entry can run, keys are set, local folders are there."""
+    if spec.elsewhere:
+        raise ValueError(
+            f"model {name!r} cannot run as it is listed. {spec.elsewhere.why.strip()} It runs with "
+            f"{spec.elsewhere.runs_with.strip()}"
+        )
     if spec.engine == "openai" and spec.api_key_env and not dry_run:
         secret(spec.api_key_env, model=name)
     looks_local = spec.model.startswith((".", "/", "~"))

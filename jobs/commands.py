@@ -30,6 +30,8 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(compare)
     app.command()(generate)
+    app.command()(doctor)
+    app.command()(serve)
     app.command()(demo)
 
 
@@ -47,8 +49,13 @@ def list_(
     heads, rows = listing(what, models_file or [])
     if json:
         say_json([dict(zip(heads, row, strict=True)) for row in rows])
-    else:
-        say(table(heads, rows))
+        return
+    # Reasons are sentences, too long for a column.
+    reasons = heads[-1] == "why not"
+    say(table(heads[:-1], [row[:-1] for row in rows]) if reasons else table(heads, rows))
+    for row in rows if reasons else []:
+        if row[-1]:
+            say(f"{row[0]}: {row[-1]}")
 
 
 def ingest(
@@ -114,6 +121,7 @@ def run(
     scorers: o.Scorers = None,
     address: o.Address = None,
     fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,
@@ -140,6 +148,7 @@ def predict(
     captioner: o.Captioner = None,
     address: o.Address = None,
     fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,
@@ -170,6 +179,7 @@ def score(
     scorers: o.Scorers = None,
     address: o.Address = None,
     fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,
@@ -257,6 +267,58 @@ def compare(
     show_comparison(compared(Store(out_a), Store(out_b), o.names(models)), as_json=json)
 
 
+def doctor(
+    models: Annotated[
+        str | None, typer.Option("--models", help="Only these, and end with 3 if one cannot run.")
+    ] = None,
+    models_file: o.ModelsFile = None,
+    data: Annotated[str | None, typer.Option("--data", help="A place that must be reachable and writable.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="Another one.")] = None,
+    address: o.Address = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Tell what this machine or cluster can run; ends with 3 if something that was asked for cannot."""
+    from jobs.doctor import examine, ok, told
+    from models.catalog_io import load_models, pick
+    from models.environment import ray_address
+
+    _prepare(verbose=verbose, config=config)
+    known = load_models(models_file or [])
+    chosen = pick(o.names(models), known) if models else known
+    places = [place for place in (data, out) if place]
+    with only_results_on_stdout():
+        found = examine(chosen, named=bool(models), places=places, address=address or ray_address())
+    if json:
+        say_json({"ok": ok(found), "findings": told(found)})
+    else:
+        say("\n".join(f"{one.state:>4}  {one.what}: {one.told}" for one in found))
+    return 0 if ok(found) else 3
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="The model to serve, by name.")],
+    host: Annotated[str, typer.Option("--host", help="Address to listen at; others than loopback are reachable.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port; 0 takes a free one.")] = 8000,
+    models_file: o.ModelsFile = None,
+    key_env: Annotated[str | None, typer.Option("--key-env", help="Variable that holds the key to ask for.")] = None,
+    no_key: Annotated[bool, typer.Option("--no-key", help="Answer anybody.")] = False,
+    idle_s: Annotated[float, typer.Option("--idle-s", min=1.0, help="Idle seconds until GPUs are given back.")] = 300.0,
+    address: o.Address = None,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Serve a model as an OpenAI-compatible endpoint until interrupted: a judge, a captioner, or for any other tool."""
+    from jobs.serve_command import serve_until_stopped
+
+    _prepare(verbose=verbose, config=config)
+    return serve_until_stopped(locals())
+
+
 def demo(
     out: o.Out = "demo-out",
     config: o.ConfigFile = None,
@@ -307,6 +369,8 @@ def _told(outcome: Outcome, spec: RunSpec, *, as_json: bool) -> int:
         say_json(summary(outcome))
     else:
         say(headline(outcome))
+        for line in outcome.spending.lines():
+            say(f"spent by {line}")
     if outcome.unavailable:
         return 3
     return 0 if spec.fail_on_error.allows(outcome.failed, max(outcome.requests, 1)) else 1

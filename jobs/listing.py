@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.console import say, say_json, table
+from jobs.sizing import MODEL_HEADS, model_row, placed_for, placement_told
 from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark, benchmark_names, closest
 from pipelines.comparing import Comparison, Difference
@@ -47,12 +48,7 @@ def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], l
     if what == "models":
         from models.catalog_io import load_models
 
-        found = load_models(list(models_files))
-        rows = [
-            [name, spec.engine, spec.model, spec.revision or "", str(spec.tensor_parallel)]
-            for name, spec in sorted(found.items())
-        ]
-        return ("model", "engine", "checkpoint", "revision", "gpus a replica"), rows
+        return MODEL_HEADS, [model_row(name, spec) for name, spec in sorted(load_models(list(models_files)).items())]
     raise closest("list", what, ["benchmarks", "models", "settings"])
 
 
@@ -131,6 +127,11 @@ def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bo
     cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
     say("")
     say(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
+    for model, own in plans.items():
+        for plan in own[:1]:
+            told = placement_told(spec.models[model], plan)
+            if told:
+                say(f"{model}: {told['words']}")
     say("Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.")
 
 
@@ -149,10 +150,7 @@ def _shown(value: Any) -> str:
 def _plan_row(spec: RunSpec, model: str, plan: Plan) -> dict[str, Any]:
     one = spec.models[model]
     local = one.engine in ("transformers", "vllm")
-    gpu_gb = None
-    if local and one.parameters_b:
-        width = 4 if one.dtype == "float32" else 2
-        gpu_gb = round(one.parameters_b * width * 1.2 / one.tensor_parallel, 1)
+    placed = placed_for(one, plan) if local else None
     price = None
     if one.price:
         cost = plan.prompt_tokens * one.price.input_per_million + plan.output_tokens * one.price.output_per_million
@@ -167,7 +165,8 @@ def _plan_row(spec: RunSpec, model: str, plan: Plan) -> dict[str, Any]:
         "prompt_tokens": plan.prompt_tokens,
         "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
         "gpus": one.tensor_parallel * one.replicas.max if local else 0,
-        "gpu_gb": (gpu_gb or "unknown") if local else 0,
+        "gpu_gb": (round(placed.bytes_a_card / 1e9, 1) if placed else "unknown") if local else 0,
+        "placement": placement_told(one, plan) if local else None,
         "price": price if price or local or one.engine == "random" else "no price given",
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
     }
@@ -316,4 +315,5 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "report": outcome.report,
         "warnings": outcome.warnings,
         "unavailable": outcome.unavailable,
+        "spending": outcome.spending.as_json(),
     }

@@ -13,6 +13,7 @@ __all__ = [
     "Benchmarks",
     "Captioner",
     "ConfigFile",
+    "CostLimit",
     "Data",
     "DryRun",
     "FailOnError",
@@ -130,6 +131,10 @@ Address = Annotated[
 FailOnError = Annotated[
     str,
     typer.Option("--fail-on-error", help="End with 1 when rows failed: true, false, a fraction, or a count allowed."),
+]
+CostLimit = Annotated[
+    str | None,
+    typer.Option("--cost-limit", help="Dollars that this run may spend, by the prices of the models file."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of draws such as the order of options.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", help="Folder of own wording: DIR/BENCHMARK/VERSION.txt.")]

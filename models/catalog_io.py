@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,16 @@ def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
     Raises:
         ModelsFileError: a file is missing, is not UTF-8 YAML, repeats a key, or holds an entry that is no model.
     """
-    models: dict[str, ModelSpec] = {}
-    for path in sorted(CATALOG.glob("*.yaml")):
-        models.update(_read_file(path))
+    models = dict(_catalog())
     for file in files:
         models.update(_read_file(Path(file)))
     return models
+
+
+@cache
+def _catalog() -> Mapping[str, ModelSpec]:
+    """Read once a process: its files are part of the product."""
+    return {name: spec for path in sorted(CATALOG.glob("*.yaml")) for name, spec in _read_file(path).items()}
 
 
 def pick(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:

@@ -19,7 +19,18 @@ from pydantic import (
     model_validator,
 )
 
-__all__ = ["Faults", "GenerationSpec", "Limits", "ModelSpec", "Price", "Replicas", "folder_fingerprint"]
+__all__ = [
+    "Elsewhere",
+    "Faults",
+    "GenerationSpec",
+    "Limits",
+    "ModelSpec",
+    "Price",
+    "Published",
+    "Replicas",
+    "Shape",
+    "folder_fingerprint",
+]
 
 
 class _Strict(BaseModel):
@@ -52,6 +63,34 @@ class Limits(_Strict):
     """Frames of one clip; more are thinned out uniformly."""
     max_model_len: PositiveInt | None = None
     """Tokens of prompt and answer together."""
+    max_image_bytes: PositiveInt | None = None
+    """Bytes of one encoded picture that an endpoint takes; larger ones are shrunk, aspect ratio kept."""
+
+
+class Shape(_Strict):
+    """The language half's numbers, as config.json names them, for the arithmetic of `models.placement`."""
+
+    layers: PositiveInt
+    hidden: PositiveInt
+    heads: PositiveInt
+    kv_heads: PositiveInt
+    head_dim: PositiveInt
+    intermediate: PositiveInt
+    vocab: PositiveInt
+
+
+class Published(_Strict):
+    """A name under which a paper prints this model's numbers."""
+
+    benchmark: str
+    name: str
+
+
+class Elsewhere(_Strict):
+    """Why no engine here runs a model as it is listed, and what would."""
+
+    why: str
+    runs_with: str
 
 
 class Price(_Strict):
@@ -59,6 +98,10 @@ class Price(_Strict):
 
     input_per_million: float = Field(ge=0.0)
     output_per_million: float = Field(ge=0.0)
+
+    def dollars(self, input_tokens: float, output_tokens: float) -> float:
+        """What so many tokens cost; cached ones are reckoned in full, so that a limit errs to the safe side."""
+        return (input_tokens * self.input_per_million + output_tokens * self.output_per_million) / 1e6
 
 
 class Faults(_Strict):
@@ -122,11 +165,21 @@ class ModelSpec(_Strict):
     system: str | None = None
     """A system prompt; none unless asked for."""
     price: Price | None = None
+    cost_limit: PositiveFloat | None = None
+    """Dollars that one engine may spend, by `price`; then calls fail with `cost_limit`, to be asked by a later run."""
     faults: Faults = Faults()
     seed: int = 42
     papers: tuple[str, ...] = ()
+    published_as: tuple[Published, ...] = ()
+    """Names in the published tables, so that own numbers join on theirs."""
+    architecture: str | None = None
+    """`model_type` of config.json: what the installed transformers is asked for."""
     parameters_b: PositiveFloat | None = None
     """Billions of parameters, for estimates of memory."""
+    shape: Shape | None = None
+    """For estimates of memory; a local folder's own config.json goes before it."""
+    elsewhere: Elsewhere | None = None
+    """Given where the entry cannot run as it stands: it is listed, and refused with these words."""
     notes: str | None = None
 
     @field_validator("base_url")
@@ -154,6 +207,8 @@ class ModelSpec(_Strict):
             raise ValueError(f"engine {self.engine} needs `model`: a hub id, a directory, or the name at the endpoint")
         if self.engine == "openai" and not self.base_url:
             raise ValueError("engine openai needs `base_url`, such as https://api.openai.com/v1")
+        if self.cost_limit and not self.price:
+            raise ValueError("cost_limit needs `price`, such as {input_per_million: 2.5, output_per_million: 10.0}")
         if self.replicas.min > self.replicas.max:
             raise ValueError("replicas.min is larger than replicas.max")
         return self
@@ -167,11 +222,20 @@ class ModelSpec(_Strict):
         folder = Path(self.model).expanduser()
         return folder_fingerprint(folder) if folder.is_dir() else "main"
 
+    @property
+    def unpinned(self) -> bool:
+        """Whether these weights may be others tomorrow: a hub id without a commit."""
+        if self.engine not in ("transformers", "vllm") or self.model.startswith(("/", ".", "~", "s3://")):
+            return False
+        return self.revision in (None, "main") and not Path(self.model).is_dir()
+
     def answer_fingerprint(self) -> dict[str, Any]:
         """All that changes an answer and nothing that only changes speed, place or price."""
         kept = {"engine", "model", "dtype", "adapter", "trust_remote_code", "limits", "system"}
         shown: dict[str, Any] = self.model_dump(mode="json", include=kept)
         shown["revision"] = self.resolved_revision()
+        if self.limits.max_image_bytes is None:
+            del shown["limits"]["max_image_bytes"]  # ids made before this limit existed stay as they are
         if self.omit_parameters:
             shown["omit_parameters"] = sorted(self.omit_parameters)
         if self.engine == "random":

@@ -112,6 +112,7 @@ def save_run(
         "sweep": dict(sweep),
         **{name: {**earlier.get(name, {}), **value} for name, value in parts.items()},
         "versions": versions(),
+        "spending": earlier.get("spending", []),
         "entries": [asdict(entry) for entry in entries],
     }
     out.put("run.json", json.dumps(run, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace"))

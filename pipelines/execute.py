@@ -76,6 +76,10 @@ class Receipt:
     began: float = 0.0
     """When the engine was given the unit, in seconds since the epoch."""
     ended: float = 0.0
+    tokens: tuple[int, int] = (0, 0)
+    """Read and written for those rows, as the engine counts."""
+    out_of_money: bool = False
+    """Some of the rows were not asked, because their engine may spend no more."""
 
 
 @lru_cache(maxsize=2)
@@ -96,15 +100,26 @@ def _commit(batch: Any, out: str, lock: str) -> Any:
     import pyarrow as pa
 
     from pipelines.wire import unpack_rows
-    from pipelines.work import Committer
+    from pipelines.work import Committer, own_tokens
 
-    part, counts = "", "[]"
+    part, counts, tokens, broke = "", "[]", [0, 0], False
     if not batch["fatal"][0].as_py():
         unit, rows = unpack_rows(batch)
         part = unit.part
         if not batch["kept"][0].as_py():
             counts = json.dumps(_patiently(lambda: Committer(out, lock).commit(unit, rows)))
-    return pa.table({"part": [part], "fatal": batch["fatal"], "counts": [counts], "span": batch["span"]})
+            tokens = own_tokens(unit, rows)
+            broke = "cost_limit" in rows["error_type"].to_pylist()
+    return pa.table(
+        {
+            "part": [part],
+            "fatal": batch["fatal"],
+            "counts": [counts],
+            "span": batch["span"],
+            "tokens": [tokens],
+            "broke": [broke],
+        }
+    )
 
 
 def _patiently(action: Callable[[], Any]) -> Any:
@@ -250,7 +265,17 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
                 raise ModelUnavailableError(f"model {job.model!r}: {row['fatal']}")
             counts = {(task, setting, status): n for task, setting, status, n in json.loads(row["counts"])}
             replica, began, ended = json.loads(row["span"])
-            on_receipt(Receipt(part=row["part"], counts=counts, replica=replica, began=began, ended=ended))
+            on_receipt(
+                Receipt(
+                    part=row["part"],
+                    counts=counts,
+                    replica=replica,
+                    began=began,
+                    ended=ended,
+                    tokens=(int(row["tokens"][0]), int(row["tokens"][1])),
+                    out_of_money=bool(row["broke"]),
+                )
+            )
         log.debug("media of %s: %s", job.model, ray.get(keeper.counts.remote()))
     finally:
         ray.kill(ledger)

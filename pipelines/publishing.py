@@ -68,6 +68,7 @@ def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
         "created": run["created"],
         "updated": run["updated"],
         **{name: " ".join(value) if isinstance(value, list) else value for name, value in shown.items()},
+        **({"spent by this run": run["spent"]} if run.get("spent") else {}),
         "models": run["models"],
         "datasets": run["datasets"],
         "versions": run["versions"],

@@ -95,6 +95,8 @@ class RunSpec:
     """The run that holds the output, while it does (`lock.held`)."""
     human: tuple[HumanFile, ...] = ()
     """Files of people's own work."""
+    cost_limit: float | None = None
+    """Dollars that this run may spend."""
 
     def __post_init__(self) -> None:
         chosen = [benchmark(name) for name in self.benchmarks]
@@ -159,6 +161,7 @@ class RunSpec:
             "scorers": [f"{s.kind}={s.model}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
             "fail_on_error": self.fail_on_error.text,
             "human": [f"{one.benchmark}={one.uri}" for one in self.human],
+            "cost_limit": self.cost_limit,
         }
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:

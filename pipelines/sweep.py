@@ -23,6 +23,7 @@ from pipelines.publishing import publish, reduce_all
 from pipelines.report.data import CellCount
 from pipelines.run_spec import RunSpec
 from pipelines.scoring_run import count_statuses, judge_rounds, score_parts
+from pipelines.spending import CostLimitReachedError, Spending, note_spending
 from pipelines.status import StatusBoard
 from pipelines.store import Store
 
@@ -68,6 +69,8 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     report: str = ""
     """Where the page is; '' when none was made."""
+    spending: Spending = field(default_factory=Spending)
+    """Tokens and dollars of this run."""
 
     @property
     def failed(self) -> int:
@@ -123,23 +126,26 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     out = Store(spec.out)
     out.check_writable()
     check_human(spec.human, Store(spec.data))
-    outcome = Outcome()
+    outcome = Outcome(warnings=_unpinned(spec), spending=Spending(spec.cost_limit))
     with held(out) as lock, joined(spec.address) as cluster:
         spec = replace(spec, lock=lock)
         out.remove_temporary()
         plans = plan_sweep(spec)
-        if "predict" in stages and _caption(spec, cluster, watcher):
+        if "predict" in stages and _caption(spec, cluster, watcher, outcome.spending):
             plans = plan_sweep(spec)  # prompts hold captions, and ids hash prompts
         run = _record(spec, out, plans)
         board = StatusBoard(out, plans)
-        if "predict" in stages:
-            outcome.unavailable = _predict(spec, cluster, plans, board, watcher)
-        if len(outcome.unavailable) == len(spec.models):
-            raise ModelUnavailableError("; ".join(outcome.unavailable))
-        run, people = with_people(spec, out, run)
-        if "score" not in stages:
-            _score_people(people, out, cluster, watcher)
-        score_and_report(spec, run, cluster, outcome, stages=stages, watcher=watcher)
+        try:
+            if "predict" in stages:
+                outcome.unavailable = _predict(spec, cluster, plans, board, watcher, outcome.spending)
+            if len(outcome.unavailable) == len(spec.models):
+                raise ModelUnavailableError("; ".join(outcome.unavailable))
+            run, people = with_people(spec, out, run)
+            if "score" not in stages:
+                _score_people(people, out, cluster, watcher)
+            score_and_report(spec, run, cluster, outcome, stages=stages, watcher=watcher)
+        finally:
+            note_spending(out, run, outcome.spending)
     outcome.counts = [count for count in outcome.counts if count.model in spec.models] or board.counts()
     return outcome
 
@@ -165,11 +171,14 @@ def score_and_report(
     entries = _usable(spec, run["entries"], outcome)
     if "score" in stages:
         for name in sorted({entry.benchmark for entry in entries}):
-            outcome.warnings += _score(spec, name, [e for e in entries if e.benchmark == name], cluster, watcher)
+            outcome.warnings += _score(
+                spec, name, [e for e in entries if e.benchmark == name], cluster, watcher, outcome.spending
+            )
     if "report" in stages:
         watcher.phase("report", len(entries))
         reduced = reduce_all(entries, out)
-        publish(out, run, reduced, [*outcome.warnings, *outcome.unavailable])
+        spent = "; ".join(outcome.spending.lines())
+        publish(out, {**run, "spent": spent}, reduced, [*outcome.warnings, *outcome.unavailable])
         watcher.advance(len(entries), 0)
         outcome.counts = [count for one in reduced for count in one.counts]
         outcome.metrics = [row for one in reduced for row in one.metrics]
@@ -231,11 +240,20 @@ def _record(spec: RunSpec, out: Store, plans: Mapping[str, Sequence[Plan]]) -> d
     )
 
 
+def _unpinned(spec: RunSpec) -> list[str]:
+    helpers = [pair for pair in (spec.judge, spec.captioner) if pair]
+    names = [name for name, model in {**spec.models, **dict(helpers)}.items() if model.unpinned]
+    return [
+        f"model {name}: its revision is not pinned, so the hub may serve others tomorrow; give `revision` a commit"
+        for name in names
+    ]
+
+
 def _shown(spec: ModelSpec) -> dict[str, Any]:
     return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": spec.resolved_revision()}
 
 
-def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher) -> bool:
+def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending) -> bool:
     """Ask the captioner about every picture that it has not seen; says whether anything was asked.
 
     Raises:
@@ -258,12 +276,17 @@ def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher) -> bool:
     ]
     job = _job(spec, name, model, plans)
     if job.units:
-        _run_job(f"caption {name}", job, cluster, watcher)
+        _run_job(f"caption {name}", job, cluster, watcher, spending)
     return bool(job.units)
 
 
-def _predict(
-    spec: RunSpec, cluster: ClusterInfo, plans: Mapping[str, Sequence[Plan]], board: StatusBoard, watcher: Watcher
+def _predict(  # noqa: PLR0917  what a run consists of
+    spec: RunSpec,
+    cluster: ClusterInfo,
+    plans: Mapping[str, Sequence[Plan]],
+    board: StatusBoard,
+    watcher: Watcher,
+    spending: Spending,
 ) -> list[str]:
     """Model by model, all benchmarks of a model by the same replicas; a model that cannot be had stops no other."""
     problems = []
@@ -273,7 +296,9 @@ def _predict(
             continue
         board.begin(model)
         try:
-            _run_job(f"predict {model}", job, cluster, watcher, partial(board.note, model))
+            _run_job(f"predict {model}", job, cluster, watcher, spending, partial(board.note, model))
+        except CostLimitReachedError:
+            raise
         except ModelUnavailableError as error:
             log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
             problems.append(str(error))
@@ -295,26 +320,37 @@ def _job(spec: RunSpec, name: str, model: ModelSpec, plans: Sequence[Plan]) -> J
     return Job(model=name, spec=model, loader=loader, out=spec.out, units=units, lock=spec.lock)
 
 
-def _run_job(
-    title: str, job: Job, cluster: ClusterInfo, watcher: Watcher, note: Callable[[Receipt], None] | None = None
+def _run_job(  # noqa: PLR0917  as above
+    title: str,
+    job: Job,
+    cluster: ClusterInfo,
+    watcher: Watcher,
+    spending: Spending,
+    note: Callable[[Receipt], None] | None = None,
 ) -> None:
     def on_receipt(receipt: Receipt) -> None:
         if note:
             note(receipt)
-        watcher.advance(*count_statuses(receipt))
+        rows, failed = count_statuses(receipt)
+        watcher.advance(rows, failed)
+        spending.note(job.model, job.spec, receipt.tokens)
+        spending.check(job.model, stopped=receipt.out_of_money)
 
     watcher.phase(title, sum(unit.requests for unit in job.units))
-    execute(job, cluster, on_receipt)
+    spending.check(job.model, stopped=False)
+    execute(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
 
 
-def _score(spec: RunSpec, name: str, entries: Sequence[Entry], cluster: ClusterInfo, watcher: Watcher) -> list[str]:
+def _score(  # noqa: PLR0917  as above
+    spec: RunSpec, name: str, entries: Sequence[Entry], cluster: ClusterInfo, watcher: Watcher, spending: Spending
+) -> list[str]:
     """Ask the judge what is open, then score every prediction part whose scores are not there or not up to date."""
     out = Store(spec.out)
     judge = None
     if spec.judge:
 
         def ask(title: str, job: Job) -> None:
-            _run_job(title, replace(job, lock=spec.lock), cluster, watcher)
+            _run_job(title, replace(job, lock=spec.lock), cluster, watcher, spending)
 
         judge = judge_rounds(spec.judge, entries, out, ask)
     problems = score_parts(entries, out, judge=judge, scorers=spec.scorers_for(name), cluster=cluster, watcher=watcher)

@@ -23,7 +23,7 @@ from pipelines.records import PREDICTIONS, prediction_row, read_part, table_byte
 from pipelines.store import Store
 from pipelines.units import Unit, unit_name
 
-__all__ = ["Answerer", "Attempts", "Committer", "Loaded", "Loader", "PlanMismatchError"]
+__all__ = ["Answerer", "Attempts", "Committer", "Loaded", "Loader", "PlanMismatchError", "own_tokens"]
 
 log = logging.getLogger(__name__)
 
@@ -271,3 +271,13 @@ class Committer:
             if own is None or request_id in own
         )
         return [(*key, n) for key, n in counts.items()]
+
+
+def own_tokens(unit: Unit, rows: pa.Table) -> list[int]:
+    """Tokens read and written for a unit's own requests, rows that it carries over left out."""
+    own = set(unit.only) if unit.carry else None
+    kept = [row for row in rows.select(["request_id", *_TOKENS]).to_pylist() if own is None or row["request_id"] in own]
+    return [sum(row[name] or 0 for row in kept) for name in _TOKENS]
+
+
+_TOKENS = ("input_tokens", "output_tokens")

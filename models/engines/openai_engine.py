@@ -19,9 +19,11 @@ from models.engines.openai_faults import (
     Pacer,
     backoff_s,
     clipped,
+    is_content_filter,
     miss_of_status,
 )
 from models.engines.openai_prompt import data_uris, messages
+from models.engines.openai_window import Purse, Window
 from models.environment import secret
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media
 from models.spec import ModelSpec
@@ -43,9 +45,11 @@ class OpenAIEngine:
     is told so from then on. There is no beam search at an endpoint: `num_beams` is not sent.
 
     A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no chat completion are tried again
-    `retries` times, with exponential back-off and never before the endpoint's Retry-After has passed; after that, and
-    at once for every other status, the call is a `Failure`: `http_<status>`, `context_length`, `timeout`, `connection`
-    or `bad_reply`. `Health` says when the whole endpoint counts as unreachable instead.
+    `retries` times, fewer at a time after each 429, with exponential back-off and never before the endpoint's
+    Retry-After has passed; after that, and at once for every other status, the call is a `Failure`: `http_<status>`,
+    `context_length`, `timeout`, `connection` or `bad_reply`. A prompt or answer that the endpoint's content filter
+    stopped is an answer, by whatever status it is told. Calls beyond `cost_limit` are not sent and fail with
+    `cost_limit`. `Health` says when the whole endpoint counts as unreachable instead.
     """
 
     def __init__(
@@ -72,6 +76,8 @@ class OpenAIEngine:
         self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
         self._limit_name = "max_tokens"
         self._pacer = Pacer(spec.requests_per_minute, clock, sleep)
+        self._window = Window(spec.concurrency)
+        self._purse = Purse(spec.price, spec.cost_limit)
         self._health = Health(self._unreachable)
         self._client = self._make_client()
         # Looked up here: the client imports this part of itself on first use, and no try shall pay for that.
@@ -93,6 +99,11 @@ class OpenAIEngine:
             await self._answer_all(calls, pictures, put)
 
         yield from self._loop.stream(produce)
+
+    @property
+    def spent(self) -> float:
+        """Dollars for the answers so far, by `price`; 0 without one."""
+        return self._purse.spent
 
     def close(self) -> None:
         """Cancel what is under way, close the connections, end the thread."""
@@ -134,9 +145,19 @@ class OpenAIEngine:
         answers_before = self._health.answers
         attempt = 0
         while True:
-            await self._pacer.turn()
-            started, limit_name = self._clock(), self._limit_name
-            outcome = await self._try(self._body(call, shown, limit_name))
+            lent = await self._purse.lend(shown, call.generation.max_new_tokens)
+            if lent is None:
+                return CallReply(call_id=call.call_id, outcome=self._purse.failure())
+            outcome: Answer | Miss | None = None
+            limit_name = self._limit_name
+            try:
+                async with self._window:
+                    await self._pacer.turn()
+                    started = self._clock()
+                    outcome = await self._try(self._body(call, shown, limit_name))
+                    self._window.told(outcome)
+            finally:
+                self._purse.settle(lent, outcome)
             if isinstance(outcome, Answer):
                 self._health.answered()
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)
@@ -184,7 +205,9 @@ class OpenAIEngine:
             return _broken("connection", self._safe(f"{type(cause).__name__}: {cause}"), blame)
         return self._read(reply.content)
 
-    def _told_off(self, error: openai.APIStatusError) -> Miss:
+    def _told_off(self, error: openai.APIStatusError) -> Answer | Miss:
+        if is_content_filter(error.body):
+            return Answer(text="", finish_reason="content_filter")
         return miss_of_status(
             error.status_code,
             {name.lower(): value for name, value in error.response.headers.items()},

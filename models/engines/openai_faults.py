@@ -23,6 +23,7 @@ __all__ = [
     "Pacer",
     "backoff_s",
     "clipped",
+    "is_content_filter",
     "miss_of_status",
     "retry_after_s",
 ]
@@ -32,6 +33,8 @@ LONGEST_WAIT_S = 600.0
 STREAK_LIMIT = 64
 """Calls in a row without an answer, for reasons that lie with the endpoint, after which the run ends."""
 
+_MADE_UP_S = 1.0
+"""Lateness that the pace catches up with; a sixtieth of a minute's requests at the most come closer together."""
 _FIRST_WAIT_S, _LAST_WAIT_S = 0.5, 30.0
 _MAY_PASS = frozenset({408, 409, 429})
 _CONTEXT = re.compile(
@@ -104,6 +107,14 @@ def miss_of_status(
     )
 
 
+def is_content_filter(body: object) -> bool:
+    """Whether an error says that the content filter stopped a prompt: that is an answer to it, not a failure."""
+    fields = body if isinstance(body, Mapping) else {}
+    inner = fields.get("innererror")
+    codes = {fields.get("code"), fields.get("type"), inner.get("code") if isinstance(inner, Mapping) else None}
+    return bool(codes & {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
+
+
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds asked for by `retry-after-ms` or `retry-after`, which holds seconds or an HTTP date; None if neither."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
@@ -151,11 +162,14 @@ class Pacer:
         self._clock = clock
         self._sleep = sleep
         self._next = self._held_until = float("-inf")
+        self._begun = False
 
     async def turn(self) -> None:
         """Return when the next try may be sent."""
         while True:
-            slot = max(self._next, self._clock())
+            # A turn that came late on a busy machine is made up for: limits count the minute, not the moment.
+            slot = max(self._next, self._clock() - (_MADE_UP_S if self._begun else 0.0))
+            self._begun = True
             self._next = slot + self._interval
             while (wait := slot - self._clock()) > 0:
                 await self._sleep(wait)

@@ -74,7 +74,7 @@ def data_uris(media: Media, frames: Frames, limits: Limits) -> list[str]:
     Args:
         media: what the frames are of.
         frames: uint8 pixels, [frames, height, width, 3].
-        limits: `max_pixels` a frame, `max_frames` a clip.
+        limits: `max_pixels` a frame, `max_frames` a clip, `max_image_bytes` an encoded picture.
     """
     from PIL import Image
 
@@ -82,13 +82,28 @@ def data_uris(media: Media, frames: Frames, limits: Limits) -> list[str]:
     size = shrunk_size(width, height, limits.max_pixels)
     if media.kind == "image" and frames.encoded is not None and size == (width, height):
         kind = _kind(frames.encoded)
-        if kind is not None:
+        if kind is not None and len(frames.encoded) <= (limits.max_image_bytes or len(frames.encoded)):
             return [_uri(kind, frames.encoded)]
     uris = []
     for index in kept_frames(count, limits.max_frames if media.kind == "video" else 1):
         image = Image.fromarray(frames.pixels[index])
-        uris.append(_encoded(image if image.size == size else image.resize(size, Image.Resampling.LANCZOS)))
+        shown = image if image.size == size else image.resize(size, Image.Resampling.LANCZOS)
+        uris.append(_uri(*_within(shown, limits.max_image_bytes)))
     return uris
+
+
+def _within(image: Image.Image, most: int | None) -> tuple[str, bytes]:
+    """Kind and bytes of a picture, shrunk as often as it takes to stay within a number of bytes."""
+    from PIL import Image as Pictures
+
+    kind, data = _encoded(image)
+    while most is not None and len(data) > most and min(image.size) > 1:
+        # Bytes go roughly with pixels; the rest of the step makes sure that it ends.
+        scale = min(0.9, 0.95 * math.sqrt(most / len(data)))
+        smaller = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
+        image = image.resize(smaller, Pictures.Resampling.LANCZOS)
+        kind, data = _encoded(image)
+    return kind, data
 
 
 def kept_frames(count: int, limit: int | None) -> list[int]:
@@ -115,15 +130,15 @@ def _kind(data: bytes) -> str | None:
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)
 
 
-def _encoded(image: Image.Image) -> str:
+def _encoded(image: Image.Image) -> tuple[str, bytes]:
     jpeg = io.BytesIO()
     image.save(jpeg, "JPEG", quality=_JPEG_QUALITY)
     if image.getcolors(_FEW_COLOURS) is not None:
         png = io.BytesIO()
         image.save(png, "PNG")
         if png.tell() < jpeg.tell():
-            return _uri("image/png", png.getvalue())
-    return _uri("image/jpeg", jpeg.getvalue())
+            return "image/png", png.getvalue()
+    return "image/jpeg", jpeg.getvalue()
 
 
 def _uri(kind: str, data: bytes) -> str:

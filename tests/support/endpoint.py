@@ -22,6 +22,7 @@ from tests.support.endpoint_script import (
     Action,
     Asked,
     Drop,
+    Half,
     Hang,
     Raw,
     Rule,
@@ -36,6 +37,7 @@ __all__ = [
     "Action",
     "Asked",
     "Drop",
+    "Half",
     "Hang",
     "Raw",
     "Rule",
@@ -85,6 +87,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(action.status, {"error": error}, action.headers)
         elif isinstance(action, Raw):
             self._send_bytes(200, action.body, {})
+        elif isinstance(action, Half):
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"choices": [')
+            self.close_connection = True
         else:
             if isinstance(action, Hang):
                 self.server.endpoint.stopping.wait(action.seconds)

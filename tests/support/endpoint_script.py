@@ -16,6 +16,7 @@ __all__ = [
     "Action",
     "Asked",
     "Drop",
+    "Half",
     "Hang",
     "Raw",
     "Rule",
@@ -97,7 +98,12 @@ class Raw:
     body: bytes
 
 
-Action: TypeAlias = Say | Status | Hang | Drop | Raw
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Begin a 200 of some length, send a part of it, and close."""
+
+
+Action: TypeAlias = Say | Status | Hang | Drop | Raw | Half
 Script: TypeAlias = Callable[[Asked], "Action | str"]
 
 

@@ -1,6 +1,6 @@
 """An S3 server whose answers fail: `python -m tests.support.flaky_s3 PORT SHARE SEED`.
 
-A failing request is refused before it is done (503 SlowDown) or done and then answered by 500, in turn by a seeded draw,
+A failing request is refused before it is done (503 SlowDown) or done and then answered by 500, as a seeded draw has it,
 so that both a lost request and a lost answer happen. Loopback only.
 """
 

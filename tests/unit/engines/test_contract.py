@@ -99,3 +99,23 @@ class TestTransformers(EngineContract):
         engine = build_engine("tiny", tiny_spec(checkpoint, Limits(max_model_len=200)))
         yield engine
         engine.close()
+
+
+def vllm_spec(checkpoint: Path, limits: Limits | None = None) -> ModelSpec:
+    return ModelSpec(engine="vllm", model=str(checkpoint), dtype="bfloat16", limits=limits or Limits())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vllm is not installed")
+class TestVLLM(EngineContract):
+    @pytest.fixture
+    def engine(self, checkpoint: Path) -> Iterator[Engine]:
+        engine = build_engine("tiny", vllm_spec(checkpoint))
+        yield engine
+        engine.close()
+
+    @pytest.fixture
+    def failing(self, checkpoint: Path) -> Iterator[Engine]:
+        engine = build_engine("tiny", vllm_spec(checkpoint, Limits(max_model_len=200)))
+        yield engine
+        engine.close()

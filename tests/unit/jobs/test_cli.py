@@ -14,12 +14,13 @@ from jobs.options import names, normalised
 COMMANDS = {
     "compare": {"models"},
     "demo": {"out"},
+    "doctor": {"models", "models-file", "data", "out", "address"},
     "generate": {"examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map"},
     "list": {"models-file"},
     "predict": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "captioner",
-        "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version",
+        "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
     },
     "report": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "address",
@@ -27,12 +28,13 @@ COMMANDS = {
     },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
-        "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version",
+        "captioner", "scorer", "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
     },
     "score": {
         "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
-        "judge", "scorer", "address", "fail-on-error", "seed", "prompts", "prompt-version",
+        "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts", "prompt-version",
     },
+    "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
     "status": set(),
 }  # fmt: skip
 EVERYWHERE = {"help", "config", "verbose", "json"}

@@ -8,8 +8,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.availability import known_architectures, why_not_here
 from models.catalog_io import CATALOG, ModelsFileError, UnknownModelError, load_models, pick
+from models.placement import ASSUMED_CARD, place
+from models.published import NO_MODEL, models_published_as
+from models.sizes import size_of
 from models.spec import ModelSpec
+from pipelines.report.published import BENCHMARKS, published
 
 HUB_ENGINES = ("transformers", "vllm")
 
@@ -40,10 +45,55 @@ class TestCatalog:
             "internvl3-78b",
         } <= set(load_models())
 
-    def test_every_checkpoint_of_the_hub_is_pinned(self) -> None:
+    def test_every_checkpoint_of_the_hub_is_pinned_or_says_that_it_is_not(self) -> None:
         for name, spec in load_models().items():
             if spec.engine in HUB_ENGINES:
-                assert re.fullmatch(r"[0-9a-f]{40}", spec.revision or ""), name
+                assert re.fullmatch(r"[0-9a-f]{40}|main", spec.revision or ""), name
+                assert spec.unpinned == (spec.revision == "main"), name
+
+    @pytest.mark.parametrize("benchmark", BENCHMARKS)
+    def test_every_published_row_is_a_models_or_is_said_to_be_none(self, benchmark: str) -> None:
+        meant = models_published_as(load_models())
+        for name in set(published(benchmark)["model"]):
+            assert ((benchmark, name) in meant) != ((benchmark, name) in NO_MODEL), name
+
+    def test_no_entry_means_a_row_that_is_not_published(self) -> None:
+        printed = {(benchmark, name) for benchmark in BENCHMARKS for name in set(published(benchmark)["model"])}
+        assert set(models_published_as(load_models())) <= printed
+        assert set(NO_MODEL) <= printed
+
+    def test_papers_name_every_benchmark_whose_tables_hold_the_model(self) -> None:
+        for name, spec in load_models().items():
+            assert {one.benchmark for one in spec.published_as} <= set(spec.papers), name
+            assert set(spec.papers) <= set(BENCHMARKS), name
+
+    def test_what_the_engines_here_do_not_know_is_listed_with_what_does(self) -> None:
+        from transformers.models.auto import modeling_auto
+
+        known = {
+            *modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+            *modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        }
+        assert known_architectures() == known
+        for name, spec in load_models().items():
+            if spec.engine in HUB_ENGINES and spec.architecture not in known:
+                assert spec.elsewhere, name
+            if spec.elsewhere is None and spec.engine in HUB_ENGINES:
+                assert why_not_here(spec) == "", name
+
+    def test_a_model_fits_80_gb_devices_at_its_degree_and_arithmetic_proposes_the_same(self) -> None:
+        for name, spec in load_models().items():
+            if spec.engine not in HUB_ENGINES:
+                continue
+            size = size_of(spec)
+            assert size, name
+            assert size.shape, name
+            stated, proposed = (
+                place(spec, size, [ASSUMED_CARD] * 16, tensor_parallel=degree)
+                for degree in (spec.tensor_parallel, None)
+            )
+            assert stated.fits, name
+            assert proposed.tensor_parallel == spec.tensor_parallel, name
 
     def test_nothing_runs_foreign_code_unasked(self) -> None:
         assert [name for name, spec in load_models().items() if spec.trust_remote_code] == []

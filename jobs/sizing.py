@@ -1,0 +1,99 @@
+"""What models need of the hardware, as `list models`, `--dry-run` and `doctor` tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from models.availability import why_not_here
+from models.devices import cards_here
+from models.placement import ASSUMED_CARD, Load, Placement, bytes_a_weight, place
+from models.sizes import size_of
+from models.spec import ModelSpec
+from pipelines.plan import Plan
+
+__all__ = ["MODEL_HEADS", "load_of", "model_row", "placed_for", "placement_told"]
+
+_MOST_ASSUMED = 16
+"""GPUs of a cluster that nobody has looked at yet."""
+
+MODEL_HEADS = (
+    *("model", "engine", "checkpoint", "revision", "gpus a replica"),
+    *("weights GB", "papers", "runs here", "why not"),
+)
+
+
+def model_row(name: str, spec: ModelSpec) -> list[str]:
+    """One line of `list models`, of `MODEL_HEADS`; memory is the doctor's business."""
+    size = size_of(spec)
+    why = why_not_here(spec)
+    return [
+        name,
+        spec.engine,
+        spec.model,
+        "not pinned" if spec.unpinned else (spec.revision or ""),
+        str(spec.tensor_parallel) if spec.engine in ("transformers", "vllm") else "0",
+        f"{size.parameters * bytes_a_weight(spec) / 1e9:.1f}" if size else "",
+        ", ".join(spec.papers),
+        "no" if why else "yes",
+        why,
+    ]
+
+
+def load_of(plan: Plan) -> Load:
+    """The batch that a plan's calls make on average: media are shared, the words and the answer are each row's own."""
+    calls = max(plan.calls, 1)
+    words = (plan.prompt_tokens - plan.shared_tokens + plan.output_tokens) / calls
+    return Load(prefix_tokens=round(plan.shared_tokens / calls), own_tokens=max(1, round(words)))
+
+
+def placed_for(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> Placement | None:
+    """How a model lies on GPUs as its entry says; None when its size is not known.
+
+    Args:
+        spec: the model.
+        plan: what it is asked.
+        cards: bytes of each GPU; none: those of this machine, or GPUs of 80 GB.
+    """
+    size = size_of(spec)
+    if size is None:
+        return None
+    known = list(cards) or _cards()
+    return place(spec, size, known, load=load_of(plan), tensor_parallel=spec.tensor_parallel)
+
+
+def placement_told(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
+    """The entry's placement and the one that arithmetic proposes, as data and in words."""
+    size, placed = size_of(spec), placed_for(spec, plan, cards)
+    if size is None or placed is None:
+        return None
+    known = list(cards) or _cards()
+    best = place(spec, size, known, load=load_of(plan))
+    seen = "seen here" if cards or cards_here() else "assumed, for none is seen here"
+    words = (
+        f"{placed.tensor_parallel} GPU{'s' if placed.tensor_parallel > 1 else ''} a replica, "
+        f"{placed.bytes_a_card / 1e9:.1f} GB each (weights {placed.need.weights / 1e9:.1f}, "
+        f"activations {placed.need.activations / 1e9:.1f}, "
+        f"cache {(placed.bytes_a_card - placed.need.standing) / 1e9:.1f} at {placed.batch_size} rows) "
+        f"of {placed.card / 1e9:.0f} GB ({seen})"
+    )
+    if not placed.fits:
+        words += f"; does not fit: {placed.why}"
+    if best.fits and best.tensor_parallel != placed.tensor_parallel:
+        words += f"; arithmetic proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
+    return {
+        "fits": placed.fits,
+        "words": words,
+        "stated": _shown(placed),
+        "proposed": _shown(best) if best.fits else None,
+    }
+
+
+def _shown(one: Placement) -> dict[str, Any]:
+    kept = {name: getattr(one, name) for name in ("tensor_parallel", "replicas", "batch_size", "bytes_a_card", "card")}
+    return {**kept, "gpus": one.gpus, "need": asdict(one.need)}
+
+
+def _cards() -> list[int]:
+    return [card.total for card in cards_here()] or [ASSUMED_CARD] * _MOST_ASSUMED

@@ -1,0 +1,60 @@
+"""Whether a model of the models file can run with what is installed here, and if not why; nothing heavy is loaded."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+from models.environment import MissingSecretError, secret
+from models.spec import ModelSpec
+
+__all__ = ["known_architectures", "why_not_here"]
+
+_TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"})
+"""What the `transformers` engine loads: models that take pictures, and models that read text alone."""
+
+
+def why_not_here(spec: ModelSpec) -> str:
+    """Why this model cannot be asked from this machine; '' when it can.
+
+    Memory is not looked at: see `models.placement`. Whether the hub has the weights is not asked either.
+    """
+    if spec.elsewhere:
+        return f"{spec.elsewhere.why.strip()} Runs with: {spec.elsewhere.runs_with.strip()}"
+    if spec.engine == "openai" and spec.api_key_env:
+        try:
+            secret(spec.api_key_env)
+        except MissingSecretError as error:
+            return str(error)
+    if spec.engine == "vllm" and importlib.util.find_spec("vllm") is None:
+        return "vllm is not installed: pip install 'vlmsweep[vllm]'"
+    if spec.engine == "transformers" and spec.architecture and not spec.trust_remote_code:
+        known = known_architectures()
+        if known and spec.architecture not in known:
+            version = importlib.metadata.version("transformers")
+            return f"transformers {version} has no code for {spec.architecture}"
+    return ""
+
+
+@lru_cache(maxsize=1)
+def known_architectures() -> frozenset[str]:
+    """`model_type`s that the installed transformers runs; empty where transformers is not installed.
+
+    Read from the text of its own tables: importing them loads torch, which takes many seconds.
+    """
+    found = importlib.util.find_spec("transformers")
+    if found is None or not found.submodule_search_locations:
+        return frozenset()
+    path = Path(found.submodule_search_locations[0], "models", "auto", "modeling_auto.py")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = (
+        entry.elts[0].value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id in _TABLES for t in node.targets)
+        for entry in ast.walk(node.value)
+        if isinstance(entry, ast.Tuple) and entry.elts and isinstance(entry.elts[0], ast.Constant)
+    )
+    return frozenset(str(name) for name in names)

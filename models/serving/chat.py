@@ -1,0 +1,218 @@
+"""Chat requests in OpenAI's form become calls; answers and failures become replies of that form. No server in here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+
+from models.engines.openai_prompt import shrunk_size
+from models.messages import Answer, Call, Failure, Frames, Generation, Media, Part, Role, Text, Turn
+from models.spec import ModelSpec
+
+__all__ = ["Asked", "BadRequestError", "completion", "error_body", "failure_reply", "model_list", "read_chat"]
+
+MOST_PICTURE_BYTES = 20 << 20
+MOST_PIXELS = 64_000_000
+"""A picture of a few kilobytes can unfold to gigabytes."""
+_DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|gif);base64,", re.IGNORECASE)
+
+
+class BadRequestError(ValueError):
+    """The request cannot be answered as it is; status and code go into the reply."""
+
+    def __init__(self, message: str, *, status: int = 400, code: str | None = None, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.param = status, code, param
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One chat request made ready for an engine."""
+
+    call: Call
+    media: dict[Media, Frames]
+
+
+class _Loose(BaseModel):
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+
+class _TextPart(_Loose):
+    type: Literal["text"]
+    text: str
+
+
+class _Address(_Loose):
+    url: str
+
+
+class _PicturePart(_Loose):
+    type: Literal["image_url"]
+    image_url: _Address
+
+
+class _Message(_Loose):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[Annotated[_TextPart | _PicturePart, Field(discriminator="type")]]
+
+
+class _Chat(_Loose):
+    model: str
+    messages: list[_Message] = Field(min_length=1)
+    temperature: float | None = Field(default=None, ge=0.0, le=2.0)
+    max_tokens: PositiveInt | None = None
+    max_completion_tokens: PositiveInt | None = None
+    seed: int | None = None
+    n: Literal[1] | None = None
+    stream: Literal[False] | None = None
+    stop: None = None
+    tools: None = None
+    response_format: None = None
+    logprobs: Literal[False] | None = None
+    top_p: Annotated[float, Field(ge=1.0, le=1.0)] | None = None
+
+
+def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str) -> Asked:
+    """The call that a request body means.
+
+    What would change the answer and is not served (`stream`, `n` above 1, `stop`, `tools`, `response_format`,
+    `logprobs`, `top_p` below 1) is refused, never passed over in silence. Pictures come as data URIs alone: an address
+    would make this machine fetch what a stranger names.
+
+    Args:
+        body: JSON.
+        name: of the model that is served.
+        spec: the model; its `generation` stands where the request is silent, else greedy and 256 tokens.
+        call_id: unique among the calls in flight.
+
+    Raises:
+        BadRequestError: with the status and the words of the reply.
+    """
+    try:
+        chat = _Chat.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(key) for key in first["loc"])
+        raise BadRequestError(f"{where or 'body'}: {first['msg']}", param=where or None) from None
+    if chat.model != name:
+        raise BadRequestError(
+            f"The model {chat.model!r} does not exist; {name!r} is served here", status=404, code="model_not_found"
+        )
+    media: dict[Media, Frames] = {}
+    turns = tuple(_turn(message, spec, media) for message in chat.messages)
+    return Asked(call=Call(call_id=call_id, turns=_with_system(turns, spec), generation=_said(chat, spec)), media=media)
+
+
+def _said(chat: _Chat, spec: ModelSpec) -> Generation:
+    own = spec.generation.model_dump(exclude_none=True)
+    said = {
+        "temperature": chat.temperature,
+        "max_new_tokens": chat.max_completion_tokens or chat.max_tokens,
+        "seed": chat.seed,
+    }
+    return Generation(**{**own, **{key: value for key, value in said.items() if value is not None}})
+
+
+def _with_system(turns: tuple[Turn, ...], spec: ModelSpec) -> tuple[Turn, ...]:
+    if spec.system is None or spec.engine == "openai" or (turns and turns[0].role == "system"):
+        return turns
+    return (Turn("system", (Text(spec.system),)), *turns)
+
+
+def _turn(message: _Message, spec: ModelSpec, media: dict[Media, Frames]) -> Turn:
+    role: Role = "system" if message.role == "developer" else message.role
+    if isinstance(message.content, str):
+        return Turn(role, (Text(message.content),))
+    parts: list[Part] = []
+    for part in message.content:
+        if isinstance(part, _TextPart):
+            parts.append(Text(part.text))
+        else:
+            key, frames = _picture(part.image_url.url, spec)
+            media[key] = frames
+            parts.append(key)
+    return Turn(role, tuple(parts))
+
+
+def _picture(uri: str, spec: ModelSpec) -> tuple[Media, Frames]:
+    import numpy as np
+    from PIL import Image
+
+    head = _DATA_URI.match(uri)
+    if not head:
+        raise BadRequestError(
+            "image_url: only data URIs are taken (data:image/png;base64,...; png, jpeg, webp, gif); nothing is fetched",
+            param="messages",
+        )
+    if len(uri) - head.end() > MOST_PICTURE_BYTES * 4 // 3 + 4:
+        raise BadRequestError(f"image_url: more than {MOST_PICTURE_BYTES >> 20} MiB", param="messages")
+    try:
+        data = base64.b64decode(uri[head.end() :], validate=True)
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP", "GIF")) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise BadRequestError(f"image_url: more than {MOST_PIXELS:,} pixels", param="messages")
+            shown = image.convert("RGB")
+    except (binascii.Error, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        if isinstance(error, BadRequestError):
+            raise
+        raise BadRequestError(f"image_url: no readable picture ({error})", param="messages") from None
+    size = shrunk_size(shown.width, shown.height, spec.limits.max_pixels)
+    if size != shown.size:
+        shown = shown.resize(size, Image.Resampling.LANCZOS)
+    return Media("image", hashlib.sha256(data).hexdigest()), Frames(pixels=np.asarray(shown, dtype=np.uint8)[None])
+
+
+def model_list(name: str) -> dict[str, Any]:
+    """The reply of `/v1/models`."""
+    return {"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "vlmsweep"}]}
+
+
+def completion(answer: Answer, *, name: str, call_id: str, created: int) -> dict[str, Any]:
+    """The reply of `/v1/chat/completions`.
+
+    Args:
+        answer: what the model said.
+        name: of the model.
+        call_id: becomes the reply's id.
+        created: Unix time, seconds.
+    """
+    return {
+        "id": f"chatcmpl-{call_id}",
+        "object": "chat.completion",
+        "created": created,
+        "model": name,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": answer.text, "refusal": None},
+                "finish_reason": answer.finish_reason,
+                "logprobs": None,
+            }
+        ],
+        "usage": {
+            "prompt_tokens": answer.input_tokens,
+            "completion_tokens": answer.output_tokens,
+            "total_tokens": answer.input_tokens + answer.output_tokens,
+            "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
+        },
+    }
+
+
+def error_body(message: str, *, kind: str, code: str | None = None, param: str | None = None) -> Mapping[str, Any]:
+    """An error in OpenAI's form."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def failure_reply(failure: Failure) -> tuple[int, Mapping[str, Any]]:
+    """Status and body for a call that the engine could not answer."""
+    if failure.type == "context_length":
+        return 400, error_body(failure.message, kind="invalid_request_error", code="context_length_exceeded")
+    return 500, error_body(failure.message, kind="server_error", code=failure.type)

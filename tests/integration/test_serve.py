@@ -1,0 +1,146 @@
+"""`vlmsweep serve`: the official client is the customer, and a sweep's judge; nothing is left when it is stopped."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import openai
+import pytest
+from PIL import Image
+
+from tests.integration.conftest import Cli
+from tests.integration.test_interrupt import descendants
+
+NAME = "tosser"
+
+
+@pytest.fixture(scope="module")
+def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
+    """A running endpoint, what it said of itself, and its process."""
+    folder = tmp_path_factory.mktemp("serve")
+    models = folder / "models.yaml"
+    models.write_text(f"{NAME}: {{engine: random, faults: {{answer: '{{\"correct\": true}}', call_s: 0.05}}}}")
+    command = [sys.executable, "-m", "jobs.cli", "serve", NAME, "--port", "0", "--models-file", str(models), "--json"]
+    with (folder / "err").open("wb") as err:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=command_env, text=True)
+    try:
+        assert process.stdout
+        # Ray may die at its start on a machine that is busy; then the line is empty and the log says why.
+        line = process.stdout.readline()
+        assert line, (folder / "err").read_text()
+        yield json.loads(line), process, folder
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        assert process.stdout
+        process.stdout.close()
+
+
+def client(said: dict[str, str], **settings: object) -> openai.OpenAI:
+    return openai.OpenAI(**{"base_url": said["base_url"], "api_key": said["key"], "max_retries": 0, **settings})
+
+
+def picture(address: str) -> list[dict[str, object]]:
+    return [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": address}}]
+
+
+def data_uri() -> str:
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8), (0, 90, 200)).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def test_text_and_a_picture_by_the_official_client(served) -> None:
+    said, _, _ = served
+    assert said["base_url"].startswith("http://127.0.0.1:")
+    asking = client(said)
+    assert [one.id for one in asking.models.list()] == [NAME]
+    for content in ("Right?", picture(data_uri())):
+        turn = {"role": "user", "content": content}
+        reply = asking.chat.completions.create(model=NAME, messages=[turn], temperature=0, max_tokens=20, seed=1)
+        assert reply.choices[0].message.content == '{"correct": true}'
+        assert reply.choices[0].finish_reason == "stop"
+
+
+def test_errors_come_in_the_clients_own_classes(served) -> None:
+    said, _, _ = served
+    asking = client(said)
+    turn = {"role": "user", "content": "x"}
+    with pytest.raises(openai.AuthenticationError):
+        client(said, api_key="wrong").models.list()
+    with pytest.raises(openai.NotFoundError, match="is served here"):
+        asking.chat.completions.create(model="other", messages=[turn])
+    with pytest.raises(openai.BadRequestError, match="stream"):
+        asking.chat.completions.create(model=NAME, messages=[turn], stream=True)
+    remote = {"role": "user", "content": picture("http://127.0.0.1:9/a.png")}
+    with pytest.raises(openai.BadRequestError, match="nothing is fetched"):
+        asking.chat.completions.create(model=NAME, messages=[remote])
+
+
+def test_requests_at_once_are_gathered_and_each_gets_its_own(served) -> None:
+    said, _, _ = served
+    asking, replies = client(said), {}
+
+    def ask(number: int) -> None:
+        turn = {"role": "user", "content": f"question {number}"}
+        replies[number] = asking.chat.completions.create(model=NAME, messages=[turn]).id
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(replies.values())) == 16
+
+
+def test_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    said, _, _ = served
+    models = tmp_path / "models.yaml"
+    entry = f"{{engine: openai, model: {NAME}, base_url: '{said['base_url']}', api_key_env: JUDGE_KEY}}"
+    models.write_text(f"served: {entry}")
+    flags = ("--models", "random", "--judge", "served", "--models-file", str(models), "--benchmarks", "maia")
+    cells = ("--tasks", "oevqa", "--settings", "1-frame", "--limit", "8")
+    cli(
+        *("run", *flags, *cells, "--data", maia_data, "--out", str(tmp_path / "out")),
+        env={"JUDGE_KEY": said["key"]},
+    )
+    rows = json.loads((tmp_path / "out/report/metrics.json").read_text())
+    (row,) = [r for r in rows if r["metric"] == "oevqa_accuracy" and not r["category"] and not r["subset"]]
+    assert (row["value"], row["n"], row["n_failed"]) == (1.0, 8, 0)
+    for path in (tmp_path / "out").rglob("*"):
+        assert path.is_dir() or said["key"].encode() not in path.read_bytes()
+
+
+def test_stops_cleanly_and_tells_its_key_to_nobody_else(served) -> None:
+    said, process, folder = served
+    below = descendants(process.pid)
+    assert below
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert said["key"] not in (folder / "err").read_text()
+    assert "Traceback" not in (folder / "err").read_text()
+    deadline = time.monotonic() + 20
+    while left := [pid for pid in below if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+    assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
+
+
+def test_a_port_that_is_taken_and_a_model_that_is_not_known_end_with_2(cli: Cli) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert "cannot listen there" in cli("serve", "random", "--port", port, code=2).stderr
+    assert "unknown model" in cli("serve", "nobody", code=2).stderr

@@ -1,0 +1,118 @@
+"""A hostile endpoint and what became of the calls: for a test in short, by hand at full length.
+
+`python -m tests.support.storm 5000 12000` asks 5,000 questions at 12,000 requests a minute and prints the figures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+from models.engines.openai_engine import OpenAIEngine
+from models.messages import Answer
+from models.spec import ModelSpec
+from tests.support.calls import MEDIA, call
+from tests.support.endpoint import Action, Asked, Drop, Half, Hang, Raw, Say, ScriptedEndpoint, Status
+
+__all__ = ["Weather", "figures"]
+
+PAUSE_S = 0.3
+REFUSED = {5: "filter", 6: "refusal"}
+
+
+class Weather:
+    """Storms of 429 by number of request; single faults for 1% of the tries, drawn by prompt and try; two refusals."""
+
+    def __init__(self, storms: tuple[range, ...], share: float = 0.01) -> None:
+        self._storms, self._share = storms, share
+        self._tries: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.billed = 0
+        self.refused: list[float] = []
+        """When a 429 was sent, monotonic seconds."""
+
+    def __call__(self, asked: Asked) -> Action:
+        with self._lock:
+            self._tries[asked.text] += 1
+            number = self._tries[asked.text]
+        if any(asked.number in storm for storm in self._storms):
+            with self._lock:
+                self.refused.append(asked.at)
+            return Status(status=429, headers={"Retry-After": str(PAUSE_S)})
+        index = int(asked.text.split()[-1])
+        if REFUSED.get(index) == "filter":
+            return Status(status=400, code="content_filter", message="the prompt was filtered")
+        if index == 7:
+            return Status(status=400, message="this question is not understood")
+        drawn = int.from_bytes(hashlib.sha256(f"{asked.text}|{number}".encode()).digest()[:8], "big") / 2**64
+        if drawn < self._share:
+            faults = (Status(status=500), Status(status=503), Drop(), Half(), Raw(b'{"choices": ['), Hang(6.0))
+            return faults[int(drawn / self._share * len(faults))]
+        with self._lock:
+            self.billed += 1
+        if REFUSED.get(index) == "refusal":
+            return Say(text="I cannot help with that.", finish_reason="content_filter")
+        return Say(text=f"answer {index}", delay_s=0.5 if drawn > 0.995 else 0.02)
+
+
+def paused(refused: list[float], end: float) -> float:
+    """Seconds up to `end` in which the endpoint had asked for silence."""
+    total, until = 0.0, float("-inf")
+    for at in sorted(refused):
+        if at < end:
+            total += max(0.0, min(at + PAUSE_S, end) - max(at, until))
+            until = max(until, at + PAUSE_S)
+    return total
+
+
+def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict[str, Any]:
+    """Ask so many questions at such a pace; what came back, what was sent, and how fast."""
+    weather = Weather(storms)
+    with ScriptedEndpoint(weather) as endpoint:
+        spec = ModelSpec(
+            engine="openai",
+            model="stormy",
+            base_url=endpoint.base_url,
+            requests_per_minute=per_minute,
+            concurrency=32,
+            timeout_s=4.0,
+            price={"input_per_million": 1.0, "output_per_million": 2.0},
+        )
+        engine = OpenAIEngine(spec)
+        started = time.monotonic()
+        replies = list(engine.generate([call(f"{i}/0", f"question {i}") for i in range(count)], MEDIA))
+        seconds = time.monotonic() - started
+        engine.close()
+    kinds = Counter("ok" if isinstance(one.outcome, Answer) else one.outcome.type for one in replies)
+    # The last twentieth waits for its own retries and is no measure of the pace.
+    times = sorted(asked.at for asked in endpoint.seen)
+    bulk = times[: len(times) * 19 // 20]
+    span = bulk[-1] - bulk[0] - paused(weather.refused, bulk[-1])
+    return {
+        "rows": len(replies),
+        "distinct": len({one.call_id for one in replies}),
+        "kinds": dict(kinds),
+        "filtered": sum(isinstance(r.outcome, Answer) and r.outcome.finish_reason == "content_filter" for r in replies),
+        "wrong": sum(
+            isinstance(r.outcome, Answer)
+            and r.outcome.finish_reason == "stop"
+            and r.outcome.text != f"answer {r.call_id.split('/')[0]}"
+            for r in replies
+        ),
+        "tries": len(endpoint.seen),
+        "billed": weather.billed,
+        "seconds": round(seconds, 1),
+        "paused": round(paused(weather.refused, times[-1]), 1),
+        "share_of_the_pace": round((len(bulk) - 1) / (span * per_minute / 60), 3),
+        "dollars": round(engine.spent, 6),
+    }
+
+
+if __name__ == "__main__":
+    rows, pace = int(sys.argv[1]), float(sys.argv[2])
+    print(json.dumps(figures(rows, pace, storms=(range(200, 240), range(2000, 2080))), indent=1))

@@ -1,0 +1,94 @@
+"""The doctor: findings as data, exit codes, and sums against scripted hardware."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.hardware import Node
+from jobs import doctor
+from jobs.cli import run
+from models.catalog_io import load_models, pick
+
+GB = 10**9
+
+
+def findings(capsys: pytest.CaptureFixture[str], *flags: str, code: int = 0) -> dict[str, dict[str, str]]:
+    assert run(["doctor", "--json", *flags]) == code
+    said = json.loads(capsys.readouterr().out)
+    assert said["ok"] == (code == 0)
+    return {one["what"]: one for one in said["findings"]}
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, *cards: int, memory: int = 64) -> None:
+    node = Node(name="this machine", cpus=8, memory=memory * GB, cards=tuple(card * GB for card in cards))
+    monkeypatch.setattr(doctor, "_this_node", lambda: node)
+
+
+def test_what_is_not_asked_for_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    machine(monkeypatch)
+    found = findings(capsys, "--out", str(tmp_path))
+    assert set(load_models()) <= set(found)
+    assert found["internvl2-8b"]["state"] == "note"
+    assert "vllm" in found["internvl2-8b"]["told"]
+    assert "GB free" in found[str(tmp_path)]["told"]
+    assert found["decoders"]["state"] == "ok"
+    assert found["random"]["state"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("cards", "model", "state", "said"),
+    [
+        ([], "qwen2.5-vl-7b", "ok", "runs on the CPU"),
+        ([], "qwen2.5-vl-72b", "bad", "146.8 GB of weights against 64 GB of memory: does not fit"),
+        ([80] * 8, "qwen2.5-vl-72b", "ok", "fits: tensor_parallel 4, 2 replicas a node"),
+        ([80] * 2, "qwen2.5-vl-72b", "bad", "needs"),
+        ([16] * 4, "qwen2.5-vl-7b", "bad", "it would with tensor_parallel 2"),
+        ([141] * 8, "qwen2.5-vl-72b", "ok", "arithmetic proposes tensor_parallel 2"),
+    ],
+)
+def test_sums(
+    cards: list[int],
+    model: str,
+    state: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machine(monkeypatch, *cards)
+    found = findings(capsys, "--models", model, code=0 if state == "ok" else 3)
+    assert found[model]["state"] == state
+    assert said in found[model]["told"]
+
+
+def test_each_node_of_a_cluster_is_looked_at_by_itself() -> None:
+    nodes = [Node(name=name, cpus=8, memory=GB, cards=(80 * GB,) * 2) for name in "ab"]
+    (name, spec), *_ = pick(["qwen2.5-vl-72b"], load_models()).items()
+    found = doctor._model(name, spec, nodes, named=True)
+    assert found.state == "bad"  # four GPUs in all, but no node has them together
+
+
+def test_places_and_clusters_out_of_reach_end_with_3(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    machine(monkeypatch)
+    file = tmp_path / "file"
+    file.write_text("")
+    assert findings(capsys, "--models", "random", "--out", str(file), code=3)[str(file)]["state"] == "bad"
+    found = findings(capsys, "--models", "random", "--address", "127.0.0.1:9", code=3)
+    assert found["cluster"]["state"] == "bad"
+    assert "127.0.0.1:9" in found["cluster"]["told"]
+
+
+def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert "OPENAI_API_KEY" in findings(capsys, "--models", "gpt-4o", code=3)["gpt-4o"]["told"]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
+    assert findings(capsys, "--models", "gpt-4o")["gpt-4o"]["state"] == "ok"
+    assert run(["doctor", "--models", "nobody"]) == 2
+    assert run(["doctor", "--models", "gpt-4o"]) == 0
+    assert "sk-planted" not in capsys.readouterr().out
