@@ -1,4 +1,4 @@
-"""The guarantee table of README.md and ARCHITECTURE.md from the results file; `python -m tests.chaos.table` writes it."""
+"""The guarantee table of README.md and ARCHITECTURE.md, from the results of `make chaos`."""
 
 from __future__ import annotations
 
