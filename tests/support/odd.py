@@ -65,7 +65,8 @@ _WORDS: Final = (
         "ב",
     ),
 )
-_SIGNS: Final = tuple(" \n\t\r.,:;!?()[]{}<>\"'`*_#-–—/\\|&+=%$€~^@“”„«»‘’") + (
+_SIGNS: Final = (
+    *" \n\t\r.,:;!?()[]{}<>\"'`*_#-–—/\\|&+=%$€~^@“”„«»‘’",
     *("\x00", "\x1b", "\x7f", "\u0085", "\u2028", "\u202e", "\u200d", "\u200b", "\ufeff", "\u0301", "\ud800", "\udfff"),
     *("\U000e0041", "👩\u200d👩\u200d👧", "\U0010ffff"),
 )
@@ -80,27 +81,38 @@ def odd_answers(count: int) -> tuple[str, ...]:
 def odd_answer(number: int) -> str:
     """One odd text of up to some hundred characters, some of thousands."""
     rng = random.Random(number)
-    form = number % 8
-    if form == 0:
-        return "".join(chr(rng.randrange(0x110000)) for _ in range(rng.randrange(40)))
-    if form == 1:
-        return rng.choice(_WORDS) * rng.randrange(1, 60)
-    if form == 2:
-        return _nested(rng, rng.randrange(1, 40))
-    if form == 3:
-        words = [rng.choice(_WORDS) for _ in range(rng.randrange(12))]
-        return "\u202e" + " ".join(words)[::-1]
-    if form == 4:
-        return rng.choice(REFUSALS) + rng.choice(_SIGNS) + rng.choice(_WORDS)
-    if form == 5:
-        return "\n".join(
-            f"{rng.choice(('-', '#', '1.', '>', '*'))} {rng.choice(_WORDS)}" for _ in range(rng.randrange(9))
-        )
+    forms = (_letters, _repeated, _nested, _backwards, _refused, _listed, _mixed, _mixed)
+    return forms[number % len(forms)](rng) * (1 if number % 500 else 40)
+
+
+def _letters(rng: random.Random) -> str:
+    return "".join(chr(rng.randrange(0x110000)) for _ in range(rng.randrange(40)))
+
+
+def _repeated(rng: random.Random) -> str:
+    return rng.choice(_WORDS) * rng.randrange(1, 60)
+
+
+def _backwards(rng: random.Random) -> str:
+    return "\u202e" + " ".join(rng.choice(_WORDS) for _ in range(rng.randrange(12)))[::-1]
+
+
+def _refused(rng: random.Random) -> str:
+    return rng.choice(REFUSALS) + rng.choice(_SIGNS) + rng.choice(_WORDS)
+
+
+def _listed(rng: random.Random) -> str:
+    bullets = ("-", "#", "1.", ">", "*")
+    return "\n".join(f"{rng.choice(bullets)} {rng.choice(_WORDS)}" for _ in range(rng.randrange(9)))
+
+
+def _mixed(rng: random.Random) -> str:
     pieces = [rng.choice(_WORDS if rng.random() < 0.6 else _SIGNS) for _ in range(rng.randrange(25))]
-    return rng.choice(("", " ")).join(pieces) * (1 if number % 500 else 40)
+    return rng.choice(("", " ")).join(pieces)
 
 
-def _nested(rng: random.Random, depth: int) -> str:
+def _nested(rng: random.Random) -> str:
+    depth = rng.randrange(1, 40)
     opening = [rng.choice(('{"answer": ', "[", "{", '{"correct": ', "(", "<")) for _ in range(depth)]
     closing = "".join({"{": "}", "[": "]", "(": ")", "<": ">"}[one[0]] for one in reversed(opening))
     return "".join(opening) + rng.choice(_WORDS) + closing[: rng.randrange(len(closing) + 1)]

@@ -1,4 +1,4 @@
-"""A sweep over samples in memory: asked, answered, scored and reduced by the product's own code, without Ray or disk."""
+"""A sweep over samples in memory: asked, answered, scored and reduced by the product, without Ray or disk."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def same_words(candidate: str, reference: str) -> float:
     return 1.0 if candidate == reference else 0.5
 
 
-def reduced(  # noqa: PLR0917
+def reduced(
     name: str,
     samples: Sequence[Sample],
     say: Say,
@@ -83,7 +83,7 @@ def scored(
     return pd.DataFrame([_scored(_row(name, texts, one, say, compare, judge), name) for one in asked])
 
 
-def _row(  # noqa: PLR0917
+def _row(
     name: str, texts: PromptTexts, one: tuple[Sample, Asked], say: Say, compare: Compare, judge: bool | None
 ) -> Row:
     sample, asked = one
