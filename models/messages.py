@@ -31,6 +31,7 @@ __all__ = [
     "Text",
     "Turn",
     "blank",
+    "decoding_name",
     "prompt_sha256",
     "user",
 ]
@@ -87,6 +88,13 @@ class Generation:
     temperature: float = 0.0
     num_beams: int = 1
     seed: int = 42
+
+
+def decoding_name(generation: Generation, *, beams: bool) -> str:
+    """What `Answer.decoding` says of these settings on an engine with or without beam search."""
+    if generation.temperature > 0:
+        return "sampled"
+    return f"beam-{generation.num_beams}" if beams and generation.num_beams > 1 else "greedy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +157,9 @@ class Answer:
     output_tokens: int = 0
     cached_tokens: int = 0
     """Prompt tokens that were not computed again because another call had the same beginning."""
+    decoding: str = ""
+    """How the text was drawn: `greedy`, `sampled`, `beam-3`; '' where nothing was. An engine without beam search
+    runs greedy when asked for beams, and here it says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,7 @@ def command_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def cli(command_env: dict[str, str]) -> Cli:
-    """Run `vlmsweep ...` as a process; `env` adds variables, `code` is the exit code that is expected, `cwd` is where."""
+    """Run `vlmsweep ...` as a process; `env` adds variables, `code` is the exit code to expect, `cwd` is where."""
 
     def run(
         *arguments: str,
