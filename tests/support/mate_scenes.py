@@ -63,8 +63,8 @@ def _sample(number: int, raw: dict[str, Any], task: str, pointer: tuple[str, Any
             "pointer": list(pointer),
             "target": target,
             "gold": asked[target],
-            "text": f"question {number} in {setting}",
-            "shots": None,
+            "text": f"question {number} in {setting}" if number % 2 else None,  # else the prompt is built
+            "shots": [],
             "shot_targets": [],
             "shot_shows_target": None,
         }
