@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.benchmarks import benchmark
@@ -285,6 +285,7 @@ def test_the_more_exact_name_wins() -> None:
     assert columns.paths["translation[1].ko"] == "korean"
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.text("abc.[]0", min_size=1, max_size=5), st.one_of(st.none(), st.text(), st.lists(st.integers())), max_size=4
