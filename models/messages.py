@@ -31,6 +31,7 @@ __all__ = [
     "Text",
     "Turn",
     "blank",
+    "decoding_name",
     "prompt_sha256",
     "user",
 ]
@@ -87,6 +88,13 @@ class Generation:
     temperature: float = 0.0
     num_beams: int = 1
     seed: int = 42
+
+
+def decoding_name(generation: Generation, *, beams: bool) -> str:
+    """What `Answer.decoding` says of these settings on an engine with or without beam search."""
+    if generation.temperature > 0:
+        return "sampled"
+    return f"beam-{generation.num_beams}" if beams and generation.num_beams > 1 else "greedy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +162,9 @@ class Answer:
     least_tokens: int | None = None
     """Of the prompt tokens behind them, those that no other call asked together with this one begins with too; None
     where the engine does not know. Sums to what the calls cost at the least, the heads left out."""
+    decoding: str = ""
+    """How the text was drawn: `greedy`, `sampled`, `beam-3`; '' where nothing was. An engine without beam search
+    runs greedy when asked for beams, and here it says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from pipelines.benchmarks.base import (
     Sample,
     SourceError,
 )
-from pipelines.dataset import Manifest, fingerprint, media_path, write_shard
+from pipelines.dataset import Dataset, DatasetError, Manifest, fingerprint, media_path, write_shard
 from pipelines.media.decoder import DecodeError, Decoder
 from pipelines.store import Store, StoreError, is_remote
 from pipelines.version import __version__
@@ -36,6 +36,12 @@ __all__ = ["Folder", "IngestResult", "ingest"]
 log = logging.getLogger(__name__)
 
 SHARD_ROWS = 1024
+LONGEST_PATH, LONGEST_NAME = 1000, 255
+"""Characters of a path and bytes of a name that file systems and object stores hold."""
+LONGEST_REASON, LONGEST_ITEM = 1000, 200
+"""Characters of a rejection: a row that is a megabyte of something is not repeated in the list of rejected rows."""
+NAMED = 5
+"""Ids named in a message about many."""
 CHECKED_FRAMES = 32
 """Frames decoded of every clip at ingest, first and last among them: a clip cut short is found here, not in a run."""
 
@@ -57,12 +63,22 @@ class Folder:
         return [info.path for info in self._store.list(folder) if _matches(info.path, pattern)]
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file."""
-        return self._store.exists(path)
+        """Whether there is a file; no path out of the folder, and none that no file can have, leads to one."""
+        return _is_path(path) and self._store.exists(path)
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
+        if not _is_path(path):
+            raise FileNotFoundError(f"{path[:200]!r} is no path of a file in {self.uri}")
         return self._store.get(path)
+
+
+def _is_path(path: str) -> bool:
+    """Whether a file could lie here: paths come with the data, and may be anything."""
+    parts = path.split("/")
+    if "\x00" in path or not _is_text(path) or path.startswith("/") or ".." in parts or len(path) > LONGEST_PATH:
+        return False
+    return all(len(part.encode()) <= LONGEST_NAME for part in parts)
 
 
 def _matches(path: str, pattern: str) -> bool:
@@ -110,10 +126,17 @@ def ingest(
         samples, rejections, notices = _collect(
             benchmark.read(source, column_map=column_map), benchmark.name, keeper, progress
         )
+    rejections = [
+        replace(one, reason=_clipped(one.reason, LONGEST_REASON), item=_clipped(one.item, LONGEST_ITEM))
+        for one in rejections
+    ]
     store.put("rejected.jsonl", b"".join(json.dumps(asdict(r), ensure_ascii=True).encode() + b"\n" for r in rejections))
     if not samples:
         first = f"; the first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
         raise SourceError(f"{source.uri}: no row can be used, {len(rejections)} rejected{first}")
+    if moved := _moved(data, benchmark, samples):
+        log.warning("%s: %s", benchmark.name, moved)
+        notices.append(moved)
     # Shards are named by the content of the whole, so that an older manifest stays true until the new one replaces it.
     name = fingerprint(samples)
     shards = [
@@ -170,6 +193,29 @@ def _collect(
                 continue
             clusters.setdefault(sample.cluster, []).append(sample)
     return [sample for members in clusters.values() for sample in members], rejections, notices
+
+
+def _moved(data: Store, benchmark: Benchmark, samples: Sequence[Sample]) -> str:
+    """What to tell of ids that stood for something else when this benchmark was last read in; '' for none."""
+    field = benchmark.content_field
+    if not field:
+        return ""
+    try:
+        before = {old.sample_id: old.data.get(field) for old in Dataset.open(data, benchmark.name).samples()}
+    except DatasetError:
+        return ""  # nothing was read in before, or nothing that can be read any more
+    moved = [new.sample_id for new in samples if before.get(new.sample_id, new.data[field]) != new.data[field]]
+    if not moved:
+        return ""
+    more = f" and {len(moved) - NAMED:,} more" if len(moved) > NAMED else ""
+    return (
+        f"other content than at the last ingest under the same id: {', '.join(moved[:NAMED])}{more}; ids are places in "
+        "the source's files, so answers made elsewhere to the old rows do not belong to the new ones"
+    )
+
+
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _is_text(text: str) -> bool:

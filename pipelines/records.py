@@ -46,6 +46,7 @@ PREDICTIONS = pa.schema(
         ("error_type", pa.string()),
         ("error", pa.string()),
         ("finish_reason", pa.string()),
+        ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model drew the text
         ("input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
         ("cached_tokens", pa.int64()),
@@ -122,6 +123,7 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "status": "ok",
         "output": _clean(outcome.text),
         "finish_reason": outcome.finish_reason,
+        "decoding": outcome.decoding,
         "input_tokens": outcome.input_tokens,
         "output_tokens": outcome.output_tokens,
         "cached_tokens": outcome.cached_tokens,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ from models.engines.openai_faults import (
 from models.engines.openai_prompt import data_uris, messages
 from models.engines.openai_window import Purse, Window
 from models.environment import secret
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ class OpenAIEngine:
                 self._purse.settle(lent, outcome)
             if isinstance(outcome, Answer):
                 self._health.answered()
+                outcome = replace(outcome, decoding=decoding_name(call.generation, beams=False))
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)
             if limit_name == "max_tokens" and _wants_other_limit(outcome.failure):
                 self._limit_name = "max_completion_tokens"

@@ -24,7 +24,7 @@ from models.engines.pictures import PixelLimit
 from models.engines.plain import PlainModel, batchable
 from models.engines.prompts import ROW_ERRORS, Prompt, PromptMaker
 from models.engines.sharing import Job, SharedModel
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
 __all__ = ["TransformersEngine"]
@@ -250,6 +250,7 @@ class TransformersEngine:
         answer = Answer(
             text=words,
             finish_reason=text.finish_reason,
+            decoding=decoding_name(prompt.call.generation, beams=True),
             input_tokens=len(prompt.ids),
             output_tokens=text.computed,
             cached_tokens=cached,

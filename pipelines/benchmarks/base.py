@@ -316,6 +316,9 @@ class Benchmark(ABC):
 
     descriptive_values: ClassVar[tuple[str, ...]] = ()
     """Values of `Reading` that describe a row and judge nothing; comparisons leave them out."""
+    content_field: ClassVar[str] = ""
+    """Where ids are places in a file: the field of a sample's data by which a later ingest sees that a place holds
+    something else now; '' where ids name their content."""
     column_map_names: ClassVar[tuple[str, ...]] = ()
     """Our names that `--column-map` may give the source's names for; none: the flag is refused."""
 

@@ -70,6 +70,7 @@ class Unpie(Benchmark):
     beside_headline = ("accuracy", "correct_pct")
     prompt_texts: ClassVar[Mapping[str, str]] = PROMPT_TEXTS
     default_scorers: ClassVar[Mapping[str, str]] = {"bertscore": "bert-base-multilingual-cased:9"}
+    content_field = "content_sha"
     column_map_names: ClassVar[tuple[str, ...]] = MAP_NAMES
 
     def read(

@@ -172,6 +172,8 @@ class _Reader:
         value = self.columns.get(row, name)
         if value is not None and not isinstance(value, str):
             raise _BadRowError(f"`{self.columns.paths[name]}` must be text, not {type(value).__name__}")
+        if any("\ud800" <= sign <= "\udfff" for sign in value or ""):
+            raise _BadRowError(f"`{self.columns.paths[name]}` holds half a character (a lone surrogate)")
         return collapsed(value or "")
 
     def _look_at_words(self, name: str, sentence: str, phrase: str, pairs: list[dict[str, str]]) -> None:

@@ -34,7 +34,7 @@ _Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class _Foreign(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 class _Choices(_Foreign):

@@ -90,7 +90,7 @@ def _json(text: str, path: str) -> Iterator[_Raw]:
         raise _FormError(f"a list of rows was expected, this is {type(rows).__name__}")
     for number, row in enumerate(rows, start=1):
         named = row.get("id") if isinstance(row, dict) else None
-        yield _Raw(named if isinstance(named, str) and named else f"row {number} of {path}", row)
+        yield _Raw(named if isinstance(named, str) and named.strip() else f"row {number} of {path}", row)
 
 
 def _csv(text: str) -> Iterator[_Raw]:
@@ -101,7 +101,7 @@ def _csv(text: str) -> Iterator[_Raw]:
         raise _FormError(f"no column {', '.join(absent)}; there are {', '.join(reader.fieldnames or ())}")
     for row in reader:
         fields = {**row, "image": row["path"]}
-        yield _Raw(row["id"] or f"line {reader.line_num}", fields)
+        yield _Raw(row["id"] if (row["id"] or "").strip() else f"line {reader.line_num}", fields)
 
 
 def _checked(raw: _Raw, path: str) -> TextRow | Rejection:

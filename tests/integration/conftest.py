@@ -92,10 +92,14 @@ def command_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def cli(command_env: dict[str, str]) -> Cli:
-    """Run `vlmsweep ...` as a process; `env` adds variables, `code` is the exit code that is expected."""
+    """Run `vlmsweep ...` as a process; `env` adds variables, `code` is the exit code to expect, `cwd` is where."""
 
     def run(
-        *arguments: str, env: dict[str, str] | None = None, code: int = 0, timeout: float = 240
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        code: int = 0,
+        timeout: float = 240,
+        cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", "jobs.cli", *arguments],
@@ -103,6 +107,7 @@ def cli(command_env: dict[str, str]) -> Cli:
             capture_output=True,
             text=True,
             timeout=timeout,
+            cwd=cwd,
         )
         assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, done.stderr

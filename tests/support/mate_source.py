@@ -66,7 +66,7 @@ def development(folder: Path, files: Mapping[str, Iterable[Any]], pictures: Iter
         lines = []
         for one in rows:
             lines.append(one if isinstance(one, bytes) else json.dumps(one).encode())
-            named |= {one["image"]} if isinstance(one, dict) and "image" in one else set()
+            named |= {one["image"]} if isinstance(one, dict) and isinstance(one.get("image"), str) else set()
         (folder / f"{name}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     for name in named if pictures is None else pictures:
         (folder / "img" / name).write_bytes(png(name))

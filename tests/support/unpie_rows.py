@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.benchmarks.base import Metric, Row, Sample, Verdict
+from pipelines.benchmarks.base import MediaRef, Metric, Row, Sample, Verdict
 from pipelines.benchmarks.unpie import BENCHMARK
 from pipelines.benchmarks.unpie_metrics import reduce_unpie
 from tests.support.unpie_source import row as source_row
@@ -33,6 +33,15 @@ def sample(split: str, index: int, **data: Any) -> Sample:
             **data,
         },
     )
+
+
+def pictured(**data: Any) -> Sample:
+    """One pun with its three pictures."""
+    refs = tuple(
+        MediaRef(role=role, kind="image", sha256=name * 64, extension=".png", bytes=1, width=6, height=5)
+        for role, name in (("explanation", "e"), ("disambiguator/0", "0"), ("disambiguator/1", "1"))
+    )
+    return replace(sample("homographic", 0, **data), media=refs)
 
 
 def samples(count: int, **data: Any) -> dict[str, Sample]:
@@ -116,3 +125,9 @@ def similar(first: float, second: float) -> dict[str, Any]:
 def judged(accepted: bool) -> Verdict:
     """What the judge said."""
     return Verdict(state="ok", accepted=accepted, tries=1)
+
+
+def in_order(words: str, *pieces: str) -> None:
+    """Assert that these pieces stand in the words in this order."""
+    places = [words.index(piece) for piece in pieces]
+    assert places == sorted(places), pieces

@@ -1,31 +1,23 @@
-"""UNPIE read in, asked and read: every form of the data, the order of what is asked, scorers and judge."""
+"""UNPIE read in: every form of the data, what is wrong with a row, what is odd, columns of other names."""
 
 import base64
 import csv
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.messages import Generation, Media, Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import (
-    JudgeAsk,
-    MediaRef,
     Notice,
-    Prompt,
-    PromptTexts,
     RawSample,
     Rejection,
-    Sample,
     SourceError,
-    Verdict,
 )
 from pipelines.benchmarks.unpie import BENCHMARK
 from pipelines.benchmarks.unpie_columns import Columns, shape_of
@@ -34,22 +26,16 @@ from pipelines.benchmarks.unpie_source import read_unpie
 from pipelines.dataset import Dataset
 from pipelines.ingest import Folder, ingest
 from pipelines.store import Store
-from tests.support.unpie_rows import SIX, asked, sample
 from tests.support.unpie_source import (
     SPLITS,
     address,
     mirror,
-    picture,
     row,
     rows,
     write_jsonl,
     write_parquet,
     write_source,
 )
-
-TEXTS = PromptTexts(BENCHMARK.prompt_texts)
-SPOKEN = list(zip(SIX, ["German"] * 2 + ["French"] * 2 + ["Korean"] * 2, strict=True))
-CELLS = [(task, setting) for task, settings in BENCHMARK.tasks.items() for setting in settings]
 
 
 def offline(wanted: str) -> bytes:
@@ -72,9 +58,6 @@ def notices(items: list[Any]) -> list[str]:
 
 def rejected(items: list[Any]) -> list[tuple[str, str]]:
     return [(item.item, item.reason) for item in items if isinstance(item, Rejection)]
-
-
-# ------------------------------------------------------------------------------------------------------------ ingest
 
 
 def test_found_by_name() -> None:
@@ -302,6 +285,7 @@ def test_the_more_exact_name_wins() -> None:
     assert columns.paths["translation[1].ko"] == "korean"
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.text("abc.[]0", min_size=1, max_size=5), st.one_of(st.none(), st.text(), st.lists(st.integers())), max_size=4
@@ -344,284 +328,17 @@ def test_no_data(tmp_path: Path, files: dict[str, str], why: str) -> None:
         read(tmp_path)
 
 
-# ----------------------------------------------------------------------------------------------------------- prompts
+def test_a_place_that_holds_another_pun_than_before_is_told(tmp_path: Path) -> None:
+    data = Store(str(tmp_path / "data"))
+    source = Folder(str(write_source(tmp_path / "source", 3)))
 
+    def told() -> list[str]:
+        return [one for one in ingest(BENCHMARK, source, data).manifest.notices if "at the last ingest" in one]
 
-def pictured(**data: Any) -> Sample:
-    refs = tuple(
-        MediaRef(role=role, kind="image", sha256=name * 64, extension=".png", bytes=1, width=6, height=5)
-        for role, name in (("explanation", "e"), ("disambiguator/0", "0"), ("disambiguator/1", "1"))
-    )
-    return replace(sample("homographic", 0, **data), media=refs)
-
-
-CAPTIONS = {name * 64: f"a caption of {name}\nin two lines" for name in "e01"}
-
-
-def prompts(
-    task: str, setting: str, of: Sample | None = None, captions: Mapping[str, str] | None = CAPTIONS
-) -> list[Prompt]:
-    return list(BENCHMARK.prompts(of or pictured(), task, setting, texts=TEXTS, seed=42, captions=captions))
-
-
-def said(prompt: Prompt) -> tuple[list[str], str]:
-    """Pictures in front, then the words."""
-    (turn,) = prompt.steps[0].turns
-    media = [part.source[0] for part in turn.parts if isinstance(part, Media)]
-    assert isinstance(turn.parts[-1], Text)
-    assert all(isinstance(part, Media) for part in turn.parts[:-1])
-    return media, turn.parts[-1].text
-
-
-def in_order(words: str, *pieces: str) -> None:
-    places = [words.index(piece) for piece in pieces]
-    assert places == sorted(places), pieces
-
-
-def test_requests_of_the_whole_set() -> None:
-    asked_for = Counter({cell: 1000 * len(prompts(*cell)) for cell in CELLS})
-    pictures = Counter({cell: 1000 * sum(bool(said(p)[0]) for p in prompts(*cell)) for cell in CELLS})
-    assert asked_for == {
-        ("grounding", "lm"): 1000,
-        ("grounding", "sm"): 1000,
-        ("grounding", "vlm"): 1000,
-        ("disambiguation", "sm"): 6000,
-        ("disambiguation", "vlm"): 6000,
-        ("reconstruction", "lm"): 6000,
-        ("reconstruction", "sm"): 6000,
-        ("reconstruction", "vlm"): 6000,
-    }
-    assert asked_for.total() == 33_000
-    assert +pictures == {("grounding", "vlm"): 1000, ("disambiguation", "vlm"): 6000, ("reconstruction", "vlm"): 6000}
-    shared = Counter(said(p)[0][0] for task, setting in CELLS if setting == "vlm" for p in prompts(task, setting))
-    assert shared == {"e": 7, "0": 3, "1": 3}
-    assert len(BENCHMARK.caption(pictured(), "sm", TEXTS)) == 3
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_variants_versions_and_limits(cell: tuple[str, str]) -> None:
-    made = prompts(*cell)
-    assert tuple(p.variant for p in made) == (("",) if cell[0] == "grounding" else SIX)
-    assert {p.version for p in made} == {f"unpie-{cell[0]}-{cell[1]}-v1"}
-    assert {p.steps[0].generation for p in made} == {Generation(max_new_tokens=200)}
-    for prompt in made:
-        assert "{" not in said(prompt)[1]
-
-
-def test_grounding_in_order() -> None:
-    data = pictured().data
-    for setting, context in (
-        ("lm", "rests on, and"),
-        ("sm", '"a caption of e in two lines"'),
-        ("vlm", "the picture above"),
-    ):
-        media, words = said(prompts("grounding", setting)[0])
-        assert media == (["e"] if setting == "vlm" else [])
-        in_order(
-            words,
-            f"[sentence]: {data['sentence']}",
-            "is a pun",
-            "word or phrase",
-            context,
-            "alone",
-            "no explanation",
-            "[answer]:",
-        )
-        assert words.endswith("[answer]:")
-
-
-@pytest.mark.parametrize(("variant", "language"), SPOKEN)
-def test_disambiguation_in_order(variant: str, language: str) -> None:
-    for setting, context in (("sm", f'"a caption of {variant[-1]} in two lines"'), ("vlm", "the picture above")):
-        (prompt,) = (p for p in prompts("disambiguation", setting) if p.variant == variant)
-        media, words = said(prompt)
-        assert media == ([variant[-1]] if setting == "vlm" else [])
-        in_order(words, f"[English]: {pictured().data['sentence']}", f"into {language}", context, f"[{language}]:")
-        assert words.endswith(f"[{language}]:")
-        assert not any(word in words.lower() for word in ("pun", "sense", "ambig", "meaning"))
-
-
-@pytest.mark.parametrize(("variant", "language"), SPOKEN)
-def test_reconstruction_in_order(variant: str, language: str) -> None:
-    given_text = pictured().data["translation"][int(variant[-1])][variant[:2]]
-    plain = next(p for p in prompts("reconstruction", "lm") if p.variant == variant)
-    head = said(plain)[1].partition("Reply")[0]
-    in_order(head, f"{language} sentence", "into English", "pun", f'[{language}]: "{given_text}"')
-    assert said(plain)[1].endswith("[English]:")
-    for setting, context in (("sm", "a caption of e in two lines"), ("vlm", "the picture above")):
-        media, words = said(next(p for p in prompts("reconstruction", setting) if p.variant == variant))
-        assert media == (["e"] if setting == "vlm" else [])
-        assert words.startswith(head + f"\n[Image Description]: {context}\n")
-        in_order(words, "covers both senses", "guide the pun", "[English]:")
-        assert words.endswith("[English]:")
-
-
-@pytest.mark.parametrize("task", ["grounding", "disambiguation", "reconstruction"])
-def test_vlm_differs_from_sm_where_the_caption_stands(task: str) -> None:
-    for with_caption, with_picture in zip(prompts(task, "sm"), prompts(task, "vlm"), strict=True):
-        caption = f"a caption of {said(with_picture)[0][0]} in two lines"
-        quoted = f'"{caption}"' if task != "reconstruction" else caption
-        pointer = "above" if task != "reconstruction" else "the picture above"
-        assert said(with_caption)[1].replace(quoted, pointer) == said(with_picture)[1]
-
-
-def test_braces_in_the_data_stay() -> None:
-    words = said(prompts("grounding", "sm", pictured(sentence="A {caption} {pun}."))[0])[1]
-    assert "[sentence]: A {caption} {pun}." in words
-
-
-def test_guesses_are_words_or_translations() -> None:
-    one = pictured()
-    assert prompts("grounding", "lm")[0].steps[0].choices == tuple(one.data["sentence"].split())
-    for prompt in prompts("disambiguation", "vlm"):
-        assert prompt.steps[0].choices == tuple(pair[prompt.variant[:2]] for pair in one.data["translation"])
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_what_cannot_be_asked_says_why(cell: tuple[str, str]) -> None:
-    task, setting = cell
-    bare = replace(pictured(), media=())
-    for captions, of, wanted in (
-        (CAPTIONS, bare, "image_missing"),
-        (None, pictured(), "no_captioner"),
-        ({}, pictured(), "caption_missing"),
-        ({name * 64: "  " for name in "e01"}, pictured(), "caption_missing"),
-    ):
-        concerned = setting == "sm" or (setting == "vlm" and wanted == "image_missing")
-        made = prompts(task, setting, of, captions)
-        assert {p.excluded for p in made} == {wanted if concerned else ""}
-        assert len(made) == (1 if task == "grounding" else 6)
-        assert all(bool(p.steps) != bool(p.excluded) for p in made)
-
-
-def test_one_missing_photo_costs_its_three_variants() -> None:
-    one = pictured()
-    one = replace(one, media=one.media[:2])
-    assert [p.excluded for p in prompts("disambiguation", "vlm", one)] == ["", "image_missing"] * 3
-    assert {p.excluded for p in prompts("reconstruction", "vlm", one)} == {""}
-
-
-def test_a_missing_translation_costs_what_needs_it() -> None:
-    one = pictured()
-    pairs = [dict(pair) for pair in one.data["translation"]]
-    pairs[1]["fr"] = ""
-    one = replace(one, data={**one.data, "translation": pairs, "phrase": ""})
-    missing = "translation_missing"
-    assert [p.excluded for p in prompts("disambiguation", "vlm", one)] == ["", "", missing, missing, "", ""]
-    assert [p.excluded for p in prompts("reconstruction", "lm", one)] == ["", "", "", missing, "", ""]
-    assert [p.excluded for p in prompts("grounding", "lm", one)] == ["phrase_missing"]
-
-
-def test_captions_are_asked_once_a_picture_without_words() -> None:
-    one = pictured()
-    one = replace(one, media=(*one.media, replace(one.media[0], role="again")))
-    steps = BENCHMARK.caption(one, "sm", TEXTS)
-    assert [[part.source[0] for part in step.turns[0].parts if isinstance(part, Media)] for step in steps] == [
-        ["e"],
-        ["0"],
-        ["1"],
-    ]
-    assert all(len(step.turns[0].parts) == 1 and step.generation == Generation(max_new_tokens=50) for step in steps)
-    assert all(step.choices == ("A picture.",) for step in steps)
-    assert BENCHMARK.caption(one, "vlm", TEXTS) == ()
-
-
-# ------------------------------------------------------------------------------------------------- answers and judges
-
-
-def test_similarity_asks_against_both_targets() -> None:
-    one = pictured()
-    made = asked(one, "disambiguation", "vlm", "fr/1", output="[French]: « Le pain. »")
-    asks = BENCHMARK.similarity(made)
-    assert [(ask.column, ask.scorer, ask.candidate) for ask in asks] == [
-        ("bertscore_0", "bertscore", "Le pain."),
-        ("bertscore_1", "bertscore", "Le pain."),
-    ]
-    assert [ask.references for ask in asks] == [(pair["fr"],) for pair in one.data["translation"]]
-    for other in (
-        replace(made, output="[French]:"),
-        replace(made, status="error", output=None),
-        replace(made, task="reconstruction"),
-    ):
-        assert BENCHMARK.similarity(other) == ()
-
-
-def test_a_translation_without_scorer_has_no_verdict() -> None:
-    made = asked(pictured(), "disambiguation", "vlm", "de/0", output="Das Brot.")
-    assert "correct" not in BENCHMARK.read_answer(made).values
-    assert BENCHMARK.read_answer(replace(made, output="")).values == {"correct": 0.0}
-    read_in = BENCHMARK.read_answer(replace(made, given={"bertscore_0": 0.9132, "bertscore_1": 0.887}))
-    assert read_in.values["correct"] == 1.0
-    assert read_in.values["margin"] == pytest.approx(0.0262)
-    assert read_in.values["tie"] == 0.0
-    tie = BENCHMARK.read_answer(replace(made, variant="de/1", given={"bertscore_0": 0.9, "bertscore_1": 0.9000004}))
-    assert (tie.values["correct"], tie.values["tie"]) == (0.0, 1.0)
-
-
-def test_the_judge_sees_original_then_candidate() -> None:
-    one = pictured()
-    made = asked(one, "reconstruction", "lm", "ko/0", output="[English]: The dough made him rich.")
-    ask = BENCHMARK.judge(made, TEXTS)
-    assert isinstance(ask, JudgeAsk)
-    assert ask.seeds == (42, 43, 44)
-    assert ask.step.generation == Generation(max_new_tokens=8)
-    assert ask.step.choices == ("yes", "no")
-    (part,) = ask.step.turns[0].parts
-    assert isinstance(part, Text)
-    in_order(part.text, "same word", "both meanings", one.data["sentence"], "The dough made him rich.", "yes or no")
-    assert one.data["gloss"][0] not in part.text
-    gold = BENCHMARK.judge(
-        made, PromptTexts(BENCHMARK.prompt_texts, instead={"unpie-judge-v1": "unpie-judge-with-gold-v1"})
-    )
-    assert isinstance(gold, JudgeAsk)
-    (told,) = gold.step.turns[0].parts
-    assert isinstance(told, Text)
-    in_order(told.text, "plays on: kneaded", "work dough", "want", one.data["sentence"])
-
-
-@pytest.mark.parametrize(
-    ("output", "wanted"),
-    [
-        ("", False),
-        ("[English]:", False),
-        ("<think>a pun", False),
-        ("SHE kneaded bread number 0 of homographic until he needed money!", True),
-    ],
-)
-def test_what_needs_no_judge(output: str, wanted: bool) -> None:
-    made = asked(pictured(), "reconstruction", "lm", "de/0", output=output)
-    assert BENCHMARK.judge(made, TEXTS) is wanted
-    read_in = BENCHMARK.read_answer(replace(made, verdict=Verdict(state="ok", accepted=wanted)))
-    assert "judged_by_rule" in read_in.flags
-    assert read_in.values["accepted"] == float(wanted)
-
-
-def test_nothing_is_judged_but_answers_of_reconstruction() -> None:
-    made = asked(pictured(), "reconstruction", "lm", "de/0", output="x")
-    assert BENCHMARK.judge(replace(made, status="error", output=None), TEXTS) is None
-    assert BENCHMARK.judge(replace(made, task="disambiguation"), TEXTS) is None
-
-
-@pytest.mark.parametrize("status", ["error", "excluded"])
-def test_no_answer_earns_no_value(status: str) -> None:
-    for task, variant in (("grounding", ""), ("disambiguation", "de/0"), ("reconstruction", "de/0")):
-        made = asked(pictured(), task, "vlm", variant, status=status, output=None)
-        assert BENCHMARK.read_answer(made).values == {}
-
-
-def test_verdicts_of_the_judge() -> None:
-    made = asked(pictured(), "reconstruction", "vlm", "de/0", output="A pun.")
-    states = {"ok": 1.0, "invalid": 0.0, "failed": None, "absent": None}
-    for state, wanted in states.items():
-        read_in = BENCHMARK.read_answer(replace(made, verdict=Verdict(state=state, accepted=True)))  # type: ignore[arg-type]
-        assert read_in.values.get("accepted") == wanted
-        assert "judged_by_rule" not in read_in.flags
-
-
-def test_cut_off_answers_are_flagged() -> None:
-    made = asked(pictured(), "grounding", "lm", output="kneaded", finish_reason="length")
-    assert BENCHMARK.read_answer(made).flags == ("truncated",)
-
-
-def test_a_picture_is_small() -> None:
-    assert len(picture("x")) < 300
+    assert told() == []
+    assert told() == []
+    file = tmp_path / "source" / "data" / "homographic-00000-of-00001-0123456789abcdef.parquet"
+    write_parquet(file, rows("homographic", 3)[1:])
+    (notice,) = told()
+    assert "homographic/0000, homographic/0001;" in notice
+    assert told() == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -116,7 +117,7 @@ class TestWhatIsRead:
     def test_text_tokens_and_reason(self) -> None:
         with rig(lambda _: Say(text=" A) è vero ", cached_tokens=3)) as at:
             assert at.one("four words in all") == Answer(
-                text=" A) è vero ", input_tokens=4, output_tokens=3, cached_tokens=3
+                text=" A) è vero ", input_tokens=4, output_tokens=3, cached_tokens=3, decoding="greedy"
             )
 
     def test_length(self) -> None:
@@ -124,6 +125,16 @@ class TestWhatIsRead:
             (reply,) = at.ask(call("a/0", "Hi", max_new_tokens=2))
             assert isinstance(reply.outcome, Answer)
             assert (reply.outcome.text, reply.outcome.finish_reason) == ("one two", "length")
+
+    @pytest.mark.parametrize(("temperature", "decoding"), [(0.0, "greedy"), (0.5, "sampled")])
+    def test_an_endpoint_has_no_beams_and_says_so(self, temperature: float, decoding: str) -> None:
+        with rig([{"say": "A"}]) as at:
+            asked = call("a/0", "Hi")
+            beams = replace(asked.generation, num_beams=3, temperature=temperature)
+            (reply,) = at.ask(replace(asked, generation=beams))
+            assert isinstance(reply.outcome, Answer)
+            assert reply.outcome.decoding == decoding
+            assert "beams" not in repr(at.endpoint.seen)
 
     def test_content_filter_is_an_answer(self) -> None:
         with rig([{"empty": True, "finish_reason": "content_filter"}]) as at:
@@ -154,7 +165,7 @@ class TestWhatIsRead:
     )
     def test_what_compatible_servers_leave_out_or_add(self, reply: str, answer: Answer) -> None:
         with rig(lambda _: Raw(reply.encode())) as at:
-            assert at.one("Hi") == answer
+            assert at.one("Hi") == replace(answer, decoding="greedy")
 
     @pytest.mark.parametrize(
         "reply",

@@ -119,6 +119,8 @@ def test_beams(checkpoint_of: Checkpoints, answers_alone: Judge) -> None:
     want = answers_alone("qwen2_5_vl", calls)
     assert got == {call_id: text for call_id, (text, _) in want.items()}
     assert got != texts(list(engine.generate(greedy, MEDIA)))
+    for asked, decoding in ((calls, "beam-3"), (greedy, "greedy")):
+        assert {getattr(reply.outcome, "decoding", "") for reply in engine.generate(asked, MEDIA)} == {decoding}
 
 
 def test_a_draw_depends_on_call_and_seed_alone(checkpoint_of: Checkpoints) -> None:

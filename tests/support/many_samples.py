@@ -1,0 +1,80 @@
+"""Samples by the hundred for sweeps in memory: pictures and clips are names, nothing is drawn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import MediaRef, RawSample, Sample
+from tests.support import maia_source, mate_scenes, unpie_rows, vague_rows, vflute_rows
+
+__all__ = ["many"]
+
+_ROLES = {
+    "maia": ("clip",),
+    "mate": ("picture",),
+    "unpie": ("explanation", "disambiguator/0", "disambiguator/1"),
+    "vague": ("picture",),
+    "vflute": ("picture",),
+}
+
+
+class _Questions:
+    """MAIA's file of questions, in memory."""
+
+    uri = "memory"
+
+    def __init__(self, videos: int) -> None:
+        self._content = json.dumps(maia_source.questions(videos)).encode()
+
+    def glob(self, pattern: str) -> list[str]:
+        return ["data.json"] if pattern == "*.json" else []
+
+    def exists(self, path: str) -> bool:
+        return path == "data.json"
+
+    def read_bytes(self, path: str) -> bytes:
+        assert path == "data.json"
+        return self._content
+
+
+def many(name: str, count: int) -> list[Sample]:
+    """About so many samples of a benchmark, with everything that its prompts show."""
+    return [_pictured(name, sample) for sample in _samples(name, count)]
+
+
+def _samples(name: str, count: int) -> list[Sample]:
+    if name == "mate":
+        return mate_scenes.samples(count)
+    if name == "vague":
+        return vague_rows.items(count * 2 // 3, count - count * 2 // 3, human=count // 3)
+    if name == "unpie":
+        return list(unpie_rows.samples(count // 2).values())
+    if name == "vflute":
+        found = vflute_rows.samples(vflute_rows.whole_split()[:: 723 // count or 1])
+        return [replace(one, data={**one.data, "prompt": "", "shots": []}) for one in found.values()]
+    items = benchmark("maia").read(_Questions(max(1, count // 24)))
+    return [
+        Sample(sample_id=one.sample_id, category=one.category, cluster=one.cluster, data=one.data)
+        for one in items
+        if isinstance(one, RawSample)
+    ]
+
+
+def _pictured(name: str, sample: Sample) -> Sample:
+    kind = "video" if name == "maia" else "image"
+    refs = tuple(
+        MediaRef(
+            role=role,
+            kind=kind,  # type: ignore[arg-type]  # one of the two
+            sha256=hashlib.sha256(f"{sample.cluster}/{role}".encode()).hexdigest(),
+            extension=".x",
+            bytes=9,
+            width=8,
+            height=8,
+        )
+        for role in _ROLES[name]
+    )
+    return replace(sample, media=refs)

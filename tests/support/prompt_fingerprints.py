@@ -1,0 +1,86 @@
+"""What every prompt version says, as recorded hashes: `python -m tests.support.prompt_fingerprints` adds new versions.
+
+A version's words may not change under its name: ids of requests hang on it, and answers to other words would pass for
+answers to these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pipelines.asking import Asked
+from pipelines.benchmarks import benchmark_names
+from pipelines.benchmarks.base import Benchmark
+from tests.support.many_samples import many
+from tests.support.sweeps import asked_of
+
+__all__ = ["GOLDEN", "RECORDED", "changed", "current", "golden_rows", "ids_of", "words_of"]
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+RECORDED = GOLDEN / "prompt_fingerprints.json"
+SAMPLES = 24
+
+
+def requests_of(name: str) -> list[Asked]:
+    """All requests of a few samples in every cell."""
+    return [asked for _, asked in asked_of(name, many(name, SAMPLES))]
+
+
+def ids_of(name: str) -> str:
+    """Hash of the ids of these requests, in order."""
+    return _hash(asked.request_id for asked in requests_of(name))
+
+
+def words_of(benchmark: Benchmark, asked: Iterable[Asked]) -> dict[str, str]:
+    """Version -> hash of its template, and under `asked: VERSION` of the prompts that were built by it."""
+    found = {version: _hash([text]) for version, text in benchmark.prompt_texts.items()}
+    built: dict[str, list[str]] = defaultdict(list)
+    for one in asked:
+        if not one.excluded:
+            built[one.columns["prompt_version"]].append(one.columns["prompt_sha256"])
+    return found | {f"asked: {version}": _hash(hashes) for version, hashes in built.items()}
+
+
+def current(names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What all versions of these benchmarks say now."""
+    from pipelines.benchmarks import benchmark
+
+    return {name: {"ids": ids_of(name), **words_of(benchmark(name), requests_of(name))} for name in names}
+
+
+def changed(recorded: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """What is not as recorded, a sentence each."""
+    faults = []
+    for name, versions in now.items():
+        known = recorded.get(name, {})
+        for version, words in versions.items():
+            if version not in known:
+                faults.append(f"{name}: {version} is not recorded; run python -m tests.support.prompt_fingerprints")
+            elif known[version] != words:
+                faults.append(f"{name}: {version} has changed; give the new wording a new version")
+    return faults
+
+
+def golden_rows(name: str) -> int:
+    """Rows of a benchmark's golden files."""
+    return sum(len(path.read_text("utf-8").splitlines()) for path in sorted((GOLDEN / name).glob("*.jsonl")))
+
+
+def _hash(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def _record() -> None:
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    for name, versions in current(benchmark_names()).items():
+        recorded[name] = {**versions, **recorded.get(name, {})}
+    RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(_record())

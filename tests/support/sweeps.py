@@ -1,0 +1,146 @@
+"""A sweep over samples in memory: asked, answered, scored and reduced by the product, without Ray or disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from models.engines.base import answer_requests
+from models.engines.random_engine import RandomEngine
+from models.messages import Answer
+from models.spec import ModelSpec
+from pipelines.asking import Asked, Asker
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import Metric, PromptTexts, Row, Sample, Verdict
+from pipelines.selection import cells_of
+
+Say = Callable[[Sample, Asked], str]
+"""What a model answers to a request."""
+Compare = Callable[[str, str], float]
+"""Candidate and reference -> similarity, in the place of a scorer model."""
+
+
+def asked_of(
+    name: str, samples: Sequence[Sample], tasks: Sequence[str] = (), settings: Sequence[str] = ()
+) -> Iterator[tuple[Sample, Asked]]:
+    """All requests of some cells, with their samples."""
+    asker = Asker(
+        benchmark_name=name,
+        dataset_fingerprint="f",
+        model="m",
+        model_fingerprint={},
+        generation={},
+        cells=tuple(cells_of(benchmark(name), tasks, settings)),
+        prompts={},
+        instead={},
+        seed=42,
+    )
+    for sample in samples:
+        for asked in asker.ask(sample):
+            yield sample, asked
+
+
+def guessed(seed: int = 0) -> Say:
+    """What the `random` engine says."""
+    engine = RandomEngine(ModelSpec(engine="random", seed=seed))
+
+    def say(sample: Sample, asked: Asked) -> str:
+        del sample
+        (reply,) = answer_requests(engine, [asked.request], {})
+        assert isinstance(reply.outcome, Answer)
+        return reply.outcome.text
+
+    return say
+
+
+def same_words(candidate: str, reference: str) -> float:
+    """1 for the same text, else 0.5."""
+    return 1.0 if candidate == reference else 0.5
+
+
+def reduced(
+    name: str,
+    samples: Sequence[Sample],
+    say: Say,
+    tasks: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    compare: Compare = same_words,
+    judge: bool | None = None,
+) -> list[Metric]:
+    """All metrics of these cells; `judge` is what a judge says to all that it is asked, None is no judge."""
+    frame = scored(name, asked_of(name, samples, tasks, settings), say, compare, judge)
+    return benchmark(name).reduce(frame, {sample.sample_id: sample for sample in samples})
+
+
+def scored(
+    name: str, asked: Iterator[tuple[Sample, Asked]], say: Say, compare: Compare = same_words, judge: bool | None = None
+) -> pd.DataFrame:
+    """One row a request, as `Benchmark.reduce` takes them."""
+    texts = PromptTexts(benchmark(name).prompt_texts)
+    return pd.DataFrame([_scored(_row(name, texts, one, say, compare, judge), name) for one in asked])
+
+
+def _row(
+    name: str, texts: PromptTexts, one: tuple[Sample, Asked], say: Say, compare: Compare, judge: bool | None
+) -> Row:
+    sample, asked = one
+    columns = asked.columns
+    row = Row(
+        request_id=asked.request_id,
+        sample=sample,
+        model="m",
+        task=columns["task"],
+        setting=columns["setting"],
+        variant=columns["variant"],
+        status="excluded" if asked.excluded else "ok",
+        output=None if asked.excluded else say(sample, asked),
+        finish_reason="stop",
+    )
+    given = {
+        ask.column: max(compare(ask.candidate, reference) for reference in ask.references)
+        for ask in benchmark(name).similarity(row)
+    }
+    return replace(row, given=given, verdict=_verdict(benchmark(name).judge(row, texts), judge))
+
+
+def _verdict(ask: object, judge: bool | None) -> Verdict:
+    if ask is None or judge is None:
+        return Verdict(state="absent")
+    return Verdict(state="ok", accepted=ask if isinstance(ask, bool) else judge, tries=1)
+
+
+def _scored(row: Row, name: str) -> dict[str, Any]:
+    reading = benchmark(name).read_answer(row)
+    return {
+        "request_id": row.request_id,
+        "sample_id": row.sample.sample_id,
+        "task": row.task,
+        "setting": row.setting,
+        "variant": row.variant,
+        "subset": row.sample.subset,
+        "category": row.sample.category,
+        "cluster": row.sample.cluster,
+        "status": row.status,
+        "answer": reading.answer,
+        "rule": reading.rule,
+        "flags": list(reading.flags),
+        "finish_reason": row.finish_reason,
+        "verdict_state": row.verdict.state,
+        **reading.values,
+    }
+
+
+def found(metrics: Sequence[Metric], name: str, **where: str) -> Metric:
+    """The one metric of a name at a place; the whole unless `where` says otherwise."""
+    wanted = {"subset": "", "category": "", **where, "metric": name}
+    (one,) = (m for m in metrics if all(getattr(m, key) == value for key, value in wanted.items()))
+    return one
+
+
+def counts(metrics: Sequence[Metric], **where: str) -> Mapping[tuple[str, str], float | None]:
+    """Metrics that are counts, by name and category."""
+    kept = (m for m in metrics if m.unit == "count" and all(getattr(m, key) == value for key, value in where.items()))
+    return {(m.metric, m.category): m.value for m in kept}

@@ -1,0 +1,92 @@
+"""What every benchmark and every model of the catalog must keep, whoever adds one: walks what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from models.catalog_io import CATALOG, load_models
+from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark, benchmark_names
+from tests.support.prompt_fingerprints import RECORDED, changed, current, golden_rows, ids_of, requests_of, words_of
+from tests.support.toy import BENCHMARK as TOY
+
+LEAST = 10
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_a_benchmark_has_golden_rows(name: str) -> None:
+    assert golden_rows(name) >= LEAST
+
+
+def test_one_without_would_be_seen() -> None:
+    assert golden_rows(TOY.name) < LEAST
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_no_prompt_changes_under_its_version_and_no_id_by_itself(name: str) -> None:
+    assert changed(json.loads(RECORDED.read_text()), current([name])) == []
+
+
+def test_a_changed_prompt_would_be_seen() -> None:
+    before = {"maia": words_of(benchmark("maia"), requests_of("maia"))}
+    (one, *_) = requests_of("maia")
+    other = replace(one, columns={**one.columns, "prompt_sha256": "0" * 64})
+    after = {"maia": words_of(benchmark("maia"), [other, *requests_of("maia")[1:]])}
+    (fault,) = changed(before, after)
+    assert "has changed" in fault
+    assert "not recorded" in changed({}, after)[0]
+
+
+def test_ids_are_the_same_in_every_process() -> None:
+    code = "from tests.support.prompt_fingerprints import ids_of; print(ids_of('vague'), ids_of('mate'))"
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, timeout=100, check=True,
+        ).stdout.split()[0]
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert said == {ids_of("vague")}
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_a_benchmark_tells_what_it_is(name: str) -> None:
+    one = benchmark(name)
+    assert one.name == name
+    assert one.version
+    assert one.title
+    assert one.source
+    assert one.headline
+    assert all(settings for settings in one.tasks.values())
+    assert set(one.derived_tasks).isdisjoint(one.tasks)
+    assert all(task in one.tasks for own in one.derived_tasks.values() for task in own)
+    for task, settings in one.tasks.items():
+        assert all(one.generation(task, setting).max_new_tokens > 0 for setting in settings)
+
+
+@pytest.mark.parametrize("name", sorted(load_models()))
+def test_an_entry_of_the_catalog_is_whole(name: str) -> None:
+    spec = load_models()[name]
+    assert ModelSpec.model_validate(spec.model_dump(exclude_unset=True)) == spec
+    if spec.engine in ("transformers", "vllm"):  # a hub id without a commit is another model next month
+        assert spec.revision
+        assert len(spec.revision) == 40
+    assert spec.api_key_env is None or spec.api_key_env.isupper()
+
+
+def test_no_entry_hides_another() -> None:
+    names = [name for path in sorted(CATALOG.glob("*.yaml")) for name in _names(path.read_text())]
+    assert len(names) == len(set(names))
+
+
+def _names(text: str) -> list[str]:
+    import yaml
+
+    return list(yaml.safe_load(text))
