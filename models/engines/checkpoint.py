@@ -11,9 +11,10 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from models.engines.base import EngineUnreachableError
+from models.engines.rank_plan import division, fit_heads
 from models.spec import ModelSpec
 
-__all__ = ["Checkpoint", "load_checkpoint"]
+__all__ = ["Checkpoint", "empty_model", "load_checkpoint"]
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
 _ADAPTER = "adapter_model.safetensors"
@@ -78,7 +79,9 @@ def _device(spec: ModelSpec) -> torch.device:
     if spec.device != "cpu" and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
     # Ray gives a worker OMP_NUM_THREADS=1; a model on the CPU is alone there and wants every core.
-    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    torch.set_num_threads(max(1, cores // ranks))
     return torch.device("cpu")
 
 
@@ -120,15 +123,34 @@ def _weights(spec: ModelSpec, device: torch.device, *, text_only: bool) -> Any:
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     maker = AutoModelForCausalLM if text_only else AutoModelForImageTextToText
+    ranked = torch.distributed.is_initialized()
     dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
     place: dict[str, Any] = {}
-    if spec.tensor_parallel > 1:
-        if not torch.distributed.is_initialized():
-            raise ValueError("tensor_parallel needs one process a rank, with torch.distributed started")
-        place["tp_plan"] = "auto"
+    if ranked:
+        place["distributed_config"] = division(empty_model(spec), spec.tensor_parallel)
     elif device.type != "cpu":
-        place["device_map"] = {"": device}
-    return maker.from_pretrained(**_source(spec), dtype=dtype, use_safetensors=True, **place)
+        place["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
+    model = maker.from_pretrained(**_source(spec), dtype=dtype, use_safetensors=True, **place)
+    if ranked:
+        fit_heads(model, spec.tensor_parallel)
+    return model
+
+
+def empty_model(spec: ModelSpec) -> Any:
+    """The model without weights or memory: what it is made of, and how transformers would divide it.
+
+    Raises:
+        EngineUnreachableError: its configuration cannot be had.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+
+    try:
+        config = AutoConfig.from_pretrained(**_source(spec))
+        maker = AutoModelForImageTextToText if _sees(config) else AutoModelForCausalLM
+        with torch.device("meta"):
+            return maker.from_config(config, trust_remote_code=spec.trust_remote_code)
+    except _LOAD_ERRORS as error:
+        raise EngineUnreachableError(_advice(spec, error)) from error
 
 
 def _adapted(model: Any, spec: ModelSpec) -> Any:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import torch
 
-from models.engines.base import EngineUnreachableError
+from models.engines.base import EngineDiedError, EngineUnreachableError
 from models.engines.checkpoint import load_checkpoint
 from models.engines.decoding import Written
 from models.engines.memory import Memory, is_out_of_memory
@@ -53,8 +53,12 @@ class TransformersEngine:
         self._shared = self._share()
         if not spec.share_prefix:
             self._go_plain("share_prefix is false")
+        if hasattr(self._checkpoint.model, "hf_device_map") and len(set(self._checkpoint.model.hf_device_map.values())) > 1:
+            self._go_plain("its layers lie on several devices")
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
+        self.remarks: tuple[str, ...] = ()
+        """What whoever runs the model should know of how it runs."""
 
     @property
     def media_kind(self) -> str:
@@ -110,6 +114,10 @@ class TransformersEngine:
             self.__dict__.pop(part, None)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+    def parameters(self) -> list[torch.Tensor]:
+        """The weights, as this process holds them."""
+        return list(self._checkpoint.model.parameters())
 
     def _share(self) -> SharedModel | None:
         if self._checkpoint.model.config.is_encoder_decoder:
@@ -257,13 +265,21 @@ class TransformersEngine:
 
         Raises:
             EngineUnreachableError: the device failed, and no later call can succeed.
+            EngineDiedError: a rank of a group failed where the others may not have; they would wait for it for ever.
         """
         try:
             return work()
         except ROW_ERRORS as error:
             if "CUDA error" in str(error) or "device-side assert" in str(error):
                 raise EngineUnreachableError(f"{self._model_name}: the device failed: {error}") from error
+            if torch.distributed.is_initialized() and _may_be_alone(error):
+                raise EngineDiedError(f"{type(error).__name__}: {error}") from error
             return error.with_traceback(None)
+
+
+def _may_be_alone(error: Exception) -> bool:
+    """Whether an error may have struck one rank and not the others; what Python raises of itself strikes all alike."""
+    return isinstance(error, (RuntimeError, MemoryError, OSError)) and not isinstance(error, SharingUnsupportedError)
 
 
 def _by_media(calls: Sequence[Call]) -> list[list[Call]]:
