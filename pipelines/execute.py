@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import threading
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -16,9 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-from cluster.join import ClusterInfo
+from cluster.join import ClusterError, ClusterInfo
+from cluster.placement import await_place
 from models.spec import ModelSpec
 from pipelines.dataset import DatasetError
+from pipelines.ledger import Ledger, RemoteAttempts
 from pipelines.lock import FencedError
 from pipelines.plan import Unit
 from pipelines.records import DamagedPartError
@@ -33,6 +37,14 @@ COMMIT_CPUS = 0.1
 ENGINE_CPUS = 0.5
 """Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
 FETCH_TRIES = 4
+PLACE_S = 50.0
+"""Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
+WAIT_S = 60.0
+MOST_DEATHS = 6
+"""Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
+DIED = 13
+"""Exit code of a replica whose engine died under it."""
+_RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 NO_PROGRESS_S = 7200
 """Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
 
@@ -120,8 +132,11 @@ class Replica:
         from pipelines.work import Answerer
 
         self._fatal = ""
+        self._ledger = ledger
         try:
-            self._answerer = Answerer(build_engine(model, spec), _RemoteAttempts(ledger))
+            engine = build_engine(model, spec)
+            self._answerer = Answerer(engine, RemoteAttempts(ledger))
+            ledger.started.remote(tuple(getattr(engine, "remarks", ())))
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)
 
@@ -129,60 +144,32 @@ class Replica:
         """Answer one unit."""
         import pyarrow as pa
 
-        from models.engines.base import EngineUnreachableError
+        from models.engines.base import EngineDiedError, EngineUnreachableError
         from pipelines.wire import pack_rows, unpack_loaded
 
         loaded = unpack_loaded(batch)
         if not self._fatal:
             try:
-                return pack_rows(loaded.unit, self._answerer.answer(loaded))
+                rows = pack_rows(loaded.unit, self._answerer.answer(loaded))
             except EngineUnreachableError as error:
                 self._fatal = str(error)
+            except EngineDiedError as error:
+                self._fatal = self._end(error)
+            else:
+                self._ledger.answered.remote()
+                return rows
         table = pack_rows(loaded.unit, [])
         return table.set_column(2, "fatal", pa.array([self._fatal], pa.string()))
 
-
-class _Ledger:
-    """Counts attempts at units across the deaths of replicas; lives as long as the run."""
-
-    def __init__(self) -> None:
-        self._attempts: dict[str, int] = {}
-        self._alone: dict[str, str] = {}
-        self._killers: dict[str, set[str]] = {}
-
-    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
-        self._attempts[unit] = self._attempts.get(unit, 0) + 1
-        if unit in self._alone:
-            self._killers.setdefault(unit, set()).add(self._alone.pop(unit))
-        return self._attempts[unit], frozenset(self._killers.get(unit, ()))
-
-    def alone(self, unit: str, request_id: str) -> None:
-        self._alone[unit] = request_id
-
-    def survived(self, unit: str, request_id: str) -> None:
-        if self._alone.get(unit) == request_id:
-            del self._alone[unit]
-
-
-class _RemoteAttempts:
-    """`work.Attempts` over the ledger actor."""
-
-    def __init__(self, ledger: Any) -> None:
-        self._ledger = ledger
-
-    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+    def _end(self, error: Exception) -> str:
+        """End this process, so that Ray makes the replica anew and begins its unit again; or why that is no use."""
         import ray
 
-        answer: tuple[int, frozenset[str]] = ray.get(self._ledger.begin.remote(unit))
-        return answer
-
-    def alone(self, unit: str, request_id: str) -> None:
-        import ray
-
-        ray.get(self._ledger.alone.remote(unit, request_id))  # waited for: the note must stand before the risk
-
-    def survived(self, unit: str, request_id: str) -> None:
-        self._ledger.survived.remote(unit, request_id)
+        deaths = ray.get(self._ledger.died.remote())
+        if deaths >= MOST_DEATHS:
+            return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
+        log.warning("%s; the replica is started again", error)
+        os._exit(DIED)
 
 
 def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
@@ -201,15 +188,57 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
         return
     import ray
 
-    ledger = ray.remote(num_cpus=0)(_Ledger).remote()
+    _find_place(job, cluster)
+    ledger = ray.remote(num_cpus=0)(Ledger).remote()
+    waiting = threading.Timer(WAIT_S, _say_what_is_waited_for, (job, cluster, ledger))
+    waiting.daemon = True
+    waiting.start()
     try:
         for row in run_rows(_stream(job, cluster, ledger)):
             if row["fatal"]:
                 raise ModelUnavailableError(f"model {job.model!r}: {row['fatal']}")
             counts = {(task, setting, status): n for task, setting, status, n in json.loads(row["counts"])}
             on_receipt(Receipt(part=row["part"], counts=counts))
+        for remark in ray.get(ledger.report.remote())[1]:
+            log.warning("%s", remark)
     finally:
+        waiting.cancel()
         ray.kill(ledger)
+
+
+def _find_place(job: Job, cluster: ClusterInfo) -> None:
+    """See that one replica can be placed, within a minute.
+
+    Raises:
+        ModelUnavailableError: it cannot; says what is lacking.
+    """
+    demand = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
+    if "GPU" in demand:
+        demand.setdefault("CPU", 1.0)  # Ray Data's own default beside GPUs
+    try:
+        await_place(demand, patience_s=PLACE_S, grows=bool(cluster.address))
+    except ClusterError as error:
+        hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
+        raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
+
+
+def _say_what_is_waited_for(job: Job, cluster: ClusterInfo, ledger: Any) -> None:
+    """Once, when no replica has started after a minute: others may hold what it needs, or its weights are large."""
+    import ray
+
+    try:
+        if ray.get(ledger.report.remote(), timeout=10)[0]:
+            return
+        free = ray.available_resources()
+    except ray.exceptions.RayError:
+        return
+    needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
+    log.warning(
+        "model %r: no replica is ready yet; one needs %s, free now: %s; it loads, or waits for others to finish",
+        job.model,
+        ", ".join(f"{amount:g} {name}" for name, amount in needs.items()),
+        ", ".join(f"{free.get(name, 0):g} {name}" for name in needs),
+    )
 
 
 def run_rows(dataset: Any) -> Iterator[Any]:
@@ -283,7 +312,8 @@ def _pool(job: Job, cluster: ClusterInfo) -> Any:
 
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
-    if spec.engine in ("transformers", "vllm") and spec.device != "cpu" and cluster.gpus > 0:
+    local = spec.engine in ("transformers", "vllm")
+    if local and (spec.device == "cuda" or (spec.device == "auto" and cluster.gpus > 0)):
         return {"num_gpus": spec.tensor_parallel}
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from models.engines.base import Engine, EngineContractError, EngineUnreachableError, answer_requests
+from models.engines.base import Engine, EngineContractError, EngineDiedError, EngineUnreachableError, answer_requests
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.asking import Asked, Asker, load_captions
 from pipelines.benchmarks.base import Sample
@@ -175,6 +175,10 @@ class Attempts(Protocol):
         """Take the note back."""
         ...
 
+    def excuse(self, unit: str, request_id: str) -> None:
+        """The engine died under this request by no fault that is known: take the note back, once a request."""
+        ...
+
 
 class Answerer:
     """Answers loaded units by one engine.
@@ -191,6 +195,7 @@ class Answerer:
 
         Raises:
             EngineUnreachableError: the model as a whole cannot be had; nothing of the unit counts as done.
+            EngineDiedError: the engine is gone and must be built anew; nothing of the unit counts as done.
         """
         attempt, killers = self._attempts.begin(loaded.unit.part)
         rows = list(loaded.ready)
@@ -206,7 +211,11 @@ class Answerer:
         else:
             for request in requests:
                 self._attempts.alone(loaded.unit.part, request.request_id)
-                rows.append(self._row(loaded, self._one(request, loaded.media)))
+                try:
+                    rows.append(self._row(loaded, self._one(request, loaded.media)))
+                except EngineDiedError:
+                    self._attempts.excuse(loaded.unit.part, request.request_id)
+                    raise
                 self._attempts.survived(loaded.unit.part, request.request_id)
         return rows
 
@@ -223,7 +232,7 @@ class Answerer:
             for reply in answer_requests(self._engine, requests, media):
                 del left[reply.request_id]
                 yield reply
-        except EngineUnreachableError:
+        except (EngineUnreachableError, EngineDiedError):
             raise
         except Exception as error:  # noqa: BLE001  the row edge: any fault becomes data about the rows it concerns
             log.warning("a unit of %d failed (%s); its %d open requests go one by one", len(requests), error, len(left))
@@ -233,7 +242,7 @@ class Answerer:
     def _one(self, request: Request, media: Mapping[Media, Frames]) -> Reply:
         try:
             return next(iter(list(answer_requests(self._engine, [request], media))))
-        except EngineUnreachableError:
+        except (EngineUnreachableError, EngineDiedError):
             raise
         except EngineContractError as error:
             outcome = Failure(type="engine_contract", message=str(error))

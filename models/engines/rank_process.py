@@ -27,7 +27,7 @@ from models.spec import ModelSpec
 __all__ = ["Seat", "rank_main"]
 
 _SILENCE = timedelta(hours=2)
-"""A collective waits so long: large weights arrive at very different times. The parent is the one who loses patience."""
+"""A collective waits so long: large weights arrive at very different times. It is the parent who loses patience."""
 _PR_SET_PDEATHSIG = 1
 
 

@@ -29,7 +29,7 @@ def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[byt
                 "encoded": frames.encoded is not None,
             }
         )
-        blobs.append(memoryview(np.ascontiguousarray(frames.pixels)).cast("B"))
+        blobs.append(np.ascontiguousarray(frames.pixels).data.cast("B"))
         if frames.encoded is not None:
             blobs.append(frames.encoded)
     requests = [

@@ -1,4 +1,4 @@
-"""A tensor-parallel replica: one engine to its caller, inside a group of processes that hold a share of the weights each.
+"""A tensor-parallel replica: one engine to its caller, inside a group of processes that each hold a share of it.
 
 Every rank is given the same calls through a pipe of its own, so that a dead one is noticed at once and never waited
 for. The group stands or falls as a whole: whoever built the engine builds it anew when `EngineDiedError` is raised.

@@ -53,7 +53,10 @@ class TransformersEngine:
         self._shared = self._share()
         if not spec.share_prefix:
             self._go_plain("share_prefix is false")
-        if hasattr(self._checkpoint.model, "hf_device_map") and len(set(self._checkpoint.model.hf_device_map.values())) > 1:
+        if (
+            hasattr(self._checkpoint.model, "hf_device_map")
+            and len(set(self._checkpoint.model.hf_device_map.values())) > 1
+        ):
             self._go_plain("its layers lie on several devices")
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
