@@ -91,11 +91,17 @@ def _by_call(open_: Sequence[_Progress], index: int) -> dict[str, tuple[Call, li
         turns = _filled(step, progress.texts)
         call_id = f"{progress.request.request_id}/{index}"
         if index + 1 < len(progress.request.steps):
-            call_id = shared.setdefault((turns, step.generation), call_id)
+            call_id = shared.setdefault((turns, step.generation, step.scored), call_id)
         if call_id in waiting:
             waiting[call_id][1].append(progress)
         else:
-            call = Call(call_id=call_id, turns=turns, generation=step.generation, choices=step.choices)
+            call = Call(
+                call_id=call_id,
+                turns=turns,
+                generation=step.generation,
+                choices=step.choices,
+                scored=step.scored,
+            )
             waiting[call_id] = (call, [progress])
     return waiting
 

@@ -35,7 +35,7 @@ def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[byt
     requests = [
         Request(
             request_id=call.call_id,
-            steps=(Step(turns=call.turns, generation=call.generation, choices=call.choices),),
+            steps=(Step(turns=call.turns, generation=call.generation, choices=call.choices, scored=call.scored),),
         )
         for call in calls
     ]
@@ -61,7 +61,13 @@ def unpack_calls(head: bytes, receive: Callable[[], bytes]) -> tuple[list[Call],
             encoded=receive() if one["encoded"] else None,
         )
     calls = [
-        Call(call_id=request.request_id, turns=step.turns, generation=step.generation, choices=step.choices)
+        Call(
+            call_id=request.request_id,
+            turns=step.turns,
+            generation=step.generation,
+            choices=step.choices,
+            scored=step.scored,
+        )
         for request in requests
         for step in request.steps
     ]
