@@ -102,6 +102,8 @@ class ModelSpec(_Strict):
     batch_size: PositiveInt | None = None
     """Calls computed at once; the engine's own choice when left out."""
     adapter: str | None = None
+    checksums: dict[str, str] = Field(default_factory=dict)
+    """Files of the model's folder and their sha256, compared before they are loaded."""
     trust_remote_code: bool = False
     generation: GenerationSpec = GenerationSpec()
     limits: Limits = Limits()

@@ -18,6 +18,7 @@ from typing import Any
 from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
 from models.engines.rank_process import Seat, rank_main
 from models.engines.rank_wire import pack_calls, unpack_reply
+from models.engines.weights import at_hand
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
 
@@ -43,6 +44,7 @@ def open_ranked(spec: ModelSpec) -> Engine:
     from models.engines.rank_plan import plan_ranks
     from models.engines.transformers_engine import TransformersEngine
 
+    spec = at_hand(spec)
     remark = plan_ranks(spec)
     if remark is None:
         return RankedEngine(spec)
