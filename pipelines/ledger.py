@@ -38,8 +38,12 @@ class Ledger:
 
     def excuse(self, unit: str, request_id: str) -> None:
         """See `work.Attempts`."""
-        if (unit, request_id) not in self._excused and self._alone.get(unit) == request_id:
-            self._excused.add((unit, request_id))
+        if (unit, request_id) in self._excused:
+            return
+        self._excused.add((unit, request_id))
+        if not request_id:
+            self._attempts[unit] -= 1
+        elif self._alone.get(unit) == request_id:
             del self._alone[unit]
 
     def answered(self) -> None:

@@ -176,7 +176,10 @@ class Attempts(Protocol):
         ...
 
     def excuse(self, unit: str, request_id: str) -> None:
-        """The engine died under this request by no fault that is known: take the note back, once a request."""
+        """The engine died by no fault that is known under this request, or under all of the unit ('').
+
+        Once for each, the note or the attempt is taken back.
+        """
         ...
 
 
@@ -206,17 +209,19 @@ class Answerer:
                 rows.append(self._row(loaded, Reply(request_id=request.request_id, outcome=outcome)))
             else:
                 requests.append(request)
-        if attempt == 1:
-            rows += [self._row(loaded, reply) for reply in self._together(requests, loaded.media)]
-        else:
+        in_hand = ""
+        try:
+            if attempt == 1:
+                rows += [self._row(loaded, reply) for reply in self._together(requests, loaded.media)]
+                return rows
             for request in requests:
-                self._attempts.alone(loaded.unit.part, request.request_id)
-                try:
-                    rows.append(self._row(loaded, self._one(request, loaded.media)))
-                except EngineDiedError:
-                    self._attempts.excuse(loaded.unit.part, request.request_id)
-                    raise
-                self._attempts.survived(loaded.unit.part, request.request_id)
+                in_hand = request.request_id
+                self._attempts.alone(loaded.unit.part, in_hand)
+                rows.append(self._row(loaded, self._one(request, loaded.media)))
+                self._attempts.survived(loaded.unit.part, in_hand)
+        except EngineDiedError:
+            self._attempts.excuse(loaded.unit.part, in_hand)
+            raise
         return rows
 
     def _row(self, loaded: Loaded, reply: Reply) -> dict[str, Any]:

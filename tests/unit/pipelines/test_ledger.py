@@ -16,6 +16,15 @@ def test_one_who_was_alone_when_the_replica_died_is_the_killer() -> None:
     assert ledger.begin("v") == (1, frozenset())
 
 
+def test_a_dead_rank_costs_no_attempt_once() -> None:
+    ledger = Ledger()
+    assert ledger.begin("u") == (1, frozenset())
+    ledger.excuse("u", "")
+    assert ledger.begin("u") == (1, frozenset()), "together again: whoever killed the rank need not be among them"
+    ledger.excuse("u", "")
+    assert ledger.begin("u") == (2, frozenset()), "and then one by one"
+
+
 def test_a_dead_rank_is_excused_once_a_request() -> None:
     ledger = Ledger()
     ledger.alone("u", "a")
