@@ -20,7 +20,10 @@ from models.spec import ModelSpec
 from tests.unit.engines.alone import CLIP, MEDIA, PICTURE, Alone, calls_about, excused, texts
 from tests.unit.engines.conftest import Checkpoints
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft's
+]
 
 
 def ranked(folder: Path | str, ranks: int = 2, **more: object) -> Engine:
@@ -55,7 +58,6 @@ def pair(checkpoint_of: Checkpoints, adapter: Path) -> Iterator[RankedEngine]:
     engine.close()
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
 def test_two_ranks_answer_like_one_process(pair: RankedEngine, checkpoint_of: Checkpoints, adapter: Path) -> None:
     from peft import PeftModel
 
