@@ -20,22 +20,22 @@ def test_text_models_score_statements_and_choose_together(cli: Cli, maia_data: s
         f"reader: {{engine: transformers, model: {folder}, device: cpu, dtype: float32}}\nchance: {{engine: random}}\n"
     )
     out = tmp_path / "out"
-    flags = ("--models-file", str(models), "--benchmarks", "maia", "--settings", "unimodal", "--data", maia_data)
-    cli("run", "--models", "reader,chance", *flags, "--out", str(out), timeout=280)
+    flags = ("--models-file", str(models), "--benchmarks", "maia", "--settings", "unimodal", "--limit", "12")
+    cli("run", "--models", "reader,chance", *flags, "--data", maia_data, "--out", str(out), timeout=280)
     rows = pa.concat_tables(
         [pq.ParquetFile(p).read() for p in out.glob("predictions/*/model=reader/*.parquet")]
     ).to_pylist()
-    assert len({row["request_id"] for row in rows}) == len(rows) == 2 * 24 * 8
+    assert len({row["request_id"] for row in rows}) == len(rows) == 12 * 8
     assert {row["status"] for row in rows} == {"ok"}
     assert all(score < 0 for row in rows for score in load_scores(row["output"], 2))
-    assert len({row["output"] for row in rows}) > 300
+    assert len({row["output"] for row in rows}) > 80
     metrics = json.loads((out / "report" / "metrics.json").read_text())
     shown = {
         row["model"]: row["value"] for row in metrics if row["metric"] == "statement_accuracy" and not row["category"]
     }
     assert set(shown) == {"reader", "chance", "best of 2 text models", "vote of 2 text models"}
-    assert 0.4 < shown["chance"] < 0.6
+    assert 0.3 < shown["chance"] < 0.7
     assert {row["setting"] for row in metrics} == {"unimodal"}
     table = (out / "report" / "tables" / "maia_table5.csv").read_text().splitlines()
-    labels = [line.split(",")[0].strip('"') for line in table]
-    assert labels.index("Unimodal") < labels.index("best of 2 text models") < labels.index("Black video")
+    labels = [line.split(",")[1] for line in table]
+    assert labels.index("Unimodal") < labels.index("reader") < labels.index("best of 2 text models")
