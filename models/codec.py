@@ -35,6 +35,7 @@ def dump_requests(requests: Sequence[Request]) -> bytes:
                     [[turn.role, [_part_out(part) for part in turn.parts]] for turn in step.turns],
                     [getattr(step.generation, name) for name in Generation.__slots__],
                     list(step.choices),
+                    list(step.scored),
                 ]
                 for step in request.steps
             ],
@@ -53,9 +54,10 @@ def load_requests(content: bytes) -> list[Request]:
 
 
 def _step_in(raw: list[Any]) -> Step:
-    turns, generation, choices = raw
+    turns, generation, choices, scored = raw
     return Step(
         turns=tuple(Turn(role, tuple(map(_part_in, parts))) for role, parts in turns),
         generation=Generation(**dict(zip(Generation.__slots__, generation, strict=True))),
         choices=tuple(choices),
+        scored=tuple(scored),
     )

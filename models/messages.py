@@ -32,6 +32,8 @@ __all__ = [
     "Turn",
     "blank",
     "decoding_name",
+    "dump_scores",
+    "load_scores",
     "prompt_sha256",
     "user",
 ]
@@ -105,6 +107,9 @@ class Step:
     generation: Generation = Generation()
     choices: tuple[str, ...] = ()
     """What a blind guesser would draw from, repeats kept; only the `random` engine reads it."""
+    scored: tuple[str, ...] = ()
+    """Nothing is written: the log-probability of each of these texts is asked, as what follows the turns, or with no
+    turns as a text by itself, no chat template around it. The answer's text is read by `load_scores`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +144,8 @@ class Call:
     turns: tuple[Turn, ...]
     generation: Generation
     choices: tuple[str, ...] = ()
+    scored: tuple[str, ...] = ()
+    """See `Step.scored`."""
 
     @property
     def media(self) -> tuple[Media, ...]:
@@ -225,4 +232,35 @@ def prompt_sha256(steps: Sequence[Step]) -> str:
         [(turn.role, [(type(part).__name__, _fields(part)) for part in turn.parts]) for turn in step.turns]
         for step in steps
     ]
-    return hashlib.sha256(json.dumps(shown, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    scored = [step.scored for step in steps]
+    words: object = [shown, scored] if any(scored) else shown  # the hash of what scores nothing stays what it was
+    return hashlib.sha256(json.dumps(words, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def dump_scores(means: Sequence[float], tokens: Sequence[int]) -> str:
+    """The answer to a call that asks for scores.
+
+    Args:
+        means: log-probability a token of each text, in nats.
+        tokens: how many tokens of each text were scored.
+    """
+    return json.dumps({"logprobs": list(means), "tokens": list(tokens)})
+
+
+def load_scores(text: str, count: int) -> list[float]:
+    """The log-probability a token of each scored text, in nats.
+
+    Args:
+        text: an answer as `dump_scores` writes it.
+        count: texts that were asked about.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        means = json.loads(text)["logprobs"]
+        if len(means) == count:
+            return [float(mean) for mean in means]
+    except (TypeError, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"no log-probabilities: {error}") from error
+    raise ValueError(f"{len(means)} log-probabilities for {count} texts")

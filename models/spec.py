@@ -145,6 +145,8 @@ class ModelSpec(_Strict):
     batch_size: PositiveInt | None = None
     """Calls computed at once; the engine's own choice when left out."""
     adapter: str | None = None
+    checksums: dict[str, str] = Field(default_factory=dict)
+    """Files of the model's folder and their sha256, compared before they are loaded."""
     trust_remote_code: bool = False
     generation: GenerationSpec = GenerationSpec()
     limits: Limits = Limits()
@@ -214,12 +216,18 @@ class ModelSpec(_Strict):
         return self
 
     def resolved_revision(self) -> str:
-        """The revision that names these weights: as given, a local folder's content hash, or `main`."""
+        """The revision that names these weights: as given, a local folder's content hash, or `main`.
+
+        An `s3://` folder is named by its checksums where the spec has them; else only `revision` tells one content
+        from another.
+        """
         if self.revision:
             return self.revision
         if self.engine in ("openai", "random"):
             return ""
         folder = Path(self.model).expanduser()
+        if self.checksums and not folder.is_dir():
+            return "checked-" + hashlib.sha256(json.dumps(sorted(self.checksums.items())).encode()).hexdigest()[:16]
         return folder_fingerprint(folder) if folder.is_dir() else "main"
 
     @property

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import threading
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -16,11 +18,13 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
-from cluster.join import ClusterInfo
+from cluster.join import ClusterError, ClusterInfo
+from cluster.placement import await_place
 from models.spec import ModelSpec
 from pipelines.convoys import make_convoys
 from pipelines.dataset import DatasetError
 from pipelines.keeping import FrameKeeper, FrameSource, SharedFrames, keeper_bytes
+from pipelines.ledger import Ledger, RemoteAttempts
 from pipelines.lock import FencedError
 from pipelines.records import DamagedPartError
 from pipelines.store import Store, StoreError
@@ -35,6 +39,14 @@ COMMIT_CPUS = 0.1
 ENGINE_CPUS = 0.5
 """Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
 FETCH_TRIES = 4
+PLACE_S = 50.0
+"""Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
+WAIT_S = 60.0
+MOST_DEATHS = 6
+"""Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
+DIED = 13
+"""Exit code of a replica whose engine died under it."""
+_RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 NO_PROGRESS_S = 7200
 """Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
 
@@ -149,7 +161,9 @@ class Replica:
         self._ledger, self._out = ledger, Store(out)
         self._name = str(ray.get_runtime_context().get_actor_id())
         try:
-            self._answerer = Answerer(build_engine(model, spec), _RemoteAttempts(ledger))
+            engine = build_engine(model, spec)
+            self._answerer = Answerer(engine, RemoteAttempts(ledger))
+            ledger.started.remote(tuple(getattr(engine, "remarks", ())))
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)
 
@@ -162,7 +176,7 @@ class Replica:
             yield self._answered(loaded, many=many)
 
     def _answered(self, loaded: Any, *, many: bool) -> Any:
-        from models.engines.base import EngineUnreachableError
+        from models.engines.base import EngineDiedError, EngineUnreachableError
         from pipelines.wire import Span, pack_rows
 
         began = time.time()
@@ -174,9 +188,10 @@ class Replica:
                 rows = self._answerer.answer(loaded)
             except EngineUnreachableError as error:
                 self._fatal = str(error)
+            except EngineDiedError as error:
+                self._fatal = self._end(error)
             else:
-                if many:
-                    self._ledger.end.remote(unit.part)
+                self._ledger.answered.remote(unit.part)
                 return pack_rows(unit, rows, span=Span(self._name, began, time.time()))
         return pack_rows(unit, [], fatal=self._fatal)
 
@@ -184,59 +199,17 @@ class Replica:
         """Whether this unit was answered and stored before a replica died at a later one of its convoy."""
         import ray
 
-        return ray.get(self._ledger.ended.remote(part)) and self._out.exists(part)
+        return ray.get(self._ledger.was_answered.remote(part)) and self._out.exists(part)
 
-
-class _Ledger:
-    """Counts attempts at units across the deaths of replicas; lives as long as the run."""
-
-    def __init__(self) -> None:
-        self._attempts: dict[str, int] = {}
-        self._alone: dict[str, str] = {}
-        self._killers: dict[str, set[str]] = {}
-        self._ended: set[str] = set()
-
-    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
-        self._attempts[unit] = self._attempts.get(unit, 0) + 1
-        if unit in self._alone:
-            self._killers.setdefault(unit, set()).add(self._alone.pop(unit))
-        return self._attempts[unit], frozenset(self._killers.get(unit, ()))
-
-    def alone(self, unit: str, request_id: str) -> None:
-        self._alone[unit] = request_id
-
-    def survived(self, unit: str, request_id: str) -> None:
-        if self._alone.get(unit) == request_id:
-            del self._alone[unit]
-
-    def end(self, unit: str) -> None:
-        """It was answered to its end: should its convoy begin again, this unit is not to blame."""
-        self._attempts.pop(unit, None)
-        self._ended.add(unit)
-
-    def ended(self, unit: str) -> bool:
-        return unit in self._ended
-
-
-class _RemoteAttempts:
-    """`work.Attempts` over the ledger actor."""
-
-    def __init__(self, ledger: Any) -> None:
-        self._ledger = ledger
-
-    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+    def _end(self, error: Exception) -> str:
+        """End this process, so that Ray makes the replica anew and begins its unit again; or why that is no use."""
         import ray
 
-        answer: tuple[int, frozenset[str]] = ray.get(self._ledger.begin.remote(unit))
-        return answer
-
-    def alone(self, unit: str, request_id: str) -> None:
-        import ray
-
-        ray.get(self._ledger.alone.remote(unit, request_id))  # waited for: the note must stand before the risk
-
-    def survived(self, unit: str, request_id: str) -> None:
-        self._ledger.survived.remote(unit, request_id)
+        deaths = ray.get(self._ledger.died.remote())
+        if deaths >= MOST_DEATHS:
+            return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
+        log.warning("%s; the replica is started again", error)
+        os._exit(DIED)
 
 
 def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
@@ -255,10 +228,14 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
         return
     import ray
 
-    ledger = ray.remote(num_cpus=0)(_Ledger).remote()
+    _find_place(job, cluster)
+    ledger = ray.remote(num_cpus=0)(Ledger).remote()
     keeper = ray.remote(num_cpus=0)(FrameKeeper).remote(
         keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
     )
+    waiting = threading.Timer(WAIT_S, _say_what_is_waited_for, (job, cluster, ledger))
+    waiting.daemon = True
+    waiting.start()
     try:
         for row in run_rows(_stream(job, cluster, ledger, keeper)):
             if row["fatal"]:
@@ -276,10 +253,48 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
                     out_of_money=bool(row["broke"]),
                 )
             )
+        for remark in ray.get(ledger.report.remote())[1]:
+            log.warning("%s", remark)
         log.debug("media of %s: %s", job.model, ray.get(keeper.counts.remote()))
     finally:
+        waiting.cancel()
         ray.kill(ledger)
         ray.kill(keeper)
+
+
+def _find_place(job: Job, cluster: ClusterInfo) -> None:
+    """See that one replica can be placed, within a minute.
+
+    Raises:
+        ModelUnavailableError: it cannot; says what is lacking.
+    """
+    demand = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
+    if "GPU" in demand:
+        demand.setdefault("CPU", 1.0)  # Ray Data's own default beside GPUs
+    try:
+        await_place(demand, patience_s=PLACE_S, grows=bool(cluster.address))
+    except ClusterError as error:
+        hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
+        raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
+
+
+def _say_what_is_waited_for(job: Job, cluster: ClusterInfo, ledger: Any) -> None:
+    """Once, when no replica has started after a minute: others may hold what it needs, or its weights are large."""
+    import ray
+
+    try:
+        if ray.get(ledger.report.remote(), timeout=10)[0]:
+            return
+        free = ray.available_resources()
+    except ray.exceptions.RayError:
+        return
+    needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
+    log.warning(
+        "model %r: no replica is ready yet; one needs %s, free now: %s; it loads, or waits for others to finish",
+        job.model,
+        ", ".join(f"{amount:g} {name}" for name, amount in needs.items()),
+        ", ".join(f"{free.get(name, 0):g} {name}" for name in needs),
+    )
 
 
 def run_rows(dataset: Any) -> Iterator[Any]:
@@ -358,7 +373,8 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
 
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
-    if spec.engine in ("transformers", "vllm") and spec.device != "cpu" and cluster.gpus > 0:
+    local = spec.engine in ("transformers", "vllm")
+    if local and (spec.device == "cuda" or (spec.device == "auto" and cluster.gpus > 0)):
         return {"num_gpus": spec.tensor_parallel}
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
 

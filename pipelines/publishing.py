@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import Benchmark
 from pipelines.entries import Entry
 from pipelines.execute import told
 from pipelines.human import kept_human
-from pipelines.reducing import Reduced, reduce_entry
+from pipelines.reducing import Reduced, reduce_entry, reduce_together
 from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData, Section
 from pipelines.report.people import BesidePeople, people_figures, people_tables
 from pipelines.report.published import published
@@ -23,12 +24,16 @@ __all__ = ["publish", "reduce_all"]
 
 
 def reduce_all(entries: Sequence[Entry], out: Store) -> list[Reduced]:
-    """Reduce every entry, each in a task of its own on the cluster."""
+    """Reduce every entry, each in a task of its own on the cluster; then what several models make together."""
     import ray
 
-    task = ray.remote(num_cpus=0.5)(reduce_entry)
+    task, together = ray.remote(num_cpus=0.5)(reduce_entry), ray.remote(num_cpus=0.5)(reduce_together)
+    groups = [[e for e in entries if e.benchmark == name] for name in sorted({e.benchmark for e in entries})]
+    joint = [g for g in groups if type(benchmark(g[0].benchmark)).reduce_together is not Benchmark.reduce_together]
     try:
-        return list(ray.get([task.remote(entry, out.uri) for entry in entries]))
+        pending = [task.remote(entry, out.uri) for entry in entries]
+        pending += [together.remote(group, out.uri) for group in joint if len(group) > 1]
+        return list(ray.get(pending))
     except ray.exceptions.RayError as error:
         raise told(error) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from pipelines.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Reduced", "reduce_entry"]
+__all__ = ["Reduced", "reduce_entry", "reduce_together"]
 
 EXAMPLES_PER_CELL = 3
 _SCORE_COLUMNS = ("answer", "rule", "flags", "finish_reason", "verdict_state")
@@ -77,6 +77,20 @@ def _people(name: str, out: Store) -> dict[str, pd.DataFrame]:
     return found
 
 
+def reduce_together(entries: Sequence[Entry], out_uri: str) -> Reduced:
+    """What the models of one benchmark come to together, where it says so; all must have answered the same data."""
+    out = Store(out_uri)
+    frames: dict[str, pd.DataFrame] = {}
+    samples: dict[str, Sample] = {}
+    for entry in entries:
+        planned, own, _, _ = _planned(entry, Dataset.open(Store(entry.data), entry.benchmark), out)
+        samples |= own
+        frames[entry.model] = _joined(planned, _scores(out, entry))
+    made = benchmark(entries[0].benchmark).reduce_together(frames, samples)
+    rows = [{**_row(entries[0], metric), "model": name} for name, own in made.items() for metric in own]
+    return Reduced(metrics=rows, counts=[], answers=[], judge_failed=0)
+
+
 def _planned(
     entry: Entry, dataset: Dataset, out: Store
 ) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str], dict[str, bytes]]:
@@ -111,7 +125,8 @@ def _drawn(request_id: str, already: int) -> bool:
 def _words(request: Request) -> str:
     if not request.steps:
         return ""
-    return "\n".join(part.text for turn in request.steps[-1].turns for part in turn.parts if isinstance(part, Text))
+    last = request.steps[-1]
+    return "\n".join([*(p.text for turn in last.turns for p in turn.parts if isinstance(p, Text)), *last.scored])
 
 
 def _scores(out: Store, entry: Entry) -> dict[str, dict[str, Any]]:

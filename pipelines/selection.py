@@ -71,12 +71,12 @@ def check_names(kind: str, wanted: Iterable[str], known: Sequence[str]) -> None:
 
 
 def cells_of(benchmark: Benchmark, tasks: Sequence[str], settings: Sequence[str]) -> list[Cell]:
-    """The cells of a benchmark that the flags leave; empty flags leave all."""
+    """The cells of a benchmark that the flags leave; empty flags leave all but those to be named."""
     wanted = {asked for task in tasks for asked in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
     return [
         Cell(task, setting)
         for task, known in benchmark.tasks.items()
         if task in wanted
         for setting in known
-        if not settings or setting in settings
+        if setting in settings or (not settings and setting not in benchmark.named_only)
     ]

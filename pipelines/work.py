@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from models.engines.base import Engine, EngineContractError, EngineUnreachableError, answer_requests
+from models.engines.base import Engine, EngineContractError, EngineDiedError, EngineUnreachableError, answer_requests
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.asking import Asked, Asker, load_captions
 from pipelines.benchmarks.base import Sample
@@ -181,6 +181,13 @@ class Attempts(Protocol):
         """Take the note back."""
         ...
 
+    def excuse(self, unit: str, request_id: str) -> None:
+        """The engine died by no fault that is known under this request, or under all of the unit ('').
+
+        Once for each, the note or the attempt is taken back.
+        """
+        ...
+
 
 class Answerer:
     """Answers loaded units by one engine.
@@ -197,6 +204,7 @@ class Answerer:
 
         Raises:
             EngineUnreachableError: the model as a whole cannot be had; nothing of the unit counts as done.
+            EngineDiedError: the engine is gone and must be built anew; nothing of the unit counts as done.
         """
         attempt, killers = self._attempts.begin(loaded.unit.part)
         rows = list(loaded.ready)
@@ -207,13 +215,19 @@ class Answerer:
                 rows.append(self._row(loaded, Reply(request_id=request.request_id, outcome=outcome)))
             else:
                 requests.append(request)
-        if attempt == 1:
-            rows += [self._row(loaded, reply) for reply in self._together(requests, loaded.media)]
-        else:
+        in_hand = ""
+        try:
+            if attempt == 1:
+                rows += [self._row(loaded, reply) for reply in self._together(requests, loaded.media)]
+                return rows
             for request in requests:
-                self._attempts.alone(loaded.unit.part, request.request_id)
+                in_hand = request.request_id
+                self._attempts.alone(loaded.unit.part, in_hand)
                 rows.append(self._row(loaded, self._one(request, loaded.media)))
-                self._attempts.survived(loaded.unit.part, request.request_id)
+                self._attempts.survived(loaded.unit.part, in_hand)
+        except EngineDiedError:
+            self._attempts.excuse(loaded.unit.part, in_hand)
+            raise
         return rows
 
     def _row(self, loaded: Loaded, reply: Reply) -> dict[str, Any]:
@@ -229,7 +243,7 @@ class Answerer:
             for reply in answer_requests(self._engine, requests, media):
                 del left[reply.request_id]
                 yield reply
-        except EngineUnreachableError:
+        except (EngineUnreachableError, EngineDiedError):
             raise
         except Exception as error:  # noqa: BLE001  the row edge: any fault becomes data about the rows it concerns
             log.warning("a unit of %d failed (%s); its %d open requests go one by one", len(requests), error, len(left))
@@ -239,7 +253,7 @@ class Answerer:
     def _one(self, request: Request, media: Mapping[Media, Frames]) -> Reply:
         try:
             return next(iter(list(answer_requests(self._engine, [request], media))))
-        except EngineUnreachableError:
+        except (EngineUnreachableError, EngineDiedError):
             raise
         except EngineContractError as error:
             outcome = Failure(type="engine_contract", message=str(error))

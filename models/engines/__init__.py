@@ -29,6 +29,8 @@ def build_engine(name: str, spec: ModelSpec) -> Engine:
         MissingSecretError: the endpoint needs a key that no variable holds.
     """
     module, cls = _ENGINES[spec.engine]
+    if spec.engine == "transformers" and spec.tensor_parallel > 1:
+        module, cls = "models.engines.ranks", "open_ranked"
     try:
         made: Engine = getattr(importlib.import_module(module), cls)(spec)
     except ModuleNotFoundError as error:

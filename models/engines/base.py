@@ -21,7 +21,7 @@ from models.messages import (
     Turn,
 )
 
-__all__ = ["Engine", "EngineContractError", "EngineUnreachableError", "answer_requests"]
+__all__ = ["Engine", "EngineContractError", "EngineDiedError", "EngineUnreachableError", "answer_requests"]
 
 
 class EngineContractError(RuntimeError):
@@ -32,12 +32,16 @@ class EngineUnreachableError(RuntimeError):
     """The model as a whole cannot be had: weights missing, endpoint down, device gone. Not a bad row."""
 
 
+class EngineDiedError(RuntimeError):
+    """Processes that the engine is made of are gone, and no call is to blame yet: the engine must be built anew."""
+
+
 class Engine(Protocol):
     """Answers calls. Built where it runs, used by one thread, closed once.
 
     `generate` takes all calls of one media group at once, may answer in any order, and answers each exactly once.
     A call that fails yields a `Failure`; an engine that is broken raises `EngineUnreachableError`, and then none of the
-    unanswered calls counts as done.
+    unanswered calls counts as done. `EngineDiedError` is the same for an engine that can be had again at once.
     """
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
@@ -87,11 +91,17 @@ def _by_call(open_: Sequence[_Progress], index: int) -> dict[str, tuple[Call, li
         turns = _filled(step, progress.texts)
         call_id = f"{progress.request.request_id}/{index}"
         if index + 1 < len(progress.request.steps):
-            call_id = shared.setdefault((turns, step.generation), call_id)
+            call_id = shared.setdefault((turns, step.generation, step.scored), call_id)
         if call_id in waiting:
             waiting[call_id][1].append(progress)
         else:
-            call = Call(call_id=call_id, turns=turns, generation=step.generation, choices=step.choices)
+            call = Call(
+                call_id=call_id,
+                turns=turns,
+                generation=step.generation,
+                choices=step.choices,
+                scored=step.scored,
+            )
             waiting[call_id] = (call, [progress])
     return waiting
 

@@ -11,9 +11,11 @@ import torch
 from transformers.utils import logging as transformers_logging
 
 from models.engines.base import EngineUnreachableError
+from models.engines.rank_plan import division, fit_heads
+from models.engines.weights import at_hand, check_fit, free_host_bytes
 from models.spec import ModelSpec
 
-__all__ = ["Checkpoint", "load_checkpoint"]
+__all__ = ["Checkpoint", "empty_model", "load_checkpoint"]
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
 _ADAPTER = "adapter_model.safetensors"
@@ -51,7 +53,9 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     """
     if spec.dtype not in _DTYPES:
         raise EngineUnreachableError(f"{spec.model}: dtype {spec.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
+    spec = at_hand(spec)
     device = _device(spec)
+    check_fit(spec, *_room(device))
     transformers_logging.disable_progress_bar()
     try:
         processor, tokenizer = _processor(spec)
@@ -78,8 +82,18 @@ def _device(spec: ModelSpec) -> torch.device:
     if spec.device != "cpu" and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
     # Ray gives a worker OMP_NUM_THREADS=1; a model on the CPU is alone there and wants every core.
-    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    torch.set_num_threads(max(1, cores // ranks))
     return torch.device("cpu")
+
+
+def _room(device: torch.device) -> tuple[int, str]:
+    """Bytes for weights in this process, and whose they are; ranks on a CPU share one machine's."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0]), "GPU memory"
+    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    return free_host_bytes() // ranks, "memory"
 
 
 def _source(spec: ModelSpec) -> dict[str, Any]:
@@ -91,20 +105,23 @@ def _source(spec: ModelSpec) -> dict[str, Any]:
 
 
 def _processor(spec: ModelSpec) -> tuple[Any | None, Any]:
-    from transformers import AutoConfig, AutoProcessor, AutoTokenizer
+    from transformers import AutoProcessor, AutoTokenizer
 
-    folder = Path(spec.model)
-    if spec.model.startswith("s3://"):
-        raise OSError("an s3:// folder must be copied to a local one before it is loaded")
-    if not folder.is_dir() and (folder.is_absolute() or spec.model.startswith((".", "~"))):
-        raise FileNotFoundError(f"there is no folder {spec.model}")
-    config = AutoConfig.from_pretrained(**_source(spec))
-    if not _sees(config):
+    if not _sees(_config(spec)):
         tokenizer = AutoTokenizer.from_pretrained(**_source(spec), padding_side="left")
         return None, tokenizer
     processor = AutoProcessor.from_pretrained(**_source(spec))
     processor.tokenizer.padding_side = "left"
     return processor, processor.tokenizer
+
+
+def _config(spec: ModelSpec) -> Any:
+    from transformers import AutoConfig
+
+    folder = Path(spec.model)
+    if not folder.is_dir() and (folder.is_absolute() or spec.model.startswith((".", "~"))):
+        raise FileNotFoundError(f"there is no folder {spec.model}")
+    return AutoConfig.from_pretrained(**_source(spec))
 
 
 def _sees(config: Any) -> bool:
@@ -120,15 +137,34 @@ def _weights(spec: ModelSpec, device: torch.device, *, text_only: bool) -> Any:
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     maker = AutoModelForCausalLM if text_only else AutoModelForImageTextToText
+    ranked = torch.distributed.is_initialized()
     dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
     place: dict[str, Any] = {}
-    if spec.tensor_parallel > 1:
-        if not torch.distributed.is_initialized():
-            raise ValueError("tensor_parallel needs one process a rank, with torch.distributed started")
-        place["tp_plan"] = "auto"
+    if ranked:
+        place["distributed_config"] = division(empty_model(spec), spec.tensor_parallel)
     elif device.type != "cpu":
-        place["device_map"] = {"": device}
-    return maker.from_pretrained(**_source(spec), dtype=dtype, use_safetensors=True, **place)
+        place["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
+    model = maker.from_pretrained(**_source(spec), dtype=dtype, use_safetensors=True, **place)
+    if ranked:
+        fit_heads(model, spec.tensor_parallel)
+    return model
+
+
+def empty_model(spec: ModelSpec) -> Any:
+    """The model without weights or memory: what it is made of, and how transformers would divide it.
+
+    Raises:
+        EngineUnreachableError: its configuration cannot be had.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    try:
+        config = _config(spec)
+        maker = AutoModelForImageTextToText if _sees(config) else AutoModelForCausalLM
+        with torch.device("meta"):
+            return maker.from_config(config, trust_remote_code=spec.trust_remote_code)
+    except _LOAD_ERRORS as error:
+        raise EngineUnreachableError(_advice(spec, error)) from error
 
 
 def _adapted(model: Any, spec: ModelSpec) -> Any:
@@ -176,7 +212,10 @@ def _advice(spec: ModelSpec, error: Exception) -> str:
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     local = Path(spec.model).is_dir()
     if local and not any(Path(spec.model).glob("*.safetensors")):
-        what = "the folder holds no *.safetensors, and no other weights are read: convert them with save_pretrained"
+        what = (
+            "the folder holds no *.safetensors, and no other weights are read: convert them where you trust them, with "
+            "AutoModel....from_pretrained(folder).save_pretrained(new_folder)"
+        )
     elif local:
         what = "see that the folder is complete: config.json, *.safetensors, tokenizer and processor files"
     elif isinstance(error, FileNotFoundError):

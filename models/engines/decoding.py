@@ -13,7 +13,7 @@ from models.engines.packed import PackedModel
 from models.engines.rows import Rows
 from models.messages import Call
 
-__all__ = ["Written", "choose", "decode", "written"]
+__all__ = ["Written", "agreed", "choose", "decode", "written"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,14 @@ def choose(logits: Tensor, calls: Sequence[Call], step: int) -> list[int]:
     for row, call in enumerate(calls):
         if call.generation.temperature > 0:
             tokens[row] = _draw(logits[row], call, step)
-    return tokens
+    return [int(token) for token in agreed(torch.tensor(tokens, device=logits.device)).tolist()]
+
+
+def agreed(values: Tensor) -> Tensor:
+    """What rank 0 has, in every rank of a group: a last bit that differs must not lead them different ways."""
+    if torch.distributed.is_initialized():
+        torch.distributed.broadcast(values, 0)
+    return values
 
 
 def _draw(logits: Tensor, call: Call, step: int) -> int:

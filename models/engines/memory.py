@@ -26,7 +26,7 @@ class Memory:
         self._rows = spec.batch_size or _MOST.get(self._device.type, 32)
         self._stated = spec.batch_size is not None
         self._token = _bytes_per_token(checkpoint)
-        free = _free(self._device, ranks=spec.tensor_parallel)
+        free = _free(self._device)
         self._budget = free // 2
         self.chunk = _CHUNK.get(self._device.type, 4_096)
         """Tokens read in one pass."""
@@ -64,14 +64,14 @@ def is_out_of_memory(error: Exception) -> bool:
     )
 
 
-def _free(device: torch.device, *, ranks: int) -> int:
+def _free(device: torch.device) -> int:
     """Bytes that can be had now, on the poorest of the ranks: all must cut the same batches."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         free = int(torch.cuda.mem_get_info(device)[0] + unused)
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if ranks > 1:
+    if torch.distributed.is_initialized():
         least = torch.tensor(free, device=device)
         torch.distributed.all_reduce(least, op=torch.distributed.ReduceOp.MIN)
         free = int(least)
@@ -84,4 +84,6 @@ def _bytes_per_token(checkpoint: Checkpoint) -> int:
     queries = getattr(text, "num_attention_heads", None) or 1
     heads = getattr(text, "num_key_value_heads", None) or queries
     width = getattr(text, "head_dim", None) or getattr(text, "hidden_size", 4096) // queries
+    if torch.distributed.is_initialized():
+        heads = max(1, heads // torch.distributed.get_world_size())
     return int(2 * getattr(text, "num_hidden_layers", 32) * heads * width * checkpoint.model.dtype.itemsize)

@@ -37,6 +37,11 @@ __all__ = ["OpenAIEngine"]
 _NO_KEY = "no-key"
 """Sent where the model names no key: never None, which makes the client send OPENAI_API_KEY to whoever is asked."""
 
+_UNSCORED = Failure(
+    type="unsupported",
+    message="an endpoint tells no log-probabilities of given texts; ask a model with `engine: transformers`",
+)
+
 
 class OpenAIEngine:
     """Answers calls over HTTP, many at a time, in a thread of its own.
@@ -142,6 +147,8 @@ class OpenAIEngine:
             raise errors.exceptions[0] from None
 
     async def _answer(self, call: Call, pictures: Mapping[Media, Sequence[str]]) -> CallReply:
+        if call.scored:
+            return CallReply(call_id=call.call_id, outcome=_UNSCORED)
         shown = messages(call, pictures, self._spec.system)
         answers_before = self._health.answers
         attempt = 0

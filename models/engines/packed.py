@@ -139,6 +139,39 @@ class PackedModel:
             rows.lengths[first:last] = lengths
         return rows, torch.cat(logits)
 
+    def score(
+        self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], counts: Sequence[int], *, chunk: int
+    ) -> Tensor:
+        """Log-probabilities of the last tokens of prompts.
+
+        Args:
+            paths: segments that each prompt begins with.
+            tails: the tokens that follow, one more at least than are scored.
+            counts: tokens at each tail's end whose log-probabilities are summed.
+            chunk: tokens in one pass; a longer tail goes alone.
+
+        Returns:
+            Sums [rows] in nats, float64.
+        """
+        shifts = [path[-1].shift if path else 0 for path in paths]
+        rows = Rows([tuple(path) for path in paths], [0] * len(paths), max(map(len, tails)), shifts=shifts)
+        sums: list[Tensor] = []
+        for first, last in _chunks([len(tail) for tail in tails], chunk):
+            lengths = [len(tail) for tail in tails[first:last]]
+            row = torch.repeat_interleave(torch.arange(first, last), torch.tensor(lengths))
+            place = torch.cat([torch.arange(length) for length in lengths])
+            ids = torch.tensor([token for tail in tails[first:last] for token in tail])
+            ends = torch.tensor(lengths).cumsum(0).tolist()
+            wanted = torch.cat(
+                [torch.arange(end - count, end) for end, count in zip(ends, counts[first:last], strict=True)]
+            )
+            step = self._step(rows, row, place, fresh=True)
+            logits = self._run(ids, step, (wanted - 1).to(self._device))
+            said = torch.log_softmax(logits.float(), -1).gather(-1, ids[wanted].to(logits.device)[:, None])[:, 0]
+            sums += [part.double().sum() for part in said.split(list(counts[first:last]))]
+            rows.lengths[first:last] = lengths
+        return torch.stack(sums)
+
     def adopt(self, segments: Sequence[Segment], *, room: int) -> Rows:
         """Rows whose own tokens are these segments' alone: prompts that share nothing, read one by one."""
         lengths = [segment.length for segment in segments]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from models.engines.checkpoint import Checkpoint
-from models.engines.decoding import Written, choose, written
+from models.engines.decoding import Written, agreed, choose, written
 from models.engines.prompts import Head, Prompt
 from models.messages import Call
 
@@ -48,6 +48,12 @@ class _Dice:
         return left
 
 
+def _scores_of_rank_0(input_ids: Tensor, scores: Tensor) -> Tensor:
+    """Beams are cut and kept by scores: all ranks of a group must see the same ones."""
+    del input_ids
+    return agreed(scores.contiguous())
+
+
 class PlainModel:
     """Answers a batch in one call of `generate`."""
 
@@ -77,6 +83,8 @@ class PlainModel:
             more["stopping_criteria"] = [_Limits(calls, width, self._device)]
             if any(call.generation.temperature > 0 for call in calls):
                 more["logits_processor"] = [_Dice(calls, width)]
+        if torch.distributed.is_initialized():
+            more.setdefault("logits_processor", [_scores_of_rank_0])
         with torch.inference_mode(), _encoded_once(self._model, prompts):
             out = self._model.generate(**self._inputs(prompts, width), generation_config=config, **more)
         ids: list[list[int]] = out[:, width:].tolist()

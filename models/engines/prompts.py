@@ -17,7 +17,7 @@ from models.engines.pictures import MediaRules, media_rules, places, show
 from models.messages import Call, CallReply, Failure, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 
-__all__ = ["ROW_ERRORS", "Head", "Prompt", "PromptMaker"]
+__all__ = ["NO_HEAD", "ROW_ERRORS", "Head", "Prompt", "PromptMaker"]
 
 ROW_ERRORS: tuple[type[Exception], ...] = (
     ValueError,
@@ -72,7 +72,8 @@ class Prompt:
     """[tokens], int64, the head's included."""
 
 
-_NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})
+NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})
+"""Of prompts that are words alone."""
 
 
 class PromptMaker:
@@ -121,7 +122,7 @@ class PromptMaker:
         if marked > count:
             raise ValueError(f"the words hold a mark of the model's own for an image: {', '.join(self._marks)}")
         if not call.media:
-            return _NO_HEAD, text
+            return NO_HEAD, text
         if marked < count:
             return self._whole(call, text, media)
         key = (call.media, text[:cut])

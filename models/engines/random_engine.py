@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, dump_scores
 from models.spec import ModelSpec
 
 __all__ = ["RandomEngine"]
@@ -73,6 +73,9 @@ class RandomEngine:
         if _share(self._seed, "fail", call.call_id) < faults.fail_share:
             return Failure(type="injected", message=f"within the script's fail_share of {faults.fail_share:g}")
         asked = sum(len(text.split()) for text in _texts(call))
+        if call.scored:
+            means = [-_share(self._seed, f"score {index}", call.call_id) for index in range(len(call.scored))]
+            return Answer(text=dump_scores(means, [len(text.split()) for text in call.scored]), input_tokens=asked)
         if faults.answer is not None:
             return Answer(text=faults.answer, input_tokens=asked, output_tokens=len(faults.answer.split()))
         guess = self._guess(call)

@@ -110,6 +110,22 @@ class SharedModel:
             calls = [job.prompt.call for job in jobs]
             return decode(self._packed, rows, logits, calls, end_ids=self._end_ids)
 
+    def score(
+        self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], counts: Sequence[int], *, chunk: int
+    ) -> Tensor:
+        """See `PackedModel.score`."""
+        with torch.inference_mode():
+            return self._packed.score(paths, tails, counts, chunk=min(chunk, self._chunk))
+
+    def prove(self, prompt: Prompt) -> None:
+        """See once that shared logits equal plain ones, for a model not known to do so.
+
+        Raises:
+            SharingUnsupportedError: they do not.
+        """
+        with torch.inference_mode():
+            self._prove(prompt)
+
     def _start(self, jobs: Sequence[Job]) -> tuple[Rows, Tensor]:
         room = max(len(job.tail) for job in jobs)
         room += min(_ROOM, *(job.prompt.call.generation.max_new_tokens for job in jobs))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import TypeVar
 
 import torch
 
-from models.engines.base import EngineUnreachableError
+from models.engines.base import EngineDiedError, EngineUnreachableError
 from models.engines.checkpoint import load_checkpoint
 from models.engines.decoding import Written
 from models.engines.least import least_tokens
@@ -23,6 +24,7 @@ from models.engines.packed import SharingUnsupportedError
 from models.engines.pictures import PixelLimit
 from models.engines.plain import PlainModel, batchable
 from models.engines.prompts import ROW_ERRORS, Prompt, PromptMaker
+from models.engines.scoring import Scorer
 from models.engines.sharing import Job, SharedModel
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
@@ -50,13 +52,21 @@ class TransformersEngine:
         self._maker = PromptMaker(self._checkpoint, spec)
         self._memory = Memory(self._checkpoint, spec)
         self._plain = PlainModel(self._checkpoint)
+        self._scorer = Scorer(self._checkpoint, self._maker)
         self._plain_reason: str | None = None
         self._shared = self._share()
         if not spec.share_prefix:
             self._go_plain("share_prefix is false")
+        if (
+            hasattr(self._checkpoint.model, "hf_device_map")
+            and len(set(self._checkpoint.model.hf_device_map.values())) > 1
+        ):
+            self._go_plain("its layers lie on several devices")
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
         self._least: dict[str, int] = {}
+        self.remarks: tuple[str, ...] = ()
+        """What whoever runs the model should know of how it runs."""
 
     @property
     def media_kind(self) -> str:
@@ -87,7 +97,9 @@ class TransformersEngine:
         self._least.clear()
         plain: list[Prompt] = []
         ready: list[Job] = []
-        for group in _by_media(calls):
+        for group in _by_media([call for call in calls if call.scored]):
+            yield from self._scored(group, media)
+        for group in _by_media([call for call in calls if not call.scored]):
             prompts: list[Prompt] = []
             for made in self._maker.make(group, media):
                 checked = self._checked(made) if isinstance(made, Prompt) else made
@@ -110,10 +122,14 @@ class TransformersEngine:
 
     def close(self) -> None:
         """Let go of the model and its memory; the engine answers no more."""
-        for part in ("_shared", "_plain", "_maker", "_memory", "_checkpoint"):
+        for part in ("_shared", "_plain", "_scorer", "_maker", "_memory", "_checkpoint"):
             self.__dict__.pop(part, None)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+    def parameters(self) -> list[torch.Tensor]:
+        """The weights, as this process holds them."""
+        return list(self._checkpoint.model.parameters())
 
     def _share(self) -> SharedModel | None:
         if self._checkpoint.model.config.is_encoder_decoder:
@@ -171,6 +187,27 @@ class TransformersEngine:
         shared.forget()
         self._memory.release()
         return None if is_out_of_memory(jobs) else []
+
+    def _scored(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
+        """Score the texts of calls about the same media; in halves where that fails, and at last one by one."""
+        started = perf_counter()
+        found = self._attempt(lambda: self._scorer.score(calls, media, self._shared, self._max_len))
+        if isinstance(found, list):
+            seconds = perf_counter() - started
+            yield from (replace(reply, latency_s=seconds) for reply in found)
+        elif isinstance(found, SharingUnsupportedError):
+            self._go_plain(str(found))
+            yield from self._scored(calls, media)
+        elif len(calls) > 1:
+            _log.warning("%d calls cannot be scored together: %s", len(calls), found)
+            self._memory.release()
+            middle = len(calls) // 2
+            yield from self._scored(calls[:middle], media)
+            yield from self._scored(calls[middle:], media)
+        else:
+            kind = "out_of_memory" if is_out_of_memory(found) else "compute"
+            failure = Failure(type=kind, message=f"{type(found).__name__}: {found}")
+            yield CallReply(call_id=calls[0].call_id, outcome=failure)
 
     def _answer_ready(self, ready: list[Job], *, least: int) -> Iterator[CallReply]:
         """Answer waiting jobs in full batches; with `least` 1, the last one need not be full."""
@@ -264,13 +301,21 @@ class TransformersEngine:
 
         Raises:
             EngineUnreachableError: the device failed, and no later call can succeed.
+            EngineDiedError: a rank of a group failed where the others may not have; they would wait for it for ever.
         """
         try:
             return work()
         except ROW_ERRORS as error:
             if "CUDA error" in str(error) or "device-side assert" in str(error):
                 raise EngineUnreachableError(f"{self._model_name}: the device failed: {error}") from error
+            if torch.distributed.is_initialized() and _may_be_alone(error):
+                raise EngineDiedError(f"{type(error).__name__}: {error}") from error
             return error.with_traceback(None)
+
+
+def _may_be_alone(error: Exception) -> bool:
+    """Whether an error may have struck one rank and not the others; what Python raises of itself strikes all alike."""
+    return isinstance(error, (RuntimeError, MemoryError, OSError)) and not isinstance(error, SharingUnsupportedError)
 
 
 def _by_media(calls: Sequence[Call]) -> list[list[Call]]:

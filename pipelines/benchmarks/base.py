@@ -303,6 +303,8 @@ class Benchmark(ABC):
     """Where the benchmark comes from: paper and data."""
     tasks: ClassVar[Mapping[str, tuple[str, ...]]]
     """Task -> settings."""
+    named_only: ClassVar[tuple[str, ...]] = ()
+    """Settings that run only where `--settings` names them: not every model can be asked so."""
     derived_tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Tasks that ask nothing of their own: name -> the tasks they are computed from."""
     headline: ClassVar[str]
@@ -372,6 +374,18 @@ class Benchmark(ABC):
                 verdict_state, and a float column a value (NaN where there is none).
             samples: by id, for references.
         """
+
+    def reduce_together(
+        self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]
+    ) -> Mapping[str, list[Metric]]:
+        """Metrics that several models make together, by the name under which they are shown.
+
+        Args:
+            scores: by model; each as `reduce` gets them.
+            samples: by id.
+        """
+        del scores, samples
+        return {}
 
     def caption(self, sample: Sample, setting: str, texts: PromptTexts) -> Sequence[Step]:
         """What the sweep's captioner is asked about this sample's pictures under a setting; one picture a step."""

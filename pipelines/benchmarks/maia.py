@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from models.messages import Generation, Media, Step, blank, user
+from models.messages import Generation, Media, Step, blank, load_scores, user
 from pipelines.benchmarks.base import (
     Benchmark,
     JudgeAsk,
@@ -32,7 +32,14 @@ from pipelines.benchmarks.base import (
     SourceError,
 )
 from pipelines.benchmarks.display import Figure, Table
-from pipelines.benchmarks.maia_reading import column_of, draw_ts_letter, read_letter, read_oevqa, read_verdict
+from pipelines.benchmarks.maia_reading import (
+    column_of,
+    draw_ts_letter,
+    read_letter,
+    read_oevqa,
+    read_verdict,
+    unimodal_choice,
+)
 from pipelines.benchmarks.people import People
 
 if TYPE_CHECKING:
@@ -72,6 +79,9 @@ _JUDGE = (
     'Scrivi soltanto un oggetto JSON con il campo booleano "correct", per esempio {"correct": false}.'
 )
 
+_BARE = "vsv-unimodal-v1"
+"""The version of no wording at all: bare statements are scored."""
+
 _Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _Eight = Annotated[list[_Words], Field(min_length=POOL, max_length=POOL)]
 
@@ -95,9 +105,10 @@ class Maia(Benchmark):
     title = "MAIA"
     source = "arXiv 2502.16989; github.com/Caput97/MAIA-Multimodal_AI_Assessment"
     tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "vsv": ("black-video", "1-frame", "32-frames"),
+        "vsv": ("black-video", "1-frame", "32-frames", "unimodal"),
         "oevqa": ("black-video", "1-frame", "32-frames"),
     }
+    named_only: ClassVar[tuple[str, ...]] = ("unimodal",)
     derived_tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {"aggregate": ("vsv", "oevqa")}
     headline = "agg_acc"
     beside_headline = ("statement_accuracy", "pool_accuracy", "oevqa_accuracy")
@@ -107,7 +118,7 @@ class Maia(Benchmark):
         "oevqa-it-v1-plain": _OEVQA_PLAIN,
         "judge-it-v1": _JUDGE,
     }
-    descriptive_values = ("ts_at_a",)
+    descriptive_values = ("ts_at_a", "true_logprob", "false_logprob")
     default_scorers: ClassVar[Mapping[str, str]] = {"bertscore": "bert-base-multilingual-cased:9"}
 
     def read(
@@ -136,8 +147,16 @@ class Maia(Benchmark):
         seed: int,
         captions: Mapping[str, str] | None = None,
     ) -> Iterator[Prompt]:
-        """Eight pairs, or one open question; the clip stands before the words."""
+        """Eight pairs, or one open question; the clip stands before the words.
+
+        Unimodal: the two bare statements of each pair, without clip or prompt, for their log-probabilities.
+        """
         del captions
+        if setting == "unimodal":
+            for index in range(POOL):
+                pair = (sample.data["true"][index], sample.data["false"][index])
+                yield Prompt(variant=str(index), version=_BARE, steps=(Step(turns=(), scored=pair),))
+            return
         clip = _clip(sample, setting)
         if task == "oevqa":
             words = texts.fill("oevqa-it-v1", question=sample.data["question"])
@@ -196,6 +215,14 @@ class Maia(Benchmark):
         from pipelines.benchmarks.maia_metrics import reduce_maia
 
         return reduce_maia(scores, samples)
+
+    def reduce_together(
+        self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]
+    ) -> Mapping[str, list[Metric]]:
+        """The paper's unimodal row: see `maia_unimodal`."""
+        from pipelines.benchmarks.maia_unimodal import reduce_unimodal
+
+        return reduce_unimodal(scores, samples)
 
     def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
         """Tables 1 to 5 of the paper, and ours."""
@@ -298,11 +325,26 @@ def _letter(sample: Sample, index: int, seed: int) -> str:
 def _read_vsv(row: Row) -> Reading:
     if row.status != "ok":
         return Reading(answer=None, rule=row.status)
+    if row.setting == "unimodal":
+        return _read_scores(row)
     index = int(row.variant)
     letter = read_letter(row.output, *_statements(row.sample, index, row.seed))
     true = _letter(row.sample, index, row.seed)
     values = {"correct": float(letter.letter == true), "ts_at_a": float(true == "A")}
     return Reading(answer=letter.letter, rule=letter.rule, values=values)
+
+
+def _read_scores(row: Row) -> Reading:
+    true = _letter(row.sample, int(row.variant), row.seed)
+    side = {"ts_at_a": float(true == "A")}
+    try:
+        of_true, of_false = load_scores(row.output or "", 2)
+        right = unimodal_choice([of_true], [of_false])
+    except ValueError:
+        return Reading(answer=None, rule="no_logprobs", values={"correct": 0.0, **side})
+    letter = true if right else {"A": "B", "B": "A"}[true]
+    values = {"correct": float(right), **side, "true_logprob": of_true, "false_logprob": of_false}
+    return Reading(answer=letter, rule="logprob", values=values)
 
 
 def _read_oevqa(row: Row) -> Reading:

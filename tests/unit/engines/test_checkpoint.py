@@ -71,11 +71,6 @@ def test_an_unreachable_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "more words" not in str(caught.value)
 
 
-def test_an_object_store_is_no_folder() -> None:
-    with pytest.raises(EngineUnreachableError, match="must be copied to a local one"):
-        TransformersEngine(spec_of("s3://bucket/model"))
-
-
 def test_an_unknown_dtype(folder: Path) -> None:
     with pytest.raises(ValidationError):
         spec_of(folder, dtype="float7")
@@ -87,11 +82,6 @@ def test_an_unknown_dtype(folder: Path) -> None:
 def test_no_gpu(folder: Path) -> None:
     with pytest.raises(EngineUnreachableError, match="torch sees no GPU"):
         TransformersEngine(spec_of(folder).model_copy(update={"device": "cuda"}))
-
-
-def test_tensor_parallel_needs_ranks(folder: Path) -> None:
-    with pytest.raises(EngineUnreachableError, match="one process a rank"):
-        TransformersEngine(spec_of(folder, tensor_parallel=2))
 
 
 def test_an_adapter_of_prompts(folder: Path, tmp_path: Path) -> None:

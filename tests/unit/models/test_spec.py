@@ -110,3 +110,16 @@ def test_both_ends_of_a_large_file_count(place: int, tmp_path: Path) -> None:
 )
 def test_resolved_revision(spec: ModelSpec, revision: str) -> None:
     assert spec.resolved_revision() == revision
+
+
+def test_checksums_name_a_folder_in_an_object_store() -> None:
+    def revision(**more: Any) -> str:
+        return ModelSpec.model_validate(
+            {"engine": "transformers", "model": "s3://store/model", **more}
+        ).resolved_revision()
+
+    assert revision() == "main"
+    one, other = (revision(checksums={"model.safetensors": digest}) for digest in ("00", "01"))
+    assert one.startswith("checked-")
+    assert one != other
+    assert revision(revision="v1", checksums={"model.safetensors": "00"}) == "v1"

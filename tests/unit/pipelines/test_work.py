@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from models.engines.base import EngineUnreachableError
+from models.engines.base import EngineDiedError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media, Request
 from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark
@@ -29,6 +29,7 @@ class Memory:
 
     def __init__(self, attempt: int = 1, killers: frozenset[str] = frozenset()) -> None:
         self.attempt, self.killers, self.noted = attempt, killers, []
+        self.excused: list[str] = []
 
     def begin(self, unit: str) -> tuple[int, frozenset[str]]:
         return self.attempt, self.killers
@@ -38,6 +39,9 @@ class Memory:
 
     def survived(self, unit: str, request_id: str) -> None:
         assert self.noted[-1] == request_id
+
+    def excuse(self, unit: str, request_id: str) -> None:
+        self.excused.append(request_id)
 
 
 class Script:
@@ -201,6 +205,31 @@ def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded:
     assert len(memory.noted) == len(one.requests) - 1
     assert [row["error_type"] for row in rows if row["request_id"] == killer] == ["engine_died"]
     assert statuses(rows) == {"ok": len(one.requests) - 1, "error": 1}
+
+
+class Dying(Script):
+    """An engine whose processes die under one request."""
+
+    def __init__(self, on: str) -> None:
+        super().__init__()
+        self.on = on
+
+    def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
+        for call in calls:
+            if call.call_id.startswith(self.on):
+                raise EngineDiedError("rank 1 of 2 died")
+            yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
+
+
+def test_a_dead_rank_is_no_bad_row_and_one_alone_under_it_is_excused(loaded: list[Loaded]) -> None:
+    one = loaded[0]
+    victim = one.requests[3].request_id
+    together, alone = Memory(), Memory(attempt=2)
+    for memory in (together, alone):
+        with pytest.raises(EngineDiedError):
+            Answerer(Dying(victim), memory).answer(one)
+    assert together.excused == [""]
+    assert alone.excused == [victim]
 
 
 def test_a_medium_that_cannot_be_decoded_makes_error_rows(

@@ -1,0 +1,89 @@
+"""What crosses the pipes between a replica and its ranks: JSON, and pixels as they lie in memory; no pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from models.codec import dump_requests, load_requests
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Request, Step
+
+__all__ = ["pack_calls", "pack_reply", "unpack_calls", "unpack_reply"]
+
+
+def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[bytes | memoryview]:
+    """Messages for one `generate`: heads of the media, the calls, then each medium's pixels and own bytes."""
+    heads: list[dict[str, Any]] = []
+    blobs: list[bytes | memoryview] = []
+    for one, frames in media.items():
+        heads.append(
+            {
+                "media": [one.kind, one.source, one.frames],
+                "shape": frames.pixels.shape,
+                "seconds": frames.seconds,
+                "fps": frames.fps,
+                "total": frames.total_frames,
+                "encoded": frames.encoded is not None,
+            }
+        )
+        blobs.append(np.ascontiguousarray(frames.pixels).data.cast("B"))
+        if frames.encoded is not None:
+            blobs.append(frames.encoded)
+    requests = [
+        Request(
+            request_id=call.call_id,
+            steps=(Step(turns=call.turns, generation=call.generation, choices=call.choices, scored=call.scored),),
+        )
+        for call in calls
+    ]
+    return [json.dumps(heads).encode(), dump_requests(requests), *blobs]
+
+
+def unpack_calls(head: bytes, receive: Callable[[], bytes]) -> tuple[list[Call], dict[Media, Frames]]:
+    """The inverse of `pack_calls`, message by message.
+
+    Args:
+        head: the first message.
+        receive: gives the next one.
+    """
+    requests = load_requests(receive())
+    media: dict[Media, Frames] = {}
+    for one in json.loads(head):
+        pixels = np.frombuffer(receive(), np.uint8).reshape(one["shape"])
+        media[Media(*one["media"])] = Frames(
+            pixels=pixels,
+            seconds=tuple(one["seconds"]),
+            fps=one["fps"],
+            total_frames=one["total"],
+            encoded=receive() if one["encoded"] else None,
+        )
+    calls = [
+        Call(
+            call_id=request.request_id,
+            turns=step.turns,
+            generation=step.generation,
+            choices=step.choices,
+            scored=step.scored,
+        )
+        for request in requests
+        for step in request.steps
+    ]
+    return calls, media
+
+
+def pack_reply(reply: CallReply) -> dict[str, Any]:
+    """A reply as JSON can hold it."""
+    outcome = reply.outcome
+    names = Answer.__slots__ if isinstance(outcome, Answer) else Failure.__slots__
+    values = {name: getattr(outcome, name) for name in names}
+    kind = "answer" if isinstance(outcome, Answer) else "failure"
+    return {"call_id": reply.call_id, "latency_s": reply.latency_s, kind: values}
+
+
+def unpack_reply(raw: Mapping[str, Any]) -> CallReply:
+    """The inverse of `pack_reply`."""
+    outcome = Answer(**raw["answer"]) if "answer" in raw else Failure(**raw["failure"])
+    return CallReply(call_id=raw["call_id"], outcome=outcome, latency_s=raw["latency_s"])

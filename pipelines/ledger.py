@@ -1,0 +1,102 @@
+"""Attempts at units, remembered across the deaths of replicas; lives as an actor for as long as a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Ledger", "RemoteAttempts"]
+
+
+class Ledger:
+    """Counts attempts, and knows who was in hand when a replica died."""
+
+    def __init__(self) -> None:
+        self._attempts: dict[str, int] = {}
+        self._alone: dict[str, str] = {}
+        self._killers: dict[str, set[str]] = {}
+        self._answered: set[str] = set()
+        self._excused: set[tuple[str, str]] = set()
+        self._deaths = 0
+        self._replicas = 0
+        self._remarks: dict[str, None] = {}
+
+    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+        """See `work.Attempts`."""
+        self._attempts[unit] = self._attempts.get(unit, 0) + 1
+        if unit in self._alone:
+            self._killers.setdefault(unit, set()).add(self._alone.pop(unit))
+        return self._attempts[unit], frozenset(self._killers.get(unit, ()))
+
+    def alone(self, unit: str, request_id: str) -> None:
+        """See `work.Attempts`."""
+        self._alone[unit] = request_id
+
+    def survived(self, unit: str, request_id: str) -> None:
+        """See `work.Attempts`."""
+        self._deaths = 0
+        if self._alone.get(unit) == request_id:
+            del self._alone[unit]
+
+    def excuse(self, unit: str, request_id: str) -> None:
+        """See `work.Attempts`."""
+        if (unit, request_id) in self._excused:
+            return
+        self._excused.add((unit, request_id))
+        if not request_id:
+            self._attempts[unit] -= 1
+        elif self._alone.get(unit) == request_id:
+            del self._alone[unit]
+
+    def answered(self, unit: str) -> None:
+        """A unit was answered: the replicas do work, and should its convoy begin again, it is not to blame."""
+        self._deaths = 0
+        self._attempts.pop(unit, None)
+        self._answered.add(unit)
+
+    def was_answered(self, unit: str) -> bool:
+        """Whether a replica got to its end."""
+        return unit in self._answered
+
+    def died(self) -> int:
+        """An engine died under its replica; how many have since anything was answered, this one included."""
+        self._deaths += 1
+        return self._deaths
+
+    def started(self, remarks: tuple[str, ...]) -> None:
+        """A replica has its engine, and its engine has this to say."""
+        self._replicas += 1
+        self._remarks.update(dict.fromkeys(remarks))
+
+    def report(self) -> tuple[int, tuple[str, ...]]:
+        """Replicas started so far, and each different remark of theirs."""
+        return self._replicas, tuple(self._remarks)
+
+
+class RemoteAttempts:
+    """`work.Attempts` over the ledger actor."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger = ledger
+
+    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+        """Count one more attempt."""
+        import ray
+
+        answer: tuple[int, frozenset[str]] = ray.get(self._ledger.begin.remote(unit))
+        return answer
+
+    def alone(self, unit: str, request_id: str) -> None:
+        """Note what is in hand."""
+        import ray
+
+        ray.get(self._ledger.alone.remote(unit, request_id))  # waited for: the note must stand before the risk
+
+    def survived(self, unit: str, request_id: str) -> None:
+        """Take the note back."""
+        self._ledger.survived.remote(unit, request_id)
+
+    def excuse(self, unit: str, request_id: str) -> None:
+        """Take the note back, once."""
+        import ray
+
+        ray.get(self._ledger.excuse.remote(unit, request_id))  # waited for: this process is about to end

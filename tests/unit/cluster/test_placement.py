@@ -1,0 +1,93 @@
+"""Whether a replica fits anywhere, and the words when it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster import placement
+from cluster.join import ClusterError
+
+BIG = {"CPU": 32.0, "GPU": 8.0, "memory": 1e12}
+SMALL = {"CPU": 8.0, "GPU": 2.0}
+BARE = {"CPU": 64.0}
+
+
+@pytest.mark.parametrize(
+    ("demand", "nodes", "words"),
+    [
+        ({"GPU": 4, "CPU": 1}, [SMALL, BIG], ""),
+        ({"CPU": 0.5, "GPU": 0}, [BARE], ""),
+        (
+            {"GPU": 4, "CPU": 1},
+            [SMALL, SMALL, BARE],
+            "a replica needs 4 GPUs and 1 CPU on one node, and no node has 4 GPUs",
+        ),
+        (
+            {"GPU": 1, "CPU": 16},
+            [SMALL, BARE],
+            "a replica needs 1 GPU and 16 CPUs on one node, and no node has both",
+        ),
+        ({"CPU": 1}, [], "a replica needs 1 CPU on one node, and no node has 1 CPU"),
+    ],
+)
+def test_what_is_lacking(demand: dict[str, float], nodes: list[dict[str, float]], words: str) -> None:
+    there = {0: "none", 2: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs", 3: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs"}
+    assert placement.lacking(demand, nodes) == (f"{words} (nodes: {there[len(nodes)]})" if words else "")
+
+
+class Cluster:
+    """A cluster whose nodes come one poll at a time, for a clock that the polls move."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, polls: list[list[dict[str, float]]], coming: list[bool]
+    ) -> None:
+        import ray
+        import ray.autoscaler.sdk
+
+        self.now = 0.0
+        self.asked: list[Any] = []
+        self._polls, self._coming = iter(polls), iter(coming)
+        monkeypatch.setattr(ray, "nodes", self._nodes)
+        monkeypatch.setattr(ray.autoscaler.sdk, "request_resources", self._ask)
+        monkeypatch.setattr(placement, "_nodes_are_coming", lambda: next(self._coming, False))
+        monkeypatch.setattr(placement.time, "sleep", self._sleep)
+        monkeypatch.setattr(placement.time, "monotonic", lambda: self.now)
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": node} for node in next(self._polls, [SMALL])]
+
+    def _ask(self, bundles: Any) -> None:
+        self.asked.append(bundles)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def four() -> dict[str, float]:
+    return {"GPU": 4.0}
+
+
+def test_one_machine_says_it_at_once(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+    cluster = Cluster(monkeypatch, [], [])
+    with pytest.raises(ClusterError, match="needs 4 GPUs"):
+        placement.await_place(four, patience_s=50, grows=False)
+    assert (cluster.now, cluster.asked) == (0.0, [])
+
+
+def test_a_cluster_that_does_not_grow_says_it_within_a_minute(
+    monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
+) -> None:
+    cluster = Cluster(monkeypatch, [], [])
+    with pytest.raises(ClusterError, match="needs 4 GPUs"):
+        placement.await_place(four, patience_s=50, grows=True)
+    assert 50 <= cluster.now <= 60
+    assert cluster.asked == [[four]]
+
+
+def test_a_node_on_its_way_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+    cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
+    placement.await_place(four, patience_s=50, grows=True)
+    assert cluster.now > 150

@@ -1,0 +1,51 @@
+"""Attempts across deaths: who is to blame, who is excused once, and when a model is given up."""
+
+from __future__ import annotations
+
+from pipelines.ledger import Ledger
+
+
+def test_one_who_was_alone_when_the_replica_died_is_the_killer() -> None:
+    ledger = Ledger()
+    assert ledger.begin("u") == (1, frozenset())
+    assert ledger.begin("u") == (2, frozenset())
+    ledger.alone("u", "a")
+    ledger.survived("u", "a")
+    ledger.alone("u", "b")
+    assert ledger.begin("u") == (3, frozenset({"b"}))
+    assert ledger.begin("v") == (1, frozenset())
+
+
+def test_a_dead_rank_costs_no_attempt_once() -> None:
+    ledger = Ledger()
+    assert ledger.begin("u") == (1, frozenset())
+    ledger.excuse("u", "")
+    assert ledger.begin("u") == (1, frozenset()), "together again: whoever killed the rank need not be among them"
+    ledger.excuse("u", "")
+    assert ledger.begin("u") == (2, frozenset()), "and then one by one"
+
+
+def test_a_dead_rank_is_excused_once_a_request() -> None:
+    ledger = Ledger()
+    ledger.alone("u", "a")
+    ledger.excuse("u", "a")
+    assert ledger.begin("u") == (1, frozenset())
+    ledger.alone("u", "a")
+    ledger.excuse("u", "a")
+    assert ledger.begin("u") == (2, frozenset({"a"}))
+
+
+def test_deaths_in_a_row_are_counted_until_something_is_answered() -> None:
+    ledger = Ledger()
+    assert [ledger.died(), ledger.died()] == [1, 2]
+    ledger.survived("u", "a")
+    assert ledger.died() == 1
+    ledger.answered("another")
+    assert ledger.died() == 1
+
+
+def test_remarks_are_told_once() -> None:
+    ledger = Ledger()
+    ledger.started(("no plan",))
+    ledger.started(("no plan", "slow"))
+    assert ledger.report() == (2, ("no plan", "slow"))
