@@ -39,14 +39,14 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
 
     random = "{engine: random, price: {input_per_million: 1000000.0, output_per_million: 0.0}}"
     # Night 1: all.
-    first = night(random, "{engine: random, faults: {answer: A}}")
+    first = night(random, "{engine: random, faults: {answer: zzz}}")
     assert [first[name]["why"] for name in ("steady", "other")] == ["new", "new"]
     assert first["steady"]["requests"] == 384
     assert first["steady"]["cost_usd"] == first["steady"]["input_tokens"] > 0
     assert first["other"]["cost_usd"] is None
     assert "all well" in told.read_text()
     # Night 2: nothing changed, and no cluster is needed to know it.
-    second = night(random, "{engine: random, faults: {answer: A}}")
+    second = night(random, "{engine: random, faults: {answer: zzz}}")
     assert [second[name]["state"] for name in ("steady", "other")] == ["unchanged", "unchanged"]
     assert second["told"]["cost_usd"] == 0
     # Night 3: the answers of one model changed; only it runs, its numbers moved, and somebody is called.
