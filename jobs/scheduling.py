@@ -15,7 +15,7 @@ from cluster.schedule import Fleet, ModelWork, lower_bound, play
 from models.spec import ModelSpec
 from pipelines.plan import Plan, Unit
 
-__all__ = ["Card", "Schedule", "replica_gpus", "schedule", "unit_seconds", "works_of"]
+__all__ = ["Card", "Schedule", "fleet_for", "replica_gpus", "schedule", "schedule_told", "unit_seconds", "works_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,3 +122,35 @@ def schedule(works: Sequence[ModelWork], fleet: Fleet) -> Schedule:
         gpu_hours=played.held_gpu_s / 3600,
         price_usd=played.price_usd,
     )
+
+
+def fleet_for(works: Sequence[ModelWork], specs: Mapping[str, ModelSpec]) -> Fleet:
+    """The smallest fleet of whole nodes on which the model with the most replicas has all of them."""
+    most = max(work.gpus * specs[work.name].replicas.max for work in works)
+    node = max(8, *(work.gpus for work in works))
+    return Fleet(gpus=-(-most // node) * node, gpus_a_node=node)
+
+
+def schedule_told(plans: Mapping[str, Sequence[Plan]], specs: Mapping[str, ModelSpec]) -> dict[str, object] | None:
+    """The schedule of what is to be done, for a dry run; None where no model runs on GPUs of ours."""
+    works = works_of(plans, specs)
+    if not works:
+        return None
+    fleet = fleet_for(works, specs)
+    found = schedule(works, fleet)
+    names = ("model", "gpus_a_replica", "begins_s", "ends_s", "loads", "gpu_hours")
+    return {
+        "gpus": fleet.gpus,
+        "hours": round(found.seconds / 3600, 3),
+        "bound_hours": round(found.bound_s / 3600, 3),
+        "gpu_hours": round(found.gpu_hours, 2),
+        "price_usd": round(found.price_usd, 2),
+        "gpu_hour_usd": fleet.gpu_hour_usd,
+        "models": [
+            {
+                name: round(value, 2) if isinstance(value, float) else value
+                for name, value in zip(names, row, strict=True)
+            }
+            for row in found.models
+        ],
+    }
