@@ -2,8 +2,9 @@
 
 The rule: a replica is started where it shortens the sweep most. Of the models that still wait, the one whose end is
 furthest away, alone and on what it holds, gets the next free GPUs, if what it still has to do is worth one more loading
-of its weights. So big models begin at once, small ones fill what is left beside them, a model is loaded as often as it
-has replicas and no more, and no GPU is held by a model that waits. GPUs of one replica are of one node.
+of its weights; when none waits and GPUs are free still, if another replica ends it sooner. So big models begin at once,
+small ones fill what is left beside them, weights are loaded no more often than pays, and no GPU is held by a model that
+waits. GPUs of one replica are of one node.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 __all__ = ["Fleet", "ModelWork", "Played", "lower_bound", "play"]
+
+
+SPARE = 2.0
+"""Loadings' worth of work that must lie ahead before a GPU that nobody else wants is taken for another replica."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +152,12 @@ class _Game:
             self.at(now + model.load_s, "ready", _Replica(work, node, self.nodes[node].generation))
 
     def _most_urgent(self, allowed: Sequence[int]) -> tuple[int, int] | None:
-        for _, _, work in sorted((-self._ahead(w), self.replicas[w], w) for w in allowed):
-            if self._worth(work) and (node := self._room(self.works[work].gpus)) is not None:
-                return work, node
+        order = [work for _, _, work in sorted((-self._ahead(w), self.replicas[w], w) for w in allowed)]
+        waiting = any(self.left[work] and not self.replicas[work] for work in order)
+        for rule in (self._worth,) if waiting else (self._worth, self._of_use):
+            for work in order:
+                if rule(work) and (node := self._room(self.works[work].gpus)) is not None:
+                    return work, node
         return None
 
     def _ahead(self, work: int) -> float:
@@ -161,6 +169,12 @@ class _Game:
         if not self.left[work] or has >= model.most_replicas or has >= self.open[work]:
             return False
         return has == 0 or self.left_s[work] / has - self.left_s[work] / (has + 1) > model.load_s
+
+    def _of_use(self, work: int) -> bool:
+        """Nobody waits and GPUs are free: another replica helps when it is ready well before the others are done."""
+        has = self.replicas[work]
+        open_ = bool(self.left[work]) and has < min(self.works[work].most_replicas, self.open[work])
+        return open_ and self.left_s[work] / has > SPARE * self.works[work].load_s
 
     def _room(self, gpus: int) -> int | None:
         """The node that has room and least to spare, so that room for large models stays whole."""
