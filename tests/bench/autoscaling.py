@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cluster.jobs import JobApi, JobOrder
 from tests.support.ray_head import ray_head
 
 KINDS = {"gpu1": 1, "gpu4": 4}
@@ -105,7 +107,7 @@ def pool(gpus: int, units: int, seconds: float, replicas: int) -> int:
 
 
 def sweep(trace: Trace, address: str) -> None:
-    """Both models side by side, watched until the last node is gone."""
+    """One model after the other, as a sweep takes them, watched until the last node is gone."""
     import ray
 
     ray.init(address=address, logging_level="error", log_to_driver=False)
@@ -167,23 +169,45 @@ def draw(trace: Trace, path: Path) -> None:
     plt.close(figure)
 
 
+def inside(figure: Path) -> None:
+    """The driver: runs as a job of the cluster, as a sweep does."""
+    trace = Trace()
+    sweep(trace, os.environ["RAY_ADDRESS"])
+    draw(trace, figure)
+    sys.stdout.write(told(trace) + "\n")
+
+
 def main() -> int:
-    """Run, print, draw."""
+    """Start the cluster, run the driver in it, show what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--figure", type=Path, default=Path("bench-results/autoscaling.svg"))
     parser.add_argument("--idle-minutes", type=float, default=0.1)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    given.figure.parent.mkdir(parents=True, exist_ok=True)
-    settings = given.figure.with_suffix(".config.json")
-    settings.write_text(json.dumps(config(given.idle_minutes)))
+    if given.inside:
+        inside(given.figure)
+        return 0
+    figure = given.figure.resolve()
+    figure.parent.mkdir(parents=True, exist_ok=True)
     env = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "0"}
-    trace = Trace()
-    with ray_head("--num-cpus=2", f"--autoscaling-config={settings.resolve()}", env=env) as head:
-        os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
-        sweep(trace, f"127.0.0.1:{head.gcs}")
-    draw(trace, given.figure)
-    sys.stdout.write(f"{told(trace)}\nfigure: {given.figure}\n")
-    return 0
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder, "autoscaler.json")
+        settings.write_text(json.dumps(config(given.idle_minutes)))
+        with ray_head("--num-cpus=2", f"--autoscaling-config={settings}", env=env) as head:
+            os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
+            api = JobApi(head.url)
+            (Path(folder) / "empty").mkdir()
+            order = JobOrder(
+                entrypoint=f"{sys.executable} -m tests.bench.autoscaling --inside --figure {figure}",
+                folder=Path(folder) / "empty",
+                env={"PYTHONPATH": str(Path(__file__).parents[2])},
+                submission_id="autoscaling",
+                once=True,
+            )
+            job, _ = api.submit(order)
+            end = api.follow(job, pending_s=300, write=sys.stdout.write)
+    sys.stdout.write(f"figure: {figure}\n" if end.status == "SUCCEEDED" else f"{end.message}\n")
+    return 0 if end.status == "SUCCEEDED" else 1
 
 
 if __name__ == "__main__":
