@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.jobs import JobApi, JobOrder
-from tests.support.ray_head import ray_head
+from tests.support.ray_head import free_ports, ray_head
 
 KINDS = {"gpu1": 1, "gpu4": 4}
 """Fake node types by their GPUs."""
@@ -31,7 +31,7 @@ LISTS = (
 )
 
 
-def config(idle_minutes: float) -> dict[str, Any]:
+def config(idle_minutes: float, gcs: int) -> dict[str, Any]:
     """The autoscaler's configuration: a head without GPUs, workers from zero."""
     workers = {
         kind: {
@@ -48,6 +48,7 @@ def config(idle_minutes: float) -> dict[str, Any]:
         "max_workers": 3,
         "provider": {
             "type": "fake_multinode",
+            "gcs_address": f"127.0.0.1:{gcs}",
             "use_node_id_as_ip": True,
             "disable_node_updaters": True,
             "disable_launch_config_check": True,
@@ -192,8 +193,9 @@ def main() -> int:
     env = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "0"}
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "autoscaler.json")
-        settings.write_text(json.dumps(config(given.idle_minutes)))
-        with ray_head("--num-cpus=2", f"--autoscaling-config={settings}", env=env) as head:
+        (gcs,) = free_ports(1)
+        settings.write_text(json.dumps(config(given.idle_minutes, gcs)))
+        with ray_head("--num-cpus=2", f"--autoscaling-config={settings}", env=env, gcs=gcs) as head:
             os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
             api = JobApi(head.url)
             (Path(folder) / "empty").mkdir()

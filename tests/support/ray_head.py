@@ -91,8 +91,8 @@ def _members(folder: Path) -> list[int]:
 
 
 @contextlib.contextmanager
-def ray_head(*arguments: str, env: dict[str, str] | None = None) -> Iterator[RayHead]:
-    """A head with dashboard and token, on loopback alone."""
+def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -> Iterator[RayHead]:
+    """A head with dashboard and token, on loopback alone; `gcs` is its port, when that must be known before."""
     folder = Path(tempfile.mkdtemp(prefix="vsh-", dir="/tmp"))  # Ray's socket paths must stay short
     token = os.urandom(32).hex()
     (folder / "home").mkdir()
@@ -100,7 +100,8 @@ def ray_head(*arguments: str, env: dict[str, str] | None = None) -> Iterator[Ray
     token_file.write_text(token)
     token_file.chmod(0o600)
     kept = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    gcs, dashboard, client = free_ports(3)
+    free, dashboard, client = free_ports(3)
+    gcs = gcs or free
     own = {
         **kept,
         "PATH": f"{BIN}:{os.environ['PATH']}",
