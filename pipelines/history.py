@@ -9,16 +9,14 @@ A night is named by its UTC time, so that names in order are nights in order.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from pipelines.records import read_part
+from pipelines.records import read_part, table_bytes
 from pipelines.store import Store
 
 __all__ = ["METRICS", "PAIRS", "History", "Pair", "night_name"]
@@ -113,13 +111,7 @@ class History:
         """Record a night; the pairs come last, and without them there was no night."""
         names = METRICS.names
         rows = [{"night": night, **{name: row.get(name) for name in names[1:]}} for row in metrics]
-        self.store.put(f"metrics/{night}.parquet", _bytes(rows, METRICS))
+        self.store.put(f"metrics/{night}.parquet", table_bytes(rows, METRICS))
         self.store.put(f"summaries/{night}.md", summary.encode("utf-8", "replace"))
         told = [{**asdict(pair), "parts": list(pair.parts.items())} for pair in pairs]
-        self.store.put(f"pairs/{night}.parquet", _bytes(told, PAIRS))
-
-
-def _bytes(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema), sink, compression="zstd")
-    return sink.getvalue()
+        self.store.put(f"pairs/{night}.parquet", table_bytes(told, PAIRS))

@@ -14,6 +14,7 @@ from cluster.join import ClusterError, joined
 from pipelines.execute import ModelUnavailableError
 from pipelines.fingerprints import changed_parts, code_fingerprint, pair_parts
 from pipelines.history import History, Pair, night_name
+from pipelines.lock import held
 from pipelines.nightly_cost import cost, less, usage
 from pipelines.nightly_summary import summary
 from pipelines.records import part_folder, stable_id
@@ -141,25 +142,33 @@ def run_night(
 
     Raises:
         DatasetError: a benchmark was never ingested.
+        LockedError: another night is under way.
         StoreError, ClusterError: the store or the cluster cannot be reached.
         ModelUnavailableError: something was due and every model of it failed; the night is recorded.
     """
     history.store.check_writable()
     night = Night(name=night_name(clock()), gpu_hour_usd=gpu_hour_usd)
+    with held(history.store):  # two nights at once would each miss the other
+        failures = _through(spec, history, night, watcher or SilentWatcher())
+    if failures and not night.of_state("ran"):
+        raise ModelUnavailableError("; ".join(failures))
+    return night
+
+
+def _through(spec: RunSpec, history: History, night: Night, watcher: Watcher) -> list[str]:
+    """All of a night; returns what kept models from running."""
     due = due_pairs(spec, history)
-    failures = []
+    failures: list[str] = []
     night.pairs = [_unchanged(night.name, one) for one in due if not one.why]
     with joined(spec.address) if any(one.why for one in due) else nullcontext():
         for model in spec.models:
             wanted = [one for one in due if one.model == model and one.why]
             if wanted:
-                failures += _run_model(spec, model, wanted, night, watcher or SilentWatcher())
+                failures += _run_model(spec, model, wanted, night, watcher)
     night.moves = list(_moves(night, due, history))
     night.summary = summary(night, {one.model: spec.models[one.model].engine for one in due})
     history.write(night.name, night.pairs, night.metrics, night.summary)
-    if failures and not night.of_state("ran"):
-        raise ModelUnavailableError("; ".join(failures))
-    return night
+    return failures
 
 
 def _unchanged(night: str, due: Due) -> Pair:
