@@ -175,14 +175,14 @@ def inside(figure: Path) -> None:
     trace = Trace()
     sweep(trace, os.environ["RAY_ADDRESS"])
     draw(trace, figure)
-    sys.stdout.write(told(trace) + "\n")
+    figure.with_suffix(".txt").write_text(told(trace) + "\n")
 
 
 def main() -> int:
     """Start the cluster, run the driver in it, show what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--figure", type=Path, default=Path("bench-results/autoscaling.svg"))
-    parser.add_argument("--idle-minutes", type=float, default=0.1)
+    parser.add_argument("--idle-minutes", type=float, default=0.25)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inside:
@@ -207,9 +207,14 @@ def main() -> int:
                 once=True,
             )
             job, _ = api.submit(order)
-            end = api.follow(job, pending_s=300, write=sys.stdout.write)
-    sys.stdout.write(f"figure: {figure}\n" if end.status == "SUCCEEDED" else f"{end.message}\n")
-    return 0 if end.status == "SUCCEEDED" else 1
+            # The log tells of every fake node that goes as of a crash; it is kept, and shown when something is wrong.
+            said: list[str] = []
+            end = api.follow(job, pending_s=300, write=said.append)
+    if end.status != "SUCCEEDED":
+        sys.stdout.write("".join(said) + end.message + "\n")
+        return 1
+    sys.stdout.write(figure.with_suffix(".txt").read_text() + f"figure: {figure}\n")
+    return 0
 
 
 if __name__ == "__main__":
