@@ -85,7 +85,8 @@ def _members(folder: Path) -> list[int]:
     mark = f"{folder}/".encode()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if int(path.name) != os.getpid() and mark in (path / "cmdline").read_bytes():
+            told = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
+            if int(path.name) != os.getpid() and mark in told:
                 found.append(int(path.name))
     return found
 
