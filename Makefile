@@ -17,7 +17,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "installing into $(VENV) with $(PYTHON), once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep -o '^uv==[0-9.]*' requirements.lock)"
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock \
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .

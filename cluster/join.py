@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ClusterError", "ClusterInfo", "joined"]
+__all__ = ["ClusterError", "ClusterInfo", "joined", "knock"]
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +38,24 @@ class ClusterInfo:
     gpus: float
 
 
+_OPEN: dict[str | None, ClusterInfo] = {}
+"""The cluster of the block that this process is in, by the address that was asked for."""
+
+
 @contextlib.contextmanager
 def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInfo]:
     """A cluster for the length of a block: the one at `address`, or an embedded one that ends with the block.
 
     Inside a Ray job the job's own cluster is used. The embedded cluster listens under a token of its own and keeps its
-    files in a folder that is removed at the end; nothing is left in the home directory.
+    files in a folder that is removed at the end; nothing is left in the home directory. Inside a block of the same
+    address the outer block's cluster is used.
 
     Raises:
         ClusterError: the cluster cannot be joined.
     """
+    if address in _OPEN:
+        yield _OPEN[address]
+        return
     with contextlib.ExitStack() as stack:
         if not verbose:
             # Ray's native code writes to standard error about actors that Ray Data itself made that way.
@@ -58,7 +66,7 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-", dir=_short_temp())
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         elif ":" in address:
-            _knock(address)
+            knock(address)
         import ray
 
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
@@ -78,7 +86,9 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             raise ClusterError(f"{place} cannot be used: {error}; {mend}") from error
         stack.callback(ray.shutdown)
         total = ray.cluster_resources()
-        yield ClusterInfo(address or "", total.get("CPU", 1.0), total.get("GPU", 0.0))
+        _OPEN[address] = ClusterInfo(address or "", total.get("CPU", 1.0), total.get("GPU", 0.0))
+        stack.callback(_OPEN.pop, address)
+        yield _OPEN[address]
 
 
 def _embedded_settings() -> dict[str, str]:
@@ -91,7 +101,7 @@ def _embedded_settings() -> dict[str, str]:
     }
 
 
-def _knock(address: str) -> None:
+def knock(address: str) -> None:
     """See in seconds whether anybody listens at `host:port`: Ray itself would wait for minutes without a word."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:

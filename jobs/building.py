@@ -18,7 +18,7 @@ from pipelines.run_spec import FailureBudget, RunSpec, ScorerSpec
 from pipelines.selection import Limit
 from pipelines.store import is_remote
 
-__all__ = ["checked_model", "external_spec", "read_column_map", "run_spec"]
+__all__ = ["checked_model", "checked_names", "external_spec", "read_column_map", "run_spec"]
 
 
 def run_spec(flags: Mapping[str, Any]) -> RunSpec:
@@ -37,6 +37,22 @@ def run_spec(flags: Mapping[str, Any]) -> RunSpec:
     models = load_models(flags.get("models_file") or [])
     chosen = pick(names(flags["models"]), models)
     return _spec(flags, chosen, names(flags["benchmarks"]), models)
+
+
+def checked_names(flags: Mapping[str, Any]) -> dict[str, ModelSpec]:
+    """The models of flags that another machine will run; nothing that only that machine can know is looked at.
+
+    Raises:
+        ValueError: a name is not known, a value has the wrong form, or a file cannot be read.
+    """
+    models = load_models(flags.get("models_file") or [])
+    wanted = names(flags["models"])
+    if not wanted or not names(flags["benchmarks"]):
+        raise ValueError("--models and --benchmarks: name at least one of each")
+    for name in (flags.get("judge"), flags.get("captioner")):
+        _helper(name, models)
+    _spec({**flags, "judge": None, "captioner": None}, {}, names(flags["benchmarks"]), models)
+    return pick(wanted, models)
 
 
 def external_spec(flags: Mapping[str, Any]) -> RunSpec:

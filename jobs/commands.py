@@ -11,12 +11,14 @@ import typer
 from jobs import options as o
 from jobs.console import Progress, only_results_on_stdout, say, say_json, table
 from jobs.generating import generate
+from jobs.nightly import nightly
+from jobs.submitting import submit
 
 if TYPE_CHECKING:
     from pipelines.run_spec import RunSpec
     from pipelines.sweep import Outcome
 
-__all__ = ["register"]
+__all__ = ["prepare", "register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +31,8 @@ def register(app: typer.Typer) -> None:
     app.command()(report)
     app.command()(status)
     app.command()(compare)
+    app.command()(submit)
+    app.command()(nightly)
     app.command()(generate)
     app.command()(doctor)
     app.command()(serve)
@@ -45,7 +49,7 @@ def list_(
     """List what can be run."""
     from jobs.listing import listing
 
-    _prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose, config=config)
     heads, rows = listing(what, models_file or [])
     if json:
         say_json([dict(zip(heads, row, strict=True)) for row in rows])
@@ -74,7 +78,7 @@ def ingest(
     from pipelines.ingest import ingest as read_in
     from pipelines.store import Store
 
-    _prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose, config=config)
     chosen = by_name(benchmark)
     columns = read_column_map(column_map) if column_map else None
     progress = Progress(quiet=json)
@@ -195,7 +199,7 @@ def score(
     from jobs.building import external_spec
     from pipelines.external import score_external
 
-    _prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose, config=config)
     spec = external_spec(flags)
     progress = Progress(quiet=json)
     with only_results_on_stdout():
@@ -238,7 +242,7 @@ def status(
     """Show how far a run is."""
     from jobs.listing import status_rows
 
-    _prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose, config=config)
     updated, rows = status_rows(uri)
     if json:
         say_json({"updated": updated, "cells": rows})
@@ -263,7 +267,7 @@ def compare(
     from pipelines.comparing import compare as compared
     from pipelines.store import Store
 
-    _prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose, config=config)
     show_comparison(compared(Store(out_a), Store(out_b), o.names(models)), as_json=json)
 
 
@@ -284,7 +288,7 @@ def doctor(
     from models.catalog_io import load_models, pick
     from models.environment import ray_address
 
-    _prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose, config=config)
     known = load_models(models_file or [])
     chosen = pick(o.names(models), known) if models else known
     places = [place for place in (data, out) if place]
@@ -315,7 +319,7 @@ def serve(
     """Serve a model as an OpenAI-compatible endpoint until interrupted: a judge, a captioner, or for any other tool."""
     from jobs.serve_command import serve_until_stopped
 
-    _prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose, config=config)
     return serve_until_stopped(locals())
 
 
@@ -328,7 +332,7 @@ def demo(
     """Run the main job on sample data with a tiny local model; its answers are chance."""
     from jobs.demo.main import run_demo
 
-    _prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose, config=config)
     progress = Progress(quiet=json)
     with only_results_on_stdout():
         spec, outcome = run_demo(out, watcher=progress)
@@ -336,7 +340,8 @@ def demo(
     return _told(outcome, spec, as_json=json)
 
 
-def _prepare(*, verbose: bool, config: Path | None) -> None:
+def prepare(*, verbose: bool, config: Path | None) -> None:
+    """How much is said."""
     del config  # read by its callback before the other flags
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
 
@@ -345,7 +350,7 @@ def _sweep(flags: dict[str, Any], stages: tuple[str, ...]) -> int:
     from jobs.building import run_spec
     from pipelines.sweep import plan_sweep, run_sweep
 
-    _prepare(verbose=flags["verbose"], config=flags["config"])
+    prepare(verbose=flags["verbose"], config=flags["config"])
     spec = run_spec(flags)
     if flags.get("dry_run"):
         from jobs.listing import show_plan

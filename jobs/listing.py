@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.console import say, say_json, table
+from jobs.scheduling import schedule_told
 from jobs.sizing import MODEL_HEADS, model_row, placed_for, placement_told
 from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark, benchmark_names, closest
@@ -107,8 +108,9 @@ def _counted(out: Store, entry: Entry) -> list[dict[str, Any]]:
 def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bool) -> None:
     """Print what a run would do: requests, groups, tokens, GPUs and price."""
     rows = [_plan_row(spec, model, plan) for model, own in plans.items() for plan in own]
+    times = schedule_told(plans, spec.models)
     if as_json:
-        say_json({"plan": rows})
+        say_json({"plan": rows, "schedule": times})
         return
     heads = (
         "model",
@@ -132,7 +134,31 @@ def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bo
             told = placement_told(spec.models[model], plan)
             if told:
                 say(f"{model}: {told['words']}")
+    if times:
+        say("")
+        _show_times(times)
     say("Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.")
+
+
+def _show_times(times: Mapping[str, Any]) -> None:
+    heads = ("model", "GPUs a replica", "begins (min)", "ends (min)", "loads", "GPU hours")
+    rows = [
+        [
+            m["model"],
+            m["gpus_a_replica"],
+            f"{m['begins_s'] / 60:.0f}",
+            f"{m['ends_s'] / 60:.0f}",
+            m["loads"],
+            m["gpu_hours"],
+        ]
+        for m in times["models"]
+    ]
+    say(table(heads, rows))
+    say(
+        f"Side by side on {times['gpus']} GPUs: {times['hours']:.2f} h (at best {times['bound_hours']:.2f}), "
+        f"{times['gpu_hours']:.1f} GPU hours, ${times['price_usd']:,.2f} at ${times['gpu_hour_usd']} an hour. Assumed "
+        "speeds of an H100; a run takes its models one after another today."
+    )
 
 
 _PLAN_KEYS = (

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pydantic import SecretStr
 
-__all__ = ["MissingSecretError", "S3Settings", "Secret", "ray_address", "s3_settings", "secret"]
+__all__ = ["MissingSecretError", "S3Settings", "Secret", "named", "ray_address", "s3_settings", "secret"]
 
 Secret: TypeAlias = SecretStr
 """A value that shows itself as stars; `get_secret_value()` tells it."""
@@ -80,6 +82,25 @@ def s3_settings() -> S3Settings:
 def ray_address() -> str | None:
     """The running Ray cluster to join, or None."""
     return _read("RAY_ADDRESS")
+
+
+def named(names: Iterable[str]) -> dict[str, str]:
+    """The values of variables that the user named one by one, for a job on another machine.
+
+    Raises:
+        MissingSecretError: one is not set, or a value was given where a name belongs.
+    """
+    values = {}
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise MissingSecretError(
+                f"--env {name.partition('=')[0]}: give the name of a variable alone; its value is taken from this shell"
+            )
+        value = _read(name)
+        if value is None:
+            raise MissingSecretError(f"--env {name}: the variable is not set here; `export {name}=...` first")
+        values[name] = value
+    return values
 
 
 def _read(name: str) -> str | None:

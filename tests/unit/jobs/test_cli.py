@@ -18,6 +18,11 @@ COMMANDS = {
     "generate": {"examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map"},
     "list": {"models-file"},
+    "nightly": {
+        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
+        "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version", "history",
+        "summary", "gpu-hour-usd",
+    },
     "predict": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "captioner",
         "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
@@ -36,6 +41,11 @@ COMMANDS = {
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
     "status": set(),
+    "submit": {
+        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
+        "captioner", "scorer", "address", "fail-on-error", "seed", "prompts", "prompt-version", "env", "submission-id",
+        "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
+    },
 }  # fmt: skip
 EVERYWHERE = {"help", "config", "verbose", "json"}
 HEAVY = ("torch", "transformers", "ray", "pyarrow", "numpy", "pandas", "pydantic", "matplotlib", "openai", "s3fs")
@@ -44,7 +54,12 @@ HEAVY = ("torch", "transformers", "ray", "pyarrow", "numpy", "pandas", "pydantic
 def test_flags_are_those_that_users_rely_on() -> None:
     group = typer.main.get_command(app)
     found = {
-        name: {option[2:] for parameter in command.params for option in parameter.opts if option.startswith("--")}
+        name: {
+            option[2:]
+            for parameter in command.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+            if option.startswith("--")
+        }
         for name, command in group.commands.items()
     }
     for name, flags in COMMANDS.items():

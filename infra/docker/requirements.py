@@ -1,0 +1,61 @@
+"""Cut the lock file to what an image needs; no package beside the standard library is needed to run this.
+
+`requirements.lock` holds the development tools as well, and says by whom each package is wanted. Followed from the
+product's own entry, that gives what runs and nothing else; every line keeps its hashes.
+
+Usage:
+    requirements.py requirements.lock            what runs, for the CUDA image
+    requirements.py --cpu requirements.lock      the same without torch and CUDA's libraries
+    requirements.py --torch requirements.lock    torch and torchvision by version, for a CPU-only index
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = "vlmsweep (pyproject.toml)"
+CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton$|torch$|torchvision$)")
+TORCH = ("torch", "torchvision")
+
+
+def blocks(text: str) -> dict[str, tuple[str, set[str]]]:
+    """Package -> its lines, and who wants it."""
+    found: dict[str, tuple[str, set[str]]] = {}
+    for block in re.split(r"\n(?=[A-Za-z0-9])", text.strip("\n")):
+        match = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==", block)
+        if not match:
+            raise SystemExit(f"not an entry of a lock file: {block[:80]!r}")
+        wanted = {line.strip().lstrip("# ").removeprefix("via").strip() for line in block.splitlines() if "#" in line}
+        found[match[1].lower()] = (block, {one for one in wanted if one})
+    return found
+
+
+def runtime(text: str, *, cpu: bool) -> list[str]:
+    """Entries that the product needs to run."""
+    entries = blocks(text)
+    kept: set[str] = set()
+    grown = True
+    while grown:
+        more = {name for name, (_, wanted) in entries.items() if name not in kept and wanted & (kept | {ROOT})}
+        kept |= more
+        grown = bool(more)
+    if cpu:
+        kept = {name for name in kept if not CUDA_ONLY.match(name)}
+    return [entries[name][0] for name in sorted(kept)]
+
+
+def main(arguments: list[str]) -> None:
+    """Print the entries."""
+    text = Path(arguments[-1]).read_text(encoding="utf-8")
+    if "--torch" in arguments:
+        entries = blocks(text)
+        lines = [re.match(r"\S+==[0-9.]+", entries[name][0])[0] for name in TORCH]  # type: ignore[index]
+    else:
+        lines = runtime(text, cpu="--cpu" in arguments)
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

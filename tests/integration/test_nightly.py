@@ -1,0 +1,75 @@
+"""Nights with the random engine: all, nothing, one changed model, one moved number, one model that cannot be had."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from cluster.join import joined
+from jobs.cli import run
+
+
+def pairs(history: Path) -> list[dict]:
+    """Of the newest night."""
+    return pq.ParquetFile(max((history / "pairs").glob("*.parquet"))).read().to_pylist()
+
+
+@pytest.mark.timeout(600)
+def test_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with joined(None):  # one cluster for all nights
+        check_five_nights(maia_data, tmp_path, capfd)
+
+
+def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    models, history, out = tmp_path / "models.yaml", tmp_path / "kept", tmp_path / "out"
+    config, told = tmp_path / "nightly.yaml", tmp_path / "told.md"
+    config.write_text(
+        f"models: [steady, other]\nbenchmarks: maia\ntasks: vsv\nsettings: black-video\ndata: {maia_data}\nout: {out}\n"
+        f"history: {history}\nmodels-file: {models}\nsummary: {told}\n"
+    )
+
+    def night(steady: str, other: str, code: int = 0) -> dict[str, dict]:
+        models.write_text(f"steady: {steady}\nother: {other}\n")
+        assert run(["nightly", "--config", str(config), "--json"]) == code
+        told = json.loads(capfd.readouterr().out.splitlines()[-1])
+        return {pair["model"]: pair for pair in told["pairs"]} | {"told": told}
+
+    random = "{engine: random, price: {input_per_million: 1000000.0, output_per_million: 0.0}}"
+    # Night 1: all.
+    first = night(random, "{engine: random, faults: {answer: zzz}}")
+    assert [first[name]["why"] for name in ("steady", "other")] == ["new", "new"]
+    assert first["steady"]["requests"] == 384
+    assert first["steady"]["cost_usd"] == first["steady"]["input_tokens"] > 0
+    assert first["other"]["cost_usd"] is None
+    assert "all well" in told.read_text()
+    # Night 2: nothing changed, and no cluster is needed to know it.
+    second = night(random, "{engine: random, faults: {answer: zzz}}")
+    assert [second[name]["state"] for name in ("steady", "other")] == ["unchanged", "unchanged"]
+    assert second["told"]["cost_usd"] == 0
+    # Night 3: the answers of one model changed; only it runs, its numbers moved, and somebody is called.
+    third = night(random, "{engine: random, seed: 7}", code=1)
+    assert [third[name]["state"] for name in ("steady", "other")] == ["unchanged", "ran"]
+    assert third["other"]["why"] == "changed: model"
+    moves = third["told"]["moves"]
+    assert {move["key"][2] for move in moves} == {"other"}
+    assert any(move["whole"] and move["key"][6] == "statement_accuracy" for move in moves)
+    assert "## Moved" in told.read_text()
+    # Night 4: one cannot be had; the other runs, and nothing of the first is forgotten.
+    fourth = night("{engine: random, seed: 5}", "{engine: transformers, model: no/such-hub-id}", code=1)
+    assert (fourth["steady"]["state"], fourth["other"]["state"]) == ("ran", "failed")
+    assert fourth["other"]["measured"] == third["other"]["measured"]
+    assert "no/such" in told.read_text()
+    # Night 5: it is back as it was the third night, and is asked again because the last try failed.
+    models.write_text(f"steady: {{engine: random, seed: 5}}\nother: {random}\n")
+    assert run(["nightly", "--config", str(config), "--json", "--dry-run"]) == 0
+    plan = json.loads(capfd.readouterr().out.splitlines()[-1])["pairs"]
+    assert {pair["model"]: pair["why"] for pair in plan} == {"steady": "", "other": "changed: model"}
+    # What is kept: a night a file, the newest complete.
+    assert len(list((history / "pairs").glob("*.parquet"))) == 4
+    assert {row["model"] for row in pairs(history)} == {"steady", "other"}
+    kept = pq.ParquetFile(max((history / "metrics").glob("*.parquet"))).read().to_pylist()
+    assert {row["model"] for row in kept} == {"steady"}
+    assert len(list((history / "summaries").glob("*.md"))) == 4

@@ -1,0 +1,151 @@
+"""`vlmsweep submit` against a real head with dashboard and token: refused, followed, left, stopped, resumed."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.cli import run
+from tests.support.ray_head import RayHead, ray_head
+
+NAME = "VLMSWEEP_TEST_MARK"
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[RayHead]:
+    with ray_head("--num-cpus=2") as one:
+        yield one
+
+
+@pytest.fixture
+def shell(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayHead]:
+    """This process as a laptop that knows the cluster's token."""
+    with monkeypatch.context() as patch:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME"):
+            patch.setenv(name, head.env[name])
+        _forget_token()
+        yield head
+    _forget_token()
+
+
+def _forget_token() -> None:
+    """Ray reads mode and token once a process."""
+    from ray._private.authentication_test_utils import reset_auth_token_state
+
+    reset_auth_token_state()
+
+
+def parts(out: Path) -> list[Path]:
+    return sorted(out.glob("predictions/*/*/*.parquet"))
+
+
+def wait_for(condition, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+@pytest.mark.timeout(600)
+def test_left_stopped_and_resumed(
+    shell: RayHead,
+    maia_data: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(NAME, "seen-by-the-job")
+    models, out = tmp_path / "models.yaml", tmp_path / "out"
+    models.write_text("slow: {engine: random, faults: {stall_s: 20.0}}\n")
+    flags = ["submit", "--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv"]
+    flags += ["--settings", "black-video,1-frame", "--data", maia_data, "--out", str(out), "--address", shell.url]
+    flags += ["--env", NAME]
+    # Started and left alone.
+    assert run([*flags, "--no-follow", "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["submitted"]
+    # The same command follows it; Ctrl-C ends the following and not the job.
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "jobs.cli", *flags], env={**shell.env, NAME: "x"}, stderr=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: parts(out))
+    follower.send_signal(signal.SIGINT)
+    said = follower.communicate(timeout=60)[1]
+    assert follower.returncode == 130, said
+    assert "nothing new was sent" in said
+    assert "goes on" in said
+    from cluster.jobs import JobApi
+
+    api = JobApi(shell.url)
+    assert api.tries(told["submission_id"]) == [(told["submission_id"], "RUNNING")]
+    # --stop ends it, and what is committed stays.
+    assert run([*flags, "--stop"]) == 0
+    assert "what is committed stays" in capfd.readouterr().out
+    kept = {path: path.read_bytes() for path in parts(out)}
+    assert kept
+    # The same command goes on.
+    models.write_text("slow: {engine: random}\n")
+    assert run([*flags, "--json"]) == 0
+    end = json.loads(capfd.readouterr().out)
+    assert end == {
+        "submission_id": told["submission_id"] + "-2",
+        "submitted": True,
+        "status": "SUCCEEDED",
+        "exit_code": 0,
+    }
+    ids = Counter(pa.concat_tables([pq.ParquetFile(path).read() for path in parts(out)])["request_id"].to_pylist())
+    assert set(ids.values()) == {1}
+    assert len(ids) == 2 * 384
+    assert all(path.read_bytes() == content for path, content in kept.items())
+    # What the job was given: the named variable and nothing else of this shell.
+    assert api._info(told["submission_id"]).runtime_env["env_vars"] == {NAME: "seen-by-the-job"}
+
+
+def test_a_job_without_a_place_is_given_up(
+    shell: RayHead, maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["submit", "--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path)]
+    place = ["--address", shell.url, "--submission-id", "too-big", "--entrypoint-num-cpus", "640"]
+    assert run([*flags, *place, "--pending-timeout", "2"]) == 3
+    assert re.search("too-big found no place within 2 s and was told to stop", capfd.readouterr().err)
+
+
+def test_a_driver_s_own_exit_code_is_handed_on_and_a_name_of_ones_own_is_used_once(
+    shell: RayHead, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["submit", "--models", "random", "--benchmarks", "maia", "--data", str(tmp_path / "none")]
+    place = ["--out", str(tmp_path / "out"), "--address", shell.url, "--submission-id", "night-1"]
+    assert run([*flags, *place]) == 2
+    assert "vlmsweep ingest maia" in capfd.readouterr().err
+    from cluster.jobs import JobApi, JobOrder
+
+    def order(name: str) -> JobOrder:
+        return JobOrder(entrypoint="true", folder=tmp_path, env={}, submission_id=name, once=True)
+
+    api = JobApi(shell.url)
+    assert api.submit(order("night-1")) == ("night-1-2", True)
+    assert api.follow("night-1-2", pending_s=60, write=lambda _: None).status == "SUCCEEDED"
+    assert api.submit(order("night-1")) == ("night-1-2", False)
+
+
+def test_a_wrong_token_is_refused(
+    shell: RayHead, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = tmp_path / "token"
+    wrong.write_text("0" * 64)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(wrong))
+    _forget_token()
+    place = ["--data", "/data", "--out", "/out", "--address", shell.url]
+    assert run(["submit", "--models", "random", "--benchmarks", "maia", *place]) == 3
+    assert "does not accept the token" in capfd.readouterr().err

@@ -1,0 +1,127 @@
+"""A real `ray start` cluster for tests: own ports, home, token and folder; ended by its process ids."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import requests
+
+BIN = Path(sys.executable).parent
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+@dataclass
+class RayHead:
+    """One head, and nodes that join it."""
+
+    folder: Path
+    token: str
+    env: dict[str, str]
+    gcs: int
+    dashboard: int
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.dashboard}"
+
+    def start(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
+        ports = dict(zip(("dashboard-agent-listen-port", "metrics-export-port"), free_ports(2), strict=True))
+        command = [
+            *(str(BIN / "ray"), "start", "--block", "--disable-usage-stats", "--node-ip-address", "127.0.0.1"),
+            *(f"--{name}={port}" for name, port in ports.items()),
+            *arguments,
+        ]
+        with (self.folder / log).open("wb") as out:
+            process = subprocess.Popen(command, env=self.env, stdout=out, stderr=out, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def wait(self, seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            with contextlib.suppress(requests.ConnectionError):
+                if requests.get(f"{self.url}/api/gcs_healthz", timeout=5).ok:
+                    return
+            assert self.processes[0].poll() is None, (self.folder / "head.log").read_text()
+            assert time.monotonic() < deadline, (self.folder / "head.log").read_text()
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for pid in _members(self.folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _members(folder: Path) -> list[int]:
+    """Processes of this cluster that left its group: its folder stands in their command line or environment."""
+    found = []
+    mark = f"{folder}/".encode()
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            told = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
+            if int(path.name) != os.getpid() and mark in told:
+                found.append(int(path.name))
+    return found
+
+
+@contextlib.contextmanager
+def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -> Iterator[RayHead]:
+    """A head with dashboard and token, on loopback alone; `gcs` is its port, when that must be known before."""
+    folder = Path(tempfile.mkdtemp(prefix="vsh-", dir="/tmp"))  # Ray's socket paths must stay short
+    token = os.urandom(32).hex()
+    (folder / "home").mkdir()
+    token_file = folder / "ray_token"
+    token_file.write_text(token)
+    token_file.chmod(0o600)
+    kept = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    free, dashboard, client = free_ports(3)
+    gcs = gcs or free
+    own = {
+        **kept,
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "HOME": str(folder / "home"),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token_file),
+        "HF_HUB_OFFLINE": "1",
+        **(env or {}),
+    }
+    head = RayHead(folder, token, own, gcs, dashboard)
+    try:
+        head.start(
+            *("--head", f"--port={gcs}", f"--dashboard-port={dashboard}", "--dashboard-host=127.0.0.1"),
+            *(f"--ray-client-server-port={client}", f"--temp-dir={folder}/ray", "--object-store-memory=150000000"),
+            *arguments,
+            log="head.log",
+        )
+        head.wait()
+        yield head
+    finally:
+        head.stop()
+        shutil.rmtree(folder, ignore_errors=True)

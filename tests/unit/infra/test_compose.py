@@ -1,0 +1,199 @@
+"""`docker-compose.yml` and every file under infra/compose: what they promise, by their own schema and by our rules."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import compose_spec
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES = COMPOSE["services"]
+OURS = ("head", "worker", "gpu-worker", "demo")
+HERE = ROOT / "infra" / "compose"
+
+
+def accepted(document: dict) -> list[str]:
+    """By the Compose specification: unknown keys and names that nothing defines are refused."""
+    compose = compose_spec.PyCompose.from_json(json.dumps(document))
+    compose.validate()
+    return compose.service_names()
+
+
+def test_it_is_a_compose_file() -> None:
+    assert set(accepted(COMPOSE)) == {"head", "worker", "gpu-worker", "store", "prometheus", "grafana", "demo"}
+
+
+@pytest.mark.parametrize("mistake", [{"imagee": "x"}, {"secrets": ["nobody"]}, {"networks": ["nowhere"]}])
+def test_a_broken_one_would_be_seen(mistake: dict) -> None:
+    broken = {**COMPOSE, "services": {**SERVICES, "head": {**SERVICES["head"], **mistake}}}
+    with pytest.raises(ValueError, match=r"not define|extension key"):
+        accepted(broken)
+
+
+def test_published_ports_are_on_loopback_and_ray_s_own_are_not_published() -> None:
+    published = {port for service in SERVICES.values() for port in service.get("ports", [])}
+    assert published == {f"127.0.0.1:{n}:{n}" for n in (8265, 8333, 9090, 3000)}
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_service_is_hardened(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert not service.get("privileged")
+    assert service.get("network_mode") is None
+    assert service["networks"] == ["inside"]
+    assert "/var/run/docker.sock" not in json.dumps(service)
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_images_are_pinned(name: str) -> None:
+    image, _, tag = SERVICES[name]["image"].rpartition(":")
+    assert image
+    if name in OURS:
+        assert SERVICES[name]["build"]["dockerfile"] == "infra/docker/Dockerfile"
+        assert SERVICES[name]["build"]["target"] == tag
+    else:
+        assert re.fullmatch(r"v?\d+\.\d+(\.\d+)?", tag)
+
+
+def test_tokens_and_keys_are_files_and_no_variables() -> None:
+    for name in OURS:
+        assert SERVICES[name]["environment"]["RAY_AUTH_MODE"] == "token"
+        assert SERVICES[name]["environment"]["RAY_AUTH_TOKEN_PATH"] == "/run/secrets/ray_token"
+        assert "ray_token" in SERVICES[name]["secrets"]
+    for service in SERVICES.values():
+        for variable, value in service.get("environment", {}).items():
+            if re.search("TOKEN|PASSWORD|SECRET|KEY|CREDENTIAL", variable):
+                assert value.startswith("/run/secrets/"), variable
+
+
+def test_what_is_waited_for_has_a_health_check() -> None:
+    dockerfile = (ROOT / "infra" / "docker" / "Dockerfile").read_text()
+    for service in SERVICES.values():
+        for name, how in service.get("depends_on", {}).items():
+            assert how["condition"] == "service_healthy"
+            assert "healthcheck" in SERVICES[name] or (name in OURS and "HEALTHCHECK" in dockerfile)
+
+
+def test_workers_scale_and_have_shared_memory() -> None:
+    for name in ("worker", "gpu-worker"):
+        assert "container_name" not in SERVICES[name]
+        assert "ports" not in SERVICES[name]
+        assert SERVICES[name]["shm_size"].endswith("gb")
+        assert "/tmp/ray" in SERVICES[name]["volumes"]  # nameless: one a container
+    assert SERVICES["gpu-worker"]["profiles"] == ["gpu"]
+    assert "--num-cpus=0" in SERVICES["head"]["command"]
+
+
+def test_ray_is_started_with_flags_that_ray_has() -> None:
+    from ray.scripts.scripts import start
+
+    known = {option for parameter in start.params for option in parameter.opts}
+    for name in ("head", "worker", "gpu-worker"):
+        flags = {word.partition("=")[0] for word in SERVICES[name]["command"] if word.startswith("--")}
+        assert flags <= known
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    for group in ("configs", "secrets"):
+        for entry in COMPOSE[group].values():
+            path = ROOT / entry["file"]
+            assert path.is_file() or path.parent.name == "secrets"
+    mounts = [v.split(":")[0] for s in SERVICES.values() for v in s.get("volumes", []) if v.startswith("./")]
+    assert mounts
+    assert all((ROOT / mount).is_dir() for mount in mounts)
+
+
+def test_secrets_are_made_once_and_are_those_that_compose_wants(tmp_path: Path) -> None:
+    script = tmp_path / "secrets.sh"
+    script.write_text((HERE / "secrets.sh").read_text())
+    runs = []
+    for _ in range(2):
+        subprocess.run(["sh", str(script)], check=True, capture_output=True)
+        runs.append({path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()})
+    made = runs[0]
+    assert runs[1] == made
+    assert set(made) == {Path(entry["file"]).name for entry in COMPOSE["secrets"].values()}
+    assert (tmp_path / "secrets").stat().st_mode & 0o077 == 0
+    assert re.fullmatch("[0-9a-f]{64}", made["ray_token"])
+    (identity,) = json.loads(made["s3_identities.json"])["identities"]
+    (pair,) = identity["credentials"]
+    assert f"aws_access_key_id = {pair['accessKey']}\n" in made["aws_credentials"]
+    assert f"aws_secret_access_key = {pair['secretKey']}\n" in made["aws_credentials"]
+    ignored = subprocess.run(
+        ["git", "check-ignore", "infra/compose/secrets/ray_token"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ignored.returncode == 0 or not (ROOT / ".git").exists()
+
+
+def test_the_demo_script_uses_flags_that_there_are() -> None:
+    import typer.main
+
+    from jobs.cli import app
+
+    text = (HERE / "demo.sh").read_text().replace("\\\n", " ")
+    subprocess.run(["sh", "-n", str(HERE / "demo.sh")], check=True)
+    commands = typer.main.get_command(app).commands
+    used = re.findall(r"^vlmsweep (\w+) (.*)$", text, re.MULTILINE)
+    assert [name for name, _ in used] == ["ingest", "submit"]
+    for name, rest in used:
+        known = {option for parameter in commands[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= known
+
+
+def exported() -> set[str]:
+    """Names of metrics that Ray's own dashboards draw: what 2.60 exports."""
+    import ray.dashboard.modules.metrics.dashboards as drawn
+
+    sources = Path(drawn.__file__).parent.glob("*.py")
+    return set(re.findall(r"\bray_[a-z_]+", " ".join(path.read_text() for path in sources)))
+
+
+def expressions() -> list[str]:
+    rules = yaml.safe_load((HERE / "alerts.yml").read_text())
+    found = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    for path in (HERE / "grafana" / "dashboards").glob("*.json"):
+        found += [target["expr"] for panel in json.loads(path.read_text())["panels"] for target in panel["targets"]]
+    return found
+
+
+def test_dashboards_and_alerts_ask_for_metrics_that_ray_exports() -> None:
+    asked = {name for expression in expressions() for name in re.findall(r"\bray_[a-z_]+", expression)}
+    assert len(asked) > 12
+    assert asked <= exported()
+    for expression in expressions():
+        assert expression.count("(") == expression.count(")")
+        assert expression.count("{") == expression.count("}")
+
+
+def test_dashboards_are_provisioned() -> None:
+    provider = yaml.safe_load((HERE / "grafana/provisioning/dashboards/vlmsweep.yaml").read_text())["providers"][0]
+    mounts = dict(v.split(":")[:2] for v in SERVICES["grafana"]["volumes"] if v.startswith("./"))
+    assert mounts["./infra/compose/grafana/dashboards"] == provider["options"]["path"]
+    (source,) = yaml.safe_load((HERE / "grafana/provisioning/datasources/prometheus.yaml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    boards = [json.loads(path.read_text()) for path in (HERE / "grafana" / "dashboards").glob("*.json")]
+    assert len({board["uid"] for board in boards}) == len(boards) == 2
+    for board in boards:
+        ids = [panel["id"] for panel in board["panels"]]
+        assert len(ids) == len(set(ids))
+        assert {t["datasource"]["uid"] for p in board["panels"] for t in p["targets"]} == {source["uid"]}
+
+
+def test_prometheus_finds_every_ray_container_and_reads_the_alerts() -> None:
+    config = yaml.safe_load((HERE / "prometheus.yml").read_text())
+    (job,) = config["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    assert set(found["names"]) == {"head", "worker", "gpu-worker"}
+    for name in found["names"]:
+        assert f"--metrics-export-port={found['port']}" in SERVICES[name]["command"]
+    targets = {config["target"] for config in SERVICES["prometheus"]["configs"]}
+    assert targets == {"/etc/prometheus/prometheus.yml", f"/etc/prometheus/{config['rule_files'][0]}"}

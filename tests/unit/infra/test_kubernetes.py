@@ -1,0 +1,151 @@
+"""Kubernetes objects: core kinds and pod templates by the API's own schema, Ray's kinds by their fields."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+HERE = ROOT / "infra" / "kubernetes"
+VERSION = "1.34"
+OBJECTS = {path.stem: list(yaml.safe_load_all(path.read_text())) for path in sorted(HERE.glob("*.yaml"))}
+CLUSTER = {"rayVersion", "enableInTreeAutoscaling", "authOptions", "autoscalerOptions", "headGroupSpec",
+           "workerGroupSpecs"}  # fmt: skip
+JOB = {"entrypoint", "submissionMode", "backoffLimit", "activeDeadlineSeconds", "preRunningDeadlineSeconds",
+       "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec"}  # fmt: skip
+GROUP = {"groupName", "replicas", "minReplicas", "maxReplicas", "labels", "rayStartParams", "template"}
+
+
+def ray_cluster(name: str) -> dict:
+    (one,) = OBJECTS[name]
+    spec = one["spec"]
+    return {"raycluster": lambda: spec, "rayjob": lambda: spec["rayClusterSpec"],
+            "raycronjob": lambda: spec["jobTemplate"]["rayClusterSpec"]}[name]()  # fmt: skip
+
+
+def pods(cluster: dict) -> Iterator[tuple[str, dict]]:
+    yield "head", cluster["headGroupSpec"]["template"]
+    for group in cluster["workerGroupSpecs"]:
+        yield group["groupName"], group["template"]
+
+
+def api_check(document: dict) -> None:
+    kubernetes_validate.validate(document, VERSION, strict=True)
+
+
+def as_pod(template: dict) -> dict:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, **template}
+
+
+def test_core_kinds_are_valid() -> None:
+    kinds = [document["kind"] for document in OBJECTS["store"]]
+    assert kinds == ["Namespace", "ServiceAccount", "ConfigMap", "PersistentVolumeClaim", "NetworkPolicy"]
+    for document in OBJECTS["store"]:
+        api_check(document)
+
+
+@pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
+def test_pod_templates_are_valid_pods(name: str) -> None:
+    for _, template in pods(ray_cluster(name)):
+        api_check(as_pod(template))
+
+
+def test_a_typing_error_in_a_pod_would_be_seen() -> None:
+    template = copy.deepcopy(next(pods(ray_cluster("rayjob")))[1])
+    template["spec"]["containers"][0]["volumeMount"] = []
+    with pytest.raises(kubernetes_validate.ValidationError):
+        api_check(as_pod(template))
+
+
+def test_ray_s_kinds_have_the_fields_that_they_have() -> None:
+    kinds = {name: OBJECTS[name][0]["kind"] for name in ("raycluster", "rayjob", "raycronjob")}
+    assert kinds == {"raycluster": "RayCluster", "rayjob": "RayJob", "raycronjob": "RayCronJob"}
+    for name in kinds:
+        (one,) = OBJECTS[name]
+        assert set(one) == {"apiVersion", "kind", "metadata", "spec"}
+        assert one["apiVersion"] == "ray.io/v1"
+        cluster = ray_cluster(name)
+        assert set(cluster) == CLUSTER
+        assert set(cluster["headGroupSpec"]) == {"rayStartParams", "template"}
+        assert all(set(group) == GROUP for group in cluster["workerGroupSpecs"])
+        assert set(cluster["autoscalerOptions"]) <= {"version", "idleTimeoutSeconds", "upscalingMode"}
+    assert set(OBJECTS["rayjob"][0]["spec"]) == JOB
+    assert set(OBJECTS["raycronjob"][0]["spec"]) == {"schedule", "timeZone", "jobTemplate"}
+    assert set(OBJECTS["raycronjob"][0]["spec"]["jobTemplate"]) == JOB
+    assert re.fullmatch(r"(\S+ ){4}\S+", OBJECTS["raycronjob"][0]["spec"]["schedule"])
+
+
+def test_the_version_of_ray_is_the_locked_one() -> None:
+    locked = re.search(r"^ray(?:\[.*?\])?==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert locked
+    assert {ray_cluster(name)["rayVersion"] for name in ("raycluster", "rayjob", "raycronjob")} == {locked[1]}
+
+
+def test_all_three_have_the_same_node_groups() -> None:
+    def shape(name: str) -> list[dict]:
+        groups = copy.deepcopy(ray_cluster(name)["workerGroupSpecs"])
+        for group in groups:
+            del group["template"]["spec"]["containers"][0]["env"]
+        return groups
+
+    assert shape("raycluster") == shape("rayjob") == shape("raycronjob")
+
+
+@pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
+def test_groups_go_to_zero_and_gpu_nodes_are_tolerated(name: str) -> None:
+    cluster = ray_cluster(name)
+    assert cluster["authOptions"] == {"mode": "token"}
+    assert cluster["autoscalerOptions"]["idleTimeoutSeconds"] <= 600
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    gpus = set()
+    for group in cluster["workerGroupSpecs"]:
+        assert group["minReplicas"] == group["replicas"] == 0 < group["maxReplicas"]
+        spec = group["template"]["spec"]
+        limits = spec["containers"][0]["resources"]["limits"]
+        assert limits == spec["containers"][0]["resources"]["requests"]
+        gpus.add(limits.get("nvidia.com/gpu", 0))
+        keys = {one["key"] for one in spec.get("tolerations", [])}
+        assert ("nvidia.com/gpu" in keys) == ("nvidia.com/gpu" in limits)
+        assert ("vlmsweep/spot" in keys) == (group["labels"]["market"] == "spot")
+    assert gpus == {0, 1, 8}
+
+
+@pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
+def test_pods_have_shared_memory_the_model_cache_and_few_rights(name: str) -> None:
+    for group, template in pods(ray_cluster(name)):
+        spec = template["spec"]
+        volumes = {volume["name"]: volume for volume in spec["volumes"]}
+        assert volumes["shm"]["emptyDir"]["medium"] == "Memory"
+        assert volumes["models"]["persistentVolumeClaim"]["claimName"] == "models"
+        (container,) = spec["containers"]
+        mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+        assert mounts["/dev/shm"] == "shm"
+        assert mounts["/home/vlmsweep/.cache/huggingface"] == "models"
+        assert set(mounts.values()) <= set(volumes)
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert spec["automountServiceAccountToken"] is (group == "head")
+        assert not container["image"].endswith(":latest")
+        for variable in container["env"]:
+            if "KEY" in variable["name"]:
+                assert "secretKeyRef" in variable["valueFrom"]
+
+
+def test_jobs_run_what_there_is() -> None:
+    import typer.main
+
+    from jobs.cli import app
+
+    commands = typer.main.get_command(app).commands
+    sweep = OBJECTS["rayjob"][0]["spec"]["entrypoint"]
+    nightly = OBJECTS["raycronjob"][0]["spec"]["jobTemplate"]["entrypoint"]
+    for line, start, command in ((sweep, "python -m jobs.sweep", "run"), (nightly, "vlmsweep nightly", "nightly")):
+        assert line.startswith(start)
+        known = {option for parameter in commands[command].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", line)) <= known

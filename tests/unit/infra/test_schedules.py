@@ -1,0 +1,71 @@
+"""The nightly's configuration wherever it stands, and the workflows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer.main
+import yaml
+
+from jobs.cli import app
+from models.catalog_io import load_models, pick
+from pipelines.benchmarks import benchmark
+
+ROOT = Path(__file__).parents[3]
+CONFIG_MAP = list(yaml.safe_load_all((ROOT / "infra/kubernetes/store.yaml").read_text()))[2]["data"]
+CONFIGS = {"infra/nightly.yaml": (ROOT / "infra/nightly.yaml").read_text(), "ConfigMap": CONFIG_MAP["nightly.yaml"]}
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGS))
+def test_the_nightly_s_configuration_is_one(name: str) -> None:
+    config = yaml.safe_load(CONFIGS[name])
+    flags = {
+        option[2:]
+        for parameter in typer.main.get_command(app).commands["nightly"].params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+    assert set(config) <= flags
+    assert {"models", "data", "out", "history"} <= set(config)
+    assert set(pick([*config["models"], config["judge"]], load_models())) == {*config["models"], config["judge"]}
+    assert [benchmark(one).name for one in config["benchmarks"]] == config["benchmarks"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_are_pinned_and_have_few_rights(path: Path) -> None:
+    text = path.read_text()
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"].get("contents") == "read"
+    assert "write-all" not in text
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 600
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step)
+            if "uses" in step:
+                assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"])
+            else:
+                script = re.sub(r"\$\{\{.*?\}\}", "x", step["run"])
+                subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+                assert "${{ secrets." not in step["run"]
+
+
+def test_there_are_a_check_of_every_change_and_a_nightly() -> None:
+    assert [path.name for path in WORKFLOWS] == ["ci.yml", "nightly.yml"]
+    assert "schedule" in yaml.safe_load(WORKFLOWS[1].read_text())[True]  # YAML reads `on` as a truth value
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"run: make (\w+)", WORKFLOWS[0].read_text())) <= targets
+
+
+def test_every_file_of_infra_is_looked_at_by_a_test() -> None:
+    """A file that no test reads would break in silence: each name stands in a test, or its folder is read whole."""
+    tests = " ".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
+    whole = ("infra/kubernetes", "infra/compose/grafana/dashboards", "infra/ray")
+    files = [p.relative_to(ROOT).as_posix() for p in (ROOT / "infra").rglob("*") if p.is_file()]
+    ours = [f for f in files if "__pycache__" not in f and "/secrets/" not in f]
+    assert len(ours) > 15
+    unread = [f for f in ours if not f.startswith(whole) and f.rsplit("/", 1)[1].removesuffix(".py") not in tests]
+    assert unread == []

@@ -1,0 +1,71 @@
+"""The papers' sweep by the planner's own units, and what a dry run tells of time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.schedule import Fleet
+from jobs.scheduling import Card, replica_gpus, schedule, unit_seconds, works_of
+from jobs.simulating import PUBLISHED, main, papers_plans, papers_works
+from models.catalog_io import load_models
+from models.spec import ModelSpec
+
+
+@pytest.fixture(scope="module")
+def plans(maia_data: str) -> list:
+    return papers_plans(maia_data)
+
+
+def test_a_benchmark_is_as_long_as_published(plans: list) -> None:
+    (plan,) = plans
+    # 100 clips of 24 questions: 216 requests a clip, in three settings; a group a clip and frame count, one of black.
+    assert plan.total == 100 * 216 * 3
+    assert len(plan.groups) == 100 + 100 + 1
+    assert sum(unit.requests for unit in plan.units) == plan.total
+    assert max(unit.requests for unit in plan.units) <= 256
+    ids = [unit.part for unit in plan.units]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_unit_s_time_grows_with_the_model_and_falls_with_ranks(plans: list) -> None:
+    (plan,) = plans
+    unit = max(plan.units, key=lambda one: one.requests)
+
+    def seconds(**more: object) -> float:
+        return unit_seconds(plan, unit, ModelSpec(engine="transformers", model="x", **more), Card())
+
+    assert seconds(parameters_b=70.0) == pytest.approx(10 * seconds(parameters_b=7.0))
+    assert seconds(parameters_b=70.0, tensor_parallel=4) == pytest.approx(seconds(parameters_b=70.0) / 4 / 0.85)
+
+
+def test_models_that_run_elsewhere_take_no_gpu(plans: list) -> None:
+    specs = load_models()
+    works = papers_works(plans, specs)
+    assert {work.name for work in works} == {name for name, spec in specs.items() if replica_gpus(spec)}
+    assert "gpt-4o" not in {work.name for work in works}
+    assert works_of({"random": plans}, specs) == []
+
+
+def test_a_schedule_tells_when_each_model_runs(plans: list) -> None:
+    works = papers_works(plans, load_models())
+    told = schedule(works, Fleet(gpus=16))
+    assert {row[0] for row in told.models} == {work.name for work in works}
+    assert max(row[3] for row in told.models) == told.seconds >= told.bound_s
+    assert told.gpu_hours >= sum(row[5] for row in told.models)
+    assert told.price_usd == pytest.approx(told.gpu_hours * 2.5)
+
+
+def test_the_table(
+    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PUBLISHED, "maia", 72)
+    assert main(["--data", maia_data, "--gpus", "8", "64", "--save", str(tmp_path / "w.json")]) == 0
+    out = capsys.readouterr().out
+    assert "1,944 requests" in out
+    from cluster.simulate import main as simulate
+
+    assert simulate([str(tmp_path / "w.json"), "--gpus", "8", "64"]) == 0
+    assert capsys.readouterr().out.splitlines()[1][:12] in out
+    assert main(["--data", str(tmp_path)]) == 2
