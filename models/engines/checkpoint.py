@@ -109,6 +109,11 @@ def _processor(spec: ModelSpec) -> tuple[Any | None, Any]:
 
 def _sees(config: Any) -> bool:
     """Whether the configuration is of a model that takes pictures."""
+    return _listed(config) or getattr(config, "vision_config", None) is not None
+
+
+def _listed(config: Any) -> bool:
+    """Whether the model is found among those that take pictures; Phi-4 is found among the language models."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     if config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
@@ -117,9 +122,10 @@ def _sees(config: Any) -> bool:
 
 
 def _weights(spec: ModelSpec, device: torch.device, *, text_only: bool) -> Any:
-    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
-    maker = AutoModelForCausalLM if text_only else AutoModelForImageTextToText
+    pictures = not text_only and _listed(AutoConfig.from_pretrained(**_source(spec)))
+    maker = AutoModelForImageTextToText if pictures else AutoModelForCausalLM
     dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
     place: dict[str, Any] = {}
     if spec.tensor_parallel > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,18 +19,29 @@ from models.engines.prompts import Head, Prompt
 from models.engines.rows import Rows, Segment
 from models.messages import Media
 
-__all__ = ["PROVEN", "Job", "SharedModel"]
+__all__ = ["PROVEN", "Job", "SharedModel", "short_rotation", "unshareable"]
 
 PROVEN = frozenset(
     {
+        "blip-2",
+        "gemma3",
+        "gemma3_text",
+        "idefics2",
         "idefics3",
         "internvl",
         "llama",
         "llava",
         "llava_next",
+        "llava_next_video",
         "llava_onevision",
+        "mistral",
+        "ovis2",
+        "phi4_multimodal",
+        "qwen2",
         "qwen2_5_vl",
         "qwen2_vl",
+        "qwen3_vl",
+        "smolvlm",
     }
 )
 """Model types whose shared answers are tested to equal the plain ones; others are compared on their first prompt."""
@@ -44,6 +55,33 @@ _ROOM = 64
 _NOBODY = -1
 _Path: TypeAlias = tuple[tuple[Segment, int], ...]
 """Segments, each with the index of the prompt that it was read for."""
+
+
+def unshareable(config: Any) -> str | None:
+    """Why a model of this kind cannot share beginnings; None where nothing is known against it."""
+    if config.is_encoder_decoder or config.get_text_config().is_encoder_decoder:
+        return "the model is an encoder and a decoder"
+    if config.model_type == "instructblip":
+        return "its query transformer reads the words together with the picture; the vision tower's work is reused"
+    if config.model_type == "mllama":
+        return "its language model looks across at the picture; the vision tower's work is reused"
+    return None
+
+
+def short_rotation(checkpoint: Checkpoint) -> int | None:
+    """Tokens after which a model turns all its positions another way, and no longer fits what it has read before.
+
+    Phi-4's `longrope` and the `dynamic` kind choose by the longest prompt of a batch; None for all others.
+    """
+    text = checkpoint.text_config
+    rope = getattr(text, "rope_parameters", None) or {}
+    if rope.get("rope_type") not in ("longrope", "dynamic"):
+        return None
+    return int(
+        rope.get("original_max_position_embeddings")
+        or getattr(text, "original_max_position_embeddings", None)
+        or text.max_position_embeddings
+    )
 
 
 @dataclass(slots=True)
@@ -80,6 +118,14 @@ class SharedModel:
         self._chunk = chunk
         self._kept_bytes = kept_bytes
         self._kept: OrderedDict[tuple[tuple[Media, ...], bytes], Segment] = OrderedDict()
+        self.longest = short_rotation(checkpoint)
+        """Tokens of prompt and answer that may be shared; None for any number."""
+
+    def takes(self, prompt: Prompt) -> bool:
+        """Whether a prompt can be answered from shared beginnings."""
+        generation = prompt.call.generation
+        fits = self.longest is None or len(prompt.ids) + generation.max_new_tokens <= self.longest
+        return generation.num_beams == 1 and fits
 
     def read(self, prompts: Sequence[Prompt]) -> list[Job]:
         """Read what the prompts, all with equal heads, have in common; one job for each, in their order.
