@@ -73,6 +73,7 @@ def chatml(image: str, video: str) -> str:
 
 def qwen_processor(name: str) -> Callable[[Any, str], Any]:
     """The maker of a processor of the Qwen2-VL family, by its class."""
+
     def make(tokenizer: Any, template: str) -> Any:
         import transformers
 

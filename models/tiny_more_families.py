@@ -134,9 +134,7 @@ def _mllama_processor(tokenizer: Any, template: str) -> Any:
     from transformers import MllamaImageProcessor, MllamaProcessor
 
     return MllamaProcessor(
-        image_processor=MllamaImageProcessor(
-            size={"height": SIGLIP_SIDE, "width": SIGLIP_SIDE}, max_image_tiles=TILES
-        ),
+        image_processor=MllamaImageProcessor(size={"height": SIGLIP_SIDE, "width": SIGLIP_SIDE}, max_image_tiles=TILES),
         tokenizer=tokenizer,
         chat_template=template,
     )

@@ -127,6 +127,15 @@ class PackedModel:
             shift=path[-1].shift if path else 0,
         )
 
+    def lengthen(self, segment: Segment, ids: Sequence[int]) -> tuple[Segment, Tensor]:
+        """One segment of these words behind another's tokens, and the logits [vocabulary] of the token to follow."""
+        rows, logits = self.start([(segment,)], [ids], room=len(ids), chunk=len(ids))
+        both = (
+            [torch.cat([old, new[layer]], 2) for layer, old in enumerate(olds)]
+            for olds, new in ((segment.keys, rows.keys), (segment.values, rows.values))
+        )
+        return Segment(*both, length=segment.length + len(ids), shift=segment.shift), logits[0]
+
     def start(
         self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], *, room: int, chunk: int
     ) -> tuple[Rows, Tensor]:

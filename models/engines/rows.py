@@ -155,9 +155,7 @@ class Pass:
         keys = torch.arange(first, first + held, device=index.device)
         return keys > index[:, None] - window
 
-    def _own_fresh(
-        self, layer: int, query: Tensor, scale: float, window: int | None
-    ) -> tuple[Tensor, Tensor]:
+    def _own_fresh(self, layer: int, query: Tensor, scale: float, window: int | None) -> tuple[Tensor, Tensor]:
         """Every row from its own beginning: rows side by side, the short ones padded at the end, causal."""
         heads, width = query.shape[1], query.shape[3]
         row = self.row - self.first
@@ -179,9 +177,7 @@ class Pass:
             total[row, :, self.place].transpose(0, 1).unsqueeze(0),
         )
 
-    def _own_later(
-        self, layer: int, query: Tensor, scale: float, window: int | None
-    ) -> tuple[Tensor, Tensor]:
+    def _own_later(self, layer: int, query: Tensor, scale: float, window: int | None) -> tuple[Tensor, Tensor]:
         """One new token a row, over the row's own tokens so far."""
         key = self.rows.keys[layer][:, :, : self.longest]
         value = self.rows.values[layer][:, :, : self.longest]

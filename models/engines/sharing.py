@@ -133,9 +133,7 @@ class SharedModel:
         Raises:
             SharingUnsupportedError: this model cannot share.
         """
-        head = prompts[0].head
-        root = len(head.ids) + (self._packed.counts_apart and bool(head.media))
-        tree = plant([prompt.ids for prompt in prompts], root)
+        tree = plant([prompt.ids for prompt in prompts], self._end_of_root(prompts[0].head))
         jobs: dict[int, Job] = {}
         with torch.inference_mode():
             self._prove(prompts[0])
@@ -143,11 +141,21 @@ class SharedModel:
         return [jobs[index] for index in range(len(prompts))]
 
     def read_alone(self, prompt: Prompt) -> Job:
-        """Read a whole prompt that shares nothing, as the model does by itself."""
+        """Read a whole prompt that shares nothing now; its beginning is kept for a later step about the same pixels.
+
+        The beginning is read by itself, as in `read`: a question must get the same bits whether a caption was asked
+        for before it or not. What comes out is one piece, so that such prompts go on as one batch without segments.
+        """
         with torch.inference_mode():
             self._prove(prompt)
-            segment, logits = self._encode(prompt.head, prompt.ids)
-        return Job(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
+            end = self._end_of_root(prompt.head)
+            if end >= len(prompt.ids):
+                segment, logits = self._encode(prompt.head, prompt.ids)
+                return Job(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
+            ((root, payer),) = self._root(Branch(0, end, members=[0]), prompt)
+            whole, logits = self._packed.lengthen(root, prompt.ids[end:].tolist())
+        cached = root.length if payer == _NOBODY else 0
+        return Job(prompt=prompt, path=(whole,), tail=[], cached=cached, logits=logits)
 
     def answer(self, jobs: Sequence[Job]) -> list[Written]:
         """Write the answers of jobs that were all read alone, or none of them."""
@@ -169,6 +177,10 @@ class SharedModel:
     def forget(self) -> None:
         """Drop every kept beginning."""
         self._kept.clear()
+
+    def _end_of_root(self, head: Head) -> int:
+        """Tokens of the segment that prompts with this head begin with."""
+        return len(head.ids) + (self._packed.counts_apart and bool(head.media))
 
     def _root(self, tree: Branch, prompt: Prompt) -> _Path:
         """The segment that a group begins with, read now or kept from before: the same bits either way.

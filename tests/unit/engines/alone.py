@@ -75,6 +75,7 @@ class Alone:
     """What a checkpoint says to one prompt at a time."""
 
     folder: Path
+    dtype: torch.dtype = torch.float32
     model: Any = None
     processor: Any = None
     tokenizer: Any = None
@@ -86,18 +87,26 @@ class Alone:
         if (self.folder / "processor_config.json").is_file():
             phi = AutoConfig.from_pretrained(self.folder).model_type == "phi4_multimodal"
             maker = AutoModelForCausalLM if phi else AutoModelForImageTextToText
-            self.model = maker.from_pretrained(self.folder).eval()
+            self.model = maker.from_pretrained(self.folder, dtype=self.dtype).eval()
             self.processor = AutoProcessor.from_pretrained(self.folder)
             self.tokenizer = self.processor.tokenizer
             films = getattr(self.processor, "video_processor", None) is not None
             self.films = films and "video" in self.processor.chat_template
         else:
-            self.model = AutoModelForCausalLM.from_pretrained(self.folder).eval()
+            self.model = AutoModelForCausalLM.from_pretrained(self.folder, dtype=self.dtype).eval()
             self.tokenizer = AutoTokenizer.from_pretrained(self.folder)
 
     def ask(self, call: Call) -> tuple[str, list[float]]:
         """The answer, and for each of its tokens how far the best logit was above the second."""
-        inputs = self.inputs(call)
+        ids, gaps = self.write(call)
+        return self.tokenizer.decode(ids, skip_special_tokens=True), gaps
+
+    def write(self, call: Call) -> tuple[list[int], list[float]]:
+        """The tokens of the answer, without an end token; the gaps are also the end token's."""
+        inputs = {
+            name: tensor.to(self.dtype) if name.startswith("pixel_values") and tensor.is_floating_point() else tensor
+            for name, tensor in self.inputs(call).items()
+        }
         model = self.model
         if model.config.model_type in ("blip-2", "instructblip") and "pixel_values" not in inputs:
             model = model.language_model
@@ -118,7 +127,7 @@ class Alone:
         if ids[-1] in (ends if isinstance(ends, list) else [ends]):
             ids.pop()
         gaps = [float(best[0] - best[1]) for best in (logits[0].topk(2).values for logits in out.logits)]
-        return self.tokenizer.decode(ids, skip_special_tokens=True), gaps
+        return ids, gaps
 
     def _text(self, messages: list[dict[str, Any]]) -> str:
         """By the chat template; by hand for the two that have none, which take one turn here."""
@@ -126,7 +135,9 @@ class Alone:
             return str(self.processor.apply_chat_template(messages, add_generation_prompt=True))
         if self.tokenizer.chat_template:
             for message in messages:
-                message["content"] = "".join(part.get("text", self.processor.image_token) for part in message["content"])
+                message["content"] = "".join(
+                    part.get("text", self.processor.image_token) for part in message["content"]
+                )
             return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
         words = "".join(part["text"] for part in messages[0]["content"] if part["type"] == "text")
         return f"Question: {words} Answer:" if self.model.config.model_type == "blip-2" else words
