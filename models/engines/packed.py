@@ -130,11 +130,9 @@ class PackedModel:
     def lengthen(self, segment: Segment, ids: Sequence[int]) -> tuple[Segment, Tensor]:
         """One segment of these words behind another's tokens, and the logits [vocabulary] of the token to follow."""
         rows, logits = self.start([(segment,)], [ids], room=len(ids), chunk=len(ids))
-        both = (
-            [torch.cat([old, new[layer]], 2) for layer, old in enumerate(olds)]
-            for olds, new in ((segment.keys, rows.keys), (segment.values, rows.values))
-        )
-        return Segment(*both, length=segment.length + len(ids), shift=segment.shift), logits[0]
+        keys = [torch.cat([old, rows.keys[layer]], 2) for layer, old in enumerate(segment.keys)]
+        values = [torch.cat([old, rows.values[layer]], 2) for layer, old in enumerate(segment.values)]
+        return Segment(keys, values, length=segment.length + len(ids), shift=segment.shift), logits[0]
 
     def start(
         self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], *, room: int, chunk: int

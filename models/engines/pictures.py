@@ -74,7 +74,7 @@ def media_rules(processor: Any | None, limits: Limits) -> MediaRules:
         pixel_limit=who,
         max_pixels=limits.max_pixels,
         max_frames=limits.max_frames,
-        least_frames=video.temporal_patch_size if films and type(video).__name__.startswith("Qwen3VL") else 1,
+        least_frames=getattr(video, "temporal_patch_size", 1) if type(video).__name__.startswith("Qwen3VL") else 1,
         images_kwargs=images_kwargs,
         videos_kwargs=videos_kwargs if films else {},
     )

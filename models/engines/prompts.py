@@ -99,7 +99,7 @@ class PromptMaker:
         templated = [
             part for part in (checkpoint.processor, checkpoint.tokenizer) if getattr(part, "chat_template", None)
         ]
-        self._template = templated[0] if templated else checkpoint.tokenizer
+        self._template: Any = templated[0] if templated else checkpoint.tokenizer
         self._form = None if templated else FORMS.get(self._config.model_type)
         self.rules: MediaRules = media_rules(checkpoint.processor, spec.limits)
         self._marks = self._placeholders()
@@ -305,7 +305,7 @@ def _lengthened(tensor: Tensor, length: int) -> Tensor:
     more = length - tensor.shape[1]
     if more <= 0:
         return tensor[:, :length]
-    if tensor.ndim == 2:  # noqa: PLR2004
+    if tensor.ndim == 2:
         return torch.nn.functional.pad(tensor, (0, more))
     return torch.cat([tensor, tensor[:, -1:].expand(-1, more, *tensor.shape[2:])], 1)
 

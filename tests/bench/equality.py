@@ -1,7 +1,7 @@
 """Whether every architecture answers as `generate` does for one prompt at a time: the whole matrix, as a table.
 
-Run as `python -m tests.bench.equality`; a short form of it is part of `make test`. In float32 answers must be equal token
-for token. A difference is excused only where, at the first token that differs, the two best logits lie within rounding
+Run as `python -m tests.bench.equality`; a short form of it is part of `make test`. In float32 answers must be equal
+token for token. A difference is excused only where, at the first token that differs, the two best logits lie within rounding
 of each other; each one excused is counted. In bfloat16 rounding decides far more often: how often answers differ there
 is measured, of the shared way and of plain batches, and nothing is excused. Results go to
 `bench-results/equality.json`.
@@ -94,16 +94,18 @@ def said(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens:
         RuntimeError: a call failed.
     """
     found: Tokens = {}
-    usual = engine._reply  # noqa: SLF001  # replies hold text, and different tokens may make the same text
+    usual = engine._reply  # replies hold text, and different tokens may make the same text
 
     def keep(prompt: Any, written: Any, *more: Any) -> Any:
         found[prompt.call.call_id] = tuple(written.ids)
         return usual(prompt, written, *more)
 
-    engine._reply = keep  # type: ignore[method-assign]  # noqa: SLF001
+    engine._reply = keep  # type: ignore[method-assign]
     for reply in engine.generate(calls, MEDIA):
         if not isinstance(reply.outcome, Answer):
-            raise RuntimeError(f"call {reply.call_id}: {reply.outcome}")
+            raise RuntimeError(  # noqa: TRY004  # the call failed; no type is wrong
+                f"call {reply.call_id}: {reply.outcome}"
+            )
     return found
 
 
@@ -204,9 +206,10 @@ def row(architecture: str, exact: Mapping[str, Any], rough: Mapping[str, Any]) -
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
-HEADING = """| architecture | path | prompts | equal | near ties excused | differing | plain batches: equal/near/differing \
-| bfloat16: answers that differ | of them at the first token | bfloat16 plain batches |
-|---|---|---|---|---|---|---|---|---|---|"""
+HEADING = (
+    "| architecture | path | prompts | equal | near ties excused | differing | plain batches: equal/near/differing "
+    "| bfloat16: answers that differ | at the first token | bfloat16 plain batches |\n" + "|---" * 10 + "|"
+)
 
 
 def main() -> int:

@@ -49,7 +49,7 @@ def encoded(engine: TransformersEngine, architecture: str) -> list[int]:
 
 
 def in_steps(engine: TransformersEngine, first: str, later: Sequence[str], *, said: bool) -> list[str]:
-    """A picture's description, then questions with it in hand: as an earlier turn (`said`) or as words of the prompt."""
+    """A picture's description, then questions with it in hand: as an earlier turn (`said`) or in the prompt."""
     opening = user(PICTURE, first)
     call = Call(call_id="first", turns=(opening,), generation=Generation(max_new_tokens=12))
     caption = texts(list(engine.generate([call], MEDIA)))["first"]
