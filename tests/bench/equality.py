@@ -1,9 +1,9 @@
 """Whether every architecture answers as `generate` does for one prompt at a time: the whole matrix, as a table.
 
 Run as `python -m tests.bench.equality`; a short form of it is part of `make test`. In float32 answers must be equal
-token for token. A difference is excused only where, at the first token that differs, the two best logits lie within rounding
-of each other; each one excused is counted. In bfloat16 rounding decides far more often: how often answers differ there
-is measured, of the shared way and of plain batches, and nothing is excused. Results go to
+token for token. A difference is excused only where, at the first token that differs, the two best logits lie within
+rounding of each other; each one excused is counted. In bfloat16 rounding decides far more often: how often answers
+differ there is measured, of the shared way and of plain batches, and nothing is excused. Results go to
 `bench-results/equality.json`.
 
 Model weights are random: their best logits lie closer together than a trained model's, so the bfloat16 figures are
