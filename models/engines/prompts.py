@@ -214,7 +214,7 @@ class PromptMaker:
             given |= {"images": [shown.images], "images_kwargs": dict(self.rules.images_kwargs)}
         if shown.videos:
             notes = {"video_metadata": shown.metadata}
-            given |= {"videos": shown.videos, "videos_kwargs": {**self.rules.videos_kwargs, **notes}}
+            given |= {"videos": [shown.videos], "videos_kwargs": {**self.rules.videos_kwargs, **notes}}
         made = self._processor(
             text=[text], return_tensors="pt", text_kwargs={"add_special_tokens": self._adds(text)}, **given
         )

@@ -191,7 +191,7 @@ class Alone:
             kwargs = {"video_metadata": notes, "do_sample_frames": False, "input_data_format": "channels_last"}
             if hasattr(self.processor.video_processor, "cap_pixels_per_frame"):
                 kwargs["cap_pixels_per_frame"] = True
-            given |= {"videos": videos, "videos_kwargs": kwargs | self.videos_kwargs}
+            given |= {"videos": [videos], "videos_kwargs": kwargs | self.videos_kwargs}
         begins = self.tokenizer.bos_token is not None and text.startswith(self.tokenizer.bos_token)
         text_kwargs = {"add_special_tokens": not begins}
         return dict(self.processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **given))
