@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["CLIP_SIDE", "CONFIGS", "SIGLIP_SIDE", "SIZES", "Measures", "Size", "pinpoints"]
+__all__ = [
+    "CLIP_SIDE",
+    "CONFIGS",
+    "SIGLIP_SIDE",
+    "SIZES",
+    "Measures",
+    "Size",
+    "clip",
+    "pinpoints",
+    "qwen_ids",
+    "text",
+    "tower",
+]
 
 Size: TypeAlias = Literal["tiny", "small"]
 
@@ -70,7 +82,8 @@ _CONTEXT = 32_768
 """Tokens: room for 32 frames with every family."""
 
 
-def _text(m: Measures, tokenizer: Any, **more: Any) -> dict[str, Any]:
+def text(m: Measures, tokenizer: Any, **more: Any) -> dict[str, Any]:
+    """The language half, by the names that Llama's configuration uses."""
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": m.hidden,
@@ -88,7 +101,8 @@ def _text(m: Measures, tokenizer: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-def _tower(m: Measures, **more: Any) -> dict[str, Any]:
+def tower(m: Measures, **more: Any) -> dict[str, Any]:
+    """A vision tower, by the names that CLIP's configuration uses."""
     return {
         "hidden_size": m.vision_hidden,
         "intermediate_size": m.vision_inner,
@@ -119,9 +133,9 @@ def _qwen2_5_vl(m: Measures, tokenizer: Any) -> Any:
         "initializer_range": float(m.vision_hidden**-0.5),
     }
     return Qwen2_5_VLConfig(
-        text_config=_text(m, tokenizer, rope_parameters=_mrope(m)),
+        text_config=text(m, tokenizer, rope_parameters=_mrope(m)),
         vision_config=vision,
-        **_qwen_ids(tokenizer),
+        **qwen_ids(tokenizer),
     )
 
 
@@ -137,13 +151,14 @@ def _qwen2_vl(m: Measures, tokenizer: Any) -> Any:
         "initializer_range": float(m.vision_hidden**-0.5),
     }
     return Qwen2VLConfig(
-        text_config=_text(m, tokenizer, rope_parameters=_mrope(m)),
+        text_config=text(m, tokenizer, rope_parameters=_mrope(m)),
         vision_config=vision,
-        **_qwen_ids(tokenizer),
+        **qwen_ids(tokenizer),
     )
 
 
-def _qwen_ids(tokenizer: Any) -> dict[str, int]:
+def qwen_ids(tokenizer: Any) -> dict[str, int]:
+    """The tokens around and under pixels in the Qwen-VL family."""
     return {
         "image_token_id": tokenizer.convert_tokens_to_ids("<|image_pad|>"),
         "video_token_id": tokenizer.convert_tokens_to_ids("<|video_pad|>"),
@@ -156,8 +171,8 @@ def _llava(m: Measures, tokenizer: Any) -> Any:
     from transformers import LlavaConfig
 
     return LlavaConfig(
-        text_config={"model_type": "llama", **_text(m, tokenizer)},
-        vision_config=_clip(m),
+        text_config={"model_type": "llama", **text(m, tokenizer)},
+        vision_config=clip(m),
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         image_seq_length=(CLIP_SIDE // 14) ** 2,
     )
@@ -167,18 +182,19 @@ def _llava_next(m: Measures, tokenizer: Any) -> Any:
     from transformers import LlavaNextConfig
 
     return LlavaNextConfig(
-        text_config={"model_type": "llama", **_text(m, tokenizer)},
-        vision_config=_clip(m),
+        text_config={"model_type": "llama", **text(m, tokenizer)},
+        vision_config=clip(m),
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         image_seq_length=(CLIP_SIDE // 14) ** 2,
         image_grid_pinpoints=pinpoints(CLIP_SIDE),
     )
 
 
-def _clip(m: Measures) -> dict[str, Any]:
+def clip(m: Measures) -> dict[str, Any]:
+    """A CLIP tower for pictures of `CLIP_SIDE`."""
     return {
         "model_type": "clip_vision_model",
-        **_tower(m, image_size=CLIP_SIDE, patch_size=14, projection_dim=m.vision_hidden),
+        **tower(m, image_size=CLIP_SIDE, patch_size=14, projection_dim=m.vision_hidden),
     }
 
 
@@ -190,9 +206,9 @@ def pinpoints(side: int) -> list[list[int]]:
 def _llava_onevision(m: Measures, tokenizer: Any) -> Any:
     from transformers import LlavaOnevisionConfig
 
-    vision = _tower(m, image_size=SIGLIP_SIDE, patch_size=14, vision_use_head=False)
+    vision = tower(m, image_size=SIGLIP_SIDE, patch_size=14, vision_use_head=False)
     return LlavaOnevisionConfig(
-        text_config={"model_type": "qwen2", **_text(m, tokenizer)},
+        text_config={"model_type": "qwen2", **text(m, tokenizer)},
         vision_config={"model_type": "siglip_vision_model", **vision},
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         video_token_index=tokenizer.convert_tokens_to_ids("<video>"),
@@ -204,8 +220,8 @@ def _internvl(m: Measures, tokenizer: Any) -> Any:
     from transformers import InternVLConfig
 
     return InternVLConfig(
-        text_config={"model_type": "qwen2", **_text(m, tokenizer)},
-        vision_config=_tower(m, image_size=SIGLIP_SIDE, patch_size=14),
+        text_config={"model_type": "qwen2", **text(m, tokenizer)},
+        vision_config=tower(m, image_size=SIGLIP_SIDE, patch_size=14),
         image_token_id=tokenizer.convert_tokens_to_ids("<IMG_CONTEXT>"),
         image_seq_length=(SIGLIP_SIDE // 28) ** 2,
         tie_word_embeddings=False,
@@ -216,8 +232,8 @@ def _idefics3(m: Measures, tokenizer: Any) -> Any:
     from transformers import Idefics3Config
 
     return Idefics3Config(
-        text_config={"model_type": "llama", **_text(m, tokenizer)},
-        vision_config=_tower(m, image_size=SIGLIP_SIDE, patch_size=14),
+        text_config={"model_type": "llama", **text(m, tokenizer)},
+        vision_config=tower(m, image_size=SIGLIP_SIDE, patch_size=14),
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
         scale_factor=2,
         pad_token_id=tokenizer.pad_token_id,
@@ -227,7 +243,7 @@ def _idefics3(m: Measures, tokenizer: Any) -> Any:
 def _llama(m: Measures, tokenizer: Any) -> Any:
     from transformers import LlamaConfig
 
-    return LlamaConfig(**_text(m, tokenizer))
+    return LlamaConfig(**text(m, tokenizer))
 
 
 CONFIGS: Mapping[str, Callable[[Measures, Any], Any]] = MappingProxyType(
@@ -242,4 +258,4 @@ CONFIGS: Mapping[str, Callable[[Measures, Any], Any]] = MappingProxyType(
         "llama": _llama,
     }
 )
-"""(measures, tokenizer) -> configuration of the whole model."""
+"""(measures, tokenizer) -> configuration of the whole model; `tiny_more_configs` has further ones."""

@@ -9,7 +9,18 @@ from typing import Any
 
 from models.tiny_configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints
 
-__all__ = ["FAMILIES", "Family"]
+__all__ = [
+    "FAMILIES",
+    "IDEFICS",
+    "IDEFICS_TOKENS",
+    "QWEN",
+    "QWEN_TEMPLATE",
+    "VICUNA",
+    "VICUNA_TOKENS",
+    "Family",
+    "chatml",
+    "qwen_processor",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +32,8 @@ class Family:
     template: str
     processor: Callable[[Any, str], Any] | None
     """(tokenizer, template) -> processor; None for a model that reads text alone."""
+    begins: bool = False
+    """Whether the tokenizer puts `bos_token` before every text, as those of models without a chat template do."""
 
 
 _CHATML = (
@@ -32,14 +45,14 @@ _CHATML = (
     "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-_VICUNA = (
+VICUNA = (
     "{% for turn in messages %}{{ turn['role'] | upper }}: "
     "{% for part in turn['content'] %}"
     "{% if part['type'] == 'image' %}<image>\n{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}"
     "{% endfor %}{% if turn['role'] == 'assistant' %}</s>{% else %} {% endif %}{% endfor %}"
     "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
 )
-_IDEFICS = (
+IDEFICS = (
     "<|begin_of_text|>{% for turn in messages %}{{ turn['role'] | capitalize }}:"
     "{% for part in turn['content'] %}"
     "{% if part['type'] == 'image' %}<image>{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}"
@@ -53,19 +66,23 @@ _LLAMA = (
 )
 
 
-def _chatml(image: str, video: str) -> str:
+def chatml(image: str, video: str) -> str:
+    """Qwen's chat template with these words for a picture and a clip."""
     return _CHATML.replace("IMAGE", image).replace("VIDEO", video)
 
 
-def _qwen_processor(name: str) -> Callable[[Any, str], Any]:
+def qwen_processor(name: str) -> Callable[[Any, str], Any]:
+    """The maker of a processor of the Qwen2-VL family, by its class."""
+
     def make(tokenizer: Any, template: str) -> Any:
         import transformers
 
         size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}
+        films = transformers.Qwen3VLVideoProcessor if "Qwen3" in name else transformers.Qwen2VLVideoProcessor
         return getattr(transformers, name)(
             image_processor=transformers.Qwen2VLImageProcessor(size=size),
             tokenizer=tokenizer,
-            video_processor=transformers.Qwen2VLVideoProcessor(size=size),
+            video_processor=films(size=size, patch_size=14),
             chat_template=template,
         )
 
@@ -146,15 +163,15 @@ def _idefics3_processor(tokenizer: Any, template: str) -> Any:
 
 
 _IM = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "start_token": "<|im_start|>"}
-_QWEN = {
+QWEN = {
     **_IM,
     "vision_start_token": "<|vision_start|>",
     "vision_end_token": "<|vision_end|>",
     "image_token": "<|image_pad|>",
     "video_token": "<|video_pad|>",
 }
-_VICUNA_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "image_token": "<image>"}
-_IDEFICS_TOKENS = {
+VICUNA_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "image_token": "<image>"}
+IDEFICS_TOKENS = {
     "bos_token": "<|begin_of_text|>",
     "eos_token": "<end_of_utterance>",
     "pad_token": "<pad>",
@@ -163,25 +180,25 @@ _IDEFICS_TOKENS = {
     "global_image_token": "<global-img>",
     **{f"row_{r}_col_{c}": f"<row_{r}_col_{c}>" for r in range(1, 7) for c in range(1, 7)},
 }
-_QWEN_TEMPLATE = _chatml("<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|><|video_pad|><|vision_end|>")
+QWEN_TEMPLATE = chatml("<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|><|video_pad|><|vision_end|>")
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "qwen2_5_vl": Family(
-            special=_QWEN,
-            template=_QWEN_TEMPLATE,
-            processor=_qwen_processor("Qwen2_5_VLProcessor"),
+            special=QWEN,
+            template=QWEN_TEMPLATE,
+            processor=qwen_processor("Qwen2_5_VLProcessor"),
         ),
         "qwen2_vl": Family(
-            special=_QWEN,
-            template=_QWEN_TEMPLATE,
-            processor=_qwen_processor("Qwen2VLProcessor"),
+            special=QWEN,
+            template=QWEN_TEMPLATE,
+            processor=qwen_processor("Qwen2VLProcessor"),
         ),
-        "llava": Family(special=_VICUNA_TOKENS, template=_VICUNA, processor=_llava_processor),
-        "llava_next": Family(special=_VICUNA_TOKENS, template=_VICUNA, processor=_llava_next_processor),
+        "llava": Family(special=VICUNA_TOKENS, template=VICUNA, processor=_llava_processor),
+        "llava_next": Family(special=VICUNA_TOKENS, template=VICUNA, processor=_llava_next_processor),
         "llava_onevision": Family(
             special={**_IM, "image_token": "<image>", "video_token": "<video>"},
-            template=_chatml("<image>\n", "<video>\n"),
+            template=chatml("<image>\n", "<video>\n"),
             processor=_llava_onevision_processor,
         ),
         "internvl": Family(
@@ -192,10 +209,10 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "context_image_token": "<IMG_CONTEXT>",
                 "video_token": "<video>",
             },
-            template=_chatml("<IMG_CONTEXT>\n", "<video>\n"),
+            template=chatml("<IMG_CONTEXT>\n", "<video>\n"),
             processor=_internvl_processor,
         ),
-        "idefics3": Family(special=_IDEFICS_TOKENS, template=_IDEFICS, processor=_idefics3_processor),
+        "idefics3": Family(special=IDEFICS_TOKENS, template=IDEFICS, processor=_idefics3_processor),
         "llama": Family(
             special={
                 "bos_token": "<|begin_of_text|>",

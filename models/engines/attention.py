@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["attend", "merge", "pick_kernel", "plain_attention"]
+__all__ = ["attend", "attend_seen", "merge", "pick_kernel", "plain_attention"]
 
 
 class Kernel(Protocol):
@@ -73,6 +73,35 @@ def plain_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, *, 
             scores = scores.masked_fill(later, float("-inf"))
         total = scores.logsumexp(-1)
         weights = torch.exp(scores - total.unsqueeze(-1)).to(value.dtype)
+        outs.append(torch.matmul(weights, value))
+        sums.append(total)
+    return torch.cat(outs, 2), torch.cat(sums, 2)
+
+
+def attend_seen(query: Tensor, key: Tensor, value: Tensor, scale: float, seen: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention in which each query sees its own choice of keys, as in layers with a sliding window.
+
+    By the definition: no kernel of torch takes a mask and returns the log-sum-exp. There are never more keys than the
+    window is long, so the scores stay small.
+
+    Args:
+        query: [batch, heads, queries, width].
+        key: [batch, heads, keys, width].
+        value: like key.
+        scale: what scores are multiplied by.
+        seen: [queries, keys], true where the query sees the key.
+
+    Returns:
+        As `attend`; zero, with a log-sum-exp of minus infinity, for a query that sees no key at all.
+    """
+    many = max(1, _SCORES // max(1, query.shape[0] * query.shape[1] * key.shape[2]))
+    outs, sums = [], []
+    for start in range(0, query.shape[2], many):
+        part = query[:, :, start : start + many]
+        scores = torch.matmul(part, key.transpose(-1, -2)).float() * scale
+        scores = scores.masked_fill(~seen[start : start + many], float("-inf"))
+        total = scores.logsumexp(-1)
+        weights = torch.exp(scores - total.clamp(min=torch.finfo(total.dtype).min).unsqueeze(-1)).to(value.dtype)
         outs.append(torch.matmul(weights, value))
         sums.append(total)
     return torch.cat(outs, 2), torch.cat(sums, 2)

@@ -126,6 +126,11 @@ def _config(spec: ModelSpec) -> Any:
 
 def _sees(config: Any) -> bool:
     """Whether the configuration is of a model that takes pictures."""
+    return _listed(config) or getattr(config, "vision_config", None) is not None
+
+
+def _listed(config: Any) -> bool:
+    """Whether the model is found among those that take pictures; Phi-4 is found among the language models."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     if config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
@@ -136,7 +141,8 @@ def _sees(config: Any) -> bool:
 def _weights(spec: ModelSpec, device: torch.device, *, text_only: bool) -> Any:
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-    maker = AutoModelForCausalLM if text_only else AutoModelForImageTextToText
+    pictures = not text_only and _listed(_config(spec))
+    maker = AutoModelForImageTextToText if pictures else AutoModelForCausalLM
     ranked = torch.distributed.is_initialized()
     dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
     place: dict[str, Any] = {}
@@ -160,7 +166,7 @@ def empty_model(spec: ModelSpec) -> Any:
 
     try:
         config = _config(spec)
-        maker = AutoModelForImageTextToText if _sees(config) else AutoModelForCausalLM
+        maker = AutoModelForImageTextToText if _listed(config) else AutoModelForCausalLM
         with torch.device("meta"):
             return maker.from_config(config, trust_remote_code=spec.trust_remote_code)
     except _LOAD_ERRORS as error:

@@ -31,6 +31,7 @@ def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
     attention_mask: Tensor | None,
     *,
     scaling: float | None = None,
+    sliding_window: int | None = None,
     packed_step: Pass | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
@@ -43,7 +44,10 @@ def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
     if odd:
         raise SharingUnsupportedError(f"{type(module).__name__} uses {', '.join(odd)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return packed_step.attend(module.layer_idx, query, (key, value), scale), None
+    try:
+        return packed_step.attend(module.layer_idx, query, (key, value), scale, sliding_window), None
+    except LookupError as error:
+        raise SharingUnsupportedError(str(error)) from error
 
 
 class PackedModel:
@@ -57,6 +61,8 @@ class PackedModel:
         self._device = device
         self._decoder = model.get_decoder()
         self._layers = int(self._decoder.config.num_hidden_layers)
+        # BLIP-2 insists on pixels in every pass; its language model does not.
+        self._speaker = model.language_model if model.config.model_type == "blip-2" else model
         self.counts_apart = hasattr(getattr(model, "model", None), "rope_deltas")
         """Whether pixels take positions other than their index: only the word after them tells how it goes on."""
 
@@ -74,10 +80,8 @@ class PackedModel:
             What later tokens see of it, and the logits [vocabulary] of the token to follow.
 
         Raises:
-            SharingUnsupportedError: the cache is no plain one (sliding window, states of another kind).
+            SharingUnsupportedError: the cache is no plain one (states of another kind).
         """
-        from transformers.cache_utils import DynamicLayer
-
         tokens = torch.tensor([ids], device=self._device)
         with self._watched() as positions:
             out = self._model(
@@ -88,14 +92,29 @@ class PackedModel:
                 **inputs,
                 **extras,
             )
+        out = getattr(out, "language_model_outputs", None) or out
         layers = out.past_key_values.layers
-        if len(layers) != self._layers or any(type(layer) is not DynamicLayer for layer in layers):
-            kinds = sorted({type(layer).__name__ for layer in layers})
-            raise SharingUnsupportedError(f"the cache is made of {', '.join(kinds)}")
+        self._check(layers)
         segment = Segment(
-            [layer.keys for layer in layers], [layer.values for layer in layers], _shift(positions, len(ids))
+            # A window's layer hands out a view of all tokens: the copy lets go of those outside of it.
+            [layer.keys.contiguous() for layer in layers],
+            [layer.values.contiguous() for layer in layers],
+            length=len(ids),
+            shift=_shift(positions, len(ids)),
         )
         return segment, out.logits[0, -1]
+
+    def _check(self, layers: Sequence[Any]) -> None:
+        """Refuse caches and windows of a kind that packed attention does not know."""
+        from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+        kinds = {type(layer) for layer in layers}
+        if len(layers) != self._layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise SharingUnsupportedError(f"the cache is made of {len(layers)} layers of {names}")
+        odd = set(getattr(self._decoder.config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+        if odd:
+            raise SharingUnsupportedError(f"the language model has layers of {', '.join(sorted(odd))}")
 
     def extend(self, path: tuple[Segment, ...], ids: Sequence[int]) -> Segment:
         """The segment that these words make after those of the path."""
@@ -104,8 +123,16 @@ class PackedModel:
         return Segment(
             [rows.keys[layer] for layer in order],
             [rows.values[layer] for layer in order],
-            path[-1].shift if path else 0,
+            length=len(ids),
+            shift=path[-1].shift if path else 0,
         )
+
+    def lengthen(self, segment: Segment, ids: Sequence[int]) -> tuple[Segment, Tensor]:
+        """One segment of these words behind another's tokens, and the logits [vocabulary] of the token to follow."""
+        rows, logits = self.start([(segment,)], [ids], room=len(ids), chunk=len(ids))
+        keys = [torch.cat([old, rows.keys[layer]], 2) for layer, old in enumerate(segment.keys)]
+        values = [torch.cat([old, rows.values[layer]], 2) for layer, old in enumerate(segment.values)]
+        return Segment(keys, values, length=segment.length + len(ids), shift=segment.shift), logits[0]
 
     def start(
         self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], *, room: int, chunk: int
@@ -177,9 +204,9 @@ class PackedModel:
         lengths = [segment.length for segment in segments]
         rows = Rows([()] * len(lengths), lengths, max(room, *lengths), shifts=[s.shift for s in segments])
         for index, segment in enumerate(segments):
-            place = torch.arange(segment.length, device=self._device)
-            row = torch.full_like(place, index)
             for layer, (key, value) in enumerate(zip(segment.keys, segment.values, strict=True)):
+                place = torch.arange(segment.length - key.shape[2], segment.length, device=self._device)
+                row = torch.full_like(place, index)
                 rows.write(layer, (row, place), key[0].transpose(0, 1), value[0].transpose(0, 1))
         return rows
 
@@ -195,14 +222,19 @@ class PackedModel:
     def _step(self, rows: Rows, row: Tensor, place: Tensor, *, fresh: bool) -> Pass:
         first, last = int(row[0]), int(row[-1])
         users: dict[Segment, list[int]] = {}
+        starts: dict[Segment, int] = {}
+        begun = [0] * len(rows)
         for index in range(first, last + 1):
             for segment in rows.paths[index]:
                 users.setdefault(segment, []).append(index)
-        segments: list[tuple[Segment, Tensor | None]] = []
+                starts[segment] = begun[index]
+                begun[index] += segment.length
+        segments: list[tuple[Segment, int, Tensor | None]] = []
         for segment, indices in users.items():
             whole = len(indices) == last - first + 1
             tokens = None if whole else torch.isin(row, torch.tensor(indices)).nonzero().flatten()
-            segments.append((segment, None if tokens is None else tokens.to(self._device)))
+            segments.append((segment, starts[segment], None if tokens is None else tokens.to(self._device)))
+        where = torch.tensor(begun)[row] + place
         return Pass(
             rows=rows,
             row=row.to(self._device),
@@ -212,12 +244,15 @@ class PackedModel:
             longest=int(place.max()) + 1,
             fresh=fresh,
             segments=segments,
+            index=where.to(self._device),
+            lowest=int(where.min()),
+            highest=int(where.max()),
         )
 
     def _run(self, ids: Tensor, step: Pass, ends: Tensor | None) -> Tensor:
         starts = torch.tensor([step.rows.position(row) for row in range(len(step.rows))], device=self._device)
         with self._packed():
-            out = self._model(
+            out = self._speaker(
                 input_ids=ids[None].to(self._device),
                 position_ids=(starts[step.row] + step.place)[None],
                 use_cache=False,

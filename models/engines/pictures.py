@@ -27,6 +27,8 @@ class MediaRules:
     pixel_limit: PixelLimit
     max_pixels: int | None
     max_frames: int | None
+    least_frames: int = 1
+    """Frames below which the processor refuses a clip; the last one is shown again."""
     images_kwargs: Mapping[str, Any] = field(default_factory=dict)
     videos_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -72,6 +74,7 @@ def media_rules(processor: Any | None, limits: Limits) -> MediaRules:
         pixel_limit=who,
         max_pixels=limits.max_pixels,
         max_frames=limits.max_frames,
+        least_frames=getattr(video, "temporal_patch_size", 1) if type(video).__name__.startswith("Qwen3VL") else 1,
         images_kwargs=images_kwargs,
         videos_kwargs=videos_kwargs if films else {},
     )
@@ -121,7 +124,8 @@ def show(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRule
         elif rules.kind == "image":
             shown.images.extend(_picture(pixels[index], rules) for index in picked)
         else:
-            clip = pixels if len(picked) == len(pixels) else pixels[list(picked)]
+            picked += picked[-1:] * (rules.least_frames - len(picked))
+            clip = pixels if picked == tuple(range(len(pixels))) else pixels[list(picked)]
             if rules.pixel_limit == "before":
                 clip = np.stack([np.asarray(_picture(frame, rules)) for frame in clip])
             shown.videos.append(clip)

@@ -14,12 +14,17 @@ from torch import Tensor
 
 from models.engines.checkpoint import Checkpoint
 from models.engines.decoding import Written, agreed, choose, written
+from models.engines.forms import FORMS
 from models.engines.prompts import Head, Prompt
+from models.engines.sharing import short_rotation
 from models.messages import Call
 
-__all__ = ["PlainModel", "batchable"]
+__all__ = ["PlainModel"]
 
-_ENCODERS = ("get_image_features", "get_video_features")
+_FEATURES = ("get_image_features", "get_video_features")
+"""Methods of a model that run its vision tower and what follows it."""
+_TOWER = "vision_model"
+"""The tower by itself, in models that have no such methods or need the words for them."""
 
 
 class _Limits:
@@ -62,9 +67,25 @@ class PlainModel:
         self._device = checkpoint.device
         self._end_ids = checkpoint.end_ids
         self._pad_id = checkpoint.pad_id
+        self._config = checkpoint.model.config
+        self._apart = checkpoint.text_config.is_encoder_decoder
+        self._short = short_rotation(checkpoint)
+
+    def kind(self, prompt: Prompt) -> tuple[object, ...]:
+        """Prompts with equal kinds go into one batch: the same shapes of pixels, the same beams."""
+        generation = prompt.call.generation
+        beams = generation.num_beams
+        return (
+            beams,
+            generation.max_new_tokens if beams > 1 else 0,
+            tuple((name, t.shape[1:], t.dtype) for name, t in sorted(prompt.head.inputs.items())),
+            tuple((name, t.shape[2:]) for name, t in sorted(prompt.head.extras.items())),
+            # The longest prompt of a batch decides how all of it is turned: one that may yet cross the line goes alone.
+            id(prompt) if self._short is not None and len(prompt.ids) <= self._short else None,
+        )
 
     def answer(self, prompts: Sequence[Prompt]) -> list[Written]:
-        """Write the answers of prompts that `batchable` puts together."""
+        """Write the answers of prompts of one `kind`."""
         from transformers import GenerationConfig
 
         calls = [prompt.call for prompt in prompts]
@@ -78,25 +99,36 @@ class PlainModel:
             eos_token_id=sorted(self._end_ids) or None,
             pad_token_id=self._pad_id,
         )
+        # A model with a decoder of its own gives back its answer behind one token that says nothing.
+        before = 1 if self._apart else width
         more: dict[str, Any] = {}
         if beams == 1:
-            more["stopping_criteria"] = [_Limits(calls, width, self._device)]
+            more["stopping_criteria"] = [_Limits(calls, before, self._device)]
             if any(call.generation.temperature > 0 for call in calls):
-                more["logits_processor"] = [_Dice(calls, width)]
+                more["logits_processor"] = [_Dice(calls, before)]
         if torch.distributed.is_initialized():
             more.setdefault("logits_processor", [_scores_of_rank_0])
         with torch.inference_mode(), _encoded_once(self._model, prompts):
-            out = self._model.generate(**self._inputs(prompts, width), generation_config=config, **more)
-        ids: list[list[int]] = out[:, width:].tolist()
+            model = self._speaker(prompts)
+            out = model.generate(**self._inputs(prompts, width), generation_config=config, **more)
+        ids: list[list[int]] = out[:, before:].tolist()
         return [
             written(row, call.generation.max_new_tokens, self._end_ids) for row, call in zip(ids, calls, strict=True)
         ]
+
+    def _speaker(self, prompts: Sequence[Prompt]) -> Any:
+        """The model; or its language half, for words alone to one that insists on a picture."""
+        needs = self._config.model_type in FORMS and not prompts[0].head.inputs
+        return self._model.language_model if needs else self._model
 
     def _inputs(self, prompts: Sequence[Prompt], width: int) -> dict[str, Tensor]:
         """Everything for the model; ids [prompts, width], padded on the left."""
         ids = torch.full((len(prompts), width), self._pad_id)
         mask = torch.zeros_like(ids)
-        extras = {name: torch.zeros_like(ids) for name in prompts[0].head.extras}
+        extras = {
+            name: tensor.new_zeros(len(prompts), width, *tensor.shape[2:])
+            for name, tensor in prompts[0].head.extras.items()
+        }
         for row, prompt in enumerate(prompts):
             length = len(prompt.ids)
             ids[row, width - length :] = torch.from_numpy(prompt.ids)
@@ -104,39 +136,36 @@ class PlainModel:
             for name, tensor in prompt.head.by_token(length).items():
                 extras[name][row, width - length :] = tensor[0]
         pixels = {name: torch.cat([prompt.head.inputs[name] for prompt in prompts]) for name in prompts[0].head.inputs}
-        every = {"input_ids": ids, "attention_mask": mask, **extras, **pixels}
+        words = {name: _padded([prompt.words[name] for prompt in prompts]) for name in prompts[0].words}
+        every = {"input_ids": ids, "attention_mask": mask, **extras, **pixels, **words}
         return {name: tensor.to(self._device) for name, tensor in every.items()}
 
 
-def batchable(prompt: Prompt) -> tuple[object, ...]:
-    """Prompts with equal keys go into one batch: the same shapes of pixels, the same beams."""
-    generation = prompt.call.generation
-    beams = generation.num_beams
-    return (
-        beams,
-        generation.max_new_tokens if beams > 1 else 0,
-        tuple((name, t.shape[1:], t.dtype) for name, t in sorted(prompt.head.inputs.items())),
-        tuple(sorted(prompt.head.extras)),
-    )
+def _padded(rows: Sequence[Tensor]) -> Tensor:
+    """Tensors [1, tokens] below each other, zeros at their ends."""
+    width = max(row.shape[1] for row in rows)
+    return torch.cat([torch.nn.functional.pad(row, (0, width - row.shape[1])) for row in rows])
 
 
 @contextmanager
 def _encoded_once(model: Any, prompts: Sequence[Prompt]) -> Iterator[None]:
     """Let the vision tower see pixels once that all prompts of the batch have in common."""
     head = prompts[0].head
-    inner = getattr(model, "model", None)
-    names = [name for name in _ENCODERS if hasattr(inner, name)]
+    inner = getattr(model, "model", model)
+    places = [(inner, name) for name in _FEATURES if inner is not model and hasattr(inner, name)]
+    if not places and hasattr(inner, _TOWER):
+        places = [(getattr(inner, _TOWER), "forward")]
     alike = len(prompts) > 1 and all(prompt.head is head for prompt in prompts)
-    if not head.inputs or not names or not alike:
+    if not head.inputs or not alike:
         yield
         return
-    for name in names:
-        setattr(inner, name, _repeating(getattr(inner, name), head))
+    for owner, name in places:
+        setattr(owner, name, _repeating(getattr(owner, name), head))
     try:
         yield
     finally:
-        for name in names:
-            delattr(inner, name)
+        for owner, name in places:
+            delattr(owner, name)
 
 
 def _repeating(encoder: Any, head: Head) -> Any:
@@ -147,7 +176,9 @@ def _repeating(encoder: Any, head: Head) -> Any:
         by_place = dict(zip(inspect.signature(encoder).parameters, args, strict=False))
         copies = max(_single(by_place, head.inputs), _single(kwargs, head.inputs))
         repeated = copy.copy(encoder(*by_place.values(), **kwargs))
-        repeated.pooler_output = _again(repeated.pooler_output, copies)
+        for name in ("last_hidden_state", "pooler_output"):
+            if getattr(repeated, name, None) is not None:
+                setattr(repeated, name, _again(getattr(repeated, name), copies))
         if getattr(repeated, "deepstack_features", None) is not None:
             repeated.deepstack_features = [_again(layer, copies) for layer in repeated.deepstack_features]
         return repeated

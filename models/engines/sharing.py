@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,18 +19,29 @@ from models.engines.prompts import Head, Prompt
 from models.engines.rows import Rows, Segment
 from models.messages import Media
 
-__all__ = ["PROVEN", "Job", "SharedModel"]
+__all__ = ["PROVEN", "Job", "SharedModel", "short_rotation", "unshareable"]
 
 PROVEN = frozenset(
     {
+        "blip-2",
+        "gemma3",
+        "gemma3_text",
+        "idefics2",
         "idefics3",
         "internvl",
         "llama",
         "llava",
         "llava_next",
+        "llava_next_video",
         "llava_onevision",
+        "mistral",
+        "ovis2",
+        "phi4_multimodal",
+        "qwen2",
         "qwen2_5_vl",
         "qwen2_vl",
+        "qwen3_vl",
+        "smolvlm",
     }
 )
 """Model types whose shared answers are tested to equal the plain ones; others are compared on their first prompt."""
@@ -44,6 +55,33 @@ _ROOM = 64
 _NOBODY = -1
 _Path: TypeAlias = tuple[tuple[Segment, int], ...]
 """Segments, each with the index of the prompt that it was read for."""
+
+
+def unshareable(config: Any) -> str | None:
+    """Why a model of this kind cannot share beginnings; None where nothing is known against it."""
+    if config.is_encoder_decoder or config.get_text_config().is_encoder_decoder:
+        return "the model is an encoder and a decoder"
+    if config.model_type == "instructblip":
+        return "its query transformer reads the words together with the picture; the vision tower's work is reused"
+    if config.model_type == "mllama":
+        return "its language model looks across at the picture; the vision tower's work is reused"
+    return None
+
+
+def short_rotation(checkpoint: Checkpoint) -> int | None:
+    """Tokens after which a model turns all its positions another way, and no longer fits what it has read before.
+
+    Phi-4's `longrope` and the `dynamic` kind choose by the longest prompt of a batch; None for all others.
+    """
+    text = checkpoint.text_config
+    rope = getattr(text, "rope_parameters", None) or {}
+    if rope.get("rope_type") not in ("longrope", "dynamic"):
+        return None
+    return int(
+        rope.get("original_max_position_embeddings")
+        or getattr(text, "original_max_position_embeddings", None)
+        or text.max_position_embeddings
+    )
 
 
 @dataclass(slots=True)
@@ -80,6 +118,14 @@ class SharedModel:
         self._chunk = chunk
         self._kept_bytes = kept_bytes
         self._kept: OrderedDict[tuple[tuple[Media, ...], bytes], Segment] = OrderedDict()
+        self.longest = short_rotation(checkpoint)
+        """Tokens of prompt and answer that may be shared; None for any number."""
+
+    def takes(self, prompt: Prompt) -> bool:
+        """Whether a prompt can be answered from shared beginnings."""
+        generation = prompt.call.generation
+        fits = self.longest is None or len(prompt.ids) + generation.max_new_tokens <= self.longest
+        return generation.num_beams == 1 and fits
 
     def read(self, prompts: Sequence[Prompt]) -> list[Job]:
         """Read what the prompts, all with equal heads, have in common; one job for each, in their order.
@@ -87,9 +133,7 @@ class SharedModel:
         Raises:
             SharingUnsupportedError: this model cannot share.
         """
-        head = prompts[0].head
-        root = len(head.ids) + (self._packed.counts_apart and bool(head.media))
-        tree = plant([prompt.ids for prompt in prompts], root)
+        tree = plant([prompt.ids for prompt in prompts], self._end_of_root(prompts[0].head))
         jobs: dict[int, Job] = {}
         with torch.inference_mode():
             self._prove(prompts[0])
@@ -97,11 +141,21 @@ class SharedModel:
         return [jobs[index] for index in range(len(prompts))]
 
     def read_alone(self, prompt: Prompt) -> Job:
-        """Read a whole prompt that shares nothing, as the model does by itself."""
+        """Read a whole prompt that shares nothing now; its beginning is kept for a later step about the same pixels.
+
+        The beginning is read by itself, as in `read`: a question must get the same bits whether a caption was asked
+        for before it or not. What comes out is one piece, so that such prompts go on as one batch without segments.
+        """
         with torch.inference_mode():
             self._prove(prompt)
-            segment, logits = self._encode(prompt.head, prompt.ids)
-        return Job(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
+            end = self._end_of_root(prompt.head)
+            if end >= len(prompt.ids):
+                segment, logits = self._encode(prompt.head, prompt.ids)
+                return Job(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
+            ((root, payer),) = self._root(Branch(0, end, members=[0]), prompt)
+            whole, logits = self._packed.lengthen(root, prompt.ids[end:].tolist())
+        cached = root.length if payer == _NOBODY else 0
+        return Job(prompt=prompt, path=(whole,), tail=[], cached=cached, logits=logits)
 
     def answer(self, jobs: Sequence[Job]) -> list[Written]:
         """Write the answers of jobs that were all read alone, or none of them."""
@@ -139,6 +193,10 @@ class SharedModel:
     def forget(self) -> None:
         """Drop every kept beginning."""
         self._kept.clear()
+
+    def _end_of_root(self, head: Head) -> int:
+        """Tokens of the segment that prompts with this head begin with."""
+        return len(head.ids) + (self._packed.counts_apart and bool(head.media))
 
     def _root(self, tree: Branch, prompt: Prompt) -> _Path:
         """The segment that a group begins with, read now or kept from before: the same bits either way.

@@ -22,10 +22,10 @@ from models.engines.least import least_tokens
 from models.engines.memory import Memory, is_out_of_memory
 from models.engines.packed import SharingUnsupportedError
 from models.engines.pictures import PixelLimit
-from models.engines.plain import PlainModel, batchable
+from models.engines.plain import PlainModel
 from models.engines.prompts import ROW_ERRORS, Prompt, PromptMaker
 from models.engines.scoring import Scorer
-from models.engines.sharing import Job, SharedModel
+from models.engines.sharing import Job, SharedModel, unshareable
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
@@ -132,8 +132,9 @@ class TransformersEngine:
         return list(self._checkpoint.model.parameters())
 
     def _share(self) -> SharedModel | None:
-        if self._checkpoint.model.config.is_encoder_decoder:
-            self._go_plain("the model is an encoder and a decoder")
+        reason = unshareable(self._checkpoint.model.config)
+        if reason is not None:
+            self._go_plain(reason)
             return None
         try:
             return SharedModel(self._checkpoint, kept_bytes=self._memory.kept_bytes, chunk=self._memory.chunk)
@@ -167,8 +168,8 @@ class TransformersEngine:
 
         None when memory ran out.
         """
-        single = [prompt for prompt in prompts if prompt.call.generation.num_beams == 1]
         shared = self._shared
+        single = [prompt for prompt in prompts if shared is not None and shared.takes(prompt)]
         if shared is None or not single:
             return []
         started = perf_counter()
@@ -251,7 +252,7 @@ class TransformersEngine:
         kinds: dict[tuple[object, ...], list[Prompt]] = {}
         for prompt in prompts:
             own = id(prompt.head) if many[id(prompt.head)] > 1 else None
-            kinds.setdefault((*batchable(prompt), own), []).append(prompt)
+            kinds.setdefault((*self._plain.kind(prompt), own), []).append(prompt)
         for alike in kinds.values():
             left = sorted(alike, key=lambda prompt: len(prompt.ids))
             while left:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
 from models.engines.transformers_engine import TransformersEngine
 from models.messages import Answer, Call, CallReply, Frames, Generation, Media, Text, user
@@ -75,6 +75,7 @@ class Alone:
     """What a checkpoint says to one prompt at a time."""
 
     folder: Path
+    dtype: torch.dtype = torch.float32
     model: Any = None
     processor: Any = None
     tokenizer: Any = None
@@ -84,19 +85,34 @@ class Alone:
 
     def __post_init__(self) -> None:
         if (self.folder / "processor_config.json").is_file():
-            self.model = AutoModelForImageTextToText.from_pretrained(self.folder).eval()
+            phi = AutoConfig.from_pretrained(self.folder).model_type == "phi4_multimodal"
+            maker = AutoModelForCausalLM if phi else AutoModelForImageTextToText
+            self.model = maker.from_pretrained(self.folder, dtype=self.dtype).eval()
             self.processor = AutoProcessor.from_pretrained(self.folder)
             self.tokenizer = self.processor.tokenizer
-            self.films = "video" in self.processor.chat_template
+            films = getattr(self.processor, "video_processor", None) is not None
+            self.films = films and "video" in self.processor.chat_template
         else:
-            self.model = AutoModelForCausalLM.from_pretrained(self.folder).eval()
+            self.model = AutoModelForCausalLM.from_pretrained(self.folder, dtype=self.dtype).eval()
             self.tokenizer = AutoTokenizer.from_pretrained(self.folder)
 
     def ask(self, call: Call) -> tuple[str, list[float]]:
         """The answer, and for each of its tokens how far the best logit was above the second."""
-        inputs = self.inputs(call)
+        ids, gaps = self.write(call)
+        return self.tokenizer.decode(ids, skip_special_tokens=True), gaps
+
+    def write(self, call: Call) -> tuple[list[int], list[float]]:
+        """The tokens of the answer, without an end token; the gaps are also the end token's."""
+        inputs = {
+            name: tensor.to(self.dtype) if name.startswith("pixel_values") and tensor.is_floating_point() else tensor
+            for name, tensor in self.inputs(call).items()
+        }
+        model = self.model
+        if model.config.model_type in ("blip-2", "instructblip") and "pixel_values" not in inputs:
+            model = model.language_model
+            inputs = {name: tensor for name, tensor in inputs.items() if not name.startswith("qformer")}
         with torch.inference_mode():
-            out = self.model.generate(
+            out = model.generate(
                 **inputs,
                 max_new_tokens=call.generation.max_new_tokens,
                 num_beams=call.generation.num_beams,
@@ -105,12 +121,26 @@ class Alone:
                 return_dict_in_generate=True,
                 output_logits=True,
             )
-        ids = out.sequences[0, inputs["input_ids"].shape[1] :].tolist()
+        prompt = 1 if model.config.get_text_config().is_encoder_decoder else inputs["input_ids"].shape[1]
+        ids = out.sequences[0, prompt:].tolist()
         ends = self.model.generation_config.eos_token_id
         if ids[-1] in (ends if isinstance(ends, list) else [ends]):
             ids.pop()
         gaps = [float(best[0] - best[1]) for best in (logits[0].topk(2).values for logits in out.logits)]
-        return self.tokenizer.decode(ids, skip_special_tokens=True), gaps
+        return ids, gaps
+
+    def _text(self, messages: list[dict[str, Any]]) -> str:
+        """By the chat template; by hand for the two that have none, which take one turn here."""
+        if self.processor.chat_template:
+            return str(self.processor.apply_chat_template(messages, add_generation_prompt=True))
+        if self.tokenizer.chat_template:
+            for message in messages:
+                message["content"] = "".join(
+                    part.get("text", self.processor.image_token) for part in message["content"]
+                )
+            return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        words = "".join(part["text"] for part in messages[0]["content"] if part["type"] == "text")
+        return f"Question: {words} Answer:" if self.model.config.model_type == "blip-2" else words
 
     def inputs(self, call: Call) -> Mapping[str, torch.Tensor]:
         """Everything for the model, of one call."""
@@ -128,10 +158,18 @@ class Alone:
                 frames = MEDIA[part]
                 if part.kind == "video" and self.films:
                     content.append({"type": "video"})
-                    videos.append(frames.pixels)
                     indices = [round(second * frames.fps) for second in frames.seconds]
+                    # Qwen3-VL's processor fills odd clips up with their last frame, but refuses a single one.
+                    again = len(indices) == 1 and type(self.processor).__name__ == "Qwen3VLProcessor"
+                    videos.append(np.repeat(frames.pixels, 1 + again, axis=0))
+                    indices *= 1 + again
                     notes.append(
-                        {"total_num_frames": frames.total_frames, "fps": frames.fps, "frames_indices": indices}
+                        {
+                            "total_num_frames": frames.total_frames,
+                            "fps": frames.fps,
+                            "duration": frames.total_frames / frames.fps,
+                            "frames_indices": indices,
+                        }
                     )
                 else:
                     content.extend([{"type": "image"}] * len(frames.pixels))
@@ -145,7 +183,7 @@ class Alone:
                     messages, add_generation_prompt=True, return_dict=True, return_tensors="pt"
                 )
             )
-        text = self.processor.apply_chat_template(messages, add_generation_prompt=True)
+        text = self._text(messages)
         given: dict[str, Any] = {}
         if images:
             given |= {"images": [images], "images_kwargs": self.images_kwargs}
@@ -153,7 +191,7 @@ class Alone:
             kwargs = {"video_metadata": notes, "do_sample_frames": False, "input_data_format": "channels_last"}
             if hasattr(self.processor.video_processor, "cap_pixels_per_frame"):
                 kwargs["cap_pixels_per_frame"] = True
-            given |= {"videos": videos, "videos_kwargs": kwargs | self.videos_kwargs}
+            given |= {"videos": [videos], "videos_kwargs": kwargs | self.videos_kwargs}
         begins = self.tokenizer.bos_token is not None and text.startswith(self.tokenizer.bos_token)
         text_kwargs = {"add_special_tokens": not begins}
         return dict(self.processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.engines import attention
-from models.engines.attention import attend, merge, pick_kernel, plain_attention
+from models.engines.attention import attend, attend_seen, merge, pick_kernel, plain_attention
 from models.engines.packed import PackedModel, SharingUnsupportedError
 from tests.unit.engines.conftest import Checkpoints
 
@@ -31,6 +32,21 @@ def test_two_parts_make_the_whole(seed: int, queries: int, keys: int, data: st.D
     want, want_total = plain_attention(query, key, value, 0.25, causal=False)
     torch.testing.assert_close(out, want, atol=2e-6, rtol=1e-5)
     torch.testing.assert_close(total, want_total, atol=2e-6, rtol=1e-5)
+
+
+@given(st.integers(0, 99), st.integers(1, 30), st.integers(2, 40), st.data())
+@settings(deadline=None, max_examples=40)
+def test_a_window_over_two_parts(seed: int, window: int, keys: int, data: st.DataObject) -> None:
+    query, key, value = _states(seed, keys, keys)
+    cut = data.draw(st.integers(1, keys - 1))
+    place = torch.arange(keys)
+    near = (place <= place[:, None]) & (place > place[:, None] - window)
+    early = attend_seen(query, key[:, :, :cut], value[:, :, :cut], 0.25, near[:, :cut])
+    late = attend_seen(query, key[:, :, cut:], value[:, :, cut:], 0.25, near[:, cut:])
+    out, _ = merge(early, late)
+    want = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=near, scale=0.25)
+    # A query before the cut sees nothing behind it, and none ever sees nothing at all.
+    torch.testing.assert_close(out, want, atol=2e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -60,12 +76,16 @@ def test_a_kernel_that_errs_or_fails_is_passed_over(monkeypatch: pytest.MonkeyPa
     assert pick_kernel("cpu", torch.bfloat16, 16) is not plain_attention
 
 
-@pytest.fixture
-def model(checkpoint_of: Checkpoints, one_thread: None) -> Iterator[Any]:
+def _loaded(folder: Path) -> Any:
     from transformers import AutoModelForCausalLM
 
+    return AutoModelForCausalLM.from_pretrained(folder).eval()
+
+
+@pytest.fixture
+def model(checkpoint_of: Checkpoints, one_thread: None) -> Iterator[Any]:
     with torch.inference_mode():
-        yield AutoModelForCausalLM.from_pretrained(checkpoint_of("llama")).eval()
+        yield _loaded(checkpoint_of("llama"))
 
 
 WORDS = [list(range(40, 40 + length)) for length in (9, 30, 4, 17)]
@@ -79,6 +99,24 @@ def _alone(model: Any, ids: list[int]) -> torch.Tensor:
 
 @pytest.mark.parametrize("chunk", [1, 40, 10_000])
 def test_rows_with_and_without_shared_beginnings(model: Any, chunk: int) -> None:
+    _rows_as_alone(model, chunk)
+
+
+@pytest.mark.parametrize("architecture", ["mistral", "gemma3_text"])
+@pytest.mark.parametrize("window", [5, 24])
+def test_windows_shorter_than_prompts(
+    architecture: str, window: int, checkpoint_of: Checkpoints, one_thread: None
+) -> None:
+    with torch.inference_mode():
+        model = _loaded(checkpoint_of(architecture))
+        model.config.sliding_window = window
+        for layer in model.model.layers:
+            if getattr(layer.self_attn, "sliding_window", None) is not None:
+                layer.self_attn.sliding_window = window
+        _rows_as_alone(model, 40)
+
+
+def _rows_as_alone(model: Any, chunk: int) -> None:
     packed = PackedModel(model, torch.device("cpu"))
     first = packed.encode(BEGINNING, {}, {})[0]
     second = packed.extend((first,), [7, 8, 9])
@@ -116,11 +154,11 @@ def test_what_packed_attention_does_not_know_is_refused(model: Any, monkeypatch:
     layers = model.model.layers
     usual = layers[0].self_attn.forward
 
-    def windowed(*args: Any, **kwargs: Any) -> Any:
-        return usual(*args, **kwargs, sliding_window=4)
+    def capped(*args: Any, **kwargs: Any) -> Any:
+        return usual(*args, **kwargs, softcap=4)
 
-    monkeypatch.setattr(layers[0].self_attn, "forward", windowed)
-    with pytest.raises(SharingUnsupportedError, match="sliding_window"):
+    monkeypatch.setattr(layers[0].self_attn, "forward", capped)
+    with pytest.raises(SharingUnsupportedError, match="softcap"):
         packed.start([()], [WORDS[0]], room=9, chunk=9)
     assert model.config._attn_implementation == "sdpa", "the model keeps its own attention"
     monkeypatch.setattr(layers[0].self_attn, "forward", lambda hidden_states, **_: (hidden_states, None))

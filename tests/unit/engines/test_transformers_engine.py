@@ -30,17 +30,40 @@ from tests.unit.engines.conftest import Checkpoints, Judge
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+WORDS_ALONE = ("llama", "qwen2", "mistral", "gemma3_text")
+NO_TEMPLATE = ("blip-2", "instructblip", "instructblip_t5")
+BRIEF = (
+    "llava_next_video", "idefics2", "smolvlm", "ovis2", "gemma3", "phi4_multimodal", "mllama", "qwen3_vl",
+)  # fmt: skip
+FILMS = ("qwen2_5_vl", "qwen2_vl", "qwen3_vl", "llava_onevision", "llava_next_video", "internvl", "smolvlm")
+NOT_SHARED = {
+    "mllama": "looks across",
+    "instructblip": "query transformer reads the words",
+    "instructblip_t5": "an encoder and a decoder",
+}
+"""Architectures that answer in plain batches, on a picture encoded once, and what the log says of it."""
+
+
 def calls_for(architecture: str) -> list[Call]:
-    if architecture == "llama":
+    if architecture in WORDS_ALONE:
         return calls_about(())
     if architecture == "qwen2_5_vl":
         return calls_about((), (PICTURE,), (CLIP,), (FIRST_FRAME,), (PICTURE, OTHER))
+    if architecture in NO_TEMPLATE:
+        return calls_about((), (PICTURE,), (OTHER,), limits=(1, 6, 16))
+    if architecture in BRIEF:
+        clip = FIRST_FRAME if architecture == "phi4_multimodal" else SHORT_CLIP
+        return calls_about((), (clip,), (PICTURE, OTHER), limits=(1, 6, 16))
     clip = CLIP if architecture == "llava_onevision" else SHORT_CLIP
     return calls_about((), (PICTURE,), (clip,), (FIRST_FRAME,), (PICTURE, OTHER), limits=(1, 8, 24))
 
 
-@pytest.mark.parametrize("way", ["shared", "plain"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+WAYS = [
+    (name, way) for name in ARCHITECTURES for way in ("shared", "plain") if way == "shared" or name not in NOT_SHARED
+]
+
+
+@pytest.mark.parametrize(("architecture", "way"), WAYS)
 def test_every_architecture_answers_as_alone(
     architecture: str, way: str, checkpoint_of: Checkpoints, answers_alone: Judge, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -51,13 +74,14 @@ def test_every_architecture_answers_as_alone(
     print(f"{architecture}, {way}: {len(calls)} calls, {len(near)} near ties")
     assert len(near) <= 1
     ours = [record for record in caplog.records if record.name.startswith("models.")]
-    assert len(ours) == (way == "plain"), "a way out was taken that hides a fault"
-    assert len(set(got.values())) > len(calls) // 2, "answers that hardly differ prove little"
-    assert (engine.plain_reason is None) is (way == "shared")
-    if architecture in ("qwen2_5_vl", "qwen2_vl", "llava_onevision", "internvl"):
-        assert engine.media_kind == "video"
-    else:
-        assert engine.media_kind == ("none" if architecture == "llama" else "image")
+    apart = NOT_SHARED.get(architecture)
+    assert len(ours) == (way == "plain" or apart is not None), "a way out was taken that hides a fault"
+    assert apart is None or apart in ours[0].getMessage()
+    least = len(calls) // (3 if architecture == "instructblip_t5" else 2)
+    assert len(set(got.values())) > least, "answers that hardly differ prove little"
+    assert (engine.plain_reason is None) is (way == "shared" and apart is None)
+    kind = "none" if architecture in WORDS_ALONE else "video" if architecture in FILMS else "image"
+    assert engine.media_kind == kind
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])

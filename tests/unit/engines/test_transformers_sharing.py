@@ -158,34 +158,6 @@ def test_a_model_that_is_not_on_the_list_proves_itself(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_sliding_windows_are_not_shared(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer, MistralConfig, MistralForCausalLM
-
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint_of("llama"))
-    with torch.random.fork_rng(devices=()):
-        torch.manual_seed(0)
-        config = MistralConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            sliding_window=8,
-            initializer_range=0.125,
-            eos_token_id=tokenizer.eos_token_id,
-            bos_token_id=tokenizer.bos_token_id,
-        )
-        MistralForCausalLM(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    calls = calls_about(())
-    alone = Alone(tmp_path)
-    engine = engine_of(tmp_path)
-    assert not excused(texts(list(engine.generate(calls, {}))), {call.call_id: alone.ask(call) for call in calls})
-    assert engine.plain_reason is not None
-    assert "DynamicSlidingWindowLayer" in engine.plain_reason
-
-
 def test_jobs_already_begun_are_answered_plainly_when_sharing_ends(
     checkpoint_of: Checkpoints, answers_alone: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +193,7 @@ def test_words_that_cannot_be_told_from_pixels_go_through_the_processor(
     replies = list(engine.generate(calls, MEDIA))
     assert not excused(texts(replies), answers_alone("internvl", calls))
     assert sum(isinstance(r.outcome, Answer) and r.outcome.cached_tokens > 0 for r in replies) == 8
-    assert not maker._heads
+    assert len({id(prompt.inputs) for prompt, _ in maker._heads.values()}) == 2, "pixels are held once a medium"
 
 
 def test_nothing_is_kept_without_memory_for_it(checkpoint_of: Checkpoints) -> None:

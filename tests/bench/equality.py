@@ -1,0 +1,245 @@
+"""Whether every architecture answers as `generate` does for one prompt at a time: the whole matrix, as a table.
+
+Run as `python -m tests.bench.equality`; a short form of it is part of `make test`. In float32 answers must be equal
+token for token. A difference is excused only where, at the first token that differs, the two best logits lie within
+rounding of each other; each one excused is counted. In bfloat16 rounding decides far more often: how often answers
+differ there is measured, of the shared way and of plain batches, and nothing is excused. Results go to
+`bench-results/equality.json`.
+
+Model weights are random: their best logits lie closer together than a trained model's, so the bfloat16 figures are
+an upper end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from models.engines.transformers_engine import TransformersEngine
+from models.messages import Answer, Call, Generation, Media
+from models.spec import ModelSpec
+from models.tiny import ARCHITECTURES, build_tiny
+from tests.unit.engines.alone import (
+    FIRST_FRAME,
+    MEDIA,
+    OTHER,
+    PICTURE,
+    QUESTIONS,
+    ROUNDING,
+    SHORT_CLIP,
+    Alone,
+    calls_about,
+)
+
+LIMITS = (1, 64)
+LONG = (1, 3)
+"""Questions that are asked for a long answer too."""
+BATCHES = (1, 2, 100)
+STOPS = range(300, 360)
+"""Tokens that end an answer in the second half of the matrix."""
+ONE_PICTURE = ("blip-2", "instructblip", "instructblip_t5")
+
+Tokens = dict[str, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Count:
+    """How answers of one architecture compare."""
+
+    prompts: int = 0
+    equal: int = 0
+    near_ties: int = 0
+    differing: int = 0
+
+
+def shown_to(architecture: str) -> list[tuple[Media, ...]]:
+    """What the questions are about: nothing, a picture, a clip, two pictures, as far as the model takes them."""
+    if not sees(architecture):
+        return [()]
+    if architecture in ONE_PICTURE:
+        return [(), (PICTURE,), (FIRST_FRAME,)]
+    clip = FIRST_FRAME if architecture == "phi4_multimodal" else SHORT_CLIP
+    return [(), (PICTURE,), (clip,), (PICTURE, OTHER)]
+
+
+def sees(architecture: str) -> bool:
+    """Whether the architecture takes pictures."""
+    from models.tiny_more_families import ALL_FAMILIES
+
+    return ALL_FAMILIES[architecture].processor is not None
+
+
+def matrix(architecture: str) -> list[Call]:
+    """Every question about everything that can be shown with one token to say, two of them with 64."""
+    first, last = (calls_about(*shown_to(architecture), limits=(limit,)) for limit in LIMITS)
+    long = [call for number, call in enumerate(last) if number % len(QUESTIONS) in LONG]
+    return [replace(call, call_id=f"{call.generation.max_new_tokens}/{call.call_id}") for call in (*first, *long)]
+
+
+def said(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens:
+    """The tokens of each answer, without the end token.
+
+    Raises:
+        RuntimeError: a call failed.
+    """
+    found: Tokens = {}
+    usual = engine._reply  # replies hold text, and different tokens may make the same text
+
+    def keep(prompt: Any, written: Any, *more: Any) -> Any:
+        found[prompt.call.call_id] = tuple(written.ids)
+        return usual(prompt, written, *more)
+
+    engine._reply = keep  # type: ignore[method-assign]
+    for reply in engine.generate(calls, MEDIA):
+        if not isinstance(reply.outcome, Answer):
+            raise RuntimeError(  # noqa: TRY004  # the call failed; no type is wrong
+                f"call {reply.call_id}: {reply.outcome}"
+            )
+    return found
+
+
+def cut(ids: Sequence[int], stops: range | tuple[int, ...]) -> tuple[int, ...]:
+    """The tokens before the first that ends an answer."""
+    end = next((place for place, token in enumerate(ids) if token in stops), len(ids))
+    return tuple(ids[:end])
+
+
+def compare(count: Count, got: Tokens, want: Mapping[str, tuple[tuple[int, ...], list[float]]]) -> None:
+    """Add a run's answers to the counts."""
+    for call_id, (alone, gaps) in want.items():
+        count.prompts += 1
+        mine = got[call_id]
+        if mine == alone:
+            count.equal += 1
+            continue
+        pairs = enumerate(zip(mine, alone, strict=False))
+        first = next((place for place, (a, b) in pairs if a != b), min(len(mine), len(alone)))
+        if first < len(gaps) and gaps[first] < ROUNDING:
+            count.near_ties += 1
+        else:
+            count.differing += 1
+
+
+def path_of(engine: TransformersEngine) -> str:
+    """`shared`, `encoder reused`, or `plain`."""
+    if engine.plain_reason is None:
+        return "shared"
+    return "encoder reused" if engine.media_kind != "none" else "plain"
+
+
+def engine_at(folder: Path, **more: Any) -> TransformersEngine:
+    """The engine on the CPU."""
+    return TransformersEngine(ModelSpec(engine="transformers", model=str(folder), device="cpu", **more))
+
+
+def with_stops(folder: Path) -> Path:
+    """The same checkpoint with more tokens that end an answer."""
+    made = shutil.copytree(folder, folder.with_name(f"{folder.name}-stops"))
+    settings = json.loads((made / "generation_config.json").read_text())
+    settings["eos_token_id"] = [settings["eos_token_id"], *STOPS]
+    (made / "generation_config.json").write_text(json.dumps(settings))
+    return made
+
+
+def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
+    """All batch sizes, with and without an end token inside, against one prompt at a time."""
+    calls = matrix(architecture)
+    alone = Alone(folder)
+    want = {}
+    for call in calls:
+        ids, gaps = alone.write(call)
+        want[call.call_id] = (tuple(ids), gaps)
+    stopping = with_stops(folder)
+    # Greedy decoding stops at the first end token and is the same before it; the last call is asked all the same.
+    ended = {call_id: (cut(ids, STOPS), gaps) for call_id, (ids, gaps) in want.items()}
+    if cut(Alone(stopping).write(calls[-1])[0], STOPS) != ended[calls[-1].call_id][0]:
+        raise RuntimeError(f"{architecture}: an end token does more than end the answer")
+    own, forced = Count(), Count()
+    path = ""
+    for batch in BATCHES:
+        # Small batches are asked where answers end early, as that is where rows leave them.
+        for where, expected in ((stopping, ended), (folder, want))[: 1 + (batch == BATCHES[-1])]:
+            engine = engine_at(where, batch_size=batch)
+            compare(own, said(engine, calls), expected)
+            path = path_of(engine)
+    for where, expected in ((folder, want), (stopping, ended)):
+        compare(forced, said(engine_at(where, share_prefix=False), calls), expected)
+    shorter = sum(ended[name][0] != want[name][0] for name in want)
+    return {"path": path, "own": asdict(own), "plain_batches": asdict(forced), "ended_inside": shorter}
+
+
+def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
+    """How many answers differ from one prompt at a time, all in bfloat16."""
+    calls = [
+        replace(call, generation=Generation(max_new_tokens=8))
+        for call in matrix(architecture)[: len(shown_to(architecture)) * len(QUESTIONS)]
+    ]
+    alone = Alone(folder, dtype=torch.bfloat16)
+    want = {call.call_id: tuple(alone.write(call)[0]) for call in calls}
+    found: dict[str, Any] = {"prompts": len(calls)}
+    for way, share in (("own", True), ("plain_batches", False)):
+        got = said(engine_at(folder, dtype="bfloat16", share_prefix=share), calls)
+        found[way] = sum(got[name] != want[name] for name in want)
+        found[f"{way}_first_token"] = sum(got[name][:1] != want[name][:1] for name in want)
+    return found
+
+
+def row(architecture: str, exact: Mapping[str, Any], rough: Mapping[str, Any]) -> str:
+    """One line of the table."""
+    own, plain = exact["own"], exact["plain_batches"]
+    share = [f"{rough[way] / rough['prompts']:.0%}" for way in ("own", "own_first_token", "plain_batches")]
+    cells = [
+        architecture, exact["path"], own["prompts"], own["equal"], own["near_ties"], own["differing"],
+        f"{plain['equal']}/{plain['near_ties']}/{plain['differing']}", *share,
+    ]  # fmt: skip
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+HEADING = (
+    "| architecture | path | prompts | equal | near ties excused | differing | plain batches: equal/near/differing "
+    "| bfloat16: answers that differ | at the first token | bfloat16 plain batches |\n" + "|---" * 10 + "|"
+)
+
+
+def main() -> int:
+    """Measure, print the table and write the results file; 1 when anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--architectures", default=",".join(ARCHITECTURES), help="comma-separated")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("bench-results"))
+    args = parser.parse_args()
+    os.sched_getaffinity = lambda _: set(range(args.threads))  # type: ignore[assignment]  # the engine asks it
+    torch.set_num_threads(args.threads)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    args.out.mkdir(parents=True, exist_ok=True)
+    results: dict[str, Any] = {"torch": torch.__version__, "transformers": transformers.__version__, "rows": {}}
+    print(HEADING, flush=True)
+    wrong = 0
+    for architecture in args.architectures.split(","):
+        started = time.perf_counter()
+        with tempfile.TemporaryDirectory() as root:
+            folder = build_tiny(Path(root, architecture), architecture)
+            exact = in_float32(architecture, folder)
+            rough = in_bfloat16(architecture, folder)
+        seconds = time.perf_counter() - started
+        results["rows"][architecture] = {"float32": exact, "bfloat16": rough, "seconds": seconds}
+        wrong += exact["own"]["differing"] + exact["plain_batches"]["differing"]
+        print(row(architecture, exact, rough), flush=True)
+        (args.out / "equality.json").write_text(json.dumps(results, indent=2) + "\n")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
