@@ -62,6 +62,7 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             stack.enter_context(_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))
         if address is None:
             stack.enter_context(_environment(_embedded_settings()))
+            _forget_token()
             _remove_left_over(Path(_short_temp()))
             folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-", dir=_short_temp())
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -150,6 +151,16 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)  # noqa: TID251
             else:
                 os.environ[name] = value  # noqa: TID251
+
+
+def _forget_token() -> None:
+    """Let Ray read its token again: it does so once a process, and each embedded cluster has a token of its own."""
+    try:
+        from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # native
+    except ImportError:  # a Ray that keeps them elsewhere: then a second cluster in one process is refused by itself
+        return
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _remove_left_over(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jobs import options as o
-from jobs.console import Progress, only_results_on_stdout, say, say_json, table
+from jobs.console import Progress, only_results_on_stdout, remark, say, say_json, table
 from jobs.generating import generate
 from jobs.nightly import nightly
 from jobs.submitting import submit
@@ -374,8 +374,8 @@ def _told(outcome: Outcome, spec: RunSpec, *, as_json: bool) -> int:
         say_json(summary(outcome))
     else:
         say(headline(outcome))
-        for line in outcome.spending.lines():
-            say(f"spent by {line}")
+        for line in outcome.spending.lines():  # beside the result, which is the same when nothing is spent any more
+            remark(f"spent by {line}")
     if outcome.unavailable:
         return 3
     return 0 if spec.fail_on_error.allows(outcome.failed, max(outcome.requests, 1)) else 1

@@ -24,6 +24,12 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def remark(text: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
 def say_json(value: object) -> None:
     """One JSON object on standard output."""
     say(json.dumps(value, ensure_ascii=True, allow_nan=False))

@@ -230,6 +230,9 @@ class ModelSpec(_Strict):
             return "checked-" + hashlib.sha256(json.dumps(sorted(self.checksums.items())).encode()).hexdigest()[:16]
         return folder_fingerprint(folder) if folder.is_dir() else "main"
 
+    def __hash__(self) -> int:
+        return hash(self.model_dump_json())
+
     @property
     def unpinned(self) -> bool:
         """Whether these weights may be others tomorrow: a hub id without a commit."""

@@ -56,8 +56,9 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warn
         warnings=tuple(dict.fromkeys(warnings)),
         efficiency=tuple(one.efficiency for one in reduced if one.efficiency),
     )
-    files = render(data)
-    stale = {info.path for info in out.list("report")} - set(files)
+    there = {info.path for info in out.list("report")}
+    files = render(data, lambda path: out.get(path) if path in there else None)
+    stale = there - set(files)
     for path, content in files.items():
         out.put(path, content)
     for path in stale:

@@ -63,6 +63,8 @@ def clean(text: str) -> str:
 
     Line feeds and tabs stay; CR LF and CR become line feeds.
     """
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(_MARK if _bad(char) else char for char in text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

@@ -82,7 +82,7 @@ def test_no_row_left_ends_with_2(cli: Cli, source: Path, tmp_path: Path) -> None
         ({"--benchmarks": "maja"}, "'maia'"),
         ({"--settings": "32frames"}, "'32-frames'"),
         ({"--tasks": "vsw"}, "'vsv'"),
-        ({"--judge": "gpt-4"}, "'gpt-4o'"),
+        ({"--judge": "gpt4o"}, "'gpt-4o'"),
         ({"--limit": "many"}, "a count"),
         ({"--fail-on-error": "perhaps"}, "a fraction"),
         ({"--scorer": "rouge=x"}, "bertscore="),

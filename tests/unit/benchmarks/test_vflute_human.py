@@ -148,7 +148,7 @@ def test_tables_and_figures_of_own_judgements() -> None:
     study = study_of(judgements(*rows), {(f"i{n}", "s"): n / 10 for n in range(6)})
     rates, predictor = study_tables(study)
     assert (rates.id, rates.columns, rates.rows[0].cells) == ("vflute_table6_own", ("s", "t"), (0.5, 0.5))
-    assert predictor.id == "vflute_section53_curve_own"
+    assert predictor.id == "vflute_section53_own"
     errors, curve = study_figures(study)
     assert isinstance(errors, Bars)
     assert [sum(series.values[place] or 0 for series in errors.series) for place in (0, 1)] == [1.0, 1.0]

@@ -100,7 +100,7 @@ def test_a_reply_cut_in_two_is_asked_again() -> None:
 @pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
 def test_a_filtered_prompt_is_an_answer(code: str) -> None:
     with rig(lambda _: Status(status=400, code=code)) as one:
-        assert one.one("x") == Answer(text="", finish_reason="content_filter")
+        assert one.one("x") == Answer(text="", finish_reason="content_filter", decoding="greedy")
 
 
 def test_no_call_is_sent_beyond_the_limit_of_money() -> None:

@@ -29,15 +29,17 @@ COMMANDS = {
     },
     "report": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "address",
-        "fail-on-error", "seed", "prompts", "prompt-version",
+        "fail-on-error", "seed", "prompts", "prompt-version", "captioner", "human",
     },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
+        "human",
     },
     "score": {
         "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
-        "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts", "prompt-version",
+        "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts", "prompt-version", "captioner",
+        "human",
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
     "status": set(),

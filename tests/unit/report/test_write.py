@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.benchmarks.display import Figure
 from pipelines.report import METRIC_KEYS, ReportData, metrics_json, render
 from tests.unit.report.cases import metric, report, table
 
@@ -97,3 +98,22 @@ def test_metrics_read_back_the_same(value: float, name: str) -> None:
 def test_rows_that_break_the_contract_are_refused(rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         metrics_json(rows)
+
+
+def test_a_figure_that_has_not_changed_is_not_drawn_again(
+    files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def draw(figure: Figure) -> bytes:
+        drawn.append(figure.id)
+        return b"<svg></svg>"
+
+    monkeypatch.setattr("pipelines.report.write.to_svg_bytes", draw)
+    assert render(report(), files.get) == files
+    assert drawn == []
+    first = report().benchmarks[0].figures[0]
+    changed = dataclasses.replace(first, title="another title")
+    part = dataclasses.replace(report().benchmarks[0], figures=(changed, *report().benchmarks[0].figures[1:]))
+    render(dataclasses.replace(report(), benchmarks=(part, *report().benchmarks[1:])), files.get)
+    assert drawn == [first.id]
