@@ -14,7 +14,7 @@ from models.environment import ray_address, secret
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.human import read_human
-from pipelines.run_spec import FailureBudget, RunSpec, ScorerSpec
+from pipelines.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.selection import Limit
 from pipelines.store import is_remote
 
@@ -50,7 +50,7 @@ def checked_names(flags: Mapping[str, Any]) -> dict[str, ModelSpec]:
     if not wanted or not names(flags["benchmarks"]):
         raise ValueError("--models and --benchmarks: name at least one of each")
     for name in (flags.get("judge"), flags.get("captioner")):
-        _helper(name, models)
+        _helper(None if name == SELF else name, models)
     _spec({**flags, "judge": None, "captioner": None}, {}, names(flags["benchmarks"]), models)
     return pick(wanted, models)
 
@@ -69,7 +69,8 @@ def _spec(
     models: Mapping[str, ModelSpec],
 ) -> RunSpec:
     judge = _helper(flags.get("judge"), models)
-    captioner = _helper(flags.get("captioner"), models)
+    own_captions = flags.get("captioner") == SELF
+    captioner = None if own_captions else _helper(flags.get("captioner"), models)
     for name, spec in {**chosen, **dict([pair for pair in (judge, captioner) if pair])}.items():
         _check(name, spec, dry_run=bool(flags.get("dry_run")))
         if flags.get("cost_limit") and spec.engine == "openai" and spec.price is None:
@@ -85,6 +86,7 @@ def _spec(
         sample_ids=tuple(flags.get("sample_ids") or ()),
         judge=judge,
         captioner=captioner,
+        own_captions=own_captions,
         scorers=tuple(ScorerSpec.parse(text) for text in flags.get("scorers") or ()),
         address=flags.get("address") or ray_address(),
         fail_on_error=FailureBudget(str(flags.get("fail_on_error", "true"))),

@@ -120,7 +120,10 @@ ModelsFile = Annotated[
     list[Path] | None, typer.Option("--models-file", help="YAML of models, laid over the catalog; may be repeated.")
 ]
 JudgeName = Annotated[str | None, typer.Option("--judge", help="The model that judges open answers.")]
-Captioner = Annotated[str | None, typer.Option("--captioner", help="The model that captions for text-only models.")]
+Captioner = Annotated[
+    str | None,
+    typer.Option("--captioner", help="The model that captions for text-only models; self: each model for itself."),
+]
 Scorers = Annotated[
     list[str] | None,
     typer.Option("--scorer", help="bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID; may be repeated."),

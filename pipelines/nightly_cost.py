@@ -20,8 +20,8 @@ def _askers_of(spec: RunSpec) -> Iterator[tuple[str, str, ModelSpec]]:
         yield "predictions", model, one
     if spec.judge:
         yield "judgements", *spec.judge
-    if spec.captioner:
-        yield "captions", *spec.captioner
+    for model, one in spec.captioners.items():
+        yield "captions", model, one
 
 
 def usage(spec: RunSpec) -> Usage:

@@ -17,7 +17,7 @@ from pipelines.human import HumanFile
 from pipelines.selection import Limit, cells_of, check_names
 from pipelines.store import Store
 
-__all__ = ["FailureBudget", "RunSpec", "ScorerSpec"]
+__all__ = ["SELF", "FailureBudget", "RunSpec", "ScorerSpec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,10 @@ class ScorerSpec:
         return cls(match[1], match[2], int(match[3]) if match[3] else None, named)
 
 
+SELF = "self"
+"""The captioner's name that means each model by itself."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """One sweep, all names checked."""
@@ -82,6 +86,8 @@ class RunSpec:
     sample_ids: tuple[str, ...] = ()
     judge: tuple[str, ModelSpec] | None = None
     captioner: tuple[str, ModelSpec] | None = None
+    own_captions: bool = False
+    """`captioner: self`: each model reads its own captions; only when asked for, and told in the report."""
     scorers: tuple[ScorerSpec, ...] = ()
     address: str | None = None
     fail_on_error: FailureBudget = FailureBudget()
@@ -114,14 +120,21 @@ class RunSpec:
         Raises:
             DatasetError: a benchmark's data is not there.
         """
-        key = caption_key(self.captioner[0], self.captioner[1].answer_fingerprint()) if self.captioner else ""
+        name = model if self.own_captions else self.captioner[0] if self.captioner else ""
+        key = caption_key(name, self.captioners[name].answer_fingerprint()) if name else ""
         return [(replace(asker, captioner=key), dataset) for asker, dataset in self._askers(model, self.models[model])]
 
-    def caption_askers(self) -> list[tuple[Asker, Dataset]]:
-        """What the captioner is asked, benchmark by benchmark; empty without one."""
-        if self.captioner is None:
-            return []
-        return [(replace(asker, kind="caption"), dataset) for asker, dataset in self._askers(*self.captioner)]
+    @property
+    def captioners(self) -> dict[str, ModelSpec]:
+        """Who captions, by name: the one that was named, or every model for itself."""
+        if self.own_captions:
+            return dict(self.models)
+        return dict([self.captioner]) if self.captioner else {}
+
+    def caption_askers(self, name: str) -> list[tuple[Asker, Dataset]]:
+        """What a captioner is asked, benchmark by benchmark."""
+        own = self._askers(name, self.captioners[name])
+        return [(replace(asker, kind="caption"), dataset) for asker, dataset in own]
 
     def _askers(self, model: str, spec: ModelSpec) -> Iterator[tuple[Asker, Dataset]]:
         fingerprint = spec.answer_fingerprint()
@@ -157,7 +170,7 @@ class RunSpec:
             "limit": _limit_text(self.limit),
             "sample_ids": list(self.sample_ids),
             "judge": self.judge[0] if self.judge else None,
-            "captioner": self.captioner[0] if self.captioner else None,
+            "captioner": SELF if self.own_captions else self.captioner[0] if self.captioner else None,
             "scorers": [f"{s.kind}={s.model}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
             "fail_on_error": self.fail_on_error.text,
             "human": [f"{one.benchmark}={one.uri}" for one in self.human],

@@ -126,7 +126,7 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     out = Store(spec.out)
     out.check_writable()
     check_human(spec.human, Store(spec.data))
-    outcome = Outcome(warnings=_unpinned(spec), spending=Spending(spec.cost_limit))
+    outcome = Outcome(warnings=[*_unpinned(spec), *_own_captions(spec)], spending=Spending(spec.cost_limit))
     with held(out) as lock, joined(spec.address) as cluster:
         spec = replace(spec, lock=lock)
         out.remove_temporary()
@@ -249,19 +249,35 @@ def _unpinned(spec: RunSpec) -> list[str]:
     ]
 
 
+def _own_captions(spec: RunSpec) -> list[str]:
+    if not spec.own_captions:
+        return []
+    return [f"{', '.join(spec.models)}: captions in place of pictures are the model's own (captioner: self)"]
+
+
 def _shown(spec: ModelSpec) -> dict[str, Any]:
     return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": spec.resolved_revision()}
 
 
 def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending) -> bool:
-    """Ask the captioner about every picture that it has not seen; says whether anything was asked.
+    """Ask each captioner about every picture that it has not seen; says whether anything was asked.
 
     Raises:
-        ModelUnavailableError: it cannot be had.
+        ModelUnavailableError: the one that was named cannot be had.
     """
-    if spec.captioner is None:
-        return False
-    name, model = spec.captioner
+    asked = False
+    for name, model in spec.captioners.items():
+        try:
+            asked |= _caption_by(name, model, spec, cluster, watcher, spending)
+        except ModelUnavailableError:
+            if not spec.own_captions:
+                raise  # a model without its own captions is told about when it is to predict
+    return asked
+
+
+def _caption_by(  # noqa: PLR0917  what a run consists of
+    name: str, model: ModelSpec, spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending
+) -> bool:
     out = Store(spec.out)
     plans = [
         make_plan(
@@ -272,7 +288,7 @@ def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Sp
             sample_ids=spec.sample_ids,
             replicas=model.replicas.max,
         )
-        for asker, dataset in spec.caption_askers()
+        for asker, dataset in spec.caption_askers(name)
     ]
     job = _job(spec, name, model, plans)
     if job.units:
