@@ -1,6 +1,6 @@
 """Run units on Ray Data: load and decode on CPU tasks, answer on a pool of engine replicas, commit, count receipts.
 
-The remote parts are thin shells over `work`: nothing here knows what a question is. Each unit is one row, so that what
+The remote parts are in `workers`; nothing here knows what a question is. Each unit is one row, so that what
 is committed together is decided by the planner and never by how blocks happen to be cut.
 """
 
@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import threading
-import time
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 from cluster.join import ClusterError, ClusterInfo
 from cluster.placement import await_place
 from models.spec import ModelSpec
 from pipelines.convoys import make_convoys
 from pipelines.dataset import DatasetError
-from pipelines.keeping import FrameKeeper, FrameSource, SharedFrames, keeper_bytes
-from pipelines.ledger import Ledger, RemoteAttempts
+from pipelines.keeping import FrameKeeper, keeper_bytes
+from pipelines.ledger import Ledger
 from pipelines.lock import FencedError
 from pipelines.records import DamagedPartError
-from pipelines.store import Store, StoreError
+from pipelines.store import StoreError
 from pipelines.units import Unit
+from pipelines.workers import LoaderSpec, Replica, commit_unit, load_convoy
 
 __all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows", "told"]
 
@@ -38,14 +36,9 @@ LOAD_CPUS = 0.25
 COMMIT_CPUS = 0.1
 ENGINE_CPUS = 0.5
 """Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
-FETCH_TRIES = 4
 PLACE_S = 50.0
 """Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
 WAIT_S = 60.0
-MOST_DEATHS = 6
-"""Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
-DIED = 13
-"""Exit code of a replica whose engine died under it."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 NO_PROGRESS_S = 7200
 """Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
@@ -53,14 +46,6 @@ NO_PROGRESS_S = 7200
 
 class ModelUnavailableError(RuntimeError):
     """The model as a whole cannot be had. What was committed stays; the same command goes on later."""
-
-
-class LoaderSpec(Hashable, Protocol):
-    """A light, hashable description from which a worker builds a loader."""
-
-    def build(self, frames: FrameSource | None = None) -> Any:
-        """The loader, with `load(unit) -> Loaded`; what others have decoded comes from `frames`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,124 +77,6 @@ class Receipt:
     """Read and written for those rows, as the engine counts."""
     out_of_money: bool = False
     """Some of the rows were not asked, because their engine may spend no more."""
-
-
-@lru_cache(maxsize=2)
-def _loader(spec: LoaderSpec, keeper: Any) -> Any:
-    """One loader a worker process: its decoder and its last shards stay warm between units."""
-    return spec.build(SharedFrames(keeper))
-
-
-def _load(batch: Any, spec: LoaderSpec, keeper: Any) -> Any:
-    from pipelines.wire import pack_convoy
-
-    units = [Unit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
-    loader = _loader(spec, keeper)
-    return pack_convoy([_patiently(partial(loader.load, unit)) for unit in units])
-
-
-def _commit(batch: Any, out: str, lock: str) -> Any:
-    import pyarrow as pa
-
-    from pipelines.wire import unpack_rows
-    from pipelines.work import Committer, own_tokens
-
-    part, counts, tokens, broke = "", "[]", [0, 0], False
-    if not batch["fatal"][0].as_py():
-        unit, rows = unpack_rows(batch)
-        part = unit.part
-        if not batch["kept"][0].as_py():
-            counts = json.dumps(_patiently(lambda: Committer(out, lock).commit(unit, rows)))
-            tokens = own_tokens(unit, rows)
-            broke = "cost_limit" in rows["error_type"].to_pylist()
-    return pa.table(
-        {
-            "part": [part],
-            "fatal": batch["fatal"],
-            "counts": [counts],
-            "span": batch["span"],
-            "tokens": [tokens],
-            "broke": [broke],
-        }
-    )
-
-
-def _patiently(action: Callable[[], Any]) -> Any:
-    """Do it, again after a pause when the store fails: slow and throttled stores pass, a missing one is told."""
-    for attempt in range(FETCH_TRIES):
-        try:
-            return action()
-        except StoreError:
-            if attempt + 1 == FETCH_TRIES:
-                raise
-            time.sleep(2.0**attempt)
-    raise AssertionError("unreachable")
-
-
-class Replica:
-    """One engine in one actor. A model that cannot be had is reported as a row, so that the reason reaches the user."""
-
-    def __init__(self, model: str, spec: ModelSpec, ledger: Any, out: str) -> None:
-        import ray
-
-        from models.engines import build_engine
-        from models.engines.base import EngineUnreachableError
-        from models.environment import MissingSecretError
-        from pipelines.work import Answerer
-
-        self._fatal = ""
-        self._ledger, self._out = ledger, Store(out)
-        self._name = str(ray.get_runtime_context().get_actor_id())
-        try:
-            engine = build_engine(model, spec)
-            self._answerer = Answerer(engine, RemoteAttempts(ledger))
-            ledger.started.remote(tuple(getattr(engine, "remarks", ())))
-        except (EngineUnreachableError, MissingSecretError) as error:
-            self._fatal = str(error)
-
-    def __call__(self, batch: Any) -> Iterator[Any]:
-        """Answer the units of a convoy one after the other; each goes on to its commit as soon as it is answered."""
-        from pipelines.wire import unpack_convoy
-
-        many = len(batch["units"].chunk(0)[0].values) > 1
-        for loaded in unpack_convoy(batch):
-            yield self._answered(loaded, many=many)
-
-    def _answered(self, loaded: Any, *, many: bool) -> Any:
-        from models.engines.base import EngineDiedError, EngineUnreachableError
-        from pipelines.wire import Span, pack_rows
-
-        began = time.time()
-        unit = loaded.unit
-        if many and not unit.carry and self._committed(unit.part):
-            return pack_rows(unit, [], kept=True)
-        if not self._fatal:
-            try:
-                rows = self._answerer.answer(loaded)
-            except EngineUnreachableError as error:
-                self._fatal = str(error)
-            except EngineDiedError as error:
-                self._fatal = self._end(error)
-            else:
-                self._ledger.answered.remote(unit.part)
-                return pack_rows(unit, rows, span=Span(self._name, began, time.time()))
-        return pack_rows(unit, [], fatal=self._fatal)
-
-    def _committed(self, part: str) -> bool:
-        """Whether this unit was answered and stored before a replica died at a later one of its convoy."""
-        import ray
-
-        return ray.get(self._ledger.was_answered.remote(part)) and self._out.exists(part)
-
-    def _end(self, error: Exception) -> str:
-        """End this process, so that Ray makes the replica anew and begins its unit again; or why that is no use."""
-        import ray
-
-        deaths = ray.get(self._ledger.died.remote())
-        if deaths >= MOST_DEATHS:
-            return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
-        log.warning("%s; the replica is started again", error)
-        os._exit(DIED)
 
 
 def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
@@ -336,7 +203,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
         return (
             rd.from_items(items, override_num_blocks=len(items))
             .map_batches(
-                _load,
+                load_convoy,
                 batch_size=1,
                 batch_format="pyarrow",
                 num_cpus=LOAD_CPUS,
@@ -352,7 +219,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 **_engine_resources(job.spec, cluster),
             )
             .map_batches(
-                _commit,
+                commit_unit,
                 batch_size=1,
                 batch_format="pyarrow",
                 num_cpus=COMMIT_CPUS,

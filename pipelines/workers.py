@@ -1,0 +1,164 @@
+"""The remote parts of a run: thin shells over `work` that load, answer and commit one row of Ray Data each."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache, partial
+from typing import Any, Protocol
+
+from models.spec import ModelSpec
+from pipelines.keeping import FrameSource, SharedFrames
+from pipelines.ledger import RemoteAttempts
+from pipelines.store import Store, StoreError
+from pipelines.units import Unit
+
+__all__ = ["LoaderSpec", "Replica", "commit_unit", "load_convoy"]
+
+log = logging.getLogger(__name__)
+
+FETCH_TRIES = 4
+MOST_DEATHS = 6
+"""Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
+DIED = 13
+"""Exit code of a replica whose engine died under it."""
+
+
+class LoaderSpec(Hashable, Protocol):
+    """A light, hashable description from which a worker builds a loader."""
+
+    def build(self, frames: FrameSource | None = None) -> Any:
+        """The loader, with `load(unit) -> Loaded`; what others have decoded comes from `frames`."""
+        ...
+
+
+@lru_cache(maxsize=2)
+def _loader(spec: LoaderSpec, keeper: Any) -> Any:
+    """One loader a worker process: its decoder and its last shards stay warm between units."""
+    return spec.build(SharedFrames(keeper))
+
+
+def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any) -> Any:
+    """Load the units that go to one replica together.
+
+    Raises:
+        StoreError: data could not be fetched, after pauses and further tries.
+    """
+    from pipelines.wire import pack_convoy
+
+    units = [Unit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
+    loader = _loader(spec, keeper)
+    return pack_convoy([_patiently(partial(loader.load, unit)) for unit in units])
+
+
+def commit_unit(batch: Any, out: str, lock: str) -> Any:
+    """Write one unit's rows; what is handed on is a receipt.
+
+    Raises:
+        StoreError: it could not be written, after pauses and further tries.
+        FencedError: the run does not hold the output any more.
+    """
+    import pyarrow as pa
+
+    from pipelines.wire import unpack_rows
+    from pipelines.work import Committer, own_tokens
+
+    part, counts, tokens, broke = "", "[]", [0, 0], False
+    if not batch["fatal"][0].as_py():
+        unit, rows = unpack_rows(batch)
+        part = unit.part
+        if not batch["kept"][0].as_py():
+            counts = json.dumps(_patiently(lambda: Committer(out, lock).commit(unit, rows)))
+            tokens = own_tokens(unit, rows)
+            broke = "cost_limit" in rows["error_type"].to_pylist()
+    return pa.table(
+        {
+            "part": [part],
+            "fatal": batch["fatal"],
+            "counts": [counts],
+            "span": batch["span"],
+            "tokens": [tokens],
+            "broke": [broke],
+        }
+    )
+
+
+def _patiently(action: Callable[[], Any]) -> Any:
+    """Do it, again after a pause when the store fails: slow and throttled stores pass, a missing one is told."""
+    for attempt in range(FETCH_TRIES):
+        try:
+            return action()
+        except StoreError:
+            if attempt + 1 == FETCH_TRIES:
+                raise
+            time.sleep(2.0**attempt)
+    raise AssertionError("unreachable")
+
+
+class Replica:
+    """One engine in one actor. A model that cannot be had is reported as a row, so that the reason reaches the user."""
+
+    def __init__(self, model: str, spec: ModelSpec, ledger: Any, out: str) -> None:
+        import ray
+
+        from models.engines import build_engine
+        from models.engines.base import EngineUnreachableError
+        from models.environment import MissingSecretError
+        from pipelines.work import Answerer
+
+        self._fatal = ""
+        self._ledger, self._out = ledger, Store(out)
+        self._name = str(ray.get_runtime_context().get_actor_id())
+        try:
+            engine = build_engine(model, spec)
+            self._answerer = Answerer(engine, RemoteAttempts(ledger))
+            ledger.started.remote(tuple(getattr(engine, "remarks", ())))
+        except (EngineUnreachableError, MissingSecretError) as error:
+            self._fatal = str(error)
+
+    def __call__(self, batch: Any) -> Iterator[Any]:
+        """Answer the units of a convoy one after the other; each goes on to its commit as soon as it is answered."""
+        from pipelines.wire import unpack_convoy
+
+        many = len(batch["units"].chunk(0)[0].values) > 1
+        for loaded in unpack_convoy(batch):
+            yield self._answered(loaded, many=many)
+
+    def _answered(self, loaded: Any, *, many: bool) -> Any:
+        from models.engines.base import EngineDiedError, EngineUnreachableError
+        from pipelines.wire import Span, pack_rows
+
+        began = time.time()
+        unit = loaded.unit
+        if many and not unit.carry and self._committed(unit.part):
+            return pack_rows(unit, [], kept=True)
+        if not self._fatal:
+            try:
+                rows = self._answerer.answer(loaded)
+            except EngineUnreachableError as error:
+                self._fatal = str(error)
+            except EngineDiedError as error:
+                self._fatal = self._end(error)
+            else:
+                self._ledger.answered.remote(unit.part)
+                return pack_rows(unit, rows, span=Span(self._name, began, time.time()))
+        return pack_rows(unit, [], fatal=self._fatal)
+
+    def _committed(self, part: str) -> bool:
+        """Whether this unit was answered and stored before a replica died at a later one of its convoy."""
+        import ray
+
+        return ray.get(self._ledger.was_answered.remote(part)) and self._out.exists(part)
+
+    def _end(self, error: Exception) -> str:
+        """End this process, so that Ray makes the replica anew and begins its unit again; or why that is no use."""
+        import ray
+
+        deaths = ray.get(self._ledger.died.remote())
+        if deaths >= MOST_DEATHS:
+            return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
+        log.warning("%s; the replica is started again", error)
+        os._exit(DIED)
