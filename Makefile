@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= demo-out
 
-.PHONY: demo test lint format bench bench-gpu clean install lock
+.PHONY: chaos demo test lint format bench bench-gpu clean install lock
 
 install: $(STAMP)
 
@@ -50,6 +50,11 @@ bench: $(STAMP)
 bench-gpu: $(STAMP)
 	@$(BIN)/python -m pytest tests/gpu -q -m gpu
 	@$(BIN)/python -m tests.bench.gpu
+
+# Break sweeps on purpose, at random moments; SEEDS of each kind. Results: docs/chaos-results.json.
+chaos: $(STAMP)
+	@$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),20)
+	@$(BIN)/python -m tests.chaos.table
 
 # Renew the exact versions from pyproject.toml.
 lock: $(STAMP)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from tests.support.maia_source import write_source
 
-__all__ = ["Damage", "Scene", "make_scene"]
+__all__ = ["Damage", "Scene", "environment", "make_scene", "parts", "read_answers", "read_rows", "sweep"]
 
 Answers = dict[str, tuple[str, str]]
 """Status and output by request id."""
@@ -41,7 +41,7 @@ class Damage:
         return not (self.lost or self.doubled or self.changed or self.left_over) and self.metrics_equal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scene:
     """Data, a slow scripted model, and the undisturbed result."""
 
@@ -52,18 +52,12 @@ class Scene:
     answers: Answers
     metrics: str
 
-    def command(self, out: Path, *more: str) -> list[str]:
-        """The sweep with an output of its own."""
+    def start(self, out: Path, *more: str) -> subprocess.Popen[bytes]:
+        """Begin the sweep; what it says goes to a file beside the output."""
         models = out.with_suffix(".yaml")
         models.write_text(_model(journal=out.with_suffix(".journal")))
         flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia")
-        place = ("--data", str(self.data), "--out", str(out))
-        return [sys.executable, "-m", "jobs.cli", "run", *flags, *place, *more]
-
-    def start(self, out: Path, *more: str) -> subprocess.Popen[bytes]:
-        """Begin the sweep; what it says goes to a file beside the output."""
-        with out.with_suffix(".log").open("ab") as log:
-            return subprocess.Popen(self.command(out, *more), env=environment(self.folder), stdout=log, stderr=log)
+        return sweep(self, out, *flags, *more, env=environment(self.folder))
 
     def finish(self, out: Path, *more: str, timeout: float = 240) -> None:
         """Run the sweep to its end."""
@@ -76,19 +70,27 @@ class Scene:
             raise
         assert code == 0, out.with_suffix(".log").read_text()[-3000:]
 
-    def damage(self, out: Path, kills: int) -> Damage:
-        """Compare an output with the undisturbed one."""
-        rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(_COLUMNS).to_pylist()]
-        seen = Counter(row["request_id"] for row in rows)
-        found = {row["request_id"]: (row["status"], row["output"]) for row in rows}
-        calls = Counter(out.with_suffix(".journal").read_text().split())
+    def damage(
+        self,
+        out: Path,
+        kills: int,
+        *,
+        answers: Answers | None = None,
+        metrics: str = "",
+        journal: bool = True,
+    ) -> Damage:
+        """Compare an output with the undisturbed one: the scene's own, or `answers` and `metrics`."""
+        wanted, metrics = answers or self.answers, metrics or self.metrics
+        seen = Counter(row["request_id"] for row in read_rows(out))
+        found = read_answers(out)
+        calls = Counter(out.with_suffix(".journal").read_text().split()) if journal else Counter()
         return Damage(
-            planned=len(self.answers),
+            planned=len(wanted),
             kills=kills,
-            lost=len(self.answers.keys() - found.keys()),
-            doubled=sum(n - 1 for n in seen.values()) + len(found.keys() - self.answers.keys()),
-            changed=sum(found[one] != self.answers[one] for one in found.keys() & self.answers.keys()),
-            metrics_equal=(out / "report" / "metrics.json").read_text() == self.metrics,
+            lost=len(wanted.keys() - found.keys()),
+            doubled=sum(n - 1 for n in seen.values()) + len(found.keys() - wanted.keys()),
+            changed=sum(found[one] != wanted[one] for one in found.keys() & wanted.keys()),
+            metrics_equal=(out / "report" / "metrics.json").read_text() == metrics,
             redone=sum(calls.values()) - len(calls),
             left_over=[str(path.relative_to(out)) for path in out.rglob("*") if path.name.endswith(".tmp")],
         )
@@ -100,6 +102,23 @@ _COLUMNS = ["request_id", "status", "output"]
 def parts(out: Path) -> list[Path]:
     """Committed parts."""
     return sorted(out.glob("predictions/*/*/*.parquet"))
+
+
+def read_rows(out: Path) -> list[dict[str, str]]:
+    """Request id, status and output of all rows."""
+    return [row for part in parts(out) for row in pq.ParquetFile(part).read(_COLUMNS).to_pylist()]
+
+
+def read_answers(out: Path) -> Answers:
+    """Status and output by request id."""
+    return {row["request_id"]: (row["status"], row["output"]) for row in read_rows(out)}
+
+
+def sweep(scene: Scene, out: Path, *flags: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Begin `vlmsweep run` over the scene's data; what it says goes to a file beside the output."""
+    command = [sys.executable, "-m", "jobs.cli", "run", "--data", str(scene.data), "--out", str(out), *flags]
+    with out.with_suffix(".log").open("ab") as log:
+        return subprocess.Popen(command, env=env, stdout=log, stderr=log)
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -119,9 +138,8 @@ def make_scene(folder: Path, *, videos: int = 3, categories: int = 4) -> Scene:
     started = time.monotonic()
     empty.finish(out)
     seconds = time.monotonic() - started
-    rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(_COLUMNS).to_pylist()]
-    answers = {row["request_id"]: (row["status"], row["output"]) for row in rows}
-    assert len(answers) == len(rows) == videos * categories * 2 * 9 * 3
+    answers = read_answers(out)
+    assert len(answers) == len(read_rows(out)) == videos * categories * 2 * 9 * 3
     metrics = (out / "report" / "metrics.json").read_text()
     assert json.loads(metrics)
     return Scene(folder, data, seconds, answers, metrics)
