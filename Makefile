@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= demo-out
+# One test process more than there are cores: the integration tests, which come first, wait a good part of their time.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 .PHONY: chaos demo test lint format bench bench-gpu clean install lock
 
@@ -27,7 +29,7 @@ demo: $(STAMP)
 	@$(BIN)/vlmsweep demo --out $(OUT)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

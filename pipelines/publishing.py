@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.display import Figure
 from pipelines.entries import Entry
 from pipelines.execute import told
 from pipelines.human import kept_human
@@ -14,13 +15,16 @@ from pipelines.reducing import Reduced, reduce_entry, reduce_together
 from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData, Section
 from pipelines.report.people import BesidePeople, people_figures, people_tables
 from pipelines.report.published import published
-from pipelines.report.write import render
+from pipelines.report.write import draw, render
 from pipelines.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["publish", "reduce_all"]
+
+FEW_FIGURES = 6
+"""Not worth a process of their own, which takes as long to load what draws."""
 
 
 def reduce_all(entries: Sequence[Entry], out: Store) -> list[Reduced]:
@@ -57,12 +61,28 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warn
         efficiency=tuple(one.efficiency for one in reduced if one.efficiency),
     )
     there = {info.path for info in out.list("report")}
-    files = render(data, lambda path: out.get(path) if path in there else None)
+    files = render(data, lambda path: out.get(path) if path in there else None, _draw_side_by_side)
     stale = there - set(files)
     for path, content in files.items():
         out.put(path, content)
     for path in stale:
         out.delete(path)
+
+
+def _draw_side_by_side(figures: Sequence[Figure]) -> list[bytes]:
+    """Draw in this process and, where there are enough, in others beside it."""
+    import ray
+
+    count = min(int(ray.cluster_resources().get("CPU", 1)), len(figures) // FEW_FIGURES, 8)
+    if count < 2:
+        return draw(figures)
+    shares = [figures[start::count] for start in range(count)]
+    elsewhere = [ray.remote(num_cpus=1)(draw).remote(share) for share in shares[1:]]
+    try:
+        drawn = [draw(shares[0]), *ray.get(elsewhere)]
+    except ray.exceptions.RayError as error:
+        raise told(error) from error
+    return [drawn[place % count][place // count] for place in range(len(figures))]
 
 
 def _facts(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,8 +25,8 @@ JUDGE = "coin-judge"
 CAPTIONER = "tiny-captioner"
 PIXELS = 64 * 48
 """A tiny model needs no large frames, and two cores are enough for small ones."""
-ANSWER_TOKENS = 6
-CAPTION_TOKENS = 8
+ANSWER_TOKENS = 3
+CAPTION_TOKENS = 5
 
 
 def run_demo(out: str, *, watcher: Watcher) -> tuple[RunSpec, Outcome]:

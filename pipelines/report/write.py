@@ -18,19 +18,29 @@ from pipelines.report.figures import to_svg_bytes
 from pipelines.report.markdown_page import markdown_page
 from pipelines.report.page import behind, page
 
-__all__ = ["metrics_json", "render"]
+__all__ = ["draw", "metrics_json", "render"]
 
 _IDENTITY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 _NUMBERS = ("value", "ci_low", "ci_high")
 
 
-def render(report: ReportData, earlier: Callable[[str], bytes | None] = lambda _: None) -> dict[str, bytes]:
+def draw(figures: Sequence[Figure]) -> list[bytes]:
+    """Draw figures one after the other, as `to_svg_bytes` does."""
+    return [to_svg_bytes(figure) for figure in figures]
+
+
+def render(
+    report: ReportData,
+    earlier: Callable[[str], bytes | None] = lambda _: None,
+    draw: Callable[[Sequence[Figure]], Sequence[bytes]] = draw,
+) -> dict[str, bytes]:
     """All files of a report.
 
     Args:
         report: what it shows.
         earlier: content of a file of the report that stands there now, by path; a figure that has not changed is taken
             from it, since drawing is what takes longest.
+        draw: draws the others, in order.
 
     Returns:
         Relative path with forward slashes -> content, sorted by path: `report/index.html`, `report/report.md`,
@@ -43,7 +53,7 @@ def render(report: ReportData, earlier: Callable[[str], bytes | None] = lambda _
     found: dict[str, bytes] = {"report/metrics.json": metrics_json(report.metrics)}
     figures = [figure for section in report.across for figure in section.figures]
     figures += [figure for part in report.benchmarks for figure in part.figures]
-    drawings = {figure.id: _drawn(figure, earlier(f"report/figures/{figure.id}.svg")) for figure in figures}
+    drawings = _drawings(figures, earlier, draw)
     for path, content in _table_files(report):
         if path in found:
             raise ValueError(f"two tables or figures would be written to {path}")
@@ -54,13 +64,22 @@ def render(report: ReportData, earlier: Callable[[str], bytes | None] = lambda _
     return dict(sorted(found.items()))
 
 
-def _drawn(figure: Figure, earlier: bytes | None) -> bytes:
-    """The figure's SVG with the name of what it was drawn from behind it; an earlier one of that name is as good."""
+def _drawings(
+    figures: Sequence[Figure],
+    earlier: Callable[[str], bytes | None],
+    draw: Callable[[Sequence[Figure]], Sequence[bytes]],
+) -> dict[str, bytes]:
+    """SVG by figure's id, each with the name of what it was drawn from behind it; an earlier one of that name stays."""
+    seals = {figure.id: _seal(figure) for figure in figures}
+    kept = {figure.id: earlier(f"report/figures/{figure.id}.svg") or b"" for figure in figures}
+    stale = [figure for figure in figures if not kept[figure.id].endswith(seals[figure.id])]
+    fresh = zip(stale, draw(stale), strict=True)
+    return kept | {figure.id: svg.rstrip() + b"\n" + seals[figure.id] for figure, svg in fresh}
+
+
+def _seal(figure: Figure) -> bytes:
     made_of = f"{version('matplotlib')}|{_own_code()}|{figure!r}"
-    seal = f"<!-- {hashlib.sha256(made_of.encode('utf-8', 'surrogatepass')).hexdigest()} -->\n".encode()
-    if earlier is not None and earlier.endswith(seal):
-        return earlier
-    return to_svg_bytes(figure).rstrip() + b"\n" + seal
+    return f"<!-- {hashlib.sha256(made_of.encode('utf-8', 'surrogatepass')).hexdigest()} -->\n".encode()
 
 
 @functools.cache
