@@ -34,7 +34,7 @@ def rows(files: dict[str, bytes]) -> list[tuple[str, str, str]]:
 def test_a_sweep_on_a_failing_store_is_the_same(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("chance: {engine: random}\n")
-    flags = ("--models", "chance", "--models-file", str(models), "--benchmarks", "maia", "--settings", "1-frame")
+    flags = ("--models", "chance", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "oevqa")
     cli("run", *flags, "--data", maia_data, "--out", str(tmp_path / "calm"))
     with s3_server(tmp_path / "log", FAILING) as s3:
         for path in Path(maia_data).rglob("*"):

@@ -46,7 +46,7 @@ def test_interrupted_and_resumed(
     models.write_text("slow: {engine: random, faults: {stall_s: 2.0}}\n")
     flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     place = ("--data", maia_data, "--out", str(tmp_path / "out"))
-    command = [sys.executable, "-m", "jobs.cli", "run", *flags, *place]
+    command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *place]
     process = subprocess.Popen(command, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not parts(tmp_path / "out"):
@@ -67,7 +67,7 @@ def test_interrupted_and_resumed(
     kept = {path: path.read_bytes() for path in parts(tmp_path / "out")}
     assert kept
     models.write_text("slow: {engine: random}\n")
-    cli("run", *flags, *place)
+    cli("predict", *flags, *place)
     table = pa.concat_tables([pq.ParquetFile(path).read() for path in parts(tmp_path / "out")])
     assert set(Counter(table["request_id"].to_pylist()).values()) == {1}
     assert table.num_rows == 3 * 384

@@ -58,10 +58,10 @@ def test_a_rank_is_killed_and_nothing_is_lost(
     common = f"engine: transformers, model: {folder}, device: cpu, dtype: float32, generation: {{max_new_tokens: 3}}"
     models.write_text(f"whole: {{{common}}}\nhalves: {{{common}, tensor_parallel: 2, replicas: {{max: 2}}}}\n")
     flags = ("--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame,32-frames")
-    flags = (*flags, "--limit", "30", "--data", maia_data)
+    flags = (*flags, "--limit", "24", "--data", maia_data)
     out = tmp_path / "out"
-    cli("run", "--models", "whole", *flags, "--out", str(out), timeout=280)
-    argv = [sys.executable, "-m", "jobs.cli", "run", "--models", "halves", *flags, "--out", str(out)]
+    cli("predict", "--models", "whole", *flags, "--out", str(out), timeout=280)
+    argv = [sys.executable, "-m", "jobs.cli", "predict", "--models", "halves", *flags, "--out", str(out)]
     run = subprocess.Popen(argv, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         ranks: list[int] = []
