@@ -53,6 +53,8 @@ def build_tiny(
     Raises:
         ValueError: unknown architecture or size.
     """
+    from transformers.utils import logging as transformers_logging
+
     if architecture not in ALL_FAMILIES:
         raise ValueError(f"no small checkpoint of {architecture!r}; there are {', '.join(ARCHITECTURES)}")
     if size not in SIZES:
@@ -66,6 +68,7 @@ def build_tiny(
     else:
         family.processor(tokenizer, family.template).save_pretrained(folder)
     config = ALL_CONFIGS[architecture](SIZES[size], tokenizer)
+    transformers_logging.disable_progress_bar()  # of one shard, which is written in no time
     _model(config, tokenizer, seed, sees=family.processor is not None).save_pretrained(folder)
     return folder
 
