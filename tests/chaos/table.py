@@ -1,4 +1,4 @@
-"""The guarantee table of README.md and ARCHITECTURE.md, from the results of `make chaos`."""
+"""The guarantee table of README.md, from the results of `make chaos`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "chaos-results.json"
-PAGES = (ROOT / "README.md", ROOT / "ARCHITECTURE.md")
+PAGES = (ROOT / "README.md",)
 START, END = "<!-- guarantees: written by tests.chaos.table -->", "<!-- end of guarantees -->"
 
 
