@@ -41,6 +41,7 @@ def nightly(  # noqa: PLR0913, PLR0917 - one parameter a flag
     scorers: o.Scorers = None,
     address: o.Address = None,
     fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,

@@ -40,6 +40,7 @@ _SINGLE = {
     "judge": "--judge",
     "captioner": "--captioner",
     "fail_on_error": "--fail-on-error",
+    "cost_limit": "--cost-limit",
     "seed": "--seed",
 }
 _REPEATED = {"sample_ids": "--sample-id", "scorers": "--scorer", "instead": "--prompt-version"}
@@ -88,6 +89,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter a flag
     captioner: o.Captioner = None,
     scorers: o.Scorers = None,
     fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,

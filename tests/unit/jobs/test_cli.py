@@ -21,7 +21,7 @@ COMMANDS = {
     "nightly": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version", "history",
-        "summary", "gpu-hour-usd",
+        "cost-limit", "summary", "gpu-hour-usd",
     },
     "predict": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "captioner",
@@ -47,6 +47,7 @@ COMMANDS = {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "seed", "prompts", "prompt-version", "env", "submission-id",
         "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
+        "cost-limit",
     },
 }  # fmt: skip
 EVERYWHERE = {"help", "config", "verbose", "json"}
