@@ -2,7 +2,8 @@
 
 A piece (a unit of work) is what one commit writes. Pieces of one group that follow each other to the same replica are a
 convoy: loaded together, so that their clip is decoded once, and answered one after the other by one engine, which reads
-the clip once. A group is spread over several replicas only where they would else stand idle at the end.
+the clip once. A group is spread over several replicas only where they would else stand idle at the end. Units that are
+small and soon loaded travel together too: a task of the cluster costs as much as answering many a cheap question.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ SHARES = 4
 quarter of a share at the most, and far less where smaller work is left to fill the gap."""
 CONVOY_UNITS = 16
 """What is loaded as one stays bounded: 4,096 questions, some megabytes of text and their pixels."""
+SMALL_SHARES = 16
+"""As `SHARES`, for convoys of small units: a short plan is not made coarser, and its first answer comes no later."""
+SMALL_BYTES = 16 << 20
+"""Pixels as decoded, before they are shrunk, that small units together may have: loading them takes no second."""
 
 
 def make_convoys(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]:
@@ -30,14 +35,15 @@ def make_convoys(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]
         replicas: how many engines will take them.
 
     Returns:
-        Every unit once. Convoys of more than one unit come first, the largest at the front; the rest keeps its order.
+        Every unit once. Convoys of one large group come first, the largest at the front; the rest keeps its order.
     """
-    most = sum(unit.requests for unit in units) / (max(1, replicas) * SHARES)
+    share = _requests(units) / max(1, replicas)
     groups: dict[tuple[str, ...], list[Unit]] = {}
     for index, unit in enumerate(units):
         groups.setdefault(_group(unit) or (str(index),), []).append(unit)
-    convoys = [convoy for members in groups.values() for convoy in _cut(members, most)]
-    return sorted(convoys, key=lambda convoy: -_requests(convoy) if len(convoy) > 1 else 0)
+    convoys = [convoy for members in groups.values() for convoy in _cut(members, share / SHARES)]
+    large = sorted((convoy for convoy in convoys if len(convoy) > 1), key=_requests, reverse=True)
+    return large + _together([convoy[0] for convoy in convoys if len(convoy) == 1], share / SMALL_SHARES)
 
 
 def _group(unit: Unit) -> tuple[str, ...]:
@@ -52,6 +58,23 @@ def _cut(members: Sequence[Unit], most: float) -> list[tuple[Unit, ...]]:
     pieces = min(len(members), max(ceil(by_size), ceil(len(members) / CONVOY_UNITS)))
     ends = [round(len(members) * index / pieces) for index in range(pieces + 1)]
     return [tuple(members[start:end]) for start, end in pairwise(ends)]
+
+
+def _together(units: Sequence[Unit], most: float) -> list[tuple[Unit, ...]]:
+    """Runs of units in their order, as long as they are small together."""
+    convoys: list[list[Unit]] = []
+    for unit in units:
+        last = convoys[-1] if convoys else []
+        fits = (
+            0 < len(last) < CONVOY_UNITS
+            and _requests(last) + unit.requests <= most
+            and sum(one.media_bytes for one in last) + unit.media_bytes <= SMALL_BYTES
+        )
+        if fits:
+            last.append(unit)
+        else:
+            convoys.append([unit])
+    return [tuple(convoy) for convoy in convoys]
 
 
 def _requests(units: Sequence[Unit]) -> int:

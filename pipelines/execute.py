@@ -26,7 +26,7 @@ from pipelines.lock import FencedError
 from pipelines.records import DamagedPartError
 from pipelines.store import StoreError
 from pipelines.units import Unit
-from pipelines.workers import LoaderSpec, Replica, commit_unit, load_convoy
+from pipelines.workers import LoaderSpec, Replica, commit_units, load_convoy
 
 __all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows", "told"]
 
@@ -105,21 +105,10 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
     waiting.start()
     try:
         for row in run_rows(_stream(job, cluster, ledger, keeper)):
-            if row["fatal"]:
-                raise ModelUnavailableError(f"model {job.model!r}: {row['fatal']}")
-            counts = {(task, setting, status): n for task, setting, status, n in json.loads(row["counts"])}
-            replica, began, ended = json.loads(row["span"])
-            on_receipt(
-                Receipt(
-                    part=row["part"],
-                    counts=counts,
-                    replica=replica,
-                    began=began,
-                    ended=ended,
-                    tokens=(int(row["tokens"][0]), int(row["tokens"][1])),
-                    out_of_money=bool(row["broke"]),
-                )
-            )
+            for raw in json.loads(row["receipts"]):
+                if raw["fatal"]:
+                    raise ModelUnavailableError(f"model {job.model!r}: {raw['fatal']}")
+                on_receipt(_receipt(raw))
         for remark in ray.get(ledger.report.remote())[1]:
             log.warning("%s", remark)
         log.debug("media of %s: %s", job.model, ray.get(keeper.counts.remote()))
@@ -127,6 +116,19 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
         waiting.cancel()
         ray.kill(ledger)
         ray.kill(keeper)
+
+
+def _receipt(raw: Mapping[str, Any]) -> Receipt:
+    replica, began, ended = raw["span"]
+    return Receipt(
+        part=raw["part"],
+        counts={(task, setting, status): n for task, setting, status, n in raw["counts"]},
+        replica=replica,
+        began=began,
+        ended=ended,
+        tokens=(raw["tokens"][0], raw["tokens"][1]),
+        out_of_money=raw["broke"],
+    )
 
 
 def _find_place(job: Job, cluster: ClusterInfo) -> None:
@@ -219,7 +221,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 **_engine_resources(job.spec, cluster),
             )
             .map_batches(
-                commit_unit,
+                commit_units,
                 batch_size=1,
                 batch_format="pyarrow",
                 num_cpus=COMMIT_CPUS,

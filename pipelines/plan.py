@@ -155,6 +155,8 @@ def make_plan(  # noqa: PLR0913  one keyword a choice
                     continue
                 shown.add(asked.request_id)
             _count(plan, asked, sample)
+            if place not in maker.sizes:
+                maker.sizes[place] = decoded_bytes(asked, sample)
             key = bytes.fromhex(asked.request_id)
             if key in done.finished:
                 partial.add((place, sample.sample_id))
@@ -171,7 +173,7 @@ def make_plan(  # noqa: PLR0913  one keyword a choice
                 members.append((sample.sample_id, []))
             members[-1][1].append(asked.request_id)
     plan.units += maker.units(pool, partial)
-    plan.units += retry_units(retries, asker.benchmark_name)
+    plan.units += retry_units(retries, asker.benchmark_name, maker.sizes)
     return plan
 
 
@@ -200,6 +202,14 @@ def selected_samples(dataset: Dataset, limit: Limit | None, sample_ids: Sequence
         raise ValueError(f"no sample {min(wanted)!r} {where}")
     if not len(span):
         raise ValueError(f"--limit leaves nothing of the {dataset.manifest.samples} samples")
+
+
+def decoded_bytes(asked: Asked, sample: Sample) -> int:
+    """Bytes of the pixels that a request's pictures and clips have when they are decoded; single colours have none."""
+    sizes = {ref.sha256: ref for ref in sample.media}
+    media = [part for step in asked.request.steps for turn in step.turns for part in turn.parts]
+    shown = {part for part in media if isinstance(part, Media) and part.source in sizes}
+    return sum(max(1, one.frames) * sizes[one.source].width * sizes[one.source].height * 3 for one in shown)
 
 
 def _count(plan: Plan, asked: Asked, sample: Sample) -> None:

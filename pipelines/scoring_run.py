@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 ROUNDS = 3
 """The first asking and two more for replies that could not be read."""
 SCORER_CPUS = 0.5
+PARTS_AT_ONCE = 16
+SHARES = 4
+"""Parts that a scorer is handed together, and how many times it shall be handed some, so that all end at one time."""
 
 RunJob = Callable[[str, Job], None]
 
@@ -141,15 +144,17 @@ class _ScorerActor:
         self._scorer = PartScorer(spec, said, failed)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Score one part."""
+        """Score a few parts."""
         from pipelines.metrics.checkpoint import ScorerUnavailableError
 
-        fatal, rows = "", 0
+        fatal, parts = "", 0
         try:
-            rows = self._scorer.score(str(batch["path"][0]))
+            for path in json.loads(str(batch["paths"][0])):
+                self._scorer.score(path)
+                parts += 1
         except ScorerUnavailableError as error:
             fatal = str(error)
-        return {"rows": [rows], "problems": [json.dumps(self._scorer.problems)], "fatal": [fatal]}
+        return {"parts": [parts], "problems": [json.dumps(self._scorer.problems)], "fatal": [fatal]}
 
 
 def score_parts(
@@ -188,7 +193,7 @@ def score_parts(
             if row["fatal"]:
                 raise ModelUnavailableError(row["fatal"])
             problems |= json.loads(row["problems"])
-            watcher.advance(1, 0)
+            watcher.advance(int(row["parts"]), 0)
     return sorted(problems.values())
 
 
@@ -203,7 +208,9 @@ def _scored(spec: ScoringSpec, paths: Sequence[str], judge: Judge | None, cluste
     most = int(cluster.gpus) if spec.device == "cuda" else int(cluster.cpus / SCORER_CPUS / 2)
     pool = rd.ActorPoolStrategy(min_size=1, max_size=max(1, min(len(paths) // 4, most)))
     resources = {"num_gpus": 1} if spec.device == "cuda" else {"num_cpus": min(SCORER_CPUS, cluster.cpus)}
-    dataset = rd.from_items([{"path": path} for path in paths], override_num_blocks=len(paths)).map_batches(
+    size = max(1, min(PARTS_AT_ONCE, len(paths) // (SHARES * max(1, most))))
+    few = [{"paths": json.dumps(paths[start : start + size])} for start in range(0, len(paths), size)]
+    dataset = rd.from_items(few, override_num_blocks=len(few)).map_batches(
         _ScorerActor, batch_size=1, fn_constructor_kwargs={"spec": spec, "judge": told}, compute=pool, **resources
     )
     yield from run_rows(dataset)

@@ -7,8 +7,8 @@ same work has the same name on every machine.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -51,6 +51,8 @@ class Unit:
     """Path of the Parquet part that it commits, relative to the output."""
     pieces: tuple[Piece, ...]
     requests: int
+    media_bytes: int = 0
+    """Pixels of its pictures and clips as decoded, before they are shrunk to what the model takes."""
     only: tuple[str, ...] = ()
     """Ids that are wanted, when the pieces hold others that are done already; empty: all that the pieces hold."""
     carry: bool = False
@@ -79,6 +81,8 @@ class UnitMaker:
     """Of these, how many were seen so far."""
     pending: int = 0
     """Requests that they are to be asked."""
+    sizes: dict[Place, int] = field(default_factory=dict)
+    """Bytes of each media group's pixels, as decoded."""
 
     def units(self, pool: Pool, partial: set[tuple[Place, str]]) -> Iterator[Unit]:
         """The units of one shard."""
@@ -92,11 +96,11 @@ class UnitMaker:
         for (shard, group), members in pool.items():
             for names, ids in _cut(members, most):
                 if packed and size + len(ids) > pack:
-                    yield _unit(packed, partial, self.asker)
+                    yield _unit(packed, partial, self)
                     packed, size = [], 0
                 packed.append((Piece(shard, group, names), ids))
                 size += len(ids)
-        yield _unit(packed, partial, self.asker)
+        yield _unit(packed, partial, self)
 
     def _most(self) -> int:
         """Requests of one unit at the most: fewer where replicas would else find too few units to share.
@@ -126,9 +130,10 @@ def _cut(members: list[tuple[str, list[str]]], most: int) -> Iterator[tuple[tupl
     yield tuple(names), ids
 
 
-def _unit(packed: list[tuple[Piece, list[str]]], partial: set[tuple[Place, str]], asker: Asker) -> Unit:
+def _unit(packed: list[tuple[Piece, list[str]]], partial: set[tuple[Place, str]], maker: UnitMaker) -> Unit:
     ids = sorted(request_id for _, own in packed for request_id in own)
     pieces = tuple(piece for piece, _ in packed)
+    asker = maker.asker
     folder = part_folder(KINDS[asker.kind], asker.benchmark_name, asker.model)
     filtered = any(((piece.shard, piece.group), name) in partial for piece in pieces for name in piece.samples)
     return Unit(
@@ -136,8 +141,13 @@ def _unit(packed: list[tuple[Piece, list[str]]], partial: set[tuple[Place, str]]
         part=f"{folder}/{unit_name(ids)}.parquet",
         pieces=pieces,
         requests=len(ids),
+        media_bytes=_media_bytes(pieces, maker.sizes),
         only=tuple(ids) if filtered else (),
     )
+
+
+def _media_bytes(pieces: Sequence[Piece], sizes: Mapping[Place, int]) -> int:
+    return sum(sizes.get(place, 0) for place in {(piece.shard, piece.group) for piece in pieces})
 
 
 def unit_name(request_ids: Sequence[str]) -> str:
@@ -145,9 +155,19 @@ def unit_name(request_ids: Sequence[str]) -> str:
     return hashlib.sha256("".join(sorted(request_ids)).encode()).hexdigest()[:24]
 
 
-def retry_units(retries: dict[str, dict[Place, dict[str, list[str]]]], benchmark: str) -> Iterator[Unit]:
+def retry_units(
+    retries: dict[str, dict[Place, dict[str, list[str]]]], benchmark: str, sizes: Mapping[Place, int]
+) -> Iterator[Unit]:
     """Units that ask failed requests again, each into the part that holds them."""
     for part, places in retries.items():
         ids = [one for samples in places.values() for own in samples.values() for one in own]
         pieces = tuple(Piece(shard, group, tuple(samples)) for (shard, group), samples in places.items())
-        yield Unit(benchmark=benchmark, part=part, pieces=pieces, requests=len(ids), only=tuple(ids), carry=True)
+        yield Unit(
+            benchmark=benchmark,
+            part=part,
+            pieces=pieces,
+            requests=len(ids),
+            media_bytes=_media_bytes(pieces, sizes),
+            only=tuple(ids),
+            carry=True,
+        )

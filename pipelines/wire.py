@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,17 @@ from pipelines.records import PREDICTIONS
 from pipelines.units import Unit
 from pipelines.work import Loaded
 
-__all__ = ["Span", "pack_convoy", "pack_loaded", "pack_rows", "unpack_convoy", "unpack_loaded", "unpack_rows"]
+__all__ = [
+    "Answered",
+    "Finished",
+    "Span",
+    "pack_answers",
+    "pack_convoy",
+    "pack_loaded",
+    "unpack_answers",
+    "unpack_convoy",
+    "unpack_loaded",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,33 +122,58 @@ def _unpacked_media(table: pa.Table) -> dict[Media, Frames]:
     return found
 
 
-def pack_rows(
-    unit: Unit, rows: list[dict[str, Any]], *, fatal: str = "", kept: bool = False, span: Span | None = None
-) -> pa.Table:
-    """One row: a unit and its finished rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A unit on its way from a replica to its commit."""
 
-    Args:
-        unit: whose rows.
-        rows: of PREDICTIONS.
-        fatal: why the model cannot be had; then there are no rows.
-        kept: an earlier attempt committed this unit: there are no rows, and nothing is to be written.
-        span: when it was answered.
-    """
-    span = span or Span()
+    unit: Unit
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """Of PREDICTIONS."""
+    fatal: str = ""
+    """Why the model cannot be had; then there are no rows."""
+    kept: bool = False
+    """An earlier attempt committed this unit: there are no rows, and nothing is to be written."""
+    span: Span = Span()
+    """Who answered it, and when."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The same where it is committed, its rows as a table of PREDICTIONS."""
+
+    unit: Unit
+    rows: pa.Table
+    fatal: str
+    kept: bool
+    span: Span
+
+
+def pack_answers(answers: Sequence[Answered]) -> pa.Table:
+    """Answered units as one row."""
+    heads = [
+        {
+            "unit": one.unit.to_dict(),
+            "fatal": one.fatal,
+            "kept": one.kept,
+            "span": [one.span.replica, one.span.began, one.span.ended],
+        }
+        for one in answers
+    ]
     return pa.table(
         {
-            "unit": pa.array([json.dumps(unit.to_dict())], pa.large_string()),
-            "rows": pa.array([_ipc(rows)], pa.large_binary()),
-            "fatal": pa.array([fatal], pa.string()),
-            "kept": pa.array([kept], pa.bool_()),
-            "span": pa.array([json.dumps([span.replica, span.began, span.ended])], pa.string()),
+            "heads": pa.array([json.dumps(heads)], pa.large_string()),
+            "rows": pa.array([[_ipc(one.rows) for one in answers]], pa.large_list(pa.large_binary())),
         }
     )
 
 
-def unpack_rows(table: pa.Table) -> tuple[Unit, pa.Table]:
-    """The inverse of `pack_rows`, as far as `Committer.commit` needs it."""
-    return Unit.from_dict(json.loads(table["unit"][0].as_py())), _from_ipc(table["rows"][0].as_py())
+def unpack_answers(table: pa.Table) -> Iterator[Finished]:
+    """The inverse of `pack_answers`, unit by unit."""
+    rows = table["rows"].chunk(0)[0].values
+    for head, own in zip(json.loads(table["heads"][0].as_py()), rows, strict=True):
+        unit = Unit.from_dict(head["unit"])
+        rows_of_unit = _from_ipc(own.as_py())
+        yield Finished(unit=unit, rows=rows_of_unit, fatal=head["fatal"], kept=head["kept"], span=Span(*head["span"]))
 
 
 def _ipc(rows: list[dict[str, Any]]) -> bytes:

@@ -16,7 +16,7 @@ from pipelines.ledger import RemoteAttempts
 from pipelines.store import Store, StoreError
 from pipelines.units import Unit
 
-__all__ = ["LoaderSpec", "Replica", "commit_unit", "load_convoy"]
+__all__ = ["LoaderSpec", "Replica", "commit_units", "load_convoy"]
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,9 @@ MOST_DEATHS = 6
 """Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
 DIED = 13
 """Exit code of a replica whose engine died under it."""
+HOLD_S = 0.5
+"""Answers are handed on at least this often: a task of the cluster for each unit would cost a quick model more than its
+answers."""
 
 
 class LoaderSpec(Hashable, Protocol):
@@ -54,36 +57,31 @@ def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any) -> Any:
     return pack_convoy([_patiently(partial(loader.load, unit)) for unit in units])
 
 
-def commit_unit(batch: Any, out: str, lock: str) -> Any:
-    """Write one unit's rows; what is handed on is a receipt.
+def commit_units(batch: Any, out: str, lock: str) -> Any:
+    """Write each unit's rows as a part of its own; what is handed on are their receipts, as JSON in one row.
 
     Raises:
-        StoreError: it could not be written, after pauses and further tries.
+        StoreError: one could not be written, after pauses and further tries.
         FencedError: the run does not hold the output any more.
     """
     import pyarrow as pa
 
-    from pipelines.wire import unpack_rows
+    from pipelines.wire import unpack_answers
     from pipelines.work import Committer, own_tokens
 
-    part, counts, tokens, broke = "", "[]", [0, 0], False
-    if not batch["fatal"][0].as_py():
-        unit, rows = unpack_rows(batch)
-        part = unit.part
-        if not batch["kept"][0].as_py():
-            counts = json.dumps(_patiently(lambda: Committer(out, lock).commit(unit, rows)))
-            tokens = own_tokens(unit, rows)
-            broke = "cost_limit" in rows["error_type"].to_pylist()
-    return pa.table(
-        {
-            "part": [part],
-            "fatal": batch["fatal"],
-            "counts": [counts],
-            "span": batch["span"],
-            "tokens": [tokens],
-            "broke": [broke],
-        }
-    )
+    receipts = []
+    committer = Committer(out, lock)
+    for one in unpack_answers(batch):
+        receipt: dict[str, Any] = {"part": "", "fatal": one.fatal, "counts": [], "tokens": [0, 0], "broke": False}
+        if not one.fatal:
+            receipt["part"] = one.unit.part
+            receipt["span"] = [one.span.replica, one.span.began, one.span.ended]
+            if not one.kept:
+                receipt["counts"] = _patiently(partial(committer.commit, one.unit, one.rows))
+                receipt["tokens"] = own_tokens(one.unit, one.rows)
+                receipt["broke"] = "cost_limit" in one.rows["error_type"].to_pylist()
+        receipts.append(receipt)
+    return pa.table({"receipts": [json.dumps(receipts)]})
 
 
 def _patiently(action: Callable[[], Any]) -> Any:
@@ -120,21 +118,31 @@ class Replica:
             self._fatal = str(error)
 
     def __call__(self, batch: Any) -> Iterator[Any]:
-        """Answer the units of a convoy one after the other; each goes on to its commit as soon as it is answered."""
-        from pipelines.wire import unpack_convoy
+        """Answer the units of a convoy one after the other.
+
+        Each goes on to its commit as soon as it is answered; those that take next to no time are handed on together.
+        """
+        from pipelines.wire import Answered, pack_answers, unpack_convoy
 
         many = len(batch["units"].chunk(0)[0].values) > 1
+        held: list[Answered] = []
+        since = time.monotonic()
         for loaded in unpack_convoy(batch):
-            yield self._answered(loaded, many=many)
+            held.append(self._answered(loaded, many=many))
+            if time.monotonic() - since >= HOLD_S:
+                yield pack_answers(held)
+                held, since = [], time.monotonic()
+        if held:
+            yield pack_answers(held)
 
     def _answered(self, loaded: Any, *, many: bool) -> Any:
         from models.engines.base import EngineDiedError, EngineUnreachableError
-        from pipelines.wire import Span, pack_rows
+        from pipelines.wire import Answered, Span
 
         began = time.time()
         unit = loaded.unit
         if many and not unit.carry and self._committed(unit.part):
-            return pack_rows(unit, [], kept=True)
+            return Answered(unit=unit, kept=True)
         if not self._fatal:
             try:
                 rows = self._answerer.answer(loaded)
@@ -144,8 +152,8 @@ class Replica:
                 self._fatal = self._end(error)
             else:
                 self._ledger.answered.remote(unit.part)
-                return pack_rows(unit, rows, span=Span(self._name, began, time.time()))
-        return pack_rows(unit, [], fatal=self._fatal)
+                return Answered(unit=unit, rows=rows, span=Span(self._name, began, time.time()))
+        return Answered(unit=unit, fatal=self._fatal)
 
     def _committed(self, part: str) -> bool:
         """Whether this unit was answered and stored before a replica died at a later one of its convoy."""

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.asking import Asker
-from pipelines.convoys import CONVOY_UNITS, make_convoys
+from pipelines.convoys import CONVOY_UNITS, SMALL_BYTES, SMALL_SHARES, make_convoys
 from pipelines.units import LEAST_UNIT_REQUESTS, MAX_UNIT_REQUESTS, Piece, Unit, UnitMaker
 
 
@@ -47,7 +47,7 @@ def test_a_clip_is_not_split_where_balance_does_not_ask_for_it() -> None:
     assert len(large[0]) == 8
     assert convoys[0] == large[0], "the largest goes first, so that smaller work fills the gaps at the end"
     assert len({piece.group for unit in units for piece in unit.pieces}) == 201
-    assert all(len(convoy) == 1 for convoy in convoys[1:])
+    assert all(sum(unit.requests for unit in convoy) <= 45_200 / 4 / SMALL_SHARES for convoy in convoys[1:])
 
 
 def test_the_default_group_stays_whole() -> None:
@@ -75,8 +75,10 @@ def test_every_request_travels_once(groups: list[int], replicas: int, per_sample
     assert len(names) == sum(groups)
     assert all(unit.requests <= max(MAX_UNIT_REQUESTS, per_sample) for unit in units)
     assert all(len(convoy) <= CONVOY_UNITS for convoy in convoys)
+    total = sum(unit.requests for unit in units)
     for convoy in convoys:
-        assert len(convoy) == 1 or len({piece.group for unit in convoy for piece in unit.pieces}) == 1
+        one_group = len(convoy) == 1 or len({piece.group for unit in convoy for piece in unit.pieces}) == 1
+        assert one_group or sum(unit.requests for unit in convoy) <= total / (replicas * SMALL_SHARES)
 
 
 def test_small_work_is_shared_out_in_smaller_units() -> None:
@@ -84,6 +86,26 @@ def test_small_work_is_shared_out_in_smaller_units() -> None:
     assert len(cut([1] * 512, 4)) == 512 // LEAST_UNIT_REQUESTS
 
 
-def test_words_alone_make_no_convoy() -> None:
-    units = [Unit(benchmark="vague", part=f"p{n}", pieces=(Piece("s", "", (str(n),)),), requests=64) for n in range(4)]
+def small(number: int, count: int = 64, media_bytes: int = 0) -> Unit:
+    piece = Piece("s", f"image:{number}:0", (str(number),))
+    return Unit(benchmark="vague", part=f"p{number}", pieces=(piece,), requests=count, media_bytes=media_bytes)
+
+
+def test_a_short_plan_of_small_units_is_handed_out_unit_by_unit() -> None:
+    units = [small(number) for number in range(SMALL_SHARES)]
     assert make_convoys(units, 1) == [(unit,) for unit in units]
+
+
+def test_small_units_of_a_long_plan_travel_together_in_their_order() -> None:
+    units = [small(number) for number in range(20 * CONVOY_UNITS)]
+    convoys = make_convoys(units, 1)
+    assert [unit for convoy in convoys for unit in convoy] == units
+    assert {len(convoy) for convoy in convoys} == {CONVOY_UNITS}
+    assert {len(convoy) for convoy in make_convoys(units, 10)} == {2}
+
+
+def test_units_that_take_long_to_load_travel_alone() -> None:
+    units = [small(number, media_bytes=SMALL_BYTES // 2 + 1) for number in range(320)]
+    assert make_convoys(units, 1) == [(unit,) for unit in units]
+    halves = [small(number, media_bytes=SMALL_BYTES // 4) for number in range(320)]
+    assert {len(convoy) for convoy in make_convoys(halves, 1)} == {4}

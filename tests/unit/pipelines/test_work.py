@@ -19,7 +19,7 @@ from pipelines.records import PREDICTIONS, read_part
 from pipelines.selection import Limit, cells_of
 from pipelines.store import Store
 from pipelines.units import Unit
-from pipelines.wire import pack_loaded, pack_rows, unpack_loaded, unpack_rows
+from pipelines.wire import Answered, Finished, pack_answers, pack_loaded, unpack_answers, unpack_loaded
 from pipelines.work import Answerer, Committer, Loaded, Loader, PlanMismatchError
 from tests.support.maia_source import index_of
 
@@ -156,6 +156,16 @@ def statuses(rows: list[dict[str, Any]]) -> dict[str, int]:
     return {status: sum(row["status"] == status for row in rows) for status in {row["status"] for row in rows}}
 
 
+def carried(unit: Unit, rows: list[dict[str, Any]]) -> Finished:
+    (one,) = unpack_answers(pack_answers([Answered(unit=unit, rows=rows)]))
+    return one
+
+
+def commit(out: Path, unit: Unit, rows: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
+    one = carried(unit, rows)
+    return Committer(str(out)).commit(one.unit, one.rows)
+
+
 def test_all_rows_are_answered_once(loaded: list[Loaded]) -> None:
     for one in loaded:
         rows = Answerer(Script(), Memory()).answer(one)
@@ -261,19 +271,28 @@ def test_a_retry_keeps_the_rows_that_were_right(
     poison = words_of(one.requests[0])
     rows = Answerer(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
     failed = tuple(sorted(r.request_id for r in one.requests if words_of(r) == poison))
-    counts = Committer(str(tmp_path)).commit(*unpack_rows(pack_rows(unit, rows)))
+    counts = commit(tmp_path, unit, rows)
     assert sum(n for _, _, status, n in counts if status == "error") == len(failed)
     again = replace(unit, requests=len(failed), only=failed, carry=True)
     second = loader.load(again)
     assert sorted(request.request_id for request in second.requests) == list(failed)
     rows = Answerer(Script(), Memory()).answer(second)
-    counts = Committer(str(tmp_path)).commit(*unpack_rows(pack_rows(again, rows)))
+    counts = commit(tmp_path, again, rows)
     assert {status for _, _, status, _ in counts} == {"ok"}
     assert sum(n for *_, n in counts) == len(failed)
     table = read_part(out, unit.part)
     assert table.schema.equals(PREDICTIONS)
     assert sorted(table["request_id"].to_pylist()) == sorted(one.columns)
     assert set(table["status"].to_pylist()) == {"ok"}
+
+
+def test_answers_of_several_units_cross_together(loaded: list[Loaded]) -> None:
+    answers = [Answered(unit=one.unit, rows=Answerer(Script(), Memory()).answer(one)) for one in loaded]
+    answers += [Answered(unit=loaded[0].unit, fatal="gone"), Answered(unit=loaded[0].unit, kept=True)]
+    back = list(unpack_answers(pack_answers(answers)))
+    assert [(one.unit, one.fatal, one.kept) for one in back] == [(one.unit, one.fatal, one.kept) for one in answers]
+    for one, was in zip(back, answers, strict=True):
+        assert one.rows["request_id"].to_pylist() == [row["request_id"] for row in was.rows]
 
 
 def test_rows_hold_whatever_a_model_says(loaded: list[Loaded]) -> None:
@@ -283,6 +302,6 @@ def test_rows_hold_whatever_a_model_says(loaded: list[Loaded]) -> None:
                 yield CallReply(call_id=call.call_id, outcome=Answer(text="half \ud800 pair \x00 🙂"))
 
     one = loaded[0]
-    _, table = unpack_rows(pack_rows(one.unit, Answerer(Odd(), Memory()).answer(one)))
+    table = carried(one.unit, Answerer(Odd(), Memory()).answer(one)).rows
     assert isinstance(table, pa.Table)
     assert set(table["output"].to_pylist()) == {"half ? pair \x00 🙂"}
