@@ -254,6 +254,7 @@ ALL_CONFIGS: Mapping[str, Callable[[Measures, Any], Any]] = MappingProxyType(
         "qwen3_vl": _qwen3_vl,
         "qwen2": _words_alone("Qwen2Config"),
         "mistral": _words_alone("MistralConfig", sliding_window=WINDOW),
+        "gemma": _words_alone("GemmaConfig", head_dim=32, tie_word_embeddings=True),
         "gemma3_text": _words_alone("Gemma3TextConfig", sliding_window=WINDOW, head_dim=32, query_pre_attn_scalar=32),
     }
 )

@@ -240,6 +240,7 @@ _MORE = {
         template=_MISTRAL,
         processor=None,
     ),
+    "gemma": Family(special=_GEMMA_TOKENS, template=_GEMMA, processor=None),
     "gemma3_text": Family(special=_GEMMA_TOKENS, template=_GEMMA, processor=None),
 }
 

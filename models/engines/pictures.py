@@ -12,7 +12,7 @@ import numpy as np
 from models.messages import Frames, Media
 from models.spec import Limits
 
-__all__ = ["MediaRules", "PixelLimit", "Shown", "media_rules", "places", "show", "thin"]
+__all__ = ["MediaRules", "PixelLimit", "Shown", "clip_metadata", "media_rules", "places", "show", "thin"]
 
 PixelLimit = Literal["none", "processor", "before"]
 """Who keeps `max_pixels`: nobody, the processor by its own `size`, or we, shrinking before the processor."""
@@ -129,7 +129,7 @@ def show(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRule
             if rules.pixel_limit == "before":
                 clip = np.stack([np.asarray(_picture(frame, rules)) for frame in clip])
             shown.videos.append(clip)
-            shown.metadata.append(_metadata(frames, picked))
+            shown.metadata.append(clip_metadata(frames, picked))
     return shown
 
 
@@ -154,7 +154,7 @@ def _picture(pixels: np.ndarray, rules: MediaRules) -> Any:
     return picture.resize(size, Image.Resampling.BICUBIC)
 
 
-def _metadata(frames: Frames, picked: Sequence[int]) -> dict[str, Any]:
+def clip_metadata(frames: Frames, picked: Sequence[int]) -> dict[str, Any]:
     """Which frames of the stored clip are shown, from their times; without a frame rate, as if these were all."""
     height, width = frames.pixels.shape[1:3]
     seconds, fps, total = frames.seconds, frames.fps, frames.total_frames

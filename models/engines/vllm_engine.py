@@ -1,4 +1,4 @@
-"""Models on vllm: one offline engine a replica, with tensor parallelism of its own. Written against vllm 0.33.
+"""Models on vllm: one offline engine a replica, with tensor parallelism of its own. Read against vllm 0.33.0's source.
 
 Optional: `pip install 'vlmsweep[vllm]'`. Importing this module imports vllm, so that its absence is told by name.
 """
@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import vllm
+from vllm.model_executor.model_loader import get_model_cls
 
 from models.engines.base import EngineUnreachableError
-from models.engines.openai_prompt import kept_frames
+from models.engines.pictures import clip_metadata, thin
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 
@@ -25,6 +26,10 @@ _CONTEXT = re.compile(r"longer than the maximum model length|maximum context len
 _MOST_PICTURES = 16
 """Of one prompt; few-shot prompts hold several."""
 _SEEDS = 2**63
+_UNSCORED = Failure(
+    type="unsupported",
+    message="log-probabilities of given texts are not asked of vllm here; ask the model with `engine: transformers`",
+)
 
 
 class VLLMEngine:
@@ -33,6 +38,10 @@ class VLLMEngine:
     All calls of a media group are handed over at once and name their media by content hash, so that vllm's caches of
     prefixes, of encoder outputs and of preprocessed media hit. A batch that vllm refuses for one prompt is halved until
     that prompt is alone. There is no beam search here: `num_beams` above 1 is a `Failure`.
+
+    A model whose processor has a chat template is shown its media as parts of a turn. One that brings a tokenizer alone,
+    as models with code of their own do (InternVL2, Phi-3.5-vision, Molmo), is shown words with the marks that vllm's
+    class of the model names; where that class takes no clips, their frames are pictures.
     """
 
     def __init__(self, spec: ModelSpec, *, make: Callable[..., Any] | None = None) -> None:
@@ -45,7 +54,7 @@ class VLLMEngine:
         Raises:
             EngineUnreachableError: they cannot be had.
         """
-        from transformers import AutoProcessor
+        from transformers import AutoProcessor, PreTrainedTokenizerBase
 
         self._spec = spec
         revision = None if Path(spec.model).is_dir() else spec.revision
@@ -57,6 +66,11 @@ class VLLMEngine:
         except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
             raise EngineUnreachableError(f"the model {spec.model} cannot be loaded by vllm: {error}") from error
         self._lora = _lora(spec)
+        self._template: Any = self._processor
+        self._mark: Callable[[str, int], str | None] | None = None
+        if isinstance(self._processor, PreTrainedTokenizerBase) or not self._processor.chat_template:
+            self._template = self._llm.get_tokenizer()
+            self._mark = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _none_taken)
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call.
@@ -66,6 +80,9 @@ class VLLMEngine:
         """
         ready: list[tuple[Call, dict[str, Any]]] = []
         for call in calls:
+            if call.scored:
+                yield CallReply(call_id=call.call_id, outcome=_UNSCORED)
+                continue
             try:
                 ready.append((call, self._prompt(call, media)))
             except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -112,26 +129,74 @@ class VLLMEngine:
         if self._spec.system and turns[0].role != "system":
             turns = (Turn("system", (Text(self._spec.system),)), *turns)
         speaks = turns[-1].role == "assistant"
-        text = self._processor.apply_chat_template(
-            [{"role": turn.role, "content": [_content(part) for part in turn.parts]} for turn in turns],
+        shown = _Shown(self._mark, self._spec.limits.max_frames)
+        text = self._template.apply_chat_template(
+            [{"role": turn.role, "content": shown.content(turn, media)} for turn in turns],
             tokenize=False,
             add_generation_prompt=not speaks,
             continue_final_message=speaks,
         )
-        data: dict[str, list[Any]] = {}
-        names: dict[str, list[str]] = {}
-        for part in call.media:
-            data.setdefault(part.kind, []).append(self._pixels(part, media[part]))
-            names.setdefault(part.kind, []).append(f"{part.source}:{part.frames}")
-        return {"prompt": text, **({"multi_modal_data": data, "multi_modal_uuids": names} if data else {})}
+        if not shown.data:
+            return {"prompt": text}
+        return {"prompt": text, "multi_modal_data": shown.data, "multi_modal_uuids": shown.names}
 
-    def _pixels(self, part: Media, frames: Frames) -> Any:
-        """A picture for Pillow, or a clip [frames, height, width, 3] thinned to what the model takes."""
-        from PIL import Image
 
+class _Shown:
+    """The media of one prompt, put in order as its turns are written."""
+
+    def __init__(self, mark: Callable[[str, int], str | None] | None, max_frames: int | None) -> None:
+        self._mark, self._max_frames = mark, max_frames
+        self._films = mark is None or _takes_clips(mark)
+        self.data: dict[str, list[Any]] = {}
+        self.names: dict[str, list[str]] = {}
+        """What vllm's caches know each by; equal names must be equal pixels."""
+
+    def content(self, turn: Turn, media: Mapping[Media, Frames]) -> str | list[dict[str, Any]]:
+        """A turn as its template takes it: parts, or one text with marks."""
+        parts = [said for part in turn.parts for said in self._part(part, media)]
+        return parts if self._mark is None else "".join(str(part.get("text", "")) for part in parts)
+
+    def _part(self, part: object, media: Mapping[Media, Frames]) -> list[dict[str, Any]]:
+        if isinstance(part, Text):
+            return [{"type": "text", "text": part.text}]
+        if not isinstance(part, Media):
+            raise TypeError("an earlier step's output was not put in its place")
+        frames, name = media[part], f"{part.source}:{part.frames}"
         if part.kind == "image":
-            return Image.fromarray(frames.pixels[0])
-        return np.ascontiguousarray(frames.pixels[kept_frames(len(frames.pixels), self._spec.limits.max_frames)])
+            return [self._add("image", _picture(frames.pixels[0]), name)]
+        picked = thin(len(frames.pixels), self._max_frames)
+        if not self._films:
+            return [self._add("image", _picture(frames.pixels[index]), f"{name}:{index}") for index in picked]
+        # Models that place frames in time (Qwen2.5-VL, Qwen3-VL) refuse a clip without its metadata.
+        facts = {**clip_metadata(frames, picked), "do_sample_frames": False}
+        return [self._add("video", (np.ascontiguousarray(frames.pixels[list(picked)]), facts), name)]
+
+    def _add(self, kind: str, pixels: Any, name: str) -> dict[str, Any]:
+        self.data.setdefault(kind, []).append(pixels)
+        self.names.setdefault(kind, []).append(name)
+        if self._mark is None:
+            return {"type": kind}
+        # A line of its own, as vllm's chat interface writes it; None: vllm's processor puts the mark in by itself.
+        mark = self._mark(kind, len(self.data[kind]))
+        return {"text": f"{mark}\n" if mark else ""}
+
+
+def _takes_clips(mark: Callable[[str, int], str | None]) -> bool:
+    try:
+        mark("video", 1)
+    except ValueError:
+        return False
+    return True
+
+
+def _none_taken(kind: str, number: int) -> str:
+    raise ValueError(f"the model reads text alone, and the prompt holds {kind} {number}")
+
+
+def _picture(pixels: np.ndarray) -> Any:
+    from PIL import Image
+
+    return Image.fromarray(pixels)
 
 
 def _settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:
@@ -149,8 +214,10 @@ def _settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:
         "load_format": "safetensors",
         "generation_config": "vllm",  # sampling and penalties are the benchmark's to choose, not the checkpoint's
         "enable_prefix_caching": spec.share_prefix,
-        "limit_mm_per_prompt": {"image": _MOST_PICTURES, "video": 1},
+        "limit_mm_per_prompt": {"image": max(_MOST_PICTURES, spec.limits.max_frames or 0), "video": 1},
         "seed": spec.seed,
+        # The replica's GPUs are all in this process's sight: Ray need not place vllm's workers once more.
+        **({"distributed_executor_backend": "mp"} if spec.tensor_parallel > 1 else {}),
         **({"enable_lora": True, "max_lora_rank": 256} if spec.adapter else {}),
         **{name: value for name, value in optional.items() if value is not None},
     }
@@ -167,14 +234,6 @@ def _lora(spec: ModelSpec) -> Any:
 def _sampling(call: Call) -> Any:
     asked = call.generation
     return vllm.SamplingParams(temperature=asked.temperature, max_tokens=asked.max_new_tokens, seed=asked.seed % _SEEDS)
-
-
-def _content(part: object) -> dict[str, Any]:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    if isinstance(part, Media):
-        return {"type": part.kind}
-    raise TypeError("an earlier step's output was not put in its place")
 
 
 def _answer(output: Any) -> Answer:

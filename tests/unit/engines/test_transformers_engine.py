@@ -30,7 +30,7 @@ from tests.unit.engines.conftest import Checkpoints, Judge
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-WORDS_ALONE = ("llama", "qwen2", "mistral", "gemma3_text")
+WORDS_ALONE = ("llama", "qwen2", "mistral", "gemma", "gemma3_text")
 NO_TEMPLATE = ("blip-2", "instructblip", "instructblip_t5")
 BRIEF = (
     "llava_next_video", "idefics2", "smolvlm", "ovis2", "gemma3", "phi4_multimodal", "mllama", "qwen3_vl",

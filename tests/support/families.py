@@ -1,0 +1,233 @@
+"""Every architecture through the whole pipeline, on small random checkpoints: the matrix.
+
+`python -m tests.support.families` runs `vlmsweep run` once for each trial (plan, Ray Data, parts, scores, metrics) on
+one Ray head, and writes `families.json` and `families.md`. Weights are random, so answers are nonsense; what is looked
+at is that every request comes back, that beginnings are shared, and that metrics are made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from models.catalog_io import load_models
+from models.tiny import ARCHITECTURES, build_tiny
+from tests.support.ray_head import RayHead, ray_head
+from tests.support.small_data import ingest_all
+
+__all__ = ["TRIALS", "Trial", "covered", "elsewhere"]
+
+MODEL = "tiny"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One architecture in one part of one benchmark."""
+
+    architecture: str
+    benchmark: str
+    tasks: str
+    settings: str
+    limit: int = 4
+    role: str = "model"
+    """`model`, `captioner`, or `judge`; beside a captioner or a judge the `random` engine answers."""
+
+
+_CLIPS = {"benchmark": "maia", "tasks": "vsv,oevqa", "settings": "1-frame,32-frames"}
+_SHOTS = {"benchmark": "mate", "tasks": "img2txt,txt2img", "settings": "0-shot,1-shot"}
+_CHOICES = {"benchmark": "vague", "tasks": "mcq", "settings": "vlm,vlm-cot"}
+_PUNS = {"benchmark": "unpie", "tasks": "grounding,disambiguation", "settings": "vlm"}
+_CLAIMS = {"benchmark": "vflute", "tasks": "entailment", "settings": "zero-shot"}
+_STATEMENTS = {"benchmark": "maia", "tasks": "vsv", "settings": "unimodal"}
+_WORDS = {"benchmark": "unpie", "tasks": "grounding,reconstruction", "settings": "lm"}
+
+TRIALS: tuple[Trial, ...] = (
+    Trial(architecture="qwen2_5_vl", **_CLIPS),
+    Trial(architecture="qwen2_vl", **_SHOTS),
+    Trial(architecture="internvl", **_CLIPS),
+    Trial(architecture="llava", **_PUNS),
+    Trial(architecture="llava_next", **_CHOICES),
+    Trial(architecture="llava_next_video", **_CLIPS),
+    Trial(architecture="llava_onevision", **_CLIPS),
+    Trial(architecture="idefics2", **_SHOTS),
+    Trial(architecture="mllama", **_SHOTS),
+    Trial(architecture="instructblip", **_CLAIMS),
+    Trial(architecture="instructblip_t5", **_CLAIMS),
+    Trial(architecture="blip-2", benchmark="unpie", tasks="grounding", settings="sm", role="captioner"),
+    Trial(architecture="blip-2", **_CLAIMS),
+    Trial(architecture="llama", **_WORDS),
+    Trial(architecture="llama", benchmark="maia", tasks="oevqa", settings="1-frame", role="judge"),
+    Trial(architecture="llama", **_STATEMENTS),
+    Trial(architecture="gemma", **_STATEMENTS),
+    Trial(architecture="qwen2", **_STATEMENTS),
+    Trial(architecture="ovis2", **_CHOICES),
+    Trial(architecture="qwen3_vl", **_CLIPS),
+    Trial(architecture="idefics3", **_CHOICES),
+    Trial(architecture="smolvlm", **_CLIPS),
+    Trial(architecture="gemma3", **_CLIPS),
+    Trial(architecture="phi4_multimodal", **_SHOTS),
+    Trial(architecture="mistral", **_WORDS),
+    Trial(architecture="gemma3_text", **_WORDS),
+)
+"""Benchmarks as the papers that use the family ask them; families that no paper uses, wherever they fit."""
+
+
+def covered(architecture: str) -> list[str]:
+    """Entries of the catalog that run here by this architecture."""
+    return [
+        name
+        for name, spec in load_models().items()
+        if spec.engine == "transformers" and not spec.elsewhere and spec.architecture == architecture
+    ]
+
+
+def elsewhere() -> dict[str, str]:
+    """Entries that no engine here runs as they are listed, and why."""
+    return {name: " ".join(spec.elsewhere.why.split()) for name, spec in load_models().items() if spec.elsewhere}
+
+
+def attempt(trial: Trial, data: Path, checkpoint: Path, room: Path, head: RayHead) -> dict[str, Any]:
+    """Run one trial and say what came of it."""
+    models, out = room / "models.yaml", room / "out"
+    room.mkdir()
+    entry = {
+        "engine": "transformers",
+        "model": str(checkpoint),
+        "device": "cpu",
+        "dtype": "float32",
+        "generation": {"max_new_tokens": 6},
+        "limits": {"max_pixels": 112 * 112, "max_frames": 8},
+    }
+    models.write_text(json.dumps({MODEL: entry}))
+    asked = MODEL if trial.role == "model" else "random"
+    roles = () if trial.role == "model" else (f"--{trial.role}", MODEL)
+    command = [
+        *(sys.executable, "-m", "jobs.cli", "run", "--models", asked, *roles, "--models-file", str(models)),
+        *("--benchmarks", trial.benchmark, "--tasks", trial.tasks, "--settings", trial.settings),
+        *("--limit", str(trial.limit), "--data", str(data), "--out", str(out), "--json"),
+        *("--address", f"127.0.0.1:{head.gcs}"),
+    ]
+    started = time.monotonic()
+    done = subprocess.run(command, env=head.env, capture_output=True, text=True, timeout=600, check=False)
+    return {
+        "architecture": trial.architecture,
+        "entries": covered(trial.architecture),
+        "role": trial.role,
+        "benchmark": trial.benchmark,
+        "tasks": trial.tasks,
+        "settings": trial.settings,
+        "exit": done.returncode,
+        **_left(out, MODEL),
+        "seconds": round(time.monotonic() - started, 1),
+        "said": [] if done.returncode == 0 else done.stderr.splitlines()[-8:],
+    }
+
+
+def _left(out: Path, model: str) -> dict[str, Any]:
+    """What the run left of the model's own answers, whatever its role, and of metrics."""
+    parts = sorted(
+        path for path in out.rglob("*.parquet") if f"model={model}" in str(path) and "scores" not in str(path)
+    )
+    tables = [pq.ParquetFile(path).read() for path in parts]
+    rows = [row for table in tables for row in table.to_pylist()]
+    states = Counter(row["status"] for row in rows)
+    read = sum(row["input_tokens"] or 0 for row in rows)
+    cached = sum(row["cached_tokens"] or 0 for row in rows)
+    path = out / "report" / "metrics.json"
+    metrics = json.loads(path.read_text()) if path.is_file() else []
+    failures = Counter(f"{row['error_type']}: {row['error']}" for row in rows if row["status"] == "error")
+    return {
+        "ok": states["ok"],
+        "error": states["error"],
+        "excluded": states["excluded"],
+        "repeated": len(rows) - len({row["request_id"] for row in rows}),
+        "answers": len({row["output"] for row in rows}),
+        "tokens_a_request": round(read / max(1, len(rows))),
+        "cached": round(cached / read, 3) if read else 0.0,
+        "metrics": sum(row["value"] is not None for row in metrics),
+        "failures": dict(failures.most_common(3)),
+    }
+
+
+def healthy(row: Mapping[str, Any]) -> bool:
+    """Whether a trial came to its end with every row answered once and metrics made."""
+    return row["exit"] == 0 and row["ok"] > 0 and row["metrics"] > 0 and not (row["error"] or row["repeated"])
+
+
+_HEADS = (
+    "architecture", "catalog entries", "as", "benchmark", "tasks", "settings", "rows ok", "errors",
+    "tokens a request", "of them shared", "metrics", "seconds",
+)  # fmt: skip
+
+
+def written(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The matrix in Markdown."""
+    lines = ["| " + " | ".join(_HEADS) + " |", "|---" * len(_HEADS) + "|"]
+    for row in rows:
+        names = ", ".join(row["entries"]) or "none"
+        cells = (
+            row["architecture"], names, row["role"], row["benchmark"], row["tasks"], row["settings"], row["ok"],
+            row["error"], row["tokens_a_request"], f"{row['cached']:.0%}", row["metrics"], f"{row['seconds']:.0f}",
+        )  # fmt: skip
+        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def page(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The whole page: the matrix, and what is not in it."""
+    missing = "".join(f"- `{name}`: {why}\n" for name, why in elsewhere().items())
+    return (
+        "# Every architecture through the whole pipeline\n\n"
+        "Made by `python -m tests.support.families`: small random checkpoints (about two million parameters, float32,\n"
+        "CPU), `vlmsweep run` on a few samples of one benchmark each. Shared tokens are those that were computed once\n"
+        "for several questions. Seconds are those of a busy machine, start of the command included.\n\n"
+        f"{written(rows)}\n"
+        "## Not in the table\n"
+        "Models behind endpoints (`api.yaml`) and `random` have no weights. Of these entries no engine here runs what\n"
+        f"is published; `vlmsweep list models` says what would:\n\n{missing}"
+    )
+
+
+def run_trials(trials: Sequence[Trial], room: Path) -> Iterator[dict[str, Any]]:
+    """All trials on one Ray head, one after the other."""
+    data = ingest_all(room / "sources")
+    with ray_head("--num-cpus=2") as head:
+        for number, trial in enumerate(trials):
+            checkpoint = room / trial.architecture
+            if not checkpoint.is_dir():
+                build_tiny(checkpoint, trial.architecture)
+            yield attempt(trial, data, checkpoint, room / str(number), head)
+
+
+def main() -> int:
+    """Run, print as it goes, write the results; 1 when a trial failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--architectures", default=",".join(ARCHITECTURES), help="comma-separated")
+    parser.add_argument("--out", type=Path, default=Path("bench-results"))
+    args = parser.parse_args()
+    wanted = args.architectures.split(",")
+    args.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    with tempfile.TemporaryDirectory() as room:
+        for row in run_trials([trial for trial in TRIALS if trial.architecture in wanted], Path(room)):
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+            (args.out / "families.json").write_text(json.dumps(rows, indent=1) + "\n")
+            (args.out / "families.md").write_text(page(rows))
+    print(written(rows))
+    return int(not all(healthy(row) for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
