@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from pipelines.records import DamagedPartError
 from pipelines.store import StoreError
 from pipelines.units import Unit
 from pipelines.workers import LoaderSpec, Replica, commit_units, load_convoy
+from pipelines.waiting import Waiting
 
 __all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows", "told"]
 
@@ -38,7 +38,6 @@ ENGINE_CPUS = 0.5
 """Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
 PLACE_S = 50.0
 """Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
-WAIT_S = 60.0
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 NO_PROGRESS_S = 7200
 """Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
@@ -100,20 +99,18 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
     keeper = ray.remote(num_cpus=0)(FrameKeeper).remote(
         keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
     )
-    waiting = threading.Timer(WAIT_S, _say_what_is_waited_for, (job, cluster, ledger))
-    waiting.daemon = True
-    waiting.start()
+    needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
     try:
-        for row in run_rows(_stream(job, cluster, ledger, keeper)):
-            for raw in json.loads(row["receipts"]):
-                if raw["fatal"]:
-                    raise ModelUnavailableError(f"model {job.model!r}: {raw['fatal']}")
-                on_receipt(_receipt(raw))
+        with Waiting(job.model, needs, ledger):
+            for row in run_rows(_stream(job, cluster, ledger, keeper)):
+                for raw in json.loads(row["receipts"]):
+                    if raw["fatal"]:
+                        raise ModelUnavailableError(f"model {job.model!r}: {raw['fatal']}")
+                    on_receipt(_receipt(raw))
         for remark in ray.get(ledger.report.remote())[1]:
             log.warning("%s", remark)
         log.debug("media of %s: %s", job.model, ray.get(keeper.counts.remote()))
     finally:
-        waiting.cancel()
         ray.kill(ledger)
         ray.kill(keeper)
 
@@ -145,25 +142,6 @@ def _find_place(job: Job, cluster: ClusterInfo) -> None:
     except ClusterError as error:
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
         raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
-
-
-def _say_what_is_waited_for(job: Job, cluster: ClusterInfo, ledger: Any) -> None:
-    """Once, when no replica has started after a minute: others may hold what it needs, or its weights are large."""
-    import ray
-
-    try:
-        if ray.get(ledger.report.remote(), timeout=10)[0]:
-            return
-        free = ray.available_resources()
-    except ray.exceptions.RayError:
-        return
-    needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
-    log.warning(
-        "model %r: no replica is ready yet; one needs %s, free now: %s; it loads, or waits for others to finish",
-        job.model,
-        ", ".join(f"{amount:g} {name}" for name, amount in needs.items()),
-        ", ".join(f"{free.get(name, 0):g} {name}" for name in needs),
-    )
 
 
 def run_rows(dataset: Any) -> Iterator[Any]:

@@ -19,6 +19,7 @@ class Ledger:
         self._deaths = 0
         self._replicas = 0
         self._remarks: dict[str, None] = {}
+        self._loads: dict[str, tuple[str, float, float]] = {}
 
     def begin(self, unit: str) -> tuple[int, frozenset[str]]:
         """See `work.Attempts`."""
@@ -66,6 +67,14 @@ class Ledger:
         """A replica has its engine, and its engine has this to say."""
         self._replicas += 1
         self._remarks.update(dict.fromkeys(remarks))
+
+    def loading(self, replica: str, what: str, done: float, total: float) -> None:
+        """How far a replica's weights are; see `models.engines.loading.Listener`."""
+        self._loads[replica] = (what, done, total)
+
+    def loads(self) -> list[tuple[str, float, float]]:
+        """What was said last by each replica that has loaded something."""
+        return list(self._loads.values())
 
     def report(self) -> tuple[int, tuple[str, ...]]:
         """Replicas started so far, and each different remark of theirs."""

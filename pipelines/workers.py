@@ -104,6 +104,7 @@ class Replica:
 
         from models.engines import build_engine
         from models.engines.base import EngineUnreachableError
+        from models.engines.loading import heard
         from models.environment import MissingSecretError
         from pipelines.work import Answerer
 
@@ -111,7 +112,8 @@ class Replica:
         self._ledger, self._out = ledger, Store(out)
         self._name = str(ray.get_runtime_context().get_actor_id())
         try:
-            engine = build_engine(model, spec)
+            with heard(partial(ledger.loading.remote, self._name)):
+                engine = build_engine(model, spec)
             self._answerer = Answerer(engine, RemoteAttempts(ledger))
             ledger.started.remote(tuple(getattr(engine, "remarks", ())))
         except (EngineUnreachableError, MissingSecretError) as error:

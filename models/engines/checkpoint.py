@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.utils import logging as transformers_logging
 
 from models.engines.base import EngineUnreachableError
+from models.engines.loading import weights_told
 from models.engines.rank_plan import division, fit_heads
-from models.engines.weights import at_hand, check_fit, free_host_bytes
+from models.engines.weights import at_hand, check_fit, free_host_bytes, weights_bytes
 from models.spec import ModelSpec
 
 __all__ = ["Checkpoint", "empty_model", "load_checkpoint"]
@@ -56,10 +56,10 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     spec = at_hand(spec)
     device = _device(spec)
     check_fit(spec, *_room(device))
-    transformers_logging.disable_progress_bar()
     try:
         processor, tokenizer = _processor(spec)
-        model = _adapted(_weights(spec, device, text_only=processor is None), spec)
+        with weights_told(_own_bytes(spec)):
+            model = _adapted(_weights(spec, device, text_only=processor is None), spec)
     except _LOAD_ERRORS as error:
         raise EngineUnreachableError(_advice(spec, error)) from error
     model.eval()
@@ -94,6 +94,14 @@ def _room(device: torch.device) -> tuple[int, str]:
         return int(torch.cuda.mem_get_info(device)[0]), "GPU memory"
     ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
     return free_host_bytes() // ranks, "memory"
+
+
+def _own_bytes(spec: ModelSpec) -> float:
+    """Weights that this process will hold, as far as they lie here or the spec tells; 0 when nobody knows."""
+    folder = Path(spec.model)
+    whole = weights_bytes(folder, spec.dtype) if folder.is_dir() else (spec.parameters_b or 0.0) * 2e9
+    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    return whole / ranks
 
 
 def _source(spec: ModelSpec) -> dict[str, Any]:

@@ -16,10 +16,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from multiprocessing import connection, parent_process
 from typing import Any
 
 from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
+from models.engines.loading import heard
 from models.engines.rank_wire import pack_reply, unpack_calls
 from models.messages import CallReply
 from models.spec import ModelSpec
@@ -50,7 +52,8 @@ def rank_main(seat: Seat, pipe: connection.Connection) -> None:
     _die_with_the_parent()
     _settle(seat)
     try:
-        engine = _join(seat)
+        with heard(partial(_tell_loading, pipe) if seat.rank == 0 else _silent):
+            engine = _join(seat)
     except EngineUnreachableError as error:
         _say(pipe, kind="unreachable", message=str(error))
         return
@@ -74,6 +77,15 @@ def rank_main(seat: Seat, pipe: connection.Connection) -> None:
             _say(pipe, kind="died", message=str(error))
         except Exception as error:  # noqa: BLE001  the parent decides what an exception in all ranks, or in one, means
             _say(pipe, kind="failed", message=f"{type(error).__name__}: {error}")
+
+
+def _tell_loading(pipe: connection.Connection, what: str, done: float, total: float) -> None:
+    _say(pipe, kind="loading", what=what, done=done, total=total)
+
+
+def _silent(what: str, done: float, total: float) -> None:
+    """All ranks load alike: one of them speaks."""
+    del what, done, total
 
 
 def _answer(replies: Iterator[CallReply], rank: int, pipe: connection.Connection) -> None:

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any
 
 from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
+from models.engines.loading import tell
 from models.engines.rank_process import Seat, rank_main
 from models.engines.rank_wire import pack_calls, unpack_reply
 from models.engines.weights import at_hand
@@ -160,6 +161,9 @@ class RankedEngine:
     def _await_ready(self, load_s: float) -> None:
         ready: dict[int, dict[str, Any]] = {}
         for rank, message in self._messages(load_s):
+            if message["kind"] == "loading":
+                tell(message["what"], message["done"] * len(self._pipes), message["total"] * len(self._pipes))
+                continue
             if message["kind"] == "unreachable":
                 raise EngineUnreachableError(message["message"])
             if message["kind"] != "ready":

@@ -39,7 +39,7 @@ class VLLMEngine:
     prefixes, of encoder outputs and of preprocessed media hit. A batch that vllm refuses for one prompt is halved until
     that prompt is alone. There is no beam search here: `num_beams` above 1 is a `Failure`.
 
-    A model whose processor has a chat template is shown its media as parts of a turn. One that brings a tokenizer alone,
+    A model whose processor has a chat template is shown its media as parts of a turn. One that brings a tokenizer only,
     as models with code of their own do (InternVL2, Phi-3.5-vision, Molmo), is shown words with the marks that vllm's
     class of the model names; where that class takes no clips, their frames are pictures.
     """

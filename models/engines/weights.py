@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextvars
 import hashlib
 import json
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from models.engines.base import EngineUnreachableError
+from models.engines.loading import tell
 from models.environment import MissingSecretError, s3_settings
 from models.spec import ModelSpec
 
@@ -186,6 +190,22 @@ def _listed(client: Any, bucket: str, prefix: str) -> Iterator[tuple[str, int, s
                 yield name, int(item["Size"]), str(item["ETag"])
 
 
+def _counter(before: int, total: int) -> Callable[[int], None]:
+    """Tells once a second what has come; called by threads of boto3's own, so the listener is looked up now."""
+    lock, came, said = threading.Lock(), before, monotonic()
+    context = contextvars.copy_context()
+
+    def count(piece: int) -> None:
+        nonlocal came, said
+        with lock:
+            came += piece
+            if monotonic() - said > 1.0 or came == total:
+                said = monotonic()
+                context.run(tell, "fetching", came, total)
+
+    return count
+
+
 def _copy(client: Any, bucket: str, prefix: str, found: list[tuple[str, int, str]], folder: Path) -> None:
     """All files, or none: the mark that a copy is whole is written last."""
     total = sum(size for _, size, _ in found)
@@ -193,12 +213,14 @@ def _copy(client: Any, bucket: str, prefix: str, found: list[tuple[str, int, str
     if total > free:
         raise OSError(f"it holds {total / _GB:.1f} GB, and {free / _GB:.1f} GB of disk are free")
     _log.warning("fetching %.1f GB of weights from s3://%s/%s, once on this machine", total / _GB, bucket, prefix)
+    here = 0
     for name, size, _ in found:
         path = (folder / name).resolve()
         if not path.is_relative_to(folder.resolve()):
             raise OSError(f"{name!r} would lie outside the folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        client.download_file(bucket, prefix + name, str(path))
+        client.download_file(bucket, prefix + name, str(path), Callback=_counter(here, total))
+        here += size
         if path.stat().st_size != size:
             raise OSError(f"{name} came with {path.stat().st_size} bytes of {size}")
     (folder / _DONE).touch()
