@@ -48,6 +48,7 @@ class Model:
         from models.environment import MissingSecretError
 
         self._fatal = ""
+        self._name, self._spec = name, spec
         self._numbers = itertools.count()
         # Engines are used by one thread, and block it: the replica's event loop must stay free to gather.
         self._thread = ThreadPoolExecutor(max_workers=1)
@@ -67,7 +68,8 @@ class Model:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, asked)
 
     def _answer(self, asked: Sequence[Asked]) -> list[Answer | Failure]:
-        from models.engines.base import EngineUnreachableError
+        from models.engines import build_engine
+        from models.engines.base import EngineDiedError, EngineUnreachableError
 
         own = [replace(one.call, call_id=f"{next(self._numbers)}/0") for one in asked]
         media = {key: frames for one in asked for key, frames in one.media.items()}
@@ -78,6 +80,12 @@ class Model:
                 found[reply.call_id] = reply
         except EngineUnreachableError as error:
             lost = Failure(type="model_unavailable", message=str(error))
+        except EngineDiedError as error:
+            lost = Failure(type="engine_died", message=f"{error}; ask again")
+            try:
+                self._engine = build_engine(self._name, self._spec)
+            except EngineUnreachableError as gone:
+                self._fatal = str(gone)
         except Exception as error:  # noqa: BLE001  the edge of a request: it fails, the server goes on
             lost = Failure(type=type(error).__name__, message=str(error))
         return [found[call.call_id].outcome if call.call_id in found else lost for call in own]

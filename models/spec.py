@@ -164,6 +164,8 @@ class ModelSpec(_Strict):
     """Tries after the first at an endpoint, for what may pass: 408, 409, 429, 5xx, timeouts, broken connections."""
     omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()
     """What an endpoint refuses to be told: it is left out, and the endpoint's own default rules."""
+    form: Literal["plain", "vicuna"] | None = None
+    """How turns are written for a model whose tokenizer has no chat template; it goes before one that is there."""
     system: str | None = None
     """A system prompt; none unless asked for."""
     price: Price | None = None
@@ -247,6 +249,8 @@ class ModelSpec(_Strict):
         shown["revision"] = self.resolved_revision()
         if self.limits.max_image_bytes is None:
             del shown["limits"]["max_image_bytes"]  # ids made before this limit existed stay as they are
+        if self.form:
+            shown["form"] = self.form
         if self.omit_parameters:
             shown["omit_parameters"] = sorted(self.omit_parameters)
         if self.engine == "random":

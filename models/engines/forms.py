@@ -1,4 +1,4 @@
-"""How a conversation is written for models that were published without a chat template: BLIP-2 and InstructBLIP."""
+"""How a conversation is written for models without a chat template: BLIP-2, InstructBLIP, Vicuna."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ class Form:
     """A format with `{}` for the words."""
     assistant: str
     between: str
+    opening: str = ""
+    """Words before all turns, where no system prompt stands there."""
+    closed: str = ""
+    """What ends an answer that another turn follows."""
 
     def write(self, turns: Sequence[Turn]) -> str:
         """The prompt's words; an answer that has begun, as the last turn, is left open.
@@ -30,15 +34,30 @@ class Form:
             raise ValueError("the model takes one picture a prompt, and this one has more, or a clip")
         said = [(turn.role, "".join(part.text for part in turn.parts if isinstance(part, Text))) for turn in turns]
         rules = "".join(f"{words.strip()}\n" for role, words in said if role == "system")
-        turned = [self._turn(role, words.strip()) for role, words in said if role != "system"]
-        return rules + self.between.join(turned)
+        turns = [(role, words) for role, words in said if role != "system"]
+        turned = [self._turn(role, words.strip(), last=turn is turns[-1]) for turn in turns for role, words in [turn]]
+        return (rules or self.opening) + self.between.join(turned)
 
-    def _turn(self, role: str, words: str) -> str:
-        return (self.assistant if role == "assistant" else self.user).format(words)
+    def _turn(self, role: str, words: str, *, last: bool) -> str:
+        if role != "assistant":
+            return self.user.format(words)
+        return self.assistant.format(words) + ("" if last else self.closed)
 
 
 FORMS = {
     "blip-2": Form("Question: {} Answer:", "{}", " "),
     "instructblip": Form("{}", "{}", "\n"),
+    "plain": Form("{}", "{}", "\n"),
+    "vicuna": Form(
+        "USER: {} ASSISTANT:",
+        " {}",
+        "",
+        opening=(
+            "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
+            "detailed, and polite answers to the user's questions. "
+        ),
+        closed="</s>",
+    ),
 }
-"""Model type -> form. BLIP-2's is the one of its paper (Li et al. 2023, section 4.1); InstructBLIP takes bare words."""
+"""Model type, or `form` of a spec -> form. BLIP-2's is the one of its paper (Li et al. 2023, section 4.1); InstructBLIP
+takes bare words; Vicuna's is that of version 1.1 and later in FastChat's `conversation.py`."""

@@ -101,7 +101,8 @@ class PromptMaker:
             part for part in (checkpoint.processor, checkpoint.tokenizer) if getattr(part, "chat_template", None)
         ]
         self._template: Any = templated[0] if templated else checkpoint.tokenizer
-        self._form = None if templated else FORMS.get(self._config.model_type)
+        self._form = FORMS[spec.form] if spec.form else None if templated else FORMS.get(self._config.model_type)
+        self._written = self._form is not None or bool(templated)
         self.rules: MediaRules = media_rules(checkpoint.processor, spec.limits)
         self._marks = self._placeholders()
         self._heads: OrderedDict[_Key, tuple[Head, str]] = OrderedDict()
@@ -164,7 +165,14 @@ class PromptMaker:
 
     def _render(self, call: Call, media: Mapping[Media, Frames]) -> tuple[str, int]:
         """The chat template's text, and how many pictures and clips have a place in it."""
+        if not self._written:
+            raise ValueError(
+                "the model has no chat template; say in its entry how turns are written (form: vicuna, or form: plain "
+                "for words as they stand), or ask it for MAIA's unimodal setting, which needs none"
+            )
         if self._form is not None:
+            if self._processor is None and call.media:
+                raise ValueError("the model reads text alone, and the prompt holds a picture or clip")
             return self._form.write(self._turns(call)), len(call.media)
         turns = [(turn.role, self._content(turn, media)) for turn in self._turns(call)]
         count = sum(part["type"] != "text" for _, parts in turns for part in parts)
@@ -270,7 +278,7 @@ class PromptMaker:
 
         A text-only tokenizer's chat template is taken as it stands, as transformers does.
         """
-        if self._processor is None or any(text.startswith(mark) for mark in self._marks):
+        if (self._processor is None and self._form is None) or any(text.startswith(mark) for mark in self._marks):
             return False
         bos = self._tokenizer.bos_token
         return bos is None or not text.startswith(bos)

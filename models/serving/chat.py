@@ -108,7 +108,7 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str) -> Asked
         )
     media: dict[Media, Frames] = {}
     turns = tuple(_turn(message, spec, media) for message in chat.messages)
-    return Asked(call=Call(call_id=call_id, turns=_with_system(turns, spec), generation=_said(chat, spec)), media=media)
+    return Asked(call=Call(call_id=call_id, turns=turns, generation=_said(chat, spec)), media=media)
 
 
 def _said(chat: _Chat, spec: ModelSpec) -> Generation:
@@ -119,12 +119,6 @@ def _said(chat: _Chat, spec: ModelSpec) -> Generation:
         "seed": chat.seed,
     }
     return Generation(**{**own, **{key: value for key, value in said.items() if value is not None}})
-
-
-def _with_system(turns: tuple[Turn, ...], spec: ModelSpec) -> tuple[Turn, ...]:
-    if spec.system is None or spec.engine == "openai" or (turns and turns[0].role == "system"):
-        return turns
-    return (Turn("system", (Text(spec.system),)), *turns)
 
 
 def _turn(message: _Message, spec: ModelSpec, media: dict[Media, Frames]) -> Turn:

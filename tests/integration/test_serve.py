@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import signal
@@ -10,27 +11,30 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 from PIL import Image
 
+from models.tiny import build_tiny
 from tests.integration.conftest import Cli
 from tests.integration.test_interrupt import descendants
 
 NAME = "tosser"
 
 
-@pytest.fixture(scope="module")
-def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
-    """A running endpoint, what it said of itself, and its process."""
-    folder = tmp_path_factory.mktemp("serve")
+@contextlib.contextmanager
+def serving(name: str, entry: str, folder: Path, env: dict[str, str]) -> Iterator[tuple[dict[str, str], Any, Path]]:
+    """An endpoint for the length of a block: what it said of itself, its process, and the folder of its log."""
     models = folder / "models.yaml"
-    models.write_text(f"{NAME}: {{engine: random, faults: {{answer: '{{\"correct\": true}}', call_s: 0.05}}}}")
-    command = [sys.executable, "-m", "jobs.cli", "serve", NAME, "--port", "0", "--models-file", str(models), "--json"]
+    models.write_text(f"{name}: {entry}")
+    command = [sys.executable, "-m", "jobs.cli", "serve", name, "--port", "0", "--models-file", str(models), "--json"]
     with (folder / "err").open("wb") as err:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=command_env, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=env, text=True)
     try:
         assert process.stdout
         # Ray may die at its start on a machine that is busy; then the line is empty and the log says why.
@@ -43,6 +47,14 @@ def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
         process.wait(60)
         assert process.stdout
         process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
+    """A running endpoint, what it said of itself, and its process."""
+    entry = "{engine: random, faults: {answer: '{\"correct\": true}', call_s: 0.05}}"
+    with serving(NAME, entry, tmp_path_factory.mktemp("serve"), command_env) as one:
+        yield one
 
 
 def client(said: dict[str, str], **settings: object) -> openai.OpenAI:
@@ -133,6 +145,30 @@ def test_stops_cleanly_and_tells_its_key_to_nobody_else(served) -> None:
         assert time.monotonic() < deadline, left
         time.sleep(0.2)
     assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
+
+
+def test_a_checkpoint_answers_about_words_and_pictures(command_env: dict[str, str], tmp_path: Path) -> None:
+    folder = build_tiny(tmp_path / "checkpoint")
+    entry = f"{{engine: transformers, model: {folder}, device: cpu, dtype: float32}}"
+    with serving("tiny", entry, tmp_path, command_env) as (said, _, _):
+        with pytest.raises(openai.AuthenticationError):
+            client(said, api_key="none").models.list()
+        asking = client(said)
+        contents = ["Chi entra?", *[[*picture(data_uri()), {"type": "text", "text": f"No. {n}?"}] for n in range(6)]]
+
+        def ask(content: object) -> Any:
+            turn: Any = {"role": "user", "content": content}
+            return asking.chat.completions.create(model="tiny", messages=[turn], temperature=0, max_tokens=5)
+
+        first = [ask(content) for content in contents]
+        with ThreadPoolExecutor(len(contents)) as threads:
+            replies = list(threads.map(ask, contents))
+    assert [one.choices[0].message.content for one in replies] == [one.choices[0].message.content for one in first]
+    assert {one.choices[0].finish_reason for one in replies} <= {"stop", "length"}
+    words, *shown = [one.usage for one in replies]
+    assert all(0 < one.completion_tokens <= 5 for one in (words, *shown))
+    assert min(one.prompt_tokens for one in shown) > words.prompt_tokens
+    assert max(one.prompt_tokens_details.cached_tokens for one in shown) > 0, "one picture, encoded once"
 
 
 def test_a_port_that_is_taken_and_a_model_that_is_not_known_end_with_2(cli: Cli) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,8 @@ class Trial:
     tasks: str
     settings: str
     limit: int = 4
+    form: str = ""
+    """Asked in this form by a checkpoint without a chat template."""
     role: str = "model"
     """`model`, `captioner`, or `judge`; beside a captioner or a judge the `random` engine answers."""
 
@@ -67,6 +70,7 @@ TRIALS: tuple[Trial, ...] = (
     Trial(architecture="blip-2", benchmark="unpie", tasks="grounding", settings="sm", role="captioner"),
     Trial(architecture="blip-2", **_CLAIMS),
     Trial(architecture="llama", **_WORDS),
+    Trial(architecture="llama", form="vicuna", **_WORDS),
     Trial(architecture="llama", benchmark="maia", tasks="oevqa", settings="1-frame", role="judge"),
     Trial(architecture="llama", **_STATEMENTS),
     Trial(architecture="gemma", **_STATEMENTS),
@@ -109,6 +113,10 @@ def attempt(trial: Trial, data: Path, checkpoint: Path, room: Path, head: RayHea
         "generation": {"max_new_tokens": 6},
         "limits": {"max_pixels": 112 * 112, "max_frames": 8},
     }
+    if trial.form:
+        entry["form"] = trial.form
+        checkpoint = _without_template(checkpoint)
+        entry["model"] = str(checkpoint)
     models.write_text(json.dumps({MODEL: entry}))
     asked = MODEL if trial.role == "model" else "random"
     roles = () if trial.role == "model" else (f"--{trial.role}", MODEL)
@@ -132,6 +140,14 @@ def attempt(trial: Trial, data: Path, checkpoint: Path, room: Path, head: RayHea
         "seconds": round(time.monotonic() - started, 1),
         "said": [] if done.returncode == 0 else done.stderr.splitlines()[-8:],
     }
+
+
+def _without_template(checkpoint: Path) -> Path:
+    made = checkpoint.with_name(f"{checkpoint.name}-bare")
+    if not made.is_dir():
+        shutil.copytree(checkpoint, made)
+        (made / "chat_template.jinja").unlink()
+    return made
 
 
 def _left(out: Path, model: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import sys
 import threading
@@ -70,6 +71,13 @@ def paused(refused: list[float], end: float) -> float:
     return total
 
 
+def _calm(times: list[float], refused: list[float]) -> float:
+    """Tries a second in the longest stretch without a 429; client and endpoint share one process here."""
+    edges = [times[0], *sorted(refused), times[-1]]
+    start, end = max(itertools.pairwise(edges), key=lambda pair: pair[1] - pair[0])
+    return sum(start < at <= end for at in times) / (end - start)
+
+
 def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict[str, Any]:
     """Ask so many questions at such a pace; what came back, what was sent, and how fast."""
     weather = Weather(storms)
@@ -84,15 +92,17 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
             price={"input_per_million": 1.0, "output_per_million": 2.0},
         )
         engine = OpenAIEngine(spec)
-        started = time.monotonic()
+        started, cpu = time.monotonic(), time.process_time()
         replies = list(engine.generate([call(f"{i}/0", f"question {i}") for i in range(count)], MEDIA))
-        seconds = time.monotonic() - started
+        seconds, cpu = time.monotonic() - started, time.process_time() - cpu
         engine.close()
     kinds = Counter("ok" if isinstance(one.outcome, Answer) else one.outcome.type for one in replies)
     # The last twentieth waits for its own retries and is no measure of the pace.
     times = sorted(asked.at for asked in endpoint.seen)
     bulk = times[: len(times) * 19 // 20]
     span = bulk[-1] - bulk[0] - paused(weather.refused, bulk[-1])
+    calm = _calm(bulk, weather.refused)
+    whole = seconds - paused(weather.refused, times[-1])
     return {
         "rows": len(replies),
         "distinct": len({one.call_id for one in replies}),
@@ -109,6 +119,9 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
         "seconds": round(seconds, 1),
         "paused": round(paused(weather.refused, times[-1]), 1),
         "share_of_the_pace": round((len(bulk) - 1) / (span * per_minute / 60), 3),
+        "share_between_storms": round(calm / (per_minute / 60), 3),
+        "share_from_call_to_last_answer": round(len(times) / (whole * per_minute / 60), 3),
+        "processor_ms_a_try": round(1000 * cpu / len(times), 2),
         "dollars": round(engine.spent, 6),
     }
 

@@ -54,7 +54,7 @@ def test_where_the_request_is_silent_the_models_file_speaks_else_greedy() -> Non
     own = ModelSpec(engine="random", generation={"max_new_tokens": 9}, system="Short.")
     assert read(own).call.generation.max_new_tokens == 9
     assert read(own, max_completion_tokens=5).call.generation.max_new_tokens == 5
-    assert [turn.role for turn in read(own).call.turns] == ["system", "user"]
+    assert [turn.role for turn in read(own).call.turns] == ["user"], "the engine puts its system prompt in"
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
