@@ -12,7 +12,7 @@ import torch
 from models.engines.base import EngineUnreachableError
 from models.engines.loading import weights_told
 from models.engines.rank_plan import division, fit_heads
-from models.engines.weights import at_hand, check_fit, free_host_bytes, weights_bytes
+from models.engines.weights import at_hand, check_fit, free_host_bytes, known_bytes
 from models.spec import ModelSpec
 
 __all__ = ["Checkpoint", "empty_model", "load_checkpoint"]
@@ -53,8 +53,9 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     """
     if spec.dtype not in _DTYPES:
         raise EngineUnreachableError(f"{spec.model}: dtype {spec.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
-    spec = at_hand(spec)
     device = _device(spec)
+    check_fit(spec, *_room(device))  # by the entry's numbers, before anything is fetched
+    spec = at_hand(spec)
     check_fit(spec, *_room(device))
     try:
         processor, tokenizer = _processor(spec)
@@ -98,10 +99,8 @@ def _room(device: torch.device) -> tuple[int, str]:
 
 def _own_bytes(spec: ModelSpec) -> float:
     """Weights that this process will hold, as far as they lie here or the spec tells; 0 when nobody knows."""
-    folder = Path(spec.model)
-    whole = weights_bytes(folder, spec.dtype) if folder.is_dir() else (spec.parameters_b or 0.0) * 2e9
     ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
-    return whole / ranks
+    return known_bytes(spec) / ranks
 
 
 def _source(spec: ModelSpec) -> dict[str, Any]:
@@ -230,6 +229,8 @@ def _advice(spec: ModelSpec, error: Exception) -> str:
             "the folder holds no *.safetensors, and no other weights are read: convert them where you trust them, with "
             "AutoModel....from_pretrained(folder).save_pretrained(new_folder)"
         )
+    elif not spec.trust_remote_code and "custom code" in first:
+        what = "code that comes with weights is run only where the entry says trust_remote_code: true; read it first"
     elif local:
         what = "see that the folder is complete: config.json, *.safetensors, tokenizer and processor files"
     elif isinstance(error, FileNotFoundError):

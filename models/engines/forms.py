@@ -34,8 +34,9 @@ class Form:
             raise ValueError("the model takes one picture a prompt, and this one has more, or a clip")
         said = [(turn.role, "".join(part.text for part in turn.parts if isinstance(part, Text))) for turn in turns]
         rules = "".join(f"{words.strip()}\n" for role, words in said if role == "system")
-        turns = [(role, words) for role, words in said if role != "system"]
-        turned = [self._turn(role, words.strip(), last=turn is turns[-1]) for turn in turns for role, words in [turn]]
+        spoken = [(role, words.strip()) for role, words in said if role != "system"]
+        last = len(spoken) - 1
+        turned = [self._turn(role, words, last=place == last) for place, (role, words) in enumerate(spoken)]
         return (rules or self.opening) + self.between.join(turned)
 
     def _turn(self, role: str, words: str, *, last: bool) -> str:

@@ -19,7 +19,7 @@ from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
 from models.engines.loading import tell
 from models.engines.rank_process import Seat, rank_main
 from models.engines.rank_wire import pack_calls, unpack_reply
-from models.engines.weights import at_hand
+from models.engines.weights import at_hand, check_fit, free_host_bytes
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
 
@@ -45,6 +45,7 @@ def open_ranked(spec: ModelSpec) -> Engine:
     from models.engines.rank_plan import plan_ranks
     from models.engines.transformers_engine import TransformersEngine
 
+    check_fit(spec, *_room(spec))  # by the entry's numbers, before anything is fetched
     spec = at_hand(spec)
     remark = plan_ranks(spec)
     if remark is None:
@@ -262,3 +263,12 @@ def _device(spec: ModelSpec) -> str:
             f"{spec.model}: tensor_parallel {spec.tensor_parallel} needs as many GPUs in one place, and {seen} are here"
         )
     return "cuda"
+
+
+def _room(spec: ModelSpec) -> tuple[int, str]:
+    """Bytes that each rank may have, and whose they are."""
+    import torch
+
+    if _device(spec) == "cpu":
+        return free_host_bytes() // spec.tensor_parallel, "memory"
+    return min(int(torch.cuda.mem_get_info(gpu)[0]) for gpu in range(spec.tensor_parallel)), "GPU memory"

@@ -20,7 +20,7 @@ from models.engines.loading import tell
 from models.environment import MissingSecretError, s3_settings
 from models.spec import ModelSpec
 
-__all__ = ["at_hand", "check_checksums", "check_fit", "free_host_bytes", "weights_bytes"]
+__all__ = ["at_hand", "check_checksums", "check_fit", "free_host_bytes", "known_bytes", "weights_bytes"]
 
 _log = logging.getLogger(__name__)
 
@@ -72,20 +72,17 @@ def check_checksums(folder: Path, checksums: Mapping[str, str]) -> None:
 
 
 def check_fit(spec: ModelSpec, free: int, place: str) -> None:
-    """See before loading that the weights of a local folder fit into what is free.
+    """See before loading that the weights fit into what is free.
 
     Args:
-        spec: a model that is at hand; a hub id is not weighed.
+        spec: a model that is at hand; a hub id is weighed by `parameters_b`, or not at all.
         free: bytes that each rank has.
         place: whose they are, for the message.
 
     Raises:
         EngineUnreachableError: with the numbers.
     """
-    folder = Path(spec.model)
-    if not folder.is_dir():
-        return
-    whole = weights_bytes(folder, spec.dtype)
+    whole = known_bytes(spec)
     share = whole // spec.tensor_parallel
     if share > free:
         each = f", {share / _GB:.1f} GB for each of {spec.tensor_parallel} ranks" if spec.tensor_parallel > 1 else ""
@@ -93,6 +90,14 @@ def check_fit(spec: ModelSpec, free: int, place: str) -> None:
             f"{spec.model} does not fit: its weights take {whole / _GB:.1f} GB as {spec.dtype}{each}, and "
             f"{free / _GB:.1f} GB of {place} are free; raise tensor_parallel, take a smaller dtype or a larger machine"
         )
+
+
+def known_bytes(spec: ModelSpec) -> int:
+    """Bytes of all weights: of a local folder as they lie there, of a hub id as its entry says; 0 when nobody knows."""
+    folder = Path(spec.model)
+    if folder.is_dir():
+        return weights_bytes(folder, spec.dtype)
+    return int((spec.parameters_b or 0.0) * 1e9) * _AS.get(spec.dtype, 2)
 
 
 def free_host_bytes() -> int:

@@ -1,62 +1,24 @@
-"""Tensor-parallel replicas in the real pipeline: the same predictions, and a killed rank that costs nothing."""
+"""Tensor-parallel replicas with an adapter in the real pipeline: the same predictions; a killed rank costs nothing."""
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from models.tiny import build_tiny
 from tests.integration.conftest import Cli
-
-
-def predictions(out: Path, model: str) -> dict[str, dict[str, object]]:
-    """Rows by what was asked; a row that is there twice is an error."""
-    parts = sorted(out.glob(f"predictions/benchmark=maia/model={model}/*.parquet"))
-    rows = pa.concat_tables([pq.ParquetFile(part).read() for part in parts]).to_pylist() if parts else []
-    assert len({row["request_id"] for row in rows}) == len(rows)
-    return {f"{row['task']} {row['setting']} {row['sample_id']} {row['variant']}": row for row in rows}
-
-
-def ranks_under(root: int) -> list[int]:
-    """Processes that replicas of a run have started as ranks."""
-    parents: dict[int, int] = {}
-    lines: dict[int, str] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                stat = (folder / "stat").read_text()
-                lines[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
-            except OSError:
-                continue
-            parents[int(folder.name)] = int(re.split(r"\) . ", stat)[-1].split()[0])
-
-    def beneath(pid: int) -> bool:
-        while pid in parents and pid != root:
-            pid = parents[pid]
-        return pid == root
-
-    return [
-        pid
-        for pid, line in lines.items()
-        if "spawn_main" in line and "Replica" in lines.get(parents.get(pid, 0), "") and beneath(pid)
-    ]
+from tests.support.ranked import models_file, predictions, ranks_under, write_adapter
 
 
 def test_a_rank_is_killed_and_nothing_is_lost(
     cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
 ) -> None:
     folder = build_tiny(tmp_path / "checkpoint")
-    models = tmp_path / "models.yaml"
-    common = f"engine: transformers, model: {folder}, device: cpu, dtype: float32, generation: {{max_new_tokens: 3}}"
-    models.write_text(f"whole: {{{common}}}\nhalves: {{{common}, tensor_parallel: 2, replicas: {{max: 2}}}}\n")
+    models = models_file(tmp_path / "models.yaml", folder, write_adapter(folder, tmp_path / "adapter"))
     flags = ("--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame,32-frames")
     flags = (*flags, "--limit", "24", "--data", maia_data)
     out = tmp_path / "out"

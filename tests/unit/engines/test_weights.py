@@ -40,6 +40,12 @@ def test_a_model_that_does_not_fit_says_so_with_the_numbers(checkpoint_of: Check
     with pytest.raises(EngineUnreachableError, match=r"does not fit: its weights take 0\.0 GB as float32.*2 ranks"):
         weights.check_fit(spec, whole // 2 - 1, "GPU memory")
     weights.check_fit(spec_of("org/on-a-hub"), 0, "memory")
+    with pytest.raises(
+        EngineUnreachableError, match=r"145\.2 GB as bfloat16, 18\.1 GB for each of 8 ranks, and 16\.0 GB"
+    ):
+        weights.check_fit(
+            spec_of("org/on-a-hub", parameters_b=72.6, dtype="bfloat16", tensor_parallel=8), 16_000_000_000, "memory"
+        )
 
 
 def test_the_engine_weighs_before_it_loads(checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
