@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,17 @@ def test_no_safetensors(folder: Path, tmp_path: Path) -> None:
     (other / "model.safetensors").rename(other / "pytorch_model.bin")
     with pytest.raises(EngineUnreachableError, match=r"no \*\.safetensors, and no other weights are read"):
         TransformersEngine(spec_of(other))
+
+
+def test_code_that_came_with_the_weights_is_not_run(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    own = {"model_type": "strange", "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}}
+    (other / "config.json").write_text(json.dumps({**config, **own}))
+    (other / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with pytest.raises(EngineUnreachableError, match="only where the entry says trust_remote_code: true"):
+        TransformersEngine(spec_of(other))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_damaged_weights(folder: Path, tmp_path: Path) -> None:

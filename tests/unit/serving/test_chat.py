@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from jobs.serving import Model
-from models.messages import Answer, Failure, Generation, Media, Text
+from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
 from models.serving.chat import BadRequestError, completion, failure_reply, read_chat
 from models.serving.keys import key_hash, may_ask
 from models.spec import ModelSpec
@@ -142,3 +143,27 @@ def test_a_model_that_cannot_be_had_says_so_to_everyone(tmp_path) -> None:
     (outcome,) = asyncio.run(model.answer([read()]))
     assert isinstance(outcome, Failure)
     assert outcome.type == "model_unavailable"
+
+
+def test_a_model_whose_ranks_died_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import models.engines
+    from models.engines.base import EngineDiedError
+
+    class Fragile:
+        def __init__(self, *, dies: bool) -> None:
+            self.dies = dies
+
+        def generate(self, calls: list[Call], media: object) -> Iterator[CallReply]:
+            del media
+            if self.dies:
+                raise EngineDiedError("rank 1 of 2 died (signal 9)")
+            yield from (CallReply(call_id=call.call_id, outcome=Answer(text="A")) for call in calls)
+
+    made = iter([Fragile(dies=True), Fragile(dies=False)])
+    monkeypatch.setattr(models.engines, "build_engine", lambda *_: next(made))
+    model = Model("m", ModelSpec(engine="random"))
+    (first,) = asyncio.run(model.answer([read()]))
+    assert isinstance(first, Failure)
+    assert "rank 1 of 2 died (signal 9); ask again" in first.message
+    assert asyncio.run(model.answer([read()])) == [Answer(text="A")]
+    assert model.fatal() == ""
