@@ -59,6 +59,7 @@ def models_file(path: Path, checkpoint: Path, adapter: Path) -> Path:
         "device": "cpu",
         "dtype": "float32",
         "generation": {"max_new_tokens": 3},
+        "limits": {"max_pixels": 50176},
     }
     pool = {"tensor_parallel": 2, "replicas": {"min": 0, "max": 2}}
     path.write_text(json.dumps({WHOLE: common, PAIR: {**common, **pool}}))
