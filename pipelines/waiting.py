@@ -47,7 +47,7 @@ class Waiting:
         import ray
 
         began = said = monotonic()
-        first: tuple[float, float] | None = None
+        first: dict[str, tuple[float, float]] = {}  # of what arrives, when it was first seen and how much was here
         waited = False
         while not self._over.wait(LOOK_S):
             try:
@@ -55,14 +55,14 @@ class Waiting:
                     return
                 loads: Sequence[Load] = ray.get(self.ledger.loads.remote(), timeout=10)
             except ray.exceptions.RayError:
-                return
+                continue  # the ledger is as busy as its machine; when it is gone, so is this block
             now = monotonic()
-            if loads and (first is None or now - said > SAY_S):
-                slowest = min(loads, key=lambda load: load[1])
-                first = first or (now, slowest[1])
-                log.warning("model %r: %s", self.model, how_far(slowest, since=first, now=now, count=len(loads)))
+            slowest = min(loads, key=lambda load: load[1], default=None)
+            if slowest and (slowest[0] not in first or now - said > SAY_S):
+                since = first.setdefault(slowest[0], (now, slowest[1]))
+                log.warning("model %r: %s", self.model, how_far(slowest, since=since, now=now, count=len(loads)))
                 said = now
-            elif not loads and not waited and now - began > WAIT_S:
+            elif not slowest and not waited and now - began > WAIT_S:
                 waited = True
                 self._say_what_is_waited_for()
 
