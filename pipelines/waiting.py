@@ -18,6 +18,8 @@ LOOK_S = 5.0
 """Weights that are here sooner are not spoken of."""
 SAY_S = 15.0
 WAIT_S = 60.0
+SMALL = 0.1e9
+"""Nor of weights of fewer bytes than these."""
 _GB = 1e9
 
 Load = tuple[str, float, float]
@@ -57,12 +59,12 @@ class Waiting:
             except ray.exceptions.RayError:
                 continue  # the ledger is as busy as its machine; when it is gone, so is this block
             now = monotonic()
-            slowest = min(loads, key=lambda load: load[1], default=None)
+            slowest = min((load for load in loads if load[2] >= SMALL), key=lambda load: load[1], default=None)
             if slowest and (slowest[0] not in first or now - said > SAY_S):
                 since = first.setdefault(slowest[0], (now, slowest[1]))
                 log.warning("model %r: %s", self.model, how_far(slowest, since=since, now=now, count=len(loads)))
                 said = now
-            elif not slowest and not waited and now - began > WAIT_S:
+            elif not loads and not waited and now - began > WAIT_S:
                 waited = True
                 self._say_what_is_waited_for()
 
