@@ -25,8 +25,8 @@ from pipelines.lock import FencedError
 from pipelines.records import DamagedPartError
 from pipelines.store import StoreError
 from pipelines.units import Unit
-from pipelines.workers import LoaderSpec, Replica, commit_units, load_convoy
 from pipelines.waiting import Waiting
+from pipelines.workers import LoaderSpec, Replica, commit_units, load_convoy
 
 __all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows", "told"]
 
