@@ -22,7 +22,8 @@ quarter of a share at the most, and far less where smaller work is left to fill 
 CONVOY_UNITS = 16
 """What is loaded as one stays bounded: 4,096 questions, some megabytes of text and their pixels."""
 SMALL_SHARES = 16
-"""As `SHARES`, for convoys of small units: a short plan is not made coarser, and its first answer comes no later."""
+"""As `SHARES`, for convoys of small units, and of what is left by then: a short plan is made no coarser, its first
+answer comes no later, and the last convoys are single units, so that all replicas end at one time."""
 SMALL_BYTES = 16 << 20
 """Pixels as decoded, before they are shrunk, that small units together may have: loading them takes no second."""
 
@@ -43,7 +44,7 @@ def make_convoys(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]
         groups.setdefault(_group(unit) or (str(index),), []).append(unit)
     convoys = [convoy for members in groups.values() for convoy in _cut(members, share / SHARES)]
     large = sorted((convoy for convoy in convoys if len(convoy) > 1), key=_requests, reverse=True)
-    return large + _together([convoy[0] for convoy in convoys if len(convoy) == 1], share / SMALL_SHARES)
+    return large + _together([convoy[0] for convoy in convoys if len(convoy) == 1], max(1, replicas))
 
 
 def _group(unit: Unit) -> tuple[str, ...]:
@@ -60,9 +61,10 @@ def _cut(members: Sequence[Unit], most: float) -> list[tuple[Unit, ...]]:
     return [tuple(members[start:end]) for start, end in pairwise(ends)]
 
 
-def _together(units: Sequence[Unit], most: float) -> list[tuple[Unit, ...]]:
-    """Runs of units in their order, as long as they are small together."""
+def _together(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]:
+    """Runs of units in their order, as long as they are small together, and shorter towards the end."""
     convoys: list[list[Unit]] = []
+    left = most = _requests(units)
     for unit in units:
         last = convoys[-1] if convoys else []
         fits = (
@@ -74,6 +76,8 @@ def _together(units: Sequence[Unit], most: float) -> list[tuple[Unit, ...]]:
             last.append(unit)
         else:
             convoys.append([unit])
+            most = left // (replicas * SMALL_SHARES)
+        left -= unit.requests
     return [tuple(convoy) for convoy in convoys]
 
 
