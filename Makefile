@@ -36,6 +36,7 @@ lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python infra/audit.py
 
 format: $(STAMP)
 	@$(BIN)/ruff format .
