@@ -96,8 +96,9 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
     import ray
 
     _find_place(job, cluster)
-    ledger = ray.remote(num_cpus=0)(Ledger).remote()
-    keeper = ray.remote(num_cpus=0)(FrameKeeper).remote(
+    stays = _beside_this_process()
+    ledger = ray.remote(**stays)(Ledger).remote()
+    keeper = ray.remote(**stays)(FrameKeeper).remote(
         keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
     )
     waiting = threading.Timer(WAIT_S, _say_what_is_waited_for, (job, cluster, ledger))
@@ -129,6 +130,15 @@ def _receipt(raw: Mapping[str, Any]) -> Receipt:
         tokens=(raw["tokens"][0], raw["tokens"][1]),
         out_of_money=raw["broke"],
     )
+
+
+def _beside_this_process() -> dict[str, Any]:
+    """Options of an actor that no other node's end may take along; should its process die, it begins again, empty."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
 
 
 def _find_place(job: Job, cluster: ClusterInfo) -> None:
