@@ -269,7 +269,7 @@ def told(error: Exception) -> Exception:
         inner = getattr(cause, "cause", None)
         cause = inner if isinstance(inner, BaseException) else cause.__cause__
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    told = next(
-        (line for line in reversed(lines) if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)), lines[-1]
-    )
+    named = [line for line in lines if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)]
+    own = [line for line in named if "UserCodeException" not in line]  # Ray's wrapping, without the reason
+    told = ([lines[-1]] + named + own)[-1]
     return ModelUnavailableError(f"the run on the cluster failed: {told.strip()}; run with -v to see Ray's own words")
