@@ -271,5 +271,5 @@ def told(error: Exception) -> Exception:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     named = [line for line in lines if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)]
     own = [line for line in named if "UserCodeException" not in line]  # Ray's wrapping, without the reason
-    told = ([lines[-1]] + named + own)[-1]
+    told = [lines[-1], *named, *own][-1]
     return ModelUnavailableError(f"the run on the cluster failed: {told.strip()}; run with -v to see Ray's own words")

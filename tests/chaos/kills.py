@@ -32,7 +32,7 @@ def kill_driver(scene: Scene, out: Path, seed: int) -> Damage:
     for _ in range(1 + draw.randrange(3)):
         process = scene.start(out)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(draw.uniform(0.1, 1.0) * scene.seconds)
+            process.wait(draw.uniform(0.1, 0.85) * scene.seconds)
         if process.poll() is None:
             below, committed = named(process.pid, ""), read_answers(out)
             process.kill()
