@@ -76,7 +76,7 @@ class Scene:
         """Run the sweep to its end."""
         self.ended(self.start(out, *more), out)
 
-    def ended(self, process: subprocess.Popen[bytes], out: Path, timeout: float = 240) -> None:
+    def ended(self, process: subprocess.Popen[bytes], out: Path, timeout: float = 600) -> None:
         """See that a sweep comes to a good end."""
         try:
             code = process.wait(timeout)
@@ -152,9 +152,9 @@ def sweep(scene: Scene, out: Path, *flags: str, env: dict[str, str]) -> subproce
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """A user's who has set nothing."""
+    """A user's who has set nothing, on a machine that may be busy: Ray gives up its start after half a minute."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**kept, "HOME": str(folder), "HF_HUB_OFFLINE": "1"}
+    return {**kept, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "RAY_raylet_start_wait_time_s": "120"}
 
 
 def make_scene(folder: Path, *, videos: int = 3, categories: int = 4) -> Scene:
