@@ -19,19 +19,23 @@ from tests.chaos.sweeps import Answers, Damage, Scene, environment, parts, read_
 
 __all__ = ["kill_rank"]
 
+RANK = "spawn_main"
 _FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame")
 
 
 @cache
 def _undisturbed(scene: Scene) -> tuple[Answers, str, float]:
-    """What two ranks answer when nothing happens to them, and how long it takes from their start on."""
+    """What two ranks answer when nothing happens to them, and how long they live."""
     build_tiny(scene.folder / "model", "qwen2_5_vl")
     out = scene.folder / "undisturbed-ranks"
     process = _run(scene, out)
     _ranks(process, scene, out)
     started = time.monotonic()
-    scene.ended(process, out, 900)
-    return read_answers(out), (out / "report" / "metrics.json").read_text(), time.monotonic() - started
+    while named(process.pid, RANK):
+        time.sleep(0.2)
+    seconds = time.monotonic() - started
+    scene.ended(process, out)
+    return read_answers(out), (out / "report" / "metrics.json").read_text(), seconds
 
 
 def _run(scene: Scene, out: Path) -> subprocess.Popen[bytes]:
@@ -46,7 +50,7 @@ def _run(scene: Scene, out: Path) -> subprocess.Popen[bytes]:
 def _ranks(process: subprocess.Popen[bytes], scene: Scene, out: Path) -> list[int]:
     """Both ranks, as soon as they are there."""
     deadline = time.monotonic() + 300
-    while len(ranks := named(process.pid, "spawn_main")) < 2:
+    while len(ranks := named(process.pid, RANK)) < 2:
         assert process.poll() is None, scene.said(out)
         assert time.monotonic() < deadline, "no ranks within five minutes"
         time.sleep(0.05)
@@ -62,12 +66,12 @@ def kill_rank(scene: Scene, out: Path, seed: int) -> Damage:
     try:
         ranks = _ranks(process, scene, out)
         time.sleep(draw.uniform(0.0, 0.8) * seconds)
-        ranks = named(process.pid, "spawn_main") or ranks
+        ranks = named(process.pid, RANK) or ranks
         before = {part: part.stat().st_mtime_ns for part in parts(out)}
         with contextlib.suppress(ProcessLookupError):
             os.kill(draw.choice(ranks), signal.SIGKILL)
             kills = 1
-        scene.ended(process, out, 600)
+        scene.ended(process, out)
     finally:
         if process.poll() is None:
             process.kill()
