@@ -10,19 +10,19 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.chaos.processes import gone, named
+from tests.chaos.processes import REPLICA, gone, named
 from tests.chaos.sweeps import Damage, Scene, in_hand, read_answers
 
 __all__ = ["KINDS", "kill_driver", "kill_worker"]
 
 KINDS = {
-    "engine replica": "MapBatches(Replica)",
+    "engine replica": REPLICA,
     "decode worker": "pipelines.media.decode_child",
     "any worker of Ray": "ray::",
 }
 """Text in the command line of each kind of worker."""
-DIE_S = 15.0
-"""Within which the processes of a killed run end by themselves."""
+DIE_S = 30.0
+"""Within which the engines of a killed run end by themselves; agents of Ray may take a minute, but call nothing."""
 
 
 def kill_driver(scene: Scene, out: Path, seed: int) -> Damage:
@@ -34,7 +34,7 @@ def kill_driver(scene: Scene, out: Path, seed: int) -> Damage:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(draw.uniform(0.1, 0.85) * scene.seconds)
         if process.poll() is None:
-            below, committed = named(process.pid, ""), read_answers(out)
+            below, committed = named(process.pid, REPLICA), read_answers(out)
             process.kill()
             kills += 1
             process.wait()

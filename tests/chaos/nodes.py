@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.chaos.processes import gone, named
+from tests.chaos.processes import REPLICA, gone, named
 from tests.chaos.sweeps import Damage, Scene, in_hand, read_answers
 from tests.support.ray_head import RayHead, ray_head
 
@@ -20,7 +20,6 @@ NODES = 2
 START_S = 120
 DIE_S = 30
 RAYLET = "raylet/raylet"
-REPLICA = "MapBatches(Replica)"
 
 
 class Nodes(contextlib.AbstractContextManager["Nodes"]):
@@ -50,7 +49,7 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
             time.sleep(draw.uniform(0.0, 0.5) * scene.calls_s)
             busy = [node for node in self._nodes if named(node.pid, REPLICA)]
             node = draw.choice(busy or self._nodes)
-            (raylet,), below, committed = named(node.pid, RAYLET), named(node.pid, ""), read_answers(out)
+            (raylet,), below, committed = named(node.pid, RAYLET), named(node.pid, REPLICA), read_answers(out)
             os.kill(raylet, signal.SIGKILL)
             gone(below, DIE_S)
             in_flight = in_hand(out, committed)

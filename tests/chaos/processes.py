@@ -6,7 +6,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["command_of", "descendants", "gone", "named"]
+__all__ = ["REPLICA", "command_of", "descendants", "gone", "named"]
+
+REPLICA = "MapBatches(Replica)"
+"""In the command line of an engine replica."""
 
 
 def descendants(pid: int) -> set[int]:

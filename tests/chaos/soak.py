@@ -27,7 +27,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from tests.bench.many import write_many
-from tests.chaos.processes import gone, named
+from tests.chaos.processes import REPLICA, gone, named
 from tests.chaos.results import RESULTS, read_results, write_results
 from tests.chaos.sweeps import environment, parts
 
@@ -35,7 +35,6 @@ PER_GROUP = 180
 LOOK_S = 1.0
 DIE_S = 60
 KEPT_SAMPLES = 300
-REPLICA = "MapBatches(Replica)"
 
 
 @dataclass(slots=True)
@@ -105,11 +104,10 @@ class Soak:
             self.kills["replica"] += 1
             os.kill(replicas[self.kills.total() % len(replicas)], signal.SIGKILL)
             return False
-        below = named(process.pid, "")
         self.kills["driver"] += 1
         process.kill()
         process.wait()
-        gone(below, DIE_S)
+        gone(replicas, DIE_S)
         return True
 
     def _written(self) -> int:
