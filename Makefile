@@ -36,6 +36,7 @@ lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python infra/audit.py
 
 format: $(STAMP)
 	@$(BIN)/ruff format .
@@ -53,9 +54,12 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python -m pytest tests/gpu -q -m gpu
 	@$(BIN)/python -m tests.bench.gpu
 
-# Break sweeps on purpose, at random moments; SEEDS of each kind. Results: docs/chaos-results.json.
+# Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows; a soak of SOAK requests. Takes hours; each
+# part alone: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json and two pages.
 chaos: $(STAMP)
 	@$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),20)
+	@$(BIN)/python -m tests.chaos.rows
+	@$(BIN)/python -m tests.chaos.soak --requests $(or $(SOAK),1000000)
 	@$(BIN)/python -m tests.chaos.table
 
 # Renew the exact versions from pyproject.toml.

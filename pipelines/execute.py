@@ -95,8 +95,9 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
     import ray
 
     _find_place(job, cluster)
-    ledger = ray.remote(num_cpus=0)(Ledger).remote()
-    keeper = ray.remote(num_cpus=0)(FrameKeeper).remote(
+    stays = _beside_this_process()
+    ledger = ray.remote(**stays)(Ledger).remote()
+    keeper = ray.remote(**stays)(FrameKeeper).remote(
         keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
     )
     needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
@@ -126,6 +127,15 @@ def _receipt(raw: Mapping[str, Any]) -> Receipt:
         tokens=(raw["tokens"][0], raw["tokens"][1]),
         out_of_money=raw["broke"],
     )
+
+
+def _beside_this_process() -> dict[str, Any]:
+    """Options of an actor that no other node's end may take along; should its process die, it begins again, empty."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
 
 
 def _find_place(job: Job, cluster: ClusterInfo) -> None:
@@ -237,7 +247,7 @@ def told(error: Exception) -> Exception:
         inner = getattr(cause, "cause", None)
         cause = inner if isinstance(inner, BaseException) else cause.__cause__
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    told = next(
-        (line for line in reversed(lines) if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)), lines[-1]
-    )
+    named = [line for line in lines if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)]
+    own = [line for line in named if "UserCodeException" not in line]  # Ray's wrapping, without the reason
+    told = [lines[-1], *named, *own][-1]
     return ModelUnavailableError(f"the run on the cluster failed: {told.strip()}; run with -v to see Ray's own words")

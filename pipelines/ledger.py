@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 __all__ = ["Ledger", "RemoteAttempts"]
+
+
+STRIKES = 2
+"""Deaths at the same request alone before it is called their cause: a machine may go away at any request once."""
 
 
 class Ledger:
@@ -13,7 +18,7 @@ class Ledger:
     def __init__(self) -> None:
         self._attempts: dict[str, int] = {}
         self._alone: dict[str, str] = {}
-        self._killers: dict[str, set[str]] = {}
+        self._deaths_at: dict[str, Counter[str]] = {}
         self._answered: set[str] = set()
         self._excused: set[tuple[str, str]] = set()
         self._deaths = 0
@@ -25,8 +30,9 @@ class Ledger:
         """See `work.Attempts`."""
         self._attempts[unit] = self._attempts.get(unit, 0) + 1
         if unit in self._alone:
-            self._killers.setdefault(unit, set()).add(self._alone.pop(unit))
-        return self._attempts[unit], frozenset(self._killers.get(unit, ()))
+            self._deaths_at.setdefault(unit, Counter())[self._alone.pop(unit)] += 1
+        struck = self._deaths_at.get(unit, Counter())
+        return self._attempts[unit], frozenset(one for one, times in struck.items() if times >= STRIKES)
 
     def alone(self, unit: str, request_id: str) -> None:
         """See `work.Attempts`."""

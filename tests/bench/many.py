@@ -63,7 +63,7 @@ def _sample(number: int, index: int, ref: MediaRef) -> Sample:
     # About as long as the published questions and statements are.
     words = f"Il video {number} mostra per la domanda {index} che la persona sposta una cosa"
     return Sample(
-        sample_id=f"video{number}/{category}",
+        sample_id=f"video{number}/{category}" + f"-{index // 24}" * (index >= 24),
         category=column_of(category),
         subset="",
         cluster=f"video{number}",

@@ -1,13 +1,12 @@
 """`make chaos`: break sweeps on purpose, many times, and write down what became of them.
 
-Results go to a JSON file, from which the guarantee table of README.md is written
-(`python -m tests.chaos.table`). A run that was cut off goes on where it was: what stands in the file is not done again.
+Results go to a JSON file, from which the guarantee tables of the pages are written (`python -m tests.chaos.table`). A
+run that was cut off goes on where it was: what stands in the file is not done again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -15,16 +14,16 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.chaos.kills import KINDS, kill_driver, kill_node, kill_worker
+from tests.chaos.kills import KINDS, kill_driver, kill_worker
+from tests.chaos.nodes import Nodes
 from tests.chaos.ranks import kill_rank
+from tests.chaos.results import RESULTS, read_results, write_results
 from tests.chaos.sweeps import Damage, Scene, make_scene
-
-RESULTS = Path(__file__).parents[2] / "docs" / "chaos-results.json"
 
 Disturbance = Callable[[Scene, Path, int], Damage]
 
 
-def disturbances() -> dict[str, Disturbance]:
+def disturbances(nodes: Nodes) -> dict[str, Disturbance]:
     """What is done to a sweep, by name."""
 
     def worker(kind: str) -> Disturbance:
@@ -34,7 +33,7 @@ def disturbances() -> dict[str, Disturbance]:
         "driver": kill_driver,
         **{kind: worker(kind) for kind in KINDS},
         "rank of a tensor-parallel group": kill_rank,
-        "node": kill_node,
+        "node": nodes.kill,
     }
 
 
@@ -45,26 +44,27 @@ def main() -> int:
     parser.add_argument("--only", default="", help="disturbances, comma-separated")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    results = json.loads(options.results.read_text()) if options.results.exists() else {}
-    wanted = [name for name in disturbances() if not options.only or name in options.only.split(",")]
-    with tempfile.TemporaryDirectory(prefix="vlmsweep-chaos-") as folder:
+    results = read_results(options.results)
+    kills = results["kills"]
+    with tempfile.TemporaryDirectory(prefix="vlmsweep-chaos-") as folder, Nodes() as nodes:
         scene = make_scene(Path(folder))
-        for name in wanted:
+        for name, disturb in disturbances(nodes).items():
+            if options.only and name not in options.only.split(","):
+                continue
             for seed in range(options.seeds):
-                if str(seed) in results.get(name, {}):
+                if str(seed) in kills.get(name, {}):
                     continue
-                _one(scene, name, seed, results)
-                options.results.parent.mkdir(parents=True, exist_ok=True)
-                options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-    bad = [f"{name}/{seed}" for name, own in results.items() for seed, one in own.items() if not one["harmless"]]
+                _one(scene, name, disturb, seed, kills)
+                write_results(results, options.results)
+    bad = [f"{name}/{seed}" for name, own in kills.items() for seed, one in own.items() if not one["harmless"]]
     sys.stdout.write(f"{len(bad)} sweeps were harmed: {', '.join(bad)}\n" if bad else "no sweep was harmed\n")
     return 1 if bad else 0
 
 
-def _one(scene: Scene, name: str, seed: int, results: dict[str, dict[str, object]]) -> None:
+def _one(scene: Scene, name: str, disturb: Disturbance, seed: int, kills: dict[str, dict[str, object]]) -> None:
     started = time.monotonic()
-    damage = disturbances()[name](scene, scene.folder / f"{name.replace(' ', '-')}-{seed}", seed)
-    results.setdefault(name, {})[str(seed)] = {**asdict(damage), "harmless": damage.harmless}
+    damage = disturb(scene, scene.folder / f"{name.replace(' ', '-')}-{seed}", seed)
+    kills.setdefault(name, {})[str(seed)] = {**asdict(damage), "harmless": damage.harmless}
     seconds = time.monotonic() - started
     sys.stdout.write(f"{name}, seed {seed}: {damage} in {seconds:.0f} s\n")
     sys.stdout.flush()

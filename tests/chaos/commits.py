@@ -1,4 +1,4 @@
-"""A commit that is cut off before and after each of its steps, on a disk; the process ends there as by SIGKILL."""
+"""A commit that is cut off before and after each of its steps, on a disk and on S3; the process ends as by SIGKILL."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["STEPS", "cut_commit"]
+if TYPE_CHECKING:
+    from pipelines.units import Unit
+
+__all__ = ["S3_STEPS", "STEPS", "cut_commit", "cut_commit_on_s3", "part", "unit"]
 
 STEPS = ("mkdir", "open", "write", "flush", "fsync", "replace")
 
@@ -74,4 +78,82 @@ def cut_commit(folder: Path, step: str, when: str) -> int:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", _CHILD, str(folder), step, when]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root)}
+    return subprocess.run(command, env=environment, cwd=root, timeout=120).returncode
+
+
+S3_STEPS = ("fence", "body", "send")
+"""Looking at the lock; the request going out (`after`: half of what it carries has gone); the request as a whole
+(`after`: the store has done it, nobody has read its answer)."""
+
+_S3_CHILD = """
+import asyncio.selector_events as events, os, sys
+import aiobotocore.httpsession as session
+import s3fs
+from pipelines.lock import LOCK
+from pipelines.records import read_parquet
+from pipelines.store import Store
+from pipelines.work import Committer
+from tests.chaos.commits import part, unit
+
+out, commit, step, when = sys.argv[1:]
+
+def cut(target, name, matters):
+    whole = getattr(target, name)
+    def now(arguments):
+        return os._exit(9) if matters(*arguments) else None
+    async def awaited(*arguments, **options):
+        if when == "before":
+            now(arguments)
+        done = await whole(*arguments, **options)
+        now(arguments)
+        return done
+    def plain(*arguments, **options):
+        if when == "before":
+            now(arguments)
+        done = whole(*arguments, **options)
+        now(arguments)
+        return done
+    setattr(target, name, awaited if step == "send" else plain)
+
+if step == "fence":
+    cut(Store, "get", lambda store, path: path == LOCK)
+elif step == "send":
+    cut(session.AIOHTTPSession, "send", lambda self, request: request.method == "PUT")
+else:
+    transport = events._SelectorSocketTransport
+    writelines, write = transport.writelines, transport.write
+    def half(self, content):
+        content = bytes(content)
+        at = content.find(MARK)
+        if at < 0:
+            return write(self, content)
+        if when == "after":
+            write(self, content[: at + (len(content) - at) // 2])
+        os._exit(9)
+    transport.write = half
+    transport.writelines = lambda self, several: half(self, b"".join(map(bytes, several)))
+
+MARK = b"PAR1" if commit == "part" else b'"new"'
+store = Store(out)
+if commit == "part":
+    Committer(out, "me").commit(unit(), read_parquet(part("new")))
+else:
+    version = store.get_version(LOCK)[1]
+    store.put_if(LOCK, b'{"run": "new"}', version)
+os._exit(0)
+"""
+
+
+def unit() -> Unit:
+    """The unit whose part is committed."""
+    from pipelines.units import Unit
+
+    return Unit(benchmark="maia", part="predictions/part.parquet", pieces=(), requests=50)
+
+
+def cut_commit_on_s3(out: str, commit: str, step: str, when: str, env: dict[str, str]) -> int:
+    """Commit a `part` (under its run's lock) or a `lock` (on a condition) over what is there; the exit code."""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", _S3_CHILD, out, commit, step, when]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), **env}
     return subprocess.run(command, env=environment, cwd=root, timeout=120).returncode

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["command_of", "descendants", "named"]
+__all__ = ["REPLICA", "command_of", "descendants", "gone", "named"]
+
+REPLICA = "MapBatches(Replica)"
+"""In the command line of an engine replica."""
 
 
 def descendants(pid: int) -> set[int]:
@@ -36,3 +41,11 @@ def command_of(pid: int) -> str:
 def named(pid: int, text: str) -> list[int]:
     """Processes below one whose command line holds a text, oldest first."""
     return sorted(one for one in descendants(pid) if text in command_of(one))
+
+
+def gone(pids: Iterable[int], seconds: float) -> None:
+    """Wait until processes have ended; those that others have yet to ask about their end count as ended."""
+    left, deadline = list(pids), time.monotonic() + seconds
+    while left := [pid for pid in left if command_of(pid)]:
+        assert time.monotonic() < deadline, [command_of(pid) for pid in left]
+        time.sleep(0.05)

@@ -1,43 +1,70 @@
-"""The guarantee table of README.md, from the results of `make chaos`."""
+"""The guarantee tables of README.md and ARCHITECTURE.md, from the results of `make chaos`."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs" / "chaos-results.json"
-PAGES = (ROOT / "README.md",)
+from tests.chaos.results import ROOT, Results, read_results
+
+__all__ = ["PAGES", "table", "with_table"]
+
+PAGES = (ROOT / "README.md", ROOT / "ARCHITECTURE.md")
 START, END = "<!-- guarantees: written by tests.chaos.table -->", "<!-- end of guarantees -->"
+COUNTED = ("kills", "planned", "lost", "doubled", "changed", "redone", "in_flight")
 
 
-def table(results: dict[str, dict[str, dict[str, int]]]) -> str:
-    """One row a kind of disturbance: sweeps, kills, rows planned, lost, doubled, changed, share done again."""
+def table(results: Results) -> str:
+    """What was killed, what became of it, and a line each on damaged rows and on the soak."""
+    texts = [_kills(results["kills"])]
+    if results["rows"]:
+        texts.append(_rows(results["rows"]))
+    if results["soak"]:
+        texts.append(_soak(results["soak"]))
+    return "\n\n".join(texts)
+
+
+def _kills(kills: Mapping[str, Any]) -> str:
     lines = [
-        "| killed | sweeps | kills | rows planned | lost | doubled | changed | calls made again |",
-        "|---|---|---|---|---|---|---|---|",
+        "| killed | sweeps | kills | rows planned | lost | doubled | changed | calls made again | were in flight |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, own in sorted(results.items()):
-        total = {
-            key: sum(int(one[key]) for one in own.values())
-            for key in ("kills", "planned", "lost", "doubled", "changed", "redone")
-        }
-        again = f"{total['redone'] / max(1, total['planned']):.1%}"
+    for name, own in sorted(kills.items()):
+        total = {key: sum(int(one[key]) for one in own.values()) for key in COUNTED}
         counts = " | ".join(f"{total[key]:,}" for key in ("kills", "planned", "lost", "doubled", "changed"))
-        lines.append(f"| {name} | {len(own)} | {counts} | {again} |")
+        shares = [f"{total[key] / max(1, total['planned']):.1%}" for key in ("redone", "in_flight")]
+        at_most = "" if all(one["counted"] for one in own.values()) else "at most "
+        lines.append(f"| {name} | {len(own)} | {counts} | {at_most}{shares[0]} | {shares[1]} |")
     return "\n".join(lines)
 
 
-def with_table(page: str, results: dict[str, dict[str, dict[str, int]]]) -> str:
+def _rows(rows: Mapping[str, Any]) -> str:
+    each = ", ".join(f"{name} {one['rejected']:,} of {one['rows']:,}" for name, one in sorted(rows.items()))
+    return f"Damaged rows that ingest listed with a reason, the others being usable: {each}."
+
+
+def _soak(soak: Mapping[str, Any]) -> str:
+    driver, store = soak["driver_mb"], soak["store_mb"]
+    return (
+        f"Soak: {soak['requests']:,} requests, {soak['kills']} kills, one each {soak['kill_every_s']:g} s: "
+        f"{soak['lost']} lost, {soak['doubled']} doubled. Driver {driver['first']:.0f} MB at first, "
+        f"{driver['median']:.0f} in the middle, {driver['last']:.0f} at the end; object store "
+        f"{store['first']:.0f}, {store['median']:.0f}, {store['last']:.0f} MB."
+    )
+
+
+def with_table(page: str, results: Results) -> str:
     """A page's text with the table between its marks."""
-    before, _, rest = page.partition(START)
-    _, _, after = rest.partition(END)
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    if not (start and end):
+        raise ValueError(f"the page has no marks {START} and {END}")
     return f"{before}{START}\n{table(results)}\n{END}{after}"
 
 
 def main() -> None:
     """Write the tables."""
-    results = json.loads(RESULTS.read_text())
+    results = read_results()
     for page in PAGES:
         page.write_text(with_table(page.read_text(), results))
 

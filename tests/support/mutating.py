@@ -11,6 +11,7 @@ __all__ = ["mutated"]
 _ODD: Final[tuple[Any, ...]] = (
     *(None, True, False, 0, -1, 1.5, float("nan"), float("inf"), 10**400, "", " ", "\n", "\x00", "\ud800", "null"),
     *([], {}, [None], [[[]]], {"a": {"b": [1]}}, ["A", "A", "B", "C"], "../../etc/passwd", "x", "A", "1", "[", "{"),
+    *("http://127.0.0.1:9/a.png", "http://169.254.169.254/latest/meta-data/", "file:///etc/passwd"),
 )
 _HUGE: Final = 100_000
 

@@ -1,0 +1,179 @@
+"""Look at what requirements.lock brings in: licences, from the installed packages' own words, and known weaknesses.
+
+    python infra/audit.py [--lock FILE] [--pyproject FILE] [--advisories URL]
+
+What is allowed stands in pyproject.toml under `tool.vlmsweep.audit`. Licences need no network. Advisories are asked of
+OSV in one request; where it cannot be reached, one line says so and nothing fails. An advisory that a newer version
+mends is an error until the lock is renewed or the advisory is listed with a reason; one without a mend is told.
+
+Exit codes: 0 nothing to mend, 1 something is, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import requests
+
+ROOT = Path(__file__).parents[1]
+OSV = "https://api.osv.dev"
+PATIENCE_S = 5.0
+LOOSE = {
+    "3-Clause BSD License": "BSD-3-Clause",
+    "Apache": "Apache-2.0",
+    "Apache 2.0": "Apache-2.0",
+    "Apache 2.0 License": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD": "BSD-3-Clause",
+    "BSD License": "BSD-3-Clause",
+    "FreeBSD": "BSD-2-Clause",
+    "GNU Library or Lesser General Public License (LGPL)": "LGPL-2.1-or-later",
+    "ISC License (ISCL)": "ISC",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "NVIDIA Proprietary Software": "LicenseRef-NVIDIA-Proprietary",
+    "Python Software Foundation License": "PSF-2.0",
+}
+"""Names of licences from before there was a list of them, by SPDX name."""
+
+
+class UnreachableError(RuntimeError):
+    """There is nobody who could be asked for advisories."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is allowed."""
+
+    licences: frozenset[str]
+    packages: Mapping[str, str]
+    """Licence of a package whose own words do not tell it, or that is let in by name."""
+    advisories: Mapping[str, str]
+    """Reason by the id of an advisory that was looked at and does not concern us."""
+
+    @classmethod
+    def read(cls, pyproject: Path) -> Rules:
+        """From the project's file."""
+        own = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["vlmsweep"]["audit"]
+        return cls(frozenset(own["licences"]), own["packages"], own["advisories"])
+
+
+def locked(lock: Path) -> dict[str, str]:
+    """Version by name of all that is locked."""
+    entry = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^ ;\\]+)", re.MULTILINE)
+    found = entry.findall(lock.read_text(encoding="utf-8"))
+    return {name.lower(): version for name, version in found}
+
+
+def licence(about: metadata.PackageMetadata) -> str:
+    """An SPDX expression from a package's own words; '' when it says nothing."""
+    if expression := about.get("License-Expression"):
+        return str(expression)
+    kinds = [line.split(" :: ")[-1] for line in about.get_all("Classifier") or [] if line.startswith("License :: ")]
+    kinds = [kind for kind in kinds if kind not in ("OSI Approved", "DFSG approved")]
+    words = str(about.get("License") or "").strip().splitlines()
+    told = kinds or [word for word in words[:1] if word != "UNKNOWN"]
+    return " AND ".join(LOOSE.get(kind, kind) for kind in told)
+
+
+def allowed(expression: str, licences: Iterable[str]) -> bool:
+    """Whether an expression asks for nothing but allowed licences: all sides of an AND, one side of an OR."""
+    known = set(licences)
+    sides = [side.strip(" ()") for side in expression.split(" OR ")]
+    return any(all(part.strip(" ()") in known for part in side.split(" AND ")) for side in sides)
+
+
+def bad_licences(names: Iterable[str], rules: Rules) -> tuple[int, list[str]]:
+    """How many packages are installed, and what is wrong with their licences."""
+    seen, wrong = 0, []
+    for name in sorted(names):
+        try:
+            about = metadata.metadata(name)
+        except metadata.PackageNotFoundError:
+            continue  # for another system or Python
+        seen += 1
+        told = licence(about)
+        if name in rules.packages or (told and allowed(told, rules.licences)):
+            continue
+        wrong.append(f"{name}: licence {told or 'not told'} is not allowed; see tool.vlmsweep.audit in pyproject.toml")
+    return seen, wrong
+
+
+def advisories(packages: Mapping[str, str], url: str) -> list[dict[str, Any]]:
+    """All that is known against these very versions, each with its `package`.
+
+    Raises:
+        UnreachableError: nobody answers, or with what is no answer.
+    """
+    names = sorted(packages)
+    queries = [{"package": {"name": name, "ecosystem": "PyPI"}, "version": packages[name]} for name in names]
+    found: list[dict[str, Any]] = []
+    try:
+        answer = _asked("POST", f"{url}/v1/querybatch", {"queries": queries})
+        for name, result in zip(names, answer["results"], strict=True):
+            ids = [one["id"] for one in result.get("vulns", ())]
+            found += [{**_asked("GET", f"{url}/v1/vulns/{one}"), "package": name} for one in ids]
+    except (requests.RequestException, KeyError, TypeError, ValueError) as error:
+        raise UnreachableError(type(error).__name__) from error
+    return found
+
+
+def _asked(method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+    answer = requests.request(method, url, json=body, timeout=PATIENCE_S)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def mended_in(advisory: Mapping[str, Any]) -> list[str]:
+    """Versions that do away with it."""
+    ranges = [span for one in advisory.get("affected", ()) for span in one.get("ranges", ())]
+    kinds = [span["events"] for span in ranges if span.get("type") == "ECOSYSTEM"]
+    return [event["fixed"] for events in kinds for event in events if "fixed" in event]
+
+
+def sorted_out(found: Iterable[Mapping[str, Any]], rules: Rules) -> tuple[list[str], list[str]]:
+    """What must be mended, and what is only told; what is listed with a reason is neither."""
+    wrong, told = [], []
+    for one in found:
+        if {one["id"], *one.get("aliases", ())} & rules.advisories.keys():
+            continue
+        mends = mended_in(one)
+        text = f"{one['package']}: {one['id']} {str(one.get('summary', ''))[:100]}"
+        if mends:
+            wrong.append(f"{text}; mended in {', '.join(mends)}: `make lock`")
+        else:
+            told.append(f"{text}; no version mends it")
+    return wrong, told
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Look at both."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lock", type=Path, default=ROOT / "requirements.lock")
+    parser.add_argument("--pyproject", type=Path, default=ROOT / "pyproject.toml")
+    parser.add_argument("--advisories", default=OSV, help="an OSV server")
+    options = parser.parse_args(arguments)
+    rules, packages = Rules.read(options.pyproject), locked(options.lock)
+    seen, wrong = bad_licences(packages, rules)
+    print(f"audit: licences of {seen} of {len(packages)} locked packages looked at, {len(wrong)} refused")
+    try:
+        weak, told = sorted_out(advisories(packages, options.advisories), rules)
+        print(f"audit: {len(weak)} advisories to mend, {len(told)} that no version mends")
+        print("".join(f"  {line}\n" for line in told), end="")
+        wrong += weak
+    except UnreachableError as error:
+        print(f"audit: known weaknesses NOT looked at: {options.advisories} cannot be asked ({error})")
+    sys.stderr.write("".join(f"{line}\n" for line in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

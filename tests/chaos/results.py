@@ -1,0 +1,27 @@
+"""The results of `make chaos`: one JSON file, from which the tables of README.md and ARCHITECTURE.md are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["RESULTS", "ROOT", "Results", "read_results", "write_results"]
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "chaos-results.json"
+
+Results = dict[str, dict[str, Any]]
+"""`kills`: by what was killed, by seed; `rows`: by benchmark; `soak`: one run."""
+
+
+def read_results(path: Path = RESULTS) -> Results:
+    """What was done so far; a file that is not there is an empty one."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    return {name: known.get(name, {}) for name in ("kills", "rows", "soak")}
+
+
+def write_results(results: Results, path: Path = RESULTS) -> None:
+    """Write the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")

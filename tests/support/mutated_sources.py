@@ -1,0 +1,111 @@
+"""Sources of every benchmark with damaged rows, and what ingest must make of them: used, or listed with a reason."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import PromptTexts
+from pipelines.dataset import Dataset
+from pipelines.ingest import Folder, ingest
+from pipelines.store import Store
+from tests.support import maia_source, mate_source, unpie_source, vague_source, vflute_source
+from tests.support.mutating import mutated
+
+__all__ = ["SOURCES", "ingest_damaged"]
+
+PER_VIDEO = 24
+PICTURE = unpie_source.picture("one")
+URI = "data:image/png;base64," + base64.b64encode(PICTURE).decode()
+
+
+def _maia(folder: Path, many: int) -> int:
+    """Questions of some videos that share one clip's content; each question is a row."""
+    count = ceil(many / PER_VIDEO)
+    videos = maia_source.questions(count)
+    number = 0
+    for video in videos:
+        for half in ("question_categories_A", "question_categories_B"):
+            for place, entry in enumerate(video[half]):
+                video[half][place] = mutated(entry, number)
+                number += 1
+    maia_source.write_clip(folder / "videos" / "1.mp4", frames=4)
+    for n in range(2, count + 1):
+        (folder / "videos" / f"{n}.mp4").hardlink_to(folder / "videos" / "1.mp4")
+    (folder / "data.json").write_text(json.dumps(videos))
+    return number
+
+
+def _mate(folder: Path, many: int) -> int:
+    rows = [mutated({**mate_source.row(), "example_id": f"{n:032x}"}, n) for n in range(many)]
+    mate_source.development(folder, {"mm_0shot": rows}, [mate_source.row()["image"]])
+    return many
+
+
+def _unpie(folder: Path, many: int) -> int:
+    def one(n: int) -> dict[str, Any]:
+        return {**unpie_source.row("homographic", n), "disamb_image1": URI, "disamb_image2": URI, "pun_exp_image": URI}
+
+    (folder / "homographic.jsonl").write_text("\n".join(json.dumps(mutated(one(n), n)) for n in range(many)))
+    return many
+
+
+def _vague(folder: Path, many: int) -> int:
+    rows = [{**vague_source.row(n), "image_name": f"{n:04d}@0"} for n in range(many)]
+    (folder / "annotated_images").mkdir()
+    first = folder / "annotated_images" / f"{rows[0]['image_name']}_annot.jpg"
+    first.write_bytes(vague_source.picture(1, tags=vague_source.BOXES))
+    for row in rows[1:]:
+        (folder / "annotated_images" / f"{row['image_name']}_annot.jpg").hardlink_to(first)
+    (folder / "vcr_1144_final.json").write_text(json.dumps([mutated(row, n) for n, row in enumerate(rows)]))
+    return many
+
+
+def _vflute(folder: Path, many: int) -> int:
+    rows = [{**row, "image": "p.png"} for row in vflute_source.rows(many)]
+    (folder / "p.png").write_bytes(PICTURE)
+    content = json.dumps([mutated(row, n) for n, row in enumerate(rows)])  # escapes what UTF-8 cannot hold
+    (folder / "vflute-v2-test.json").write_text(content)
+    return many
+
+
+SOURCES: dict[str, Callable[[Path, int], int]] = {
+    "maia": _maia,
+    "mate": _mate,
+    "unpie": _unpie,
+    "vague": _vague,
+    "vflute": _vflute,
+}
+
+
+def ingest_damaged(name: str, folder: Path, many: int) -> tuple[int, int]:
+    """Ingest at least so many rows, nine of ten with one to three things wrong, and look at what became of each.
+
+    Returns:
+        Rows, and those of them that were listed as rejected.
+    """
+    source, data = folder / "source", Store(str(folder / "data"))
+    if name != "mate":
+        source.mkdir()
+    rows = SOURCES[name](source, many)
+    assert rows >= many
+    result = ingest(benchmark(name), Folder(str(source)), data)
+    listed = [json.loads(line) for line in data.get(f"{name}/rejected.jsonl").splitlines()]
+    assert all(one["item"].strip() and one["reason"].strip() and one["file"] for one in listed)
+    assert all(len(one["reason"]) < 2000 for one in listed)
+    # No row is lost, none is counted twice.
+    assert result.manifest.samples + len(listed) == rows
+    assert rows / 10 <= result.manifest.samples < rows
+    one = benchmark(name)
+    texts = PromptTexts(one.prompt_texts)
+    for sample in Dataset.open(data, name).samples():
+        for task, settings in one.tasks.items():
+            for setting in settings:
+                for prompt in one.prompts(sample, task, setting, texts=texts, seed=42, captions={}):
+                    assert bool(prompt.steps) != bool(prompt.excluded)
+    return rows, len(listed)

@@ -1,0 +1,125 @@
+"""The audit of what is locked: licences from packages' own words, advisories from a server of the test's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from infra.audit import ROOT, Rules, allowed, bad_licences, licence, locked, main
+
+ADVISORIES = {
+    "GHSA-mended": {"affected": [{"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "9"}]}]}]},
+    "GHSA-open": {"affected": [{"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}]}]}]},
+}
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """An OSV server's address, and what it knows by package."""
+    known: dict[str, list[str]] = {}
+
+    class Osv(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+            assert all(one["version"] and one["package"]["ecosystem"] == "PyPI" for one in asked)
+            found = [[{"id": name} for name in known.get(one["package"]["name"], [])] for one in asked]
+            self.answer({"results": [{"vulns": one} if one else {} for one in found]})
+
+        def do_GET(self) -> None:
+            name = self.path.rpartition("/")[2]
+            self.answer({"id": name, "aliases": [f"CVE-{name}"], "summary": "bad", **ADVISORIES[name]})
+
+        def answer(self, content: object) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Osv) as http:
+        thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_address[1]}", known
+        http.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "lock").write_text("pytest==8.0 ; python_version > '3'\n    --hash=x\nmoto[s3]==5.0 \\\n")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.vlmsweep.audit]\nlicences = ["MIT", "Apache-2.0"]\npackages = {}\n'
+        'advisories = {CVE-GHSA-open = "fine"}\n'
+    )
+    return ["--lock", str(tmp_path / "lock"), "--pyproject", str(tmp_path / "pyproject.toml")]
+
+
+@pytest.mark.parametrize(
+    ("known", "code", "said"),
+    [
+        ([], 0, "0 advisories to mend, 0 that"),
+        (["GHSA-mended"], 1, "pytest: GHSA-mended bad; mended in 9"),
+        (["GHSA-open"], 0, "0 advisories to mend, 0 that"),
+    ],
+)
+def test_advisories(server, files, known, code, said, capsys) -> None:
+    server[1]["pytest"] = known
+    assert main([*files, "--advisories", server[0]]) == code
+    assert said in "".join(capsys.readouterr())
+
+
+def test_an_advisory_without_a_mend_is_told(server, files, capsys) -> None:
+    path = Path(files[3])
+    path.write_text(path.read_text().replace("CVE-GHSA-open", "another"))
+    server[1]["moto"] = ["GHSA-open"]
+    assert main([*files, "--advisories", server[0]]) == 0
+    assert "moto: GHSA-open bad; no version mends it" in capsys.readouterr().out
+
+
+def test_nobody_to_ask_is_one_line_and_no_failure(files, capsys) -> None:
+    assert main([*files, "--advisories", "http://127.0.0.1:1"]) == 0
+    assert "known weaknesses NOT looked at: http://127.0.0.1:1 cannot be asked" in capsys.readouterr().out
+
+
+def test_a_licence_that_is_not_listed_is_refused(files, capsys) -> None:
+    path = Path(files[3])
+    path.write_text(path.read_text().replace('"MIT", ', ""))
+    assert main([*files, "--advisories", "http://127.0.0.1:1"]) == 1
+    assert "pytest: licence MIT is not allowed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ([("License-Expression", "MIT OR GPL-3.0")], "MIT OR GPL-3.0"),
+        ([("Classifier", "License :: OSI Approved :: BSD License"), ("License", "x")], "BSD-3-Clause"),
+        ([("Classifier", "License :: OSI Approved"), ("License", "Apache 2.0\nmore")], "Apache-2.0"),
+        ([("License", "UNKNOWN")], ""),
+    ],
+)
+def test_words_of_packages(fields, told) -> None:
+    about = Message()
+    for name, value in fields:
+        about[name] = value
+    assert licence(about) == told
+
+
+def test_all_of_an_and_one_of_an_or() -> None:
+    assert allowed("MIT OR GPL-3.0", {"MIT"})
+    assert allowed("(MIT AND ISC) OR GPL-3.0", {"MIT", "ISC"})
+    assert not allowed("MIT AND GPL-3.0", {"MIT"})
+
+
+def test_what_is_locked_here_is_allowed() -> None:
+    packages = locked(ROOT / "requirements.lock")
+    assert {"ray", "moto", "torch"} <= packages.keys()
+    seen, wrong = bad_licences(packages, Rules.read(ROOT / "pyproject.toml"))
+    assert not wrong
+    assert seen > 100

@@ -1,0 +1,58 @@
+"""Where the product can reach over the network: a short list, on which nothing stands that a data set could steer.
+
+Addresses that come with a data set are asked by `unpie_fetch` alone, at ingest, and only public ones
+(tests/unit/benchmarks/test_unpie_pictures.py: names, redirects, DNS). Endpoints are a user's own choice.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+REACHES = {
+    *("aiohttp", "boto3", "ftplib", "http", "httpx", "httpx2", "huggingface_hub", "openai", "requests", "s3fs"),
+    *("smtplib", "socket", "urllib", "urllib3", "websockets"),
+}
+PURE = {"urllib.parse"}
+ALLOWED = {
+    "cluster/join.py": {"socket"},  # knocks at --address
+    "jobs/serving.py": {"socket"},  # listens
+    "models/engines/openai_engine.py": {"openai"},  # base_url of the user's models file
+    "models/engines/weights.py": {"boto3"},  # s3:// of the user's models file
+    "pipelines/benchmarks/unpie_fetch.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
+    "pipelines/lock.py": {"socket"},  # this machine's name
+    "pipelines/scoring.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name
+    "pipelines/store.py": {"s3fs"},  # --data, --out
+}
+
+
+def reaching(path: Path) -> set[str]:
+    """Modules by which a file could reach out."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.append(node.module or "")
+    return {name.partition(".")[0] for name in names if name not in PURE} & REACHES
+
+
+def test_nothing_else_reaches_out() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): reaching(path)
+        for room in ("cluster", "jobs", "models", "pipelines")
+        for path in (ROOT / room).rglob("*.py")
+    }
+    assert len(found) > 100
+    assert {path: names for path, names in found.items() if names} == ALLOWED
+
+
+def test_pictures_are_fetched_at_ingest_alone() -> None:
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for room in ("cluster", "jobs", "models", "pipelines")
+        for path in (ROOT / room).rglob("*.py")
+        if "unpie_fetch" in path.read_text() and path.name != "unpie_fetch.py"
+    }
+    assert users == {"pipelines/benchmarks/unpie_pictures.py"}
