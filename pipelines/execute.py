@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ ENGINE_CPUS = 0.5
 """Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
 PLACE_S = 50.0
 """Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
+_BUILDING = threading.Lock()
+"""Filters of warnings are the process's and not the thread's."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 NO_PROGRESS_S = 7200
 """Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
@@ -95,10 +98,8 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
     import ray
 
     _find_place(job, cluster)
-    ledger = ray.remote(num_cpus=0)(Ledger).remote()
-    keeper = ray.remote(num_cpus=0)(FrameKeeper).remote(
-        keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
-    )
+    ledger = _beside_driver(Ledger)
+    keeper = _beside_driver(FrameKeeper, keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0)))
     needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
     try:
         with Waiting(job.model, needs, ledger):
@@ -126,6 +127,15 @@ def _receipt(raw: Mapping[str, Any]) -> Receipt:
         tokens=(raw["tokens"][0], raw["tokens"][1]),
         out_of_money=raw["broke"],
     )
+
+
+def _beside_driver(kind: type, *arguments: Any) -> Any:
+    """An actor on the driver's own node: on a worker it would go with that worker, and the run with it."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return ray.remote(num_cpus=0, scheduling_strategy=here)(kind).remote(*arguments)
 
 
 def _find_place(job: Job, cluster: ClusterInfo) -> None:
@@ -178,7 +188,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     replicas = _replicas(job, cluster)
     convoys = make_convoys(job.units, replicas)
     items = [{"units": json.dumps([unit.to_dict() for unit in convoy])} for convoy in convoys]
-    with warnings.catch_warnings():
+    with _BUILDING, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         return (
             rd.from_items(items, override_num_blocks=len(items))

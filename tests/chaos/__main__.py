@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -15,11 +16,17 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.chaos.hosts import disturb_hosts
 from tests.chaos.kills import KINDS, kill_driver, kill_node, kill_worker
 from tests.chaos.ranks import kill_rank
 from tests.chaos.sweeps import Damage, Scene, make_scene
+from tests.support.hosts import why_not
 
 RESULTS = Path(__file__).parents[2] / "docs" / "chaos-results.json"
+
+HOSTS = "one host, after another's network"
+MOST_HOSTS = 3
+"""Seeds of what takes minutes each."""
 
 Disturbance = Callable[[Scene, Path, int], Damage]
 
@@ -35,6 +42,7 @@ def disturbances() -> dict[str, Disturbance]:
         **{kind: worker(kind) for kind in KINDS},
         "rank of a tensor-parallel group": kill_rank,
         "node": kill_node,
+        HOSTS: disturb_hosts,
     }
 
 
@@ -42,15 +50,19 @@ def main() -> int:
     """Run what is asked for; 0 when every sweep came out whole."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--only", default="", help="disturbances, comma-separated")
+    parser.add_argument("--only", default="", help="disturbances, separated by semicolons")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     results = json.loads(options.results.read_text()) if options.results.exists() else {}
-    wanted = [name for name in disturbances() if not options.only or name in options.only.split(",")]
+    wanted = [name for name in disturbances() if not options.only or name in options.only.split(";")]
+    if HOSTS in wanted and (reason := why_not()):
+        wanted.remove(HOSTS)
+        sys.stdout.write(f"skipped: {HOSTS}: {reason}\n")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     with tempfile.TemporaryDirectory(prefix="vlmsweep-chaos-") as folder:
         scene = make_scene(Path(folder))
         for name in wanted:
-            for seed in range(options.seeds):
+            for seed in range(min(options.seeds, MOST_HOSTS) if name == HOSTS else options.seeds):
                 if str(seed) in results.get(name, {}):
                     continue
                 _one(scene, name, seed, results)
