@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "infra" / "docker"
@@ -80,6 +81,24 @@ def test_the_lock_file_is_cut_to_what_runs() -> None:
     assert {"filelock", "sympy", "networkx"} <= {re.split("[=[]", e)[0] for e in cut.runtime(text, cpu=True)}
     cpu = {re.split("[=[]", entry)[0] for entry in cut.runtime(text, cpu=True)}
     assert names - cpu == {name for name in names if cut.CUDA_ONLY.match(name)}
+
+
+@pytest.mark.parametrize("version", ["3.11.14", "3.12.3"])
+def test_every_package_that_runs_has_a_version_for_this_python(version: str) -> None:
+    """The lock file is for all Pythons: one package may stand there twice, each time for some of them."""
+    text = (ROOT / "requirements.lock").read_text()
+    where = {"python_full_version": version, "python_version": version.rpartition(".")[0], "sys_platform": "linux",
+             "platform_system": "Linux", "platform_machine": "x86_64", "platform_python_implementation": "CPython",
+             "implementation_name": "cpython", "os_name": "posix"}  # fmt: skip
+    taken: dict[str, int] = {}
+    for line in "\n".join(loaded("requirements").runtime(text, cpu=False)).splitlines():
+        if line[0] not in " #":
+            one = Requirement(line.rstrip("\\ "))
+            taken[one.name] = taken.get(one.name, 0) + (one.marker is None or one.marker.evaluate(where))
+    assert taken.keys() >= {"numpy", "scipy", "av", "networkx", "contourpy"}
+    assert {name for name, n in taken.items() if n > 1} == set()
+    needless = {"httpx2-jsfetch", "tzdata", "colorama"}  # for browsers and Windows
+    assert {name for name, n in taken.items() if n == 0} <= needless
 
 
 def test_the_health_check_tells_a_living_ray_from_a_dead_one() -> None:
