@@ -96,6 +96,7 @@ def _site(scene: Scene) -> Iterator[_Site]:
             site.command(sys.executable, "-c", _BUCKET)
             cli = (sys.executable, "-m", "jobs.cli")
             site.command(*cli, "ingest", "maia", str(scene.folder / "source"), "--data", "s3://bench/data")
+            _until_up(site, "worker1", "worker2")
             yield site
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -104,16 +105,17 @@ def _site(scene: Scene) -> Iterator[_Site]:
 def _start(site: _Site) -> None:
     hosts = site.net.hosts
     hosts["store"].start(str(BIN / "moto_server"), "-H", "0.0.0.0", "-p", "9000", env=site.env, log=site.log("store"))
-    hosts["head"].start(
+    hosts["head"].supervise(  # Ray gives up its own start on a machine that is very busy
         *_ray(hosts["head"], site.net.place, cpus=0),
         *("--head", "--port=6379", "--dashboard-host=0.0.0.0", "--dashboard-port=8265"),
         env=site.env,
         log=site.log("head"),
     )
     head = hosts["head"].address
-    for place in (f"{head}/8265", f"{head}/6379", f"{hosts['store'].address}/9000"):
+    for place in (f"{hosts['store'].address}/9000", f"{head}/8265"):
         knock = f"until (exec 3<>/dev/tcp/{place}) 2>/dev/null; do sleep 0.5; done"
-        site.command("timeout", "120", "bash", "-c", knock)
+        site.command("timeout", "280", "bash", "-c", knock)
+    _until_up(site, "head")
     for name in ("worker1", "worker2"):
         hosts[name].supervise(
             *_ray(hosts[name], site.net.place, cpus=1),
@@ -121,6 +123,13 @@ def _start(site: _Site) -> None:
             env=site.env,
             log=site.log(name),
         )
+
+
+def _until_up(site: _Site, *names: str) -> None:
+    deadline = time.monotonic() + 300
+    while not all("Ray runtime started" in site.log(name).read_text() for name in names):
+        assert time.monotonic() < deadline, site.tells()
+        time.sleep(0.5)
 
 
 def _ray(host: Host, place: Path, cpus: int) -> tuple[str, ...]:
