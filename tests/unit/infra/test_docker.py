@@ -14,6 +14,8 @@ from types import ModuleType
 import pytest
 from packaging.requirements import Requirement
 
+from tests.support.image import stages_of
+
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "infra" / "docker"
 TEXT = (DOCKER / "Dockerfile").read_text()
@@ -64,6 +66,23 @@ def test_what_is_copied_is_in_the_build_context() -> None:
         for source in words.split()[:-1]:
             assert (ROOT / source).exists()
             assert source in allowed
+
+
+def test_the_steps_that_run_without_an_engine_are_the_file_s() -> None:
+    known, stages = stages_of(TEXT)
+    assert known.keys() == {"PYTHON_IMAGE"}
+    assert [stages[name].base for name in ("locked", "build-cpu", "cpu")] == ["${PYTHON_IMAGE}", "locked", "base"]
+    assert [step.word for step in stages["cpu"].steps] == ["COPY"]
+    (install,) = [step.text for step in stages["base"].steps if step.word == "RUN"]
+    assert install.startswith("apt-get update ")
+    assert install.endswith("/home/vlmsweep/.cache/huggingface")
+    assert sum(len(stage.steps) for stage in stages.values()) == len(
+        re.findall(
+            r"^(?:RUN|COPY|ENV|ARG|WORKDIR|USER|EXPOSE|HEALTHCHECK|ENTRYPOINT|CMD|SHELL) ",
+            TEXT[TEXT.index("FROM ") :],
+            re.MULTILINE,
+        )
+    )
 
 
 def test_the_lock_file_is_cut_to_what_runs() -> None:
