@@ -165,6 +165,7 @@ def run(image: Path, command: list[str], writable: list[str], more: dict[str, st
     settings = Settings(**json.loads(image.with_suffix(".json").read_text()))
     user, _, group = settings.user.partition(":")
     env = {**settings.env, "HOME": settings.folder, **more}
+    places = ("/dev/shm", "/tmp", *writable)
     lines = [
         "set -e",
         "ip link set lo up",
@@ -175,8 +176,7 @@ def run(image: Path, command: list[str], writable: list[str], more: dict[str, st
         "for name in null zero random urandom full; do",
         f"touch {image}/dev/$name; mount --bind /dev/$name {image}/dev/$name; done",
         f"ln -s /proc/self/fd {image}/dev/fd",
-        f"mkdir {image}/dev/shm",
-        *(f"mount -t tmpfs -o mode=1777 tmpfs {image}{place}" for place in ("/dev/shm", "/tmp", *writable)),
+        *(f"mkdir -p {image}{place}; mount -t tmpfs -o mode=1777 tmpfs {image}{place}" for place in places),
         f"exec chroot --userspec={user}:{group} {image} "
         + _with(env, settings.folder, [*settings.entrypoint, *command]),
     ]
