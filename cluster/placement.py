@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster.join import ClusterError
 
-__all__ = ["await_place", "lacking"]
+__all__ = ["await_place", "gpus_of_nodes", "lacking"]
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,14 @@ def await_place(demand: Mapping[str, float], *, patience_s: float, grows: bool) 
             raise ClusterError(problem)
         time.sleep(POLL_S)
         problem = lacking(demand, _alive(ray.nodes()))
+
+
+def gpus_of_nodes() -> list[int]:
+    """GPUs of each node that is alive and has some."""
+    import ray
+
+    counts = [int(node.get("GPU", 0)) for node in _alive(ray.nodes())]
+    return [count for count in counts if count]
 
 
 def lacking(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> str:

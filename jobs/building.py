@@ -13,7 +13,7 @@ from models.catalog_io import load_models, pick
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
-from pipelines.human import read_human
+from pipelines.human import place_of_human, read_human
 from pipelines.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.selection import Limit
 from pipelines.store import is_remote
@@ -51,7 +51,8 @@ def checked_names(flags: Mapping[str, Any]) -> dict[str, ModelSpec]:
         raise ValueError("--models and --benchmarks: name at least one of each")
     for name in (flags.get("judge"), flags.get("captioner")):
         _helper(None if name == SELF else name, models)
-    _spec({**flags, "judge": None, "captioner": None}, {}, names(flags["benchmarks"]), models)
+    human = [one for one in flags.get("human") or () if not is_remote(place_of_human(one)[1])]
+    _spec({**flags, "judge": None, "captioner": None, "human": human}, {}, names(flags["benchmarks"]), models)
     return pick(wanted, models)
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from cluster.schedule import Fleet, ModelWork
 from cluster.simulate import SIZES, rows, shown, workload_json
-from jobs.scheduling import Card, replica_gpus, works_of
 from models.catalog_io import load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset, DatasetError
+from pipelines.estimating import Card, replica_gpus, works_of
 from pipelines.plan import Done, Plan, make_plan
 from pipelines.run_spec import RunSpec
 from pipelines.store import Store

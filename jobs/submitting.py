@@ -1,7 +1,8 @@
 """`vlmsweep submit`: a sweep through Ray's job API.
 
-Nothing is sent but the four packages' own code and tables, the models files and the wording that were named. It is a
-list of what goes, not of what stays: data, media, environment files and whatever else lies beside the code never leave.
+Nothing is sent but the four packages' own code and tables, and the models files, the wording and people's files that
+were named. It is a list of what goes, not of what stays: data, media, environment files and whatever else lies beside
+the code never leave.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter a flag
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,
+    human: o.Human = None,
     env: EnvNames = None,
     submission_id: SubmissionId = None,
     pending_timeout: Pending = 600.0,
@@ -213,6 +215,9 @@ def entrypoint(flags: Mapping[str, Any]) -> str:
         words += ["--models-file", f"{FILES}/{_models_name(i, path)}"]
     if flags.get("prompts"):
         words += ["--prompts", f"{FILES}/prompts"]
+    for i, spec in enumerate(flags.get("human") or ()):
+        name, place, _ = _people(i, spec)
+        words += ["--human", f"{name}={place}"]
     return shlex.join([*words, "--verbose"] if flags.get("verbose") else words)
 
 
@@ -230,6 +235,24 @@ def stage(flags: Mapping[str, Any], folder: Path, *, code: str) -> None:
     prompts = flags.get("prompts")
     for path in sorted(prompts.glob("*/*.txt")) if prompts else ():
         _copy(path, folder / FILES / "prompts" / path.relative_to(prompts))
+    for i, spec in enumerate(flags.get("human") or ()):
+        _, place, sent = _people(i, spec)
+        for path in sent:
+            _copy(path, folder / place if place.endswith(".csv") else folder / place / path.name)
+
+
+def _people(number: int, spec: str) -> tuple[str, str, list[Path]]:
+    """Benchmark and place of a `--human` as the job is told them, and the files that go; none of what is in a store."""
+    from pipelines.human import place_of_human
+    from pipelines.store import is_remote
+
+    name, uri = place_of_human(spec)
+    path = Path(uri).expanduser()
+    if is_remote(uri):
+        return name, uri, []
+    if path.is_file():
+        return name, f"{FILES}/people-{number}.csv", [path]
+    return name, f"{FILES}/people-{number}", sorted(path.glob("*.csv"))
 
 
 def _hidden(path: Path) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cluster.join import ClusterError, ClusterInfo
@@ -38,7 +39,10 @@ ENGINE_CPUS = 0.5
 """Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
 PLACE_S = 50.0
 """Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
+_BUILDING = threading.Lock()
+"""Filters of warnings are the process's and not the thread's."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
+LOST_TRIES = 3
 NO_PROGRESS_S = 7200
 """Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
 
@@ -103,17 +107,34 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
     needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
     try:
         with Waiting(job.model, needs, ledger):
-            for row in run_rows(_stream(job, cluster, ledger, keeper)):
-                for raw in json.loads(row["receipts"]):
-                    if raw["fatal"]:
-                        raise ModelUnavailableError(f"model {job.model!r}: {raw['fatal']}")
-                    on_receipt(_receipt(raw))
+            for receipt in _receipts(job, cluster, ledger, keeper):
+                on_receipt(receipt)
         for remark in ray.get(ledger.report.remote())[1]:
             log.warning("%s", remark)
         log.debug("media of %s: %s", job.model, ray.get(keeper.counts.remote()))
     finally:
         ray.kill(ledger)
         ray.kill(keeper)
+
+
+def _receipts(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Iterator[Receipt]:
+    """A receipt for every unit: one that the cluster lost on the way, as its nodes came and went, is asked again.
+
+    Raises:
+        ModelUnavailableError: the model cannot be had, or units are lost again and again.
+    """
+    open_units = {unit.part: unit for unit in job.units}
+    for _ in range(LOST_TRIES):
+        for row in run_rows(_stream(replace(job, units=tuple(open_units.values())), cluster, ledger, keeper)):
+            for raw in json.loads(row["receipts"]):
+                if raw["fatal"]:
+                    raise ModelUnavailableError(f"model {job.model!r}: {raw['fatal']}")
+                if open_units.pop(raw["part"], None):
+                    yield _receipt(raw)
+        if not open_units:
+            return
+        log.warning("model %r: %d units were lost by the cluster and are asked again", job.model, len(open_units))
+    raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {LOST_TRIES} times")
 
 
 def _receipt(raw: Mapping[str, Any]) -> Receipt:
@@ -188,7 +209,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     replicas = _replicas(job, cluster)
     convoys = make_convoys(job.units, replicas)
     items = [{"units": json.dumps([unit.to_dict() for unit in convoy])} for convoy in convoys]
-    with warnings.catch_warnings():
+    with _BUILDING, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         return (
             rd.from_items(items, override_num_blocks=len(items))

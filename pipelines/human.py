@@ -15,7 +15,16 @@ from pipelines.benchmarks.people import ANNOTATOR, HumanKind
 from pipelines.dataset import Dataset
 from pipelines.store import Store, is_remote
 
-__all__ = ["HumanFile", "check_human", "human_rows", "is_person", "keep_human", "kept_human", "read_human"]
+__all__ = [
+    "HumanFile",
+    "check_human",
+    "human_rows",
+    "is_person",
+    "keep_human",
+    "kept_human",
+    "place_of_human",
+    "read_human",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +37,24 @@ class HumanFile:
     text: str
 
 
+def place_of_human(spec: str) -> tuple[str, str]:
+    """Benchmark and place of `BENCHMARK=FILE_OR_FOLDER`; nothing is read.
+
+    Raises:
+        ValueError: another form, no such benchmark, or one that takes no files.
+    """
+    name, equals, uri = spec.partition("=")
+    if not equals or not uri:
+        raise ValueError(f"--human {spec}: give BENCHMARK=FILE.csv or BENCHMARK=FOLDER, such as vflute=people/")
+    if name not in benchmark_names():
+        raise closest("benchmark", name, benchmark_names())
+    if not benchmark(name).people().kinds:
+        raise ValueError(f"--human {spec}: {name} takes no files of people's answers; see docs/human-files.md")
+    if "://" in uri and not is_remote(uri):
+        raise ValueError(f"--human {spec}: only local paths and s3:// addresses are supported")
+    return name, uri
+
+
 def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
     """Read `--human BENCHMARK=FILE_OR_FOLDER`, local or `s3://`.
 
@@ -37,14 +64,8 @@ def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
     """
     found: dict[tuple[str, str], HumanFile] = {}
     for spec in specs:
-        name, equals, uri = spec.partition("=")
-        if not equals or not uri:
-            raise ValueError(f"--human {spec}: give BENCHMARK=FILE.csv or BENCHMARK=FOLDER, such as vflute=people/")
-        if name not in benchmark_names():
-            raise closest("benchmark", name, benchmark_names())
+        name, uri = place_of_human(spec)
         kinds = benchmark(name).people().kinds
-        if not kinds:
-            raise ValueError(f"--human {spec}: {name} takes no files of people's answers; see docs/human-files.md")
         for path, content in _contents(spec, uri):
             one = _file(name, kinds, path, content)
             earlier = found.setdefault((name, one.kind), one)
@@ -105,8 +126,6 @@ def human_rows(name: str, files: Mapping[str, str]) -> dict[str, list[dict[str, 
 
 def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
     """Path and bytes of the file, or of the CSV files of the folder."""
-    if "://" in uri and not is_remote(uri):
-        raise ValueError(f"--human {spec}: only local paths and s3:// addresses are supported")
     single = uri.endswith(".csv") if is_remote(uri) else Path(uri).expanduser().is_file()
     place = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
     parent, _, last = place.rpartition("/") if single else (place, "", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,8 +28,8 @@ _Key = tuple[str, str, str, str]
 class StatusBoard:
     """Counts of rows by model, benchmark, task and setting.
 
-    `done` are rows with an answer or excluded, `failed` those with an error, `running` those of the model that is being
-    asked now, `pending` those whose turn has not come.
+    `done` are rows with an answer or excluded, `failed` those with an error, `running` those of models
+    that are being asked now, `pending` those whose turn has not come.
     """
 
     def __init__(self, out: Store, plans: Mapping[str, Sequence[Plan]]) -> None:
@@ -37,8 +38,9 @@ class StatusBoard:
         self._left: dict[_Key, int] = {}
         self._failed: Counter[_Key] = Counter()
         self._excluded: Counter[_Key] = Counter()
-        self._running = ""
+        self._running: set[str] = set()
         self._written = 0.0
+        self._lock = threading.RLock()  # models may run beside each other
         self._others = [cell for cell in read_status(out).get("cells", []) if cell["model"] not in plans]
         for model, own in plans.items():
             for plan in own:
@@ -50,25 +52,27 @@ class StatusBoard:
 
     def begin(self, model: str) -> None:
         """This model is being asked now."""
-        self._running = model
-        self.write()
+        with self._lock:
+            self._running.add(model)
+            self.write()
 
     def end(self, model: str) -> None:
         """It is not any more."""
-        del model
-        self._running = ""
-        self.write()
+        with self._lock:
+            self._running.discard(model)
+            self.write()
 
     def note(self, model: str, receipt: Receipt) -> None:
         """A unit is committed."""
         name = receipt.part.split("/")[1].removeprefix("benchmark=")
-        for (task, setting, status), n in receipt.counts.items():
-            key = (model, name, task, setting)
-            self._left[key] -= n
-            self._failed[key] += n if status == "error" else 0
-            self._excluded[key] += n if status == "excluded" else 0
-        if time.monotonic() - self._written > WRITE_EVERY_S:
-            self.write()
+        with self._lock:
+            for (task, setting, status), n in receipt.counts.items():
+                key = (model, name, task, setting)
+                self._left[key] -= n
+                self._failed[key] += n if status == "error" else 0
+                self._excluded[key] += n if status == "excluded" else 0
+            if time.monotonic() - self._written > WRITE_EVERY_S:
+                self.write()
 
     def cells(self) -> list[dict[str, Any]]:
         """One mapping a cell."""
@@ -79,8 +83,8 @@ class StatusBoard:
                 "task": key[2],
                 "setting": key[3],
                 "requests": total,
-                "pending": 0 if key[0] == self._running else self._left[key],
-                "running": self._left[key] if key[0] == self._running else 0,
+                "pending": 0 if key[0] in self._running else self._left[key],
+                "running": self._left[key] if key[0] in self._running else 0,
                 "done": total - self._left[key] - self._failed[key],
                 "failed": self._failed[key],
                 "excluded": self._excluded[key],

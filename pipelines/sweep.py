@@ -8,12 +8,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from cluster.beside import better_book
 from cluster.join import ClusterInfo, joined
+from cluster.placement import gpus_of_nodes
 from models.spec import ModelSpec
 from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset, DatasetError
 from pipelines.entries import Entry, load_run, merge_entries, save_run
+from pipelines.estimating import work_of
 from pipelines.execute import Job, ModelUnavailableError, Receipt, execute
 from pipelines.human import check_human
 from pipelines.loading import UnitLoaderSpec
@@ -26,6 +29,7 @@ from pipelines.scoring_run import count_statuses, judge_rounds, score_parts
 from pipelines.spending import CostLimitReachedError, Spending, note_spending
 from pipelines.status import StatusBoard
 from pipelines.store import Store
+from pipelines.together import ask_together
 
 __all__ = ["Outcome", "SilentWatcher", "Watcher", "plan_sweep", "run_sweep", "score_and_report"]
 
@@ -304,15 +308,18 @@ def _predict(  # noqa: PLR0917  what a run consists of
     watcher: Watcher,
     spending: Spending,
 ) -> list[str]:
-    """Model by model, all benchmarks of a model by the same replicas; a model that cannot be had stops no other."""
+    """All benchmarks of a model by the same replicas; a model that cannot be had stops no other.
+
+    Models follow one another. Where there are GPUs they run beside each other as far as that is reckoned to pay, but
+    for a run with a cost limit: what one may spend hangs on what the one before has left.
+    """
+    jobs = {model: job for model, own in plans.items() if (job := _job(spec, model, spec.models[model], own)).units}
     problems = []
-    for model, own in plans.items():
-        job = _job(spec, model, spec.models[model], own)
-        if not job.units:
-            continue
+
+    def ask(model: str, cluster: ClusterInfo, watcher: Watcher, check: Callable[[Receipt], None]) -> None:
         board.begin(model)
         try:
-            _run_job(f"predict {model}", job, cluster, watcher, spending, partial(board.note, model))
+            _run_job(f"predict {model}", jobs[model], cluster, watcher, spending, check)
         except CostLimitReachedError:
             raise
         except ModelUnavailableError as error:
@@ -320,6 +327,15 @@ def _predict(  # noqa: PLR0917  what a run consists of
             problems.append(str(error))
         finally:
             board.end(model)
+
+    nodes = gpus_of_nodes() if cluster.gpus and len(jobs) > 1 and spending.limit is None else []
+    if nodes:
+        works = [work_of(model, plans[model], spec.models[model]) for model in jobs]
+        watcher.phase(f"predict {', '.join(jobs)}", sum(unit.requests for job in jobs.values() for unit in job.units))
+        ask_together(better_book(works, nodes), cluster, watcher, board, ask)
+    else:
+        for model in jobs:
+            ask(model, cluster, watcher, partial(board.note, model))
     return problems
 
 

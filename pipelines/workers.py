@@ -14,7 +14,7 @@ from models.spec import ModelSpec
 from pipelines.keeping import FrameSource, SharedFrames
 from pipelines.ledger import RemoteAttempts
 from pipelines.store import Store, StoreError
-from pipelines.units import Unit
+from pipelines.units import MAX_UNIT_REQUESTS, Unit
 
 __all__ = ["LoaderSpec", "Replica", "commit_units", "load_convoy"]
 
@@ -25,9 +25,6 @@ MOST_DEATHS = 6
 """Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
 DIED = 13
 """Exit code of a replica whose engine died under it."""
-HOLD_S = 0.5
-"""Answers are handed on at least this often: a task of the cluster for each unit would cost a quick model more than its
-answers."""
 
 
 class LoaderSpec(Hashable, Protocol):
@@ -122,20 +119,19 @@ class Replica:
     def __call__(self, batch: Any) -> Iterator[Any]:
         """Answer the units of a convoy one after the other.
 
-        Each goes on to its commit as soon as it is answered; those that take next to no time are handed on together.
+        Small ones go on to their commit together. Which ones must hang on nothing but their sizes: when a replica dies,
+        Ray calls another with the same convoy and drops as many rows from the front as have come already.
         """
         from pipelines.wire import Answered, pack_answers, unpack_convoy
 
         many = len(batch["units"].chunk(0)[0].values) > 1
         held: list[Answered] = []
-        since = time.monotonic()
         for loaded in unpack_convoy(batch):
-            held.append(self._answered(loaded, many=many))
-            if time.monotonic() - since >= HOLD_S:
+            if held and sum(one.unit.requests for one in held) + loaded.unit.requests > MAX_UNIT_REQUESTS:
                 yield pack_answers(held)
-                held, since = [], time.monotonic()
-        if held:
-            yield pack_answers(held)
+                held = []
+            held.append(self._answered(loaded, many=many))
+        yield pack_answers(held)
 
     def _answered(self, loaded: Any, *, many: bool) -> Any:
         from models.engines.base import EngineDiedError, EngineUnreachableError

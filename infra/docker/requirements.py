@@ -21,14 +21,15 @@ TORCH = ("torch", "torchvision")
 
 
 def blocks(text: str) -> dict[str, tuple[str, set[str]]]:
-    """Package -> its lines, and who wants it."""
+    """Package -> its lines, and who wants it; a package in several versions, each for some Pythons, has them all."""
     found: dict[str, tuple[str, set[str]]] = {}
     for block in re.split(r"\n(?=[A-Za-z0-9])", text.strip("\n")):
         match = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==", block)
         if not match:
             raise SystemExit(f"not an entry of a lock file: {block[:80]!r}")
         wanted = {line.strip().lstrip("# ").removeprefix("via").strip() for line in block.splitlines() if "#" in line}
-        found[match[1].lower()] = (block, {one for one in wanted if one})
+        before, others = found.get(match[1].lower(), ("", set()))
+        found[match[1].lower()] = (f"{before}\n{block}".lstrip(), others | {one for one in wanted if one})
     return found
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
+
+from tests.support.image import stages_of
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "infra" / "docker"
@@ -65,6 +68,23 @@ def test_what_is_copied_is_in_the_build_context() -> None:
             assert source in allowed
 
 
+def test_the_steps_that_run_without_an_engine_are_the_file_s() -> None:
+    known, stages = stages_of(TEXT)
+    assert known.keys() == {"PYTHON_IMAGE"}
+    assert [stages[name].base for name in ("locked", "build-cpu", "cpu")] == ["${PYTHON_IMAGE}", "locked", "base"]
+    assert [step.word for step in stages["cpu"].steps] == ["COPY"]
+    (install,) = [step.text for step in stages["base"].steps if step.word == "RUN"]
+    assert install.startswith("apt-get update ")
+    assert install.endswith("/home/vlmsweep/.cache/huggingface")
+    assert sum(len(stage.steps) for stage in stages.values()) == len(
+        re.findall(
+            r"^(?:RUN|COPY|ENV|ARG|WORKDIR|USER|EXPOSE|HEALTHCHECK|ENTRYPOINT|CMD|SHELL) ",
+            TEXT[TEXT.index("FROM ") :],
+            re.MULTILINE,
+        )
+    )
+
+
 def test_the_lock_file_is_cut_to_what_runs() -> None:
     cut = loaded("requirements")
     text = (ROOT / "requirements.lock").read_text()
@@ -80,6 +100,24 @@ def test_the_lock_file_is_cut_to_what_runs() -> None:
     assert {"filelock", "sympy", "networkx"} <= {re.split("[=[]", e)[0] for e in cut.runtime(text, cpu=True)}
     cpu = {re.split("[=[]", entry)[0] for entry in cut.runtime(text, cpu=True)}
     assert names - cpu == {name for name in names if cut.CUDA_ONLY.match(name)}
+
+
+@pytest.mark.parametrize("version", ["3.11.14", "3.12.3"])
+def test_every_package_that_runs_has_a_version_for_this_python(version: str) -> None:
+    """The lock file is for all Pythons: one package may stand there twice, each time for some of them."""
+    text = (ROOT / "requirements.lock").read_text()
+    where = {"python_full_version": version, "python_version": version.rpartition(".")[0], "sys_platform": "linux",
+             "platform_system": "Linux", "platform_machine": "x86_64", "platform_python_implementation": "CPython",
+             "implementation_name": "cpython", "os_name": "posix"}  # fmt: skip
+    taken: dict[str, int] = {}
+    for line in "\n".join(loaded("requirements").runtime(text, cpu=False)).splitlines():
+        if line[0] not in " #":
+            one = Requirement(line.rstrip("\\ "))
+            taken[one.name] = taken.get(one.name, 0) + (one.marker is None or one.marker.evaluate(where))
+    assert taken.keys() >= {"numpy", "scipy", "av", "networkx", "contourpy"}
+    assert {name for name, n in taken.items() if n > 1} == set()
+    needless = {"httpx2-jsfetch", "tzdata", "colorama"}  # for browsers and Windows
+    assert {name for name, n in taken.items() if n == 0} <= needless
 
 
 def test_the_health_check_tells_a_living_ray_from_a_dead_one() -> None:

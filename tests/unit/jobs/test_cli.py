@@ -47,7 +47,7 @@ COMMANDS = {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "seed", "prompts", "prompt-version", "env", "submission-id",
         "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
-        "cost-limit",
+        "cost-limit", "human",
     },
 }  # fmt: skip
 EVERYWHERE = {"help", "config", "verbose", "json"}
@@ -67,6 +67,10 @@ def test_flags_are_those_that_users_rely_on() -> None:
     }
     for name, flags in COMMANDS.items():
         assert found[name] - {"no-dry-run"} == flags | EVERYWHERE - {"help"}, name
+
+
+def test_submit_takes_what_run_takes() -> None:
+    assert COMMANDS["run"] - {"dry-run"} <= COMMANDS["submit"]
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from cluster.schedule import Fleet
-from jobs.scheduling import Card, replica_gpus, schedule, unit_seconds, works_of
+from jobs.scheduling import schedule
 from jobs.simulating import PUBLISHED, main, papers_plans, papers_works
 from models.catalog_io import load_models
 from models.spec import ModelSpec
+from pipelines.estimating import Card, replica_gpus, unit_seconds, works_of
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,24 @@ def test_code_tables_and_named_files_go_and_nothing_else(tmp_path: Path) -> None
     assert sum(path.stat().st_size for path in sent.rglob("*") if path.is_file()) < 8 << 20
 
 
+def test_people_s_files_go_with_it_and_those_of_a_store_are_named(tmp_path: Path) -> None:
+    people = tmp_path / "people"
+    people.mkdir()
+    (people / "labels.csv").write_text("id,annotator,label\n")
+    (people / "names-of-annotators.txt").write_text("private")
+    human = [f"vflute={people}", f"vflute={people / 'labels.csv'}", "maia=s3://b/people"]
+    line = shlex.split(entrypoint(flags(human=human)))
+    assert line[-6:] == [
+        *("--human", "vflute=submitted/people-0", "--human", "vflute=submitted/people-1.csv"),
+        *("--human", "maia=s3://b/people"),
+    ]
+    stage(flags(human=human), tmp_path / "sent", code="image")
+    assert sorted(p.relative_to(tmp_path / "sent").as_posix() for p in (tmp_path / "sent").rglob("*.*")) == [
+        "submitted/people-0/labels.csv",
+        "submitted/people-1.csv",
+    ]
+
+
 def test_an_image_that_has_the_code_gets_the_named_files_alone(tmp_path: Path) -> None:
     models = tmp_path / "m.yaml"
     models.write_text("mine: {engine: random}\n")
@@ -85,6 +103,8 @@ def test_ray_s_own_submit_leaves_secrets_data_and_media_here(tmp_path: Path) -> 
         (["--models", "randon"], "'random'"),
         (["--data", "data"], "absolute"),
         (["--out", "gs://x"], "s3://"),
+        (["--human", "maia=nowhere.csv"], "no such file"),
+        (["--human", "main=s3://b/people"], "'maia'"),
         (["--env", "KEY=value"], "--env KEY: give the name"),
         (["--env", "NOT_SET_ANYWHERE"], "not set here"),
         (["--submission-id", "a b"], "letters"),

@@ -1,0 +1,191 @@
+"""Models of one sweep beside each other: which of them begin now, with how many replicas, each in a thread of its own.
+
+A pool of replicas keeps its size, so a model's share is settled when it begins: as many replicas as end it together
+with the whole sweep, if all GPUs were always busy. The longest begin first, shorter ones fill what is left beside them;
+what waits holds nothing. Where models that take all GPUs in turn are reckoned to be done sooner, they do that instead:
+on few GPUs shares that cannot change leave more idle than loading costs. `cluster.schedule` plays a finer rule, whose
+replicas come one by one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+
+from cluster.schedule import ModelWork
+
+__all__ = ["Book", "better_book", "reckoned", "side_by_side"]
+
+log = logging.getLogger(__name__)
+
+ELSEWHERE = 4
+"""Models that need no GPU and run at once: endpoints answer elsewhere, yet their pictures are decoded here."""
+GIVE_UP_S = 30.0
+"""How long models that run are waited for when the sweep ends early: they end with their next commit."""
+
+
+@dataclass(slots=True)
+class Book:
+    """Who waits, who runs, and which GPUs are free.
+
+    Args:
+        works: what each model has to do; `gpus` is 0 where it needs none.
+        nodes: GPUs of each node.
+        together: models that need GPUs share them; else each takes all that are of use to it, in turn.
+    """
+
+    works: Sequence[ModelWork]
+    nodes: Sequence[int]
+    together: bool = True
+    _free: list[int] = field(init=False)
+    _waiting: list[ModelWork] = field(init=False)
+    _held: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
+    """Model that runs -> (node, GPUs) of each replica."""
+    _even_s: float = field(init=False)
+    """Seconds of the sweep if all GPUs were always busy."""
+
+    def __post_init__(self) -> None:
+        self._free = list(self.nodes)
+        self._waiting = sorted(self.works, key=lambda work: -(work.seconds + work.load_s))
+        self._even_s = math.fsum(work.gpus * (work.seconds + work.load_s) for work in self.works) / sum(self.nodes)
+
+    def begin(self) -> list[tuple[str, int]]:
+        """Models that begin now and their replicas; they run until `end` is told."""
+        begun = [work for work in self._waiting if self._begins(work)]
+        self._waiting = [work for work in self._waiting if work not in begun]
+        if not any(self.needs(work) for work in self._waiting):
+            for work in begun:
+                self._grow(work)
+        return [(work.name, max(1, len(self._held[work.name]))) for work in begun]
+
+    def end(self, name: str) -> None:
+        """A model's GPUs are free again."""
+        for node, gpus in self._held.pop(name):
+            self._free[node] += gpus
+
+    def needs(self, work: ModelWork) -> bool:
+        """Whether it needs GPUs that there are; where no node is large enough, that is said when it begins."""
+        return 0 < work.gpus <= max(self.nodes)
+
+    def _begins(self, work: ModelWork) -> bool:
+        if not self.needs(work):
+            if sum(not held for held in self._held.values()) >= ELSEWHERE:
+                return False
+            self._held[work.name] = []
+            return True
+        if not self.together and any(self._held.values()):
+            return False
+        wanted = self._wanted(work)
+        held: list[tuple[int, int]] = []
+        while len(held) < wanted and self._take(work.gpus, held):
+            pass
+        enough = len(held) * 2 >= wanted or (held and not any(self._held.values()))
+        if not enough:
+            for node, gpus in held:
+                self._free[node] += gpus
+            return False
+        self._held[work.name] = held
+        return True
+
+    def _wanted(self, work: ModelWork) -> int:
+        most = min(work.most_replicas, len(work.units))
+        even = math.ceil((work.seconds + work.load_s) / self._even_s) if self.together else most
+        wanted = 1
+        while wanted < min(even, most) and _worth(work, wanted):
+            wanted += 1
+        return wanted
+
+    def _grow(self, work: ModelWork) -> None:
+        """Nobody waits for what is still free."""
+        held = self._held[work.name]
+        most = min(work.most_replicas, len(work.units))
+        while self.needs(work) and len(held) < most and _worth(work, len(held)) and self._take(work.gpus, held):
+            pass
+
+    def _take(self, gpus: int, held: list[tuple[int, int]]) -> bool:
+        """Take the GPUs of one replica from the node with least to spare, so that room for large models stays whole."""
+        fitting = [(free, node) for node, free in enumerate(self._free) if free >= gpus]
+        if not fitting:
+            return False
+        node = min(fitting)[1]
+        self._free[node] -= gpus
+        held.append((node, gpus))
+        return True
+
+
+def _worth(work: ModelWork, has: int) -> bool:
+    """Whether one replica more saves more seconds than its loading takes."""
+    return work.seconds / has - work.seconds / (has + 1) > work.load_s
+
+
+def reckoned(book: Book) -> float:
+    """Seconds until all models of a fresh book have ended that need its GPUs, if units took what they are said to."""
+    works = {work.name: work for work in book.works if book.needs(work)}
+    book, now = replace(book, works=tuple(works.values())), 0.0
+    running: list[tuple[float, str]] = []
+    while True:
+        for name, replicas in book.begin():
+            heapq.heappush(running, (now + works[name].load_s + works[name].seconds / replicas, name))
+        if not running:
+            return now
+        now, name = heapq.heappop(running)
+        book.end(name)
+
+
+def better_book(works: Sequence[ModelWork], nodes: Sequence[int]) -> Book:
+    """Models that share the GPUs, or take them in turn: what is reckoned to be done sooner."""
+    return min((Book(works, nodes, together) for together in (False, True)), key=reckoned)
+
+
+def side_by_side(book: Book, run: Callable[[str, int, threading.Event], None]) -> None:
+    """Run all models of a book, each in a thread, and return when all have ended.
+
+    Args:
+        book: who begins when.
+        run: runs one model, given its name, its replicas and an event; once that is set it shall end soon.
+
+    Raises:
+        Exception: the first that a `run` raised; no model begins after it, and those that run are told to end.
+    """
+    stop, ended = threading.Event(), SimpleQueue[tuple[str, BaseException | None]]()
+
+    def one(name: str, replicas: int) -> None:
+        error: BaseException | None = None
+        try:
+            run(name, replicas, stop)
+        except BaseException as raised:  # noqa: BLE001  is raised again in the thread that waits
+            error = raised
+        ended.put((name, error))
+
+    running = 0
+    try:
+        while True:
+            for name, replicas in book.begin():
+                log.info("model %r begins with %d replicas", name, replicas)
+                threading.Thread(target=one, args=(name, replicas), name=f"vlmsweep-{name}", daemon=True).start()
+                running += 1
+            if not running:
+                return
+            name, error = ended.get()
+            running -= 1
+            book.end(name)
+            if error is not None:
+                raise error
+    finally:
+        stop.set()
+        _wait(ended, running)
+
+
+def _wait(ended: SimpleQueue[tuple[str, BaseException | None]], running: int) -> None:
+    until = time.monotonic() + GIVE_UP_S
+    try:
+        for _ in range(running):
+            ended.get(timeout=max(0.0, until - time.monotonic()))
+    except Empty:
+        log.warning("models that run beside each other did not end within %.0f s; their processes are ended", GIVE_UP_S)

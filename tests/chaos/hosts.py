@@ -1,0 +1,201 @@
+"""Four hosts, head, two workers and a store, each in a network namespace; one is cut off for a minute, one is killed.
+
+The sweep is submitted through Ray's job API with a token, from a fifth place on the same network; data and results lie
+in the store. Workers are started again when Ray ends them, as the compose file and systemd do; the one that is killed
+stays away. Both come at random moments, so that now and then no worker is there at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tests.chaos.sweeps import Damage, Scene, environment, in_hand, read_answers
+from tests.support.hosts import Host, Network, network
+
+__all__ = ["disturb_hosts"]
+
+CUT_S = 60.0
+CALL_S = 0.3
+"""Of the scripted model: 648 calls on two or three replicas take some minutes."""
+BIN = Path(sys.executable).parent
+
+_FETCH = """
+import sys
+from pathlib import Path
+from pipelines.store import Store
+store = Store(sys.argv[1])
+for file in store.list():
+    path = Path(sys.argv[2], file.path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(store.get(file.path))
+"""
+_BUCKET = "import s3fs; s3fs.S3FileSystem().mkdir('bench')"
+
+
+@dataclass
+class _Site:
+    """The hosts, up, with the data in the store."""
+
+    folder: Path
+    net: Network
+    env: dict[str, str]
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def command(self, *words: str, timeout: float = 300) -> None:
+        """Run a command beside the hosts, to its end."""
+        process = self.net.hosts["switch"].start(*words, env=self.env, log=self.log("commands"))
+        try:
+            assert process.wait(timeout) == 0, f"{words}: {_end_of(self.log('commands'))}"
+        finally:
+            process.kill()
+            process.wait()
+
+    def tells(self) -> str:
+        """The ends of all logs."""
+        return "\n".join(f"--- {path.name}\n{_end_of(path)}" for path in sorted(self.folder.glob("*.log")))
+
+
+def _end_of(path: Path) -> str:
+    return path.read_text(errors="replace")[-3000:] if path.exists() else ""
+
+
+@contextmanager
+def _site(scene: Scene) -> Iterator[_Site]:
+    folder = Path(tempfile.mkdtemp(prefix="vsn-", dir="/tmp"))  # Ray's socket paths must stay short
+    token = folder / "token"
+    token.write_text(os.urandom(32).hex())
+    token.chmod(0o600)
+    try:
+        with network(folder, ("head", "worker1", "worker2", "store")) as net:
+            env = {
+                **environment(folder),
+                "PATH": f"{BIN}:{os.environ['PATH']}",
+                "HOME": str(net.place),
+                "RAY_AUTH_MODE": "token",
+                "RAY_AUTH_TOKEN_PATH": str(token),
+                "AWS_ENDPOINT_URL": f"http://{net.hosts['store'].address}:9000",
+                "AWS_ACCESS_KEY_ID": "chaos",
+                "AWS_SECRET_ACCESS_KEY": "chaos-secret",
+                "AWS_DEFAULT_REGION": "us-east-1",
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+            }
+            site = _Site(folder, net, env)
+            _start(site)
+            site.command(sys.executable, "-c", _BUCKET)
+            cli = (sys.executable, "-m", "jobs.cli")
+            site.command(*cli, "ingest", "maia", str(scene.folder / "source"), "--data", "s3://bench/data")
+            _until_up(site, "worker1", "worker2")
+            yield site
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(site: _Site) -> None:
+    hosts = site.net.hosts
+    hosts["store"].start(str(BIN / "moto_server"), "-H", "0.0.0.0", "-p", "9000", env=site.env, log=site.log("store"))
+    hosts["head"].supervise(  # Ray gives up its own start on a machine that is very busy
+        *_ray(hosts["head"], site.net.place, cpus=0),
+        *("--head", "--port=6379", "--dashboard-host=0.0.0.0", "--dashboard-port=8265"),
+        env=site.env,
+        log=site.log("head"),
+    )
+    head = hosts["head"].address
+    for place in (f"{hosts['store'].address}/9000", f"{head}/8265"):
+        knock = f"until (exec 3<>/dev/tcp/{place}) 2>/dev/null; do sleep 0.5; done"
+        site.command("timeout", "280", "bash", "-c", knock)
+    _until_up(site, "head")
+    for name in ("worker1", "worker2"):
+        hosts[name].supervise(
+            *_ray(hosts[name], site.net.place, cpus=1),
+            f"--address={head}:6379",
+            env=site.env,
+            log=site.log(name),
+        )
+
+
+def _until_up(site: _Site, *names: str) -> None:
+    deadline = time.monotonic() + 300
+    while not all("Ray runtime started" in site.log(name).read_text() for name in names):
+        assert time.monotonic() < deadline, site.tells()
+        time.sleep(0.5)
+
+
+def _ray(host: Host, place: Path, cpus: int) -> tuple[str, ...]:
+    return (
+        *(str(BIN / "ray"), "start", "--block", "--disable-usage-stats", f"--node-ip-address={host.address}"),
+        *(f"--temp-dir={place}/ray", f"--num-cpus={cpus}", "--object-store-memory=100000000"),
+    )
+
+
+def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
+    """Cut one worker off for a minute and kill the other at random moments of the same sweep."""
+    draw = Random(seed)
+    journal = out.with_suffix(".journal")
+    journal.touch()
+    models = out.with_suffix(".yaml")
+    models.write_text(f"slow: {{engine: random, faults: {{call_s: {CALL_S}, journal: {journal}}}}}\n")
+    with _site(scene) as site:
+        submitted = site.net.hosts["switch"].start(
+            *(sys.executable, "-m", "jobs.cli", "submit", "--models", "slow", "--models-file", str(models)),
+            *("--benchmarks", "maia", "--data", "s3://bench/data", "--out", "s3://bench/out"),
+            *("--address", f"http://{site.net.hosts['head'].address}:8265"),
+            env=site.env,
+            log=site.log("submit"),
+        )
+        try:
+            _until(lambda: len(journal.read_text().split()) > draw.randrange(10, 60), submitted, site, 180)
+            in_flight = _break(site, draw, submitted, out)
+            code = submitted.wait(900)
+        except BaseException:
+            sys.stderr.write(site.tells())
+            raise
+        assert code == 0, site.tells()
+        site.command(sys.executable, "-c", _FETCH, "s3://bench/out", str(out))
+    return scene.damage(out, 1, in_flight=in_flight)
+
+
+def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes], out: Path) -> int:
+    """The cut begins now; the other worker dies at some moment from now until half a minute after it is mended.
+
+    Returns:
+        Calls that had begun and were not committed a moment before the cut, and before the kill.
+    """
+    in_flight = _in_flight(site, out, "cut")
+    cut, killed = draw.sample(("worker1", "worker2"), k=2)
+    dies_after = draw.uniform(0.0, CUT_S + 30.0)
+    begun = time.monotonic()
+    site.net.cut(cut)
+    events = [(CUT_S, lambda: site.net.join(cut)), (dies_after, site.net.hosts[killed].kill)]
+    for moment, event in sorted(events, key=lambda pair: pair[0]):
+        time.sleep(max(0.0, begun + moment - time.monotonic()))
+        assert submitted.poll() is None, f"the sweep ended before it was disturbed\n{site.tells()}"
+        if moment == dies_after:
+            in_flight += _in_flight(site, out, "kill")
+        event()
+    return in_flight
+
+
+def _in_flight(site: _Site, out: Path, name: str) -> int:
+    seen = site.folder / name
+    site.command(sys.executable, "-c", _FETCH, "s3://bench/out", str(seen))
+    return in_hand(out, read_answers(seen))
+
+
+def _until(true: Callable[[], bool], submitted: subprocess.Popen[bytes], site: _Site, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert submitted.poll() is None, site.tells()
+        assert time.monotonic() < deadline, site.tells()
+        time.sleep(0.5)

@@ -1,0 +1,50 @@
+"""Two models on a cluster that says it has two GPUs: asked at the same time, each by a replica of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from models.tiny import build_tiny
+from tests.support.ray_head import ray_head
+
+FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "black-video,1-frame", "--limit", "4")
+
+
+@pytest.mark.timeout(600)
+def test_two_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
+    """Ray only counts these GPUs: the tiny models run on the CPU where torch sees none."""
+    folder, out = build_tiny(tmp_path / "checkpoint"), tmp_path / "out"
+    models = tmp_path / "models.yaml"
+    common = f"engine: transformers, model: {folder}, dtype: float32, replicas: {{max: 1}}"
+    common += ", limits: {max_pixels: 3072}, generation: {max_new_tokens: 2}"
+    models.write_text("".join(f"{name}: {{{common}}}\n" for name in ("one", "two")))
+    seen: set[frozenset[str]] = set()
+    with ray_head("--num-cpus=6", "--num-gpus=2") as head:
+        command = [sys.executable, "-m", "jobs.cli", "run", "--models", "one,two", "--models-file", str(models)]
+        place = ["--data", maia_data, "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"]
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen([*command, *FLAGS, *place], env=head.env, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 500
+            while process.poll() is None:
+                assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+                if (out / "status.json").exists():
+                    cells = json.loads((out / "status.json").read_text())["cells"]
+                    seen.add(frozenset(cell["model"] for cell in cells if cell["running"]))
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0, (tmp_path / "log").read_text()
+    assert max(len(models) for models in seen) == 2, seen
+    rows = [row for part in out.glob("predictions/*/*/*.parquet") for row in pq.ParquetFile(part).read().to_pylist()]
+    assert set(Counter(row["request_id"] for row in rows).values()) == {1}
+    assert Counter((row["model"], row["status"]) for row in rows) == {(name, "ok"): 64 for name in ("one", "two")}

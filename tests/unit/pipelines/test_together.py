@@ -1,0 +1,117 @@
+"""Models of one sweep: one that cannot be had stops no other, one after another and beside each other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pipelines.sweep as page
+from cluster.join import ClusterInfo
+from models.spec import ModelSpec
+from pipelines.execute import Job, ModelUnavailableError, Receipt
+from pipelines.run_spec import RunSpec
+from pipelines.spending import Spending
+from pipelines.status import StatusBoard, read_status
+from pipelines.store import Store, StoreError
+from pipelines.sweep import SilentWatcher, plan_sweep
+
+Execute = Callable[[Job, ClusterInfo, Callable[[Receipt], None]], None]
+
+
+class Sweep:
+    """Predicts with an `execute` of the test's own."""
+
+    def __init__(self, data: str, out: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
+        one = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 1})
+        self.spec = RunSpec(data=data, out=str(out), models=dict.fromkeys("abc", one), benchmarks=("maia",))
+        self.out, self._patch, self._gpus = Store(str(out)), monkeypatch, gpus
+        self.shares: dict[str, float] = {}
+        monkeypatch.setattr(page, "gpus_of_nodes", lambda: [gpus])
+
+    def predict(self, execute: Execute, limit: float | None = None) -> list[str]:
+        def noted(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+            self.shares[job.model] = cluster.gpus
+            execute(job, cluster, on_receipt)
+
+        self._patch.setattr(page, "execute", noted)
+        plans = plan_sweep(self.spec)
+        board = StatusBoard(self.out, plans)
+        cluster = ClusterInfo("", 8.0, float(self._gpus))
+        return page._predict(self.spec, cluster, plans, board, SilentWatcher(), Spending(limit))
+
+
+def answer(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
+    for unit in job.units:
+        for piece in unit.pieces:
+            counts = {("vsv", "1-frame", "ok"): 0}
+            on_receipt(Receipt(part=f"predictions/benchmark=maia/model={job.model}/{piece.group}", counts=counts))
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2])
+def test_a_model_that_cannot_be_had_stops_no_other(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
+) -> None:
+    sweep, ended = Sweep(maia_data, tmp_path, monkeypatch, gpus), []
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        if job.model == "a":
+            raise ModelUnavailableError("model 'a': no weights")
+        answer(job, on_receipt)
+        ended.append(job.model)
+
+    assert sweep.predict(execute) == ["model 'a': no weights"]
+    assert sorted(ended) == ["b", "c"]
+    assert all(cell["running"] == 0 for cell in read_status(sweep.out)["cells"])
+
+
+def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, 2), threading.Barrier(2, timeout=20), []
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        begun.append(job.model)
+        if len(begun) < 3:
+            both.wait()
+        answer(job, on_receipt)
+
+    assert sweep.predict(execute) == []
+    assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+@pytest.mark.parametrize(("gpus", "limit"), [(0, None), (2, 5.0)])
+def test_one_after_another_without_gpus_and_under_a_limit_of_money(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, limit: float | None
+) -> None:
+    sweep, order = Sweep(maia_data, tmp_path, monkeypatch, gpus), []
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        order.append(f"{job.model} begins")
+        answer(job, on_receipt)
+        order.append(f"{job.model} ends")
+
+    assert sweep.predict(execute, limit) == []
+    assert order == ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]
+    assert sweep.shares == dict.fromkeys("abc", float(gpus))
+
+
+def test_a_store_that_is_gone_ends_all_of_them(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, seen = Sweep(maia_data, tmp_path, monkeypatch, 2), []
+    both, gone = threading.Barrier(2, timeout=20), threading.Event()
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        seen.append(job.model)
+        both.wait()
+        if job.model == "a":
+            gone.set()
+            raise StoreError("the store is away")
+        assert gone.wait(20)
+        for _ in range(2000):
+            answer(job, on_receipt)
+
+    with pytest.raises(StoreError, match="store is away"):
+        sweep.predict(execute)
+    assert sorted(seen) == ["a", "b"]
