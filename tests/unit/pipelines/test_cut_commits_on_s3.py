@@ -74,8 +74,8 @@ def test_old_or_new_and_never_half(server: tuple[Whole, dict[str, str]], tmp_pat
 def test_a_lock_changes_hands_or_not(server: tuple[Whole, dict[str, str]], tmp_path: Path) -> None:
     app, env = server
     env = {**env, "HOME": str(tmp_path)}
-    store = Store("s3://bench/out")
-    store._fs.mkdir("bench")
+    store = Store("s3://locks/out")
+    store._fs.mkdir("locks")
     for step in S3_STEPS[1:]:
         for when in ("before", "after"):
             store.put(LOCK, b'{"run": "old"}')
