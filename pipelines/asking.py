@@ -15,7 +15,7 @@ from pipelines.records import healthy_parts, part_folder, stable_id
 from pipelines.selection import Cell
 from pipelines.store import Store
 
-__all__ = ["Asked", "Asker", "caption_key", "first_media", "load_captions"]
+__all__ = ["Asked", "Asker", "caption_key", "first_media", "group_of", "load_captions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Asked:
     def group(self) -> str:
         """The media group: what is fetched, decoded and encoded once for all that share it; '' for text."""
         media = first_media(self.request)
-        return f"{media.kind}:{media.source}:{media.frames}" if media else ""
+        return group_of(media) if media else ""
 
 
 def caption_key(captioner: str, fingerprint: Mapping[str, Any]) -> str:
@@ -55,6 +55,11 @@ def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
         for row in table.to_pylist()
         if row["status"] == "ok" and row["prompt_version"] == key
     }
+
+
+def group_of(media: Media) -> str:
+    """The media group of requests that start with this medium."""
+    return f"{media.kind}:{media.source}:{media.frames}"
 
 
 def first_media(request: Request) -> Media | None:

@@ -8,13 +8,14 @@ small and soon loaded travel together too: a task of the cluster costs as much a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 
 from pipelines.units import Unit
 
-__all__ = ["CONVOY_UNITS", "make_convoys"]
+__all__ = ["CONVOY_UNITS", "groups_alone", "make_convoys"]
 
 SHARES = 4
 """Parts of a replica's fair share that the largest convoy is worth: the last one to end keeps the others waiting for a
@@ -45,6 +46,13 @@ def make_convoys(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]
     convoys = [convoy for members in groups.values() for convoy in _cut(members, share / SHARES)]
     large = sorted((convoy for convoy in convoys if len(convoy) > 1), key=_requests, reverse=True)
     return large + _together([convoy[0] for convoy in convoys if len(convoy) == 1], max(1, replicas))
+
+
+def groups_alone(convoys: Sequence[Sequence[Unit]]) -> list[list[str]]:
+    """For each convoy the media groups that no other convoy is about: what it decodes of them needs no sharing."""
+    own = [{piece.group for unit in convoy for piece in unit.pieces} for convoy in convoys]
+    times = Counter(group for groups in own for group in groups)
+    return [sorted(group for group in groups if group and times[group] == 1) for groups in own]
 
 
 def _group(unit: Unit) -> tuple[str, ...]:

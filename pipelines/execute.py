@@ -18,7 +18,7 @@ from typing import Any
 from cluster.join import ClusterError, ClusterInfo
 from cluster.placement import await_place
 from models.spec import ModelSpec
-from pipelines.convoys import make_convoys
+from pipelines.convoys import groups_alone, make_convoys
 from pipelines.dataset import DatasetError
 from pipelines.keeping import FrameKeeper, keeper_bytes
 from pipelines.ledger import Ledger
@@ -208,7 +208,11 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     quiet_ray_data()
     replicas = _replicas(job, cluster)
     convoys = make_convoys(job.units, replicas)
-    items = [{"units": json.dumps([unit.to_dict() for unit in convoy])} for convoy in convoys]
+    alone = groups_alone(convoys)
+    items = [
+        {"units": json.dumps([unit.to_dict() for unit in convoy]), "alone": json.dumps(own)}
+        for convoy, own in zip(convoys, alone, strict=True)
+    ]
     with _BUILDING, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         return (

@@ -170,8 +170,9 @@ class JudgeLoader:
         self._fingerprint = fingerprint(spec.spec)
         self._generation = spec.spec.generation.model_dump(exclude_none=True)
 
-    def load(self, unit: Unit) -> Loaded:
-        """Load one unit of questions."""
+    def load(self, unit: Unit, alone: Collection[str] = ()) -> Loaded:
+        """Load one unit of questions; they show no media."""
+        del alone
         one = benchmark(self._spec.benchmark)
         wanted = set(unit.only)
         requests: dict[str, Request] = {}

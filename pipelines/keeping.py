@@ -28,8 +28,8 @@ CLAIM_S = 150.0
 class FrameSource(Protocol):
     """Where a loader gets decoded media."""
 
-    def fetch(self, key: str, decode: Callable[[], Frames]) -> Frames:
-        """The frames that are kept under a key, else what `decode` makes.
+    def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
+        """The frames that are kept under a key, else what `decode` makes; not `shared`: nobody else will want them.
 
         Raises:
             DecodeError: they cannot be decoded.
@@ -44,8 +44,9 @@ class LocalFrames:
         """Keep so many bytes at the most; one medium larger than that is kept alone."""
         self._most, self._kept = most, OrderedDict[str, Frames]()
 
-    def fetch(self, key: str, decode: Callable[[], Frames]) -> Frames:
+    def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
         """See `FrameSource`."""
+        del shared
         if key not in self._kept:
             self._kept[key] = decode()
         self._kept.move_to_end(key)
@@ -61,9 +62,9 @@ class SharedFrames:
         """Share through a `FrameKeeper` actor."""
         self._keeper, self._local = keeper, LocalFrames()
 
-    def fetch(self, key: str, decode: Callable[[], Frames]) -> Frames:
+    def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
         """See `FrameSource`."""
-        return self._local.fetch(key, lambda: self._shared(key, decode))
+        return self._local.fetch(key, (lambda: self._shared(key, decode)) if shared else decode)
 
     def _shared(self, key: str, decode: Callable[[], Frames]) -> Frames:
         import ray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from models.engines.base import Engine, EngineContractError, EngineDiedError, EngineUnreachableError, answer_requests
 from models.messages import Failure, Frames, Media, Reply, Request
-from pipelines.asking import Asked, Asker, load_captions
+from pipelines.asking import Asked, Asker, group_of, load_captions
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset, media_path
 from pipelines.keeping import FrameSource, LocalFrames
@@ -73,8 +73,12 @@ class Loader:
         self._decoder = Decoder()
         self._frames = frames or LocalFrames()
 
-    def load(self, unit: Unit) -> Loaded:
+    def load(self, unit: Unit, alone: Collection[str] = ()) -> Loaded:
         """Load one unit.
+
+        Args:
+            unit: which.
+            alone: media groups that nobody else is going to load.
 
         Raises:
             PlanMismatchError: the requests are not those of the plan.
@@ -88,7 +92,8 @@ class Loader:
         chosen = [(one, sample) for one, sample in asked if one.request_id in set(wanted)]
         ready = self._carried(unit)
         ready += [_excluded(one) for one, _ in chosen if one.excluded]
-        media, problems = self._fetch([pair for pair in chosen if not pair[0].excluded], self._data.sub(unit.benchmark))
+        shown = [pair for pair in chosen if not pair[0].excluded]
+        media, problems = self._fetch(shown, self._data.sub(unit.benchmark), alone)
         requests = []
         for one, _ in chosen:
             problem = next((problems[m] for m in _media_of(one.request) if m in problems), None)
@@ -129,7 +134,7 @@ class Loader:
         return [row for row in rows if row["request_id"] not in again]
 
     def _fetch(
-        self, asked: Sequence[tuple[Asked, Sample]], store: Store
+        self, asked: Sequence[tuple[Asked, Sample]], store: Store, alone: Collection[str]
     ) -> tuple[dict[Media, Frames], dict[Media, str]]:
         """Decode each distinct medium once; what cannot be decoded is told by medium."""
         frames: dict[Media, Frames] = {}
@@ -139,14 +144,14 @@ class Loader:
                 if media in frames or media in problems:
                     continue
                 try:
-                    frames[media] = self._decode(media, sample, store)
+                    frames[media] = self._decode(media, sample, store, shared=group_of(media) not in alone)
                 except DecodeError as error:
                     problems[media] = str(error)
                 except FileNotFoundError as error:
                     problems[media] = f"the stored file is gone: {error}"
         return frames, problems
 
-    def _decode(self, media: Media, sample: Sample, store: Store) -> Frames:
+    def _decode(self, media: Media, sample: Sample, store: Store, *, shared: bool) -> Frames:
         if self._max_frames and media.frames > self._max_frames:
             media = replace(media, frames=self._max_frames)
         if media.source.startswith("blank:"):
@@ -155,6 +160,7 @@ class Loader:
         return self._frames.fetch(
             f"{media.kind}:{media.source}:{media.frames}:{self._max_pixels}",
             lambda: self._decoder.decode(store, media_path(ref), media, self._max_pixels),
+            shared=shared,
         )
 
 

@@ -31,7 +31,7 @@ class LoaderSpec(Hashable, Protocol):
     """A light, hashable description from which a worker builds a loader."""
 
     def build(self, frames: FrameSource | None = None) -> Any:
-        """The loader, with `load(unit) -> Loaded`; what others have decoded comes from `frames`."""
+        """The loader, with `load(unit, alone) -> Loaded`; what others have decoded comes from `frames`."""
         ...
 
 
@@ -50,8 +50,9 @@ def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any) -> Any:
     from pipelines.wire import pack_convoy
 
     units = [Unit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
+    alone = frozenset(json.loads(batch["alone"][0].as_py()))
     loader = _loader(spec, keeper)
-    return pack_convoy([_patiently(partial(loader.load, unit)) for unit in units])
+    return pack_convoy([_patiently(partial(loader.load, unit, alone)) for unit in units])
 
 
 def commit_units(batch: Any, out: str, lock: str) -> Any:

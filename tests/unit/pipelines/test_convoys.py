@@ -1,12 +1,13 @@
 """Which pieces travel together, and how large they are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.asking import Asker
-from pipelines.convoys import CONVOY_UNITS, SMALL_BYTES, SMALL_SHARES, make_convoys
+from pipelines.convoys import CONVOY_UNITS, SMALL_BYTES, SMALL_SHARES, groups_alone, make_convoys
 from pipelines.units import LEAST_UNIT_REQUESTS, MAX_UNIT_REQUESTS, Piece, Unit, UnitMaker
 
 
@@ -113,3 +114,8 @@ def test_units_that_take_long_to_load_travel_alone() -> None:
     assert make_convoys(units, 1) == [(unit,) for unit in units]
     halves = [small(number, media_bytes=SMALL_BYTES // 4) for number in range(320)]
     assert max(len(convoy) for convoy in make_convoys(halves, 1)) == 4
+
+
+def test_groups_that_one_convoy_alone_is_about() -> None:
+    convoys = [(small(1), small(2)), (small(2), small(3)), (replace(small(4), pieces=(Piece("t", "", ("4",)),)),)]
+    assert groups_alone(convoys) == [["image:1:0"], ["image:3:0"], []]

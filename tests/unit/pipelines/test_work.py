@@ -13,6 +13,7 @@ from models.messages import Answer, Call, CallReply, Frames, Media, Request
 from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset
+from pipelines.keeping import LocalFrames
 from pipelines.media.decode_child import uniform_indices
 from pipelines.plan import Done, make_plan
 from pipelines.records import PREDICTIONS, read_part
@@ -120,6 +121,31 @@ def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
     assert [index_of(frame) for frame in frames["32"].pixels] == uniform_indices(40, 32)
     assert frames["32"].total_frames == 40
     assert frames["32"].fps == pytest.approx(10)
+
+
+class Told(LocalFrames):
+    """Remembers what it was told to share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: dict[str, bool] = {}
+
+    def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
+        self.told[key.rpartition(":")[0]] = shared
+        return super().fetch(key, decode)
+
+
+def test_media_that_nobody_else_needs_are_not_shared(
+    maia_data: str, asker: Asker, make_loader: Callable[..., Loader]
+) -> None:
+    told = Told()
+    loader = make_loader(frames=told)
+    groups = ((one, piece.group) for one in units_of(maia_data, asker) for piece in one.pieces)
+    unit, group = next((one, group) for one, group in groups if "blank" not in group)
+    loader.load(unit)
+    assert told.told[group]
+    loader.load(unit, [group])
+    assert not told.told[group]
 
 
 def test_frames_are_shrunk_and_thinned_to_the_models_limits(
