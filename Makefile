@@ -9,7 +9,7 @@ OUT ?= demo-out
 # As many test processes as cores: more of them only take time from each other's models.
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: chaos demo test lint format bench bench-gpu clean install lock
+.PHONY: chaos demo test test-slow lint format bench bench-gpu clean install lock
 
 install: $(STAMP)
 
@@ -29,7 +29,11 @@ demo: $(STAMP)
 	@$(BIN)/vlmsweep demo --out $(OUT)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# Whole sweeps that are killed, moved between clusters or run night after night; CI runs them too.
+test-slow: $(STAMP)
+	@$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

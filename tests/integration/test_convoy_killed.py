@@ -11,6 +11,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.bench.many import write_many
 from tests.chaos.processes import named
 from tests.chaos.sweeps import in_hand, parts, read_answers, read_rows
@@ -20,6 +22,7 @@ REQUESTS = 3072
 """About one clip: twelve units in four convoys of three."""
 
 
+@pytest.mark.slow
 def test_a_replica_dies_in_a_convoy(cli: Cli, command_env: dict[str, str], tmp_path: Path) -> None:
     planned = write_many(tmp_path / "data", 1, REQUESTS)
     calm, out = tmp_path / "calm", tmp_path / "out"

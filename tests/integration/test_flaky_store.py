@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from pipelines.lock import LOCK
 from tests.integration.conftest import S3, Cli, s3_server
@@ -31,6 +32,7 @@ def rows(files: dict[str, bytes]) -> list[tuple[str, str, str]]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_a_sweep_on_a_failing_store_is_the_same(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("chance: {engine: random}\n")

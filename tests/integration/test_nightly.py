@@ -17,6 +17,7 @@ def pairs(history: Path) -> list[dict]:
     return pq.ParquetFile(max((history / "pairs").glob("*.parquet"))).read().to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with joined(None):  # one cluster for all nights

@@ -147,6 +147,7 @@ def test_stops_cleanly_and_tells_its_key_to_nobody_else(served) -> None:
     assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
 
 
+@pytest.mark.slow
 def test_a_checkpoint_answers_about_words_and_pictures(command_env: dict[str, str], tmp_path: Path) -> None:
     folder = build_tiny(tmp_path / "checkpoint")
     entry = f"{{engine: transformers, model: {folder}, device: cpu, dtype: float32}}"

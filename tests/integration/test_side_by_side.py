@@ -18,6 +18,7 @@ from tests.support.ray_head import ray_head
 FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "black-video,1-frame", "--limit", "4")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
     """Ray only counts these GPUs: the tiny models run on the CPU where torch sees none."""

@@ -57,6 +57,7 @@ def wait_for(condition, seconds: float = 120) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_left_stopped_and_resumed(
     shell: RayHead,

@@ -9,11 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from models.tiny import build_tiny
 from tests.integration.conftest import Cli
 from tests.support.ranked import models_file, predictions, ranks_under, write_adapter
 
 
+@pytest.mark.slow
 def test_a_rank_is_killed_and_nothing_is_lost(
     cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
 ) -> None:
