@@ -17,6 +17,7 @@ __all__ = ["Costs", "Outcome", "planned_units", "simulate"]
 
 IN_FLIGHT = 2
 """Rows that Ray Data gives an actor at once: one that it works on, one that waits."""
+PER_SAMPLE = 8
 SHARD_GROUPS = 40
 _ASKER = Asker(
     benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, cells=(),
@@ -54,7 +55,7 @@ class Outcome:
 
 def planned_units(groups: Sequence[int], replicas: int) -> list[Unit]:
     """The planner's units for groups of so many questions, forty groups a shard."""
-    maker = UnitMaker(_ASKER, replicas, expected=sum(groups))
+    maker = UnitMaker(_ASKER, replicas, expected=sum(-(-questions // PER_SAMPLE) for questions in groups))
     units: list[Unit] = []
     for shard in range(0, len(groups), SHARD_GROUPS):
         pool = {
@@ -69,8 +70,11 @@ def planned_units(groups: Sequence[int], replicas: int) -> list[Unit]:
 def _samples(group: int, questions: int) -> list[tuple[str, list[str]]]:
     """A group's questions, eight a sample; ids as short as will name a unit."""
     return [
-        (f"{start}:{min(8, questions - start)}", [f"{group}.{start}", *["0"] * (min(8, questions - start) - 1)])
-        for start in range(0, questions, 8)
+        (
+            f"{start}:{min(PER_SAMPLE, questions - start)}",
+            [f"{group}.{start}", *["0"] * (min(PER_SAMPLE, questions - start) - 1)],
+        )
+        for start in range(0, questions, PER_SAMPLE)
     ]
 
 
