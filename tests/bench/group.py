@@ -4,8 +4,9 @@
 
 The ways take turns within one process, because machines are noisy; decoding is counted in each. One at a time is
 measured on a sample of the questions, and plain batches on another: a rate does not need all 216. The arithmetic limit
-is that of the tokens: prompt tokens of all questions over the tokens that the shared way computes. The published clip
-is used where this machine has it, else the demo's.
+is counted: multiplications and additions of all questions asked one at a time, the clip's encoding among them, over
+those of the shared way. Beside it stands the same by prompt tokens, which leaves encoding out. The published clip is
+used where this machine has it, else the demo's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from torch.utils.flop_counter import FlopCounterMode
 
 from models.engines.transformers_engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Media
@@ -63,6 +66,15 @@ def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Fram
     return calls, calls[0].media[0], lambda: decoder.decode(dataset.store, path, calls[0].media[0], pixels)
 
 
+def arithmetic(spec: ModelSpec, calls: Sequence[Call], clip: Media, decode: Callable[[], Frames]) -> int:
+    """Floating-point operations of matrix products, attention and convolutions that answer these calls together."""
+    engine = TransformersEngine(spec)
+    with FlopCounterMode(display=False) as counter:
+        timed(engine, calls, clip, decode)
+    engine.close()
+    return int(counter.get_total_flops())
+
+
 def timed(
     engine: TransformersEngine, calls: Sequence[Call], clip: Media, decode: Callable[[], Frames]
 ) -> tuple[float, float, list[Answer]]:
@@ -94,6 +106,10 @@ class Ways:
         self.rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
         self.cpu_rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
         self.answers: list[Answer] = []
+        one = spec.model_copy(update={"share_prefix": False, "batch_size": 1})
+        alone_flops = sum(arithmetic(one, [call], clip, decode) for call in (calls[0], calls[-1])) / 2
+        shared_flops = arithmetic(spec, calls, clip, decode)
+        self.flops = {"one_call_alone": alone_flops, "all_shared": shared_flops}
 
     def run(self, turn: int) -> None:
         """One turn of each."""
@@ -125,7 +141,7 @@ class Ways:
         computed = tokens - sum(answer.cached_tokens for answer in self.answers)
         ratios = _ratios(self.rates)
         by_cpu = _ratios(self.cpu_rates)
-        limit = tokens / computed
+        limit = self.flops["one_call_alone"] * len(self._calls) / self.flops["all_shared"]
         return {
             "calls": len(self._calls),
             "tokens_a_prompt": tokens / len(self._calls),
@@ -133,6 +149,12 @@ class Ways:
             "prompt_tokens": tokens,
             "tokens_computed": computed,
             "arithmetic_limit": limit,
+            "limit_by_tokens": tokens / computed,
+            "operations": self.flops,
+            "operations_per_second_shared": self.flops["all_shared"]
+            * statistics.median(self.rates["shared"])
+            / len(self._calls),
+            "operations_per_second_alone": self.flops["one_call_alone"] * statistics.median(self.rates["alone"]),
             "calls_per_second": {way: spread(own) for way, own in self.rates.items()},
             "calls_per_processor_second": {way: spread(own) for way, own in self.cpu_rates.items()},
             "shared_over_alone": spread(ratios),
@@ -158,7 +180,8 @@ def report(name: str, result: dict[str, Any]) -> None:
     print(
         f"{result['tokens_a_prompt']:.0f} tokens a prompt, {result['tokens_shared']} of them the clip's; shared over "
         f"alone {ratio['median']:.1f} ({ratio['low']:.1f}-{ratio['high']:.1f}); arithmetic limit "
-        f"{result['arithmetic_limit']:.1f}; {result['share_of_limit']:.0%} of it. "
+        f"{result['arithmetic_limit']:.1f} ({result['limit_by_tokens']:.1f} by tokens); "
+        f"{result['share_of_limit']:.0%} of it. "
         f"By processor time: {by_cpu['median']:.1f}, "
         f"{result['share_of_limit_by_processor_time']:.0%} of the limit",
         flush=True,
