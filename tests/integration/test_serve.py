@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -55,6 +56,10 @@ def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory
     entry = "{engine: random, faults: {answer: '{\"correct\": true}', call_s: 0.05}}"
     with serving(NAME, entry, tmp_path_factory.mktemp("serve"), command_env) as one:
         yield one
+
+
+def rows_of(part: Path) -> list[dict[str, Any]]:
+    return pq.ParquetFile(part).read().to_pylist()
 
 
 def client(said: dict[str, str], **settings: object) -> openai.OpenAI:
@@ -114,19 +119,22 @@ def test_requests_at_once_are_gathered_and_each_gets_its_own(served) -> None:
     assert len(set(replies.values())) == 16
 
 
-def test_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
-    said, _, _ = served
-    models = tmp_path / "models.yaml"
-    entry = f"{{engine: openai, model: {NAME}, base_url: '{said['base_url']}', api_key_env: JUDGE_KEY}}"
+def judged(cli: Cli, name: str, said: dict[str, str], data: str, folder: Path) -> dict[str, Any]:
+    """MAIA's accuracy of a guesser's eight open answers, by a served judge."""
+    models = folder / "judged.yaml"
+    entry = f"{{engine: openai, model: {name}, base_url: '{said['base_url']}', api_key_env: JUDGE_KEY}}"
     models.write_text(f"served: {entry}")
     flags = ("--models", "random", "--judge", "served", "--models-file", str(models), "--benchmarks", "maia")
     cells = ("--tasks", "oevqa", "--settings", "1-frame", "--limit", "8")
-    cli(
-        *("run", *flags, *cells, "--data", maia_data, "--out", str(tmp_path / "out")),
-        env={"JUDGE_KEY": said["key"]},
-    )
-    rows = json.loads((tmp_path / "out/report/metrics.json").read_text())
+    cli(*("run", *flags, *cells, "--data", data, "--out", str(folder / "out")), env={"JUDGE_KEY": said["key"]})
+    rows = json.loads((folder / "out/report/metrics.json").read_text())
     (row,) = [r for r in rows if r["metric"] == "oevqa_accuracy" and not r["category"] and not r["subset"]]
+    return dict(row)
+
+
+def test_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    said, _, _ = served
+    row = judged(cli, NAME, said, maia_data, tmp_path)
     assert (row["value"], row["n"], row["n_failed"]) == (1.0, 8, 0)
     for path in (tmp_path / "out").rglob("*"):
         assert path.is_dir() or said["key"].encode() not in path.read_bytes()
@@ -148,7 +156,9 @@ def test_stops_cleanly_and_tells_its_key_to_nobody_else(served) -> None:
 
 
 @pytest.mark.slow
-def test_a_checkpoint_answers_about_words_and_pictures(command_env: dict[str, str], tmp_path: Path) -> None:
+def test_a_checkpoint_answers_about_words_and_pictures_and_judges(
+    cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
+) -> None:
     folder = build_tiny(tmp_path / "checkpoint")
     entry = f"{{engine: transformers, model: {folder}, device: cpu, dtype: float32}}"
     with serving("tiny", entry, tmp_path, command_env) as (said, _, _):
@@ -164,6 +174,11 @@ def test_a_checkpoint_answers_about_words_and_pictures(command_env: dict[str, st
         first = [ask(content) for content in contents]
         with ThreadPoolExecutor(len(contents)) as threads:
             replies = list(threads.map(ask, contents))
+        row = judged(cli, "tiny", said, maia_data, tmp_path)
+    said_by_judge = [row for part in tmp_path.glob("out/judgements/*/*/*.parquet") for row in rows_of(part)]
+    assert {one["status"] for one in said_by_judge} == {"ok"}
+    assert len(said_by_judge) == 3 * 8, "what random weights say is no verdict: each is asked for three times"
+    assert (row["value"], row["n"], row["n_failed"], row["n_unparsed"]) == (None, 0, 0, 8), row
     assert [one.choices[0].message.content for one in replies] == [one.choices[0].message.content for one in first]
     assert {one.choices[0].finish_reason for one in replies} <= {"stop", "length"}
     words, *shown = [one.usage for one in replies]
