@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,10 @@ from tests.support.maia_source import write_source
 # The same examples every time: a red test is then red for everybody. `--hypothesis-profile default` explores.
 settings.register_profile("steady", derandomize=True)
 settings.load_profile("steady")
+
+# A shell's background job ignores Ctrl-C, and so would all that is started here, tests of Ctrl-C among it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REAL_MAIA = Path(__file__).parents[2] / "shared" / "data" / "maia"
 
