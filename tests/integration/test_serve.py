@@ -177,8 +177,11 @@ def test_a_checkpoint_answers_about_words_and_pictures_and_judges(
         row = judged(cli, "tiny", said, maia_data, tmp_path)
     said_by_judge = [row for part in tmp_path.glob("out/judgements/*/*/*.parquet") for row in rows_of(part)]
     assert {one["status"] for one in said_by_judge} == {"ok"}
-    assert len(said_by_judge) == 3 * 8, "what random weights say is no verdict: each is asked for three times"
-    assert (row["value"], row["n"], row["n_failed"], row["n_unparsed"]) == (None, 0, 0, 8), row
+    # What random weights say is seldom a verdict; each answer is asked about three times at the most.
+    assert 8 <= len(said_by_judge) <= 3 * 8
+    assert len({one["sample_id"] for one in said_by_judge}) == 8
+    assert row["n_failed"] == 0, row
+    assert row["n"] <= 8, row
     assert [one.choices[0].message.content for one in replies] == [one.choices[0].message.content for one in first]
     assert {one.choices[0].finish_reason for one in replies} <= {"stop", "length"}
     words, *shown = [one.usage for one in replies]

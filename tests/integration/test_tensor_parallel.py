@@ -17,6 +17,7 @@ from tests.support.ranked import models_file, predictions, ranks_under, write_ad
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
 def test_a_rank_is_killed_and_nothing_is_lost(
     cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
 ) -> None:
