@@ -34,7 +34,7 @@ from tests.chaos.sweeps import environment, parts
 PER_GROUP = 180
 LOOK_S = 1.0
 DIE_S = 60
-KEPT_SAMPLES = 300
+KEPT_SAMPLES = 60
 
 
 @dataclass(slots=True)
