@@ -13,10 +13,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-__all__ = ["ClusterError", "ClusterInfo", "joined", "knock"]
+from cluster.growth import grows_to, scales
+
+__all__ = ["ClusterError", "ClusterInfo", "joined", "knock", "looked_at_again"]
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,15 @@ class ClusterInfo:
     """'' for the embedded one."""
     cpus: float
     gpus: float
+    scales: bool = False
+    """Whether an autoscaler may add nodes."""
+    grows_to: tuple[int, ...] = ()
+    """GPUs of each node that it may add up to; () where the cluster does not say."""
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether there are GPUs, or there will be when they are asked for."""
+        return self.gpus > 0 or self.scales
 
 
 _OPEN: dict[str | None, ClusterInfo] = {}
@@ -86,10 +97,31 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             mend = "check the address and that it runs" if address else "run again when this machine is less busy"
             raise ClusterError(f"{place} cannot be used: {error}; {mend}") from error
         stack.callback(ray.shutdown)
-        total = ray.cluster_resources()
-        _OPEN[address] = ClusterInfo(address or "", total.get("CPU", 1.0), total.get("GPU", 0.0))
+        _OPEN[address] = _looked_at(address)
         stack.callback(_OPEN.pop, address)
         yield _OPEN[address]
+
+
+def _looked_at(address: str | None) -> ClusterInfo:
+    import ray
+
+    total = ray.cluster_resources()
+    info = ClusterInfo(address or "", total.get("CPU", 1.0), total.get("GPU", 0.0))
+    if address is None:
+        return info
+    try:
+        most = grows_to()
+    except ValueError as error:
+        raise ClusterError(f"the cluster at {address}: {error}") from error
+    return replace(info, scales=bool(most) or scales(), grows_to=most)
+
+
+def looked_at_again(info: ClusterInfo) -> ClusterInfo:
+    """The joined cluster as it is now: one that scales has other nodes than when it was joined."""
+    import ray
+
+    total = ray.cluster_resources()
+    return replace(info, cpus=total.get("CPU", 1.0), gpus=total.get("GPU", 0.0)) if info.scales else info
 
 
 def _embedded_settings() -> dict[str, str]:

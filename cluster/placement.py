@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cluster.join import ClusterError
@@ -25,7 +25,7 @@ def await_place(demand: Mapping[str, float], *, patience_s: float, grows: bool) 
     Args:
         demand: resources that one replica takes, all on one node, such as `{"GPU": 4, "CPU": 1}`.
         patience_s: seconds to wait for a node that nobody has announced.
-        grows: the cluster may add nodes; it is told of the demand, and nodes on their way are waited for.
+        grows: the cluster may add nodes; it sees the demand meanwhile, and nodes on their way are waited for.
 
     Raises:
         ClusterError: no node is large enough, and none is coming; says what is lacking.
@@ -34,16 +34,33 @@ def await_place(demand: Mapping[str, float], *, patience_s: float, grows: bool) 
 
     end = time.monotonic() + patience_s
     problem = lacking(demand, _alive(ray.nodes()))
-    if problem and grows:
-        from ray.autoscaler.sdk import request_resources
+    if not problem:
+        return
+    if not grows:
+        raise ClusterError(problem)
+    log.warning("waiting for a node: %s", problem)
+    with _wished_for(demand):
+        while problem:
+            if time.monotonic() > end and not _nodes_are_coming():
+                raise ClusterError(problem)
+            time.sleep(POLL_S)
+            problem = lacking(demand, _alive(ray.nodes()))
 
-        request_resources(bundles=[dict(demand)])
-        log.warning("waiting for a node: %s", problem)
-    while problem:
-        if not grows or (time.monotonic() > end and not _nodes_are_coming()):
-            raise ClusterError(problem)
-        time.sleep(POLL_S)
-        problem = lacking(demand, _alive(ray.nodes()))
+
+@contextlib.contextmanager
+def _wished_for(demand: Mapping[str, float]) -> Iterator[None]:
+    """Let the autoscaler see a demand for the length of a block.
+
+    A placement group that waits is such a demand. `request_resources` is not used: there is one such request a
+    cluster, which Ray Data's own for another model would replace, and which keeps its nodes for ever after.
+    """
+    from ray.util.placement_group import placement_group, remove_placement_group
+
+    group = placement_group([dict(demand)])
+    try:
+        yield
+    finally:
+        remove_placement_group(group)
 
 
 def gpus_of_nodes() -> list[int]:

@@ -197,7 +197,7 @@ def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Cal
 def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Any:
     from ray import serve
 
-    local = spec.engine in ("transformers", "vllm") and spec.device != "cpu" and cluster.gpus > 0
+    local = spec.engine in ("transformers", "vllm") and spec.device != "cpu" and cluster.has_gpus
     resources = {"num_gpus": spec.tensor_parallel} if local else {"num_cpus": min(_ENGINE_CPUS, cluster.cpus / 4)}
     scaling = {
         "min_replicas": spec.replicas.min,

@@ -172,6 +172,8 @@ def _find_place(job: Job, cluster: ClusterInfo) -> None:
         await_place(demand, patience_s=PLACE_S, grows=bool(cluster.address))
     except ClusterError as error:
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
+        if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:
+            hint += "; with `device: cpu` in the models file it asks for none"
         raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
 
 
@@ -246,9 +248,11 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
 def _replicas(job: Job, cluster: ClusterInfo) -> int:
     """Engines that may run side by side: what the spec allows, what there is work for, and what has room."""
     wanted = min(job.spec.replicas.max, len(job.units))
-    fits = wanted
-    if job.spec.engine in ("transformers", "vllm") and cluster.gpus >= job.spec.tensor_parallel:
-        fits = int(cluster.gpus // job.spec.tensor_parallel)
+    fits, ranks = wanted, job.spec.tensor_parallel
+    if job.spec.engine in ("transformers", "vllm") and cluster.scales:
+        fits = sum(gpus // ranks for gpus in cluster.grows_to) or wanted
+    elif job.spec.engine in ("transformers", "vllm") and cluster.gpus >= ranks:
+        fits = int(cluster.gpus // ranks)
     elif not cluster.address:
         fits = int((cluster.cpus - LOAD_CPUS - COMMIT_CPUS) // ENGINE_CPUS)
     return max(1, min(wanted, fits))
@@ -256,7 +260,7 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
     local = spec.engine in ("transformers", "vllm")
-    if local and (spec.device == "cuda" or (spec.device == "auto" and cluster.gpus > 0)):
+    if local and (spec.device == "cuda" or (spec.device == "auto" and cluster.has_gpus)):
         return {"num_gpus": spec.tensor_parallel}
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
 

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 ROUNDS = 3
 """The first asking and two more for replies that could not be read."""
 SCORER_CPUS = 0.5
+SCORERS_TO_COME = 8
+"""Scorers at the most where nodes come by load: what is there at the moment says nothing."""
 PARTS_AT_ONCE = 16
 SHARES = 4
 """Parts that a scorer is handed together, and how many times it shall be handed some, so that all end at one time."""
@@ -206,6 +208,8 @@ def _scored(spec: ScoringSpec, paths: Sequence[str], judge: Judge | None, cluste
     quiet_ray_data()
     told = ray.put((judge.said, sorted(judge.failed))) if judge else None
     most = int(cluster.gpus) if spec.device == "cuda" else int(cluster.cpus / SCORER_CPUS / 2)
+    if cluster.scales:
+        most = max(most, SCORERS_TO_COME)
     pool = rd.ActorPoolStrategy(min_size=1, max_size=max(1, min(len(paths) // 4, most)))
     resources = {"num_gpus": 1} if spec.device == "cuda" else {"num_cpus": min(SCORER_CPUS, cluster.cpus)}
     size = max(1, min(PARTS_AT_ONCE, len(paths) // (SHARES * max(1, most))))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from cluster.beside import better_book
-from cluster.join import ClusterInfo, joined
+from cluster.join import ClusterInfo, joined, looked_at_again
 from cluster.placement import gpus_of_nodes
 from models.spec import ModelSpec
 from pipelines.asking import load_captions
@@ -171,7 +171,7 @@ def score_and_report(
     watcher: Watcher,
 ) -> None:
     """Score and report all entries of an output; fills the outcome in."""
-    out = Store(spec.out)
+    out, cluster = Store(spec.out), looked_at_again(cluster)
     entries = _usable(spec, run["entries"], outcome)
     if "score" in stages:
         for name in sorted({entry.benchmark for entry in entries}):
@@ -328,8 +328,8 @@ def _predict(  # noqa: PLR0917  what a run consists of
         finally:
             board.end(model)
 
-    nodes = gpus_of_nodes() if cluster.gpus and len(jobs) > 1 and spending.limit is None else []
-    if nodes:
+    nodes = cluster.grows_to or (gpus_of_nodes() if cluster.gpus else ())
+    if nodes and len(jobs) > 1 and spending.limit is None:
         works = [work_of(model, plans[model], spec.models[model]) for model in jobs]
         watcher.phase(f"predict {', '.join(jobs)}", sum(unit.requests for job in jobs.values() for unit in job.units))
         ask_together(better_book(works, nodes), cluster, watcher, board, ask)

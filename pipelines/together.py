@@ -65,7 +65,7 @@ def ask_together(
             if stop.is_set():
                 raise StoppedError(name)
 
-        share = replace(cluster, gpus=float(replicas * gpus[name])) if gpus[name] else cluster
+        share = replace(cluster, gpus=float(replicas * gpus[name]), scales=False) if gpus[name] else cluster
         ask(name, share, shared, note)
 
     side_by_side(book, run)

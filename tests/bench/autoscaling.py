@@ -1,9 +1,9 @@
 """`python -m tests.bench.autoscaling`: a sweep over two models scales fake nodes up from zero and down to zero again.
 
-Ray's own autoscaler over its fake node provider: real raylets on this machine that claim GPUs which are not there. Two
-models whose replicas need one GPU and four; the engine is the random one, slowed down, so that only the scaling is
-looked at. Prints when nodes came and went, node-seconds against the ideal, and draws the trace.
-Not part of `make test`: it takes minutes.
+Ray's own autoscaler over its fake node provider: real raylets on this machine that claim GPUs which are not there. The
+sweep is `vlmsweep run` on two models whose replicas need one GPU and four, small random weights that compute on the
+processor. Prints when nodes and models came and went, node-seconds against those that held a replica, and draws nodes
+and queue over time. Not part of `make test`: it takes minutes.
 """
 
 from __future__ import annotations
@@ -11,20 +11,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.jobs import JobApi, JobOrder
-from tests.support.ray_head import free_ports, ray_head
+from cluster.growth import GROWS_TO
+from models.tiny import build_tiny
+from pipelines.status import read_status
+from pipelines.store import Store
+from tests.support.maia_source import write_source
+from tests.support.ray_head import RayHead, free_ports, ray_head
 
-KINDS = {"gpu1": 1, "gpu4": 4}
+KINDS = {"cpu": 0, "gpu1": 1, "gpu4": 4}
 """Fake node types by their GPUs."""
+MOST = {"cpu": 2, "gpu1": 2, "gpu4": 1}
+MODELS = {"small": "gpu1", "large": "gpu4"}
+"""Models by the kind of node that one replica fills."""
+VIDEOS = 12
+PATIENCE_S = 600
 LISTS = (
     *("rsync_exclude", "rsync_filter", "cluster_synced_files", "initialization_commands", "setup_commands"),
     *("head_setup_commands", "worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands"),
@@ -32,20 +42,20 @@ LISTS = (
 
 
 def config(idle_minutes: float, gcs: int) -> dict[str, Any]:
-    """The autoscaler's configuration: a head without GPUs, workers from zero."""
+    """The autoscaler's configuration: a head without work, workers from zero."""
     workers = {
         kind: {
-            "resources": {"CPU": 1, "GPU": gpus, kind: 1, "object_store_memory": 100 << 20},
+            "resources": {"CPU": 1 if gpus else 2, "GPU": gpus, kind: 1, "object_store_memory": 100 << 20},
             "node_config": {},
             "min_workers": 0,
-            "max_workers": 2 if gpus == 1 else 1,
+            "max_workers": MOST[kind],
         }
         for kind, gpus in KINDS.items()
     }
-    head = {"resources": {"CPU": 2, "object_store_memory": 150 << 20}, "node_config": {}, "max_workers": 0}
+    head = {"resources": {"CPU": 0, "object_store_memory": 150 << 20}, "node_config": {}, "max_workers": 0}
     return {
         "cluster_name": "fake",
-        "max_workers": 3,
+        "max_workers": sum(MOST.values()),
         "provider": {
             "type": "fake_multinode",
             "gcs_address": f"127.0.0.1:{gcs}",
@@ -65,155 +75,173 @@ def config(idle_minutes: float, gcs: int) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Sample:
+    """What there was at a moment."""
+
+    second: float
+    nodes: Counter[str]
+    """By kind."""
+    replicas: Counter[str]
+    """That load or answer, by kind of their node."""
+    parts: Counter[str]
+    """Committed, by model."""
+    asked: frozenset[str]
+    """Models that are being asked."""
+
+
 @dataclass
 class Trace:
-    """Nodes by kind over time, seconds from the start of the sweep."""
+    """Samples, seconds from the start of the sweep."""
 
-    samples: list[tuple[float, dict[str, int]]] = field(default_factory=list)
-    marks: list[tuple[float, str]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
 
-    def node_seconds(self, kind: str) -> float:
-        """Seconds that nodes of a kind were there."""
+    def seconds(self, of: Callable[[Sample], int]) -> float:
+        """A count, added up over time."""
         pairs = zip(self.samples, self.samples[1:], strict=False)
-        return sum(before[1].get(kind, 0) * (after[0] - before[0]) for before, after in pairs)
+        return sum(of(before) * (after.second - before.second) for before, after in pairs)
+
+    def marks(self) -> list[tuple[float, str]]:
+        """When models began and ended."""
+        found = []
+        for before, after in zip(self.samples, self.samples[1:], strict=False):
+            found += [(after.second, f"{name} begins") for name in sorted(after.asked - before.asked)]
+            found += [(after.second, f"{name} ends") for name in sorted(before.asked - after.asked)]
+        return found
+
+    def queue(self, model: str) -> list[int]:
+        """Units that are not committed, by sample; how many there are is known at the end."""
+        return [self.samples[-1].parts[model] - one.parts[model] for one in self.samples]
 
 
-def watch(trace: Trace, start: float, stop: threading.Event) -> None:
-    """Sample the nodes that are alive, four times a second."""
+def look(url: str, out: Path, started: float) -> Sample:
+    """What there is now."""
+    import ray
+    from ray.util.state import list_actors
+
+    alive = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
+    kinds = {name: next((kind for kind in KINDS if kind in has), "") for name, has in alive.items()}
+    actors = list_actors(address=url, limit=1000, filters=[("class_name", "=", "MapWorker(MapBatches(Replica))")])
+    parts = Counter(part.parent.name.removeprefix("model=") for part in out.glob("predictions/*/*/*.parquet"))
+    cells = read_status(Store(str(out))).get("cells", [])
+    return Sample(
+        second=time.monotonic() - started,
+        nodes=Counter(kind for kind in kinds.values() if kind),
+        replicas=Counter(kinds.get(one.node_id or "", "") for one in actors if one.state != "DEAD"),
+        parts=parts,
+        asked=frozenset(cell["model"] for cell in cells if cell["running"]),
+    )
+
+
+def begin(head: RayHead, folder: Path, out: Path) -> subprocess.Popen[bytes]:
+    """The sweep, as a user begins it on a cluster that has no node with a GPU yet."""
+    data, source = folder / "data", write_source(folder / "source", videos=VIDEOS, categories=4)
+    checkpoint = build_tiny(folder / "checkpoint", "qwen2_5_vl")
+    common = f"engine: transformers, model: {checkpoint}, dtype: float32, limits: {{max_pixels: 12544}}"
+    common += ", generation: {max_new_tokens: 16}"
+    models = folder / "models.yaml"
+    models.write_text(
+        "".join(
+            f"{name}: {{{common}, tensor_parallel: {KINDS[kind]}, replicas: {{max: {MOST[kind]}}}}}\n"
+            for name, kind in MODELS.items()
+        )
+    )
+    cli = (sys.executable, "-m", "jobs.cli")
+    subprocess.run([*cli, "ingest", "maia", str(source), "--data", str(data)], check=True, capture_output=True)
+    flags = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame", "--address", f"127.0.0.1:{head.gcs}")
+    command = [*cli, "run", "--models", ",".join(MODELS), "--models-file", str(models), *flags]
+    with (folder / "sweep.log").open("wb") as log:
+        where = ["--data", str(data), "--out", str(out)]
+        return subprocess.Popen([*command, *where], env=head.env, stdout=log, stderr=log)
+
+
+def watched(head: RayHead, folder: Path) -> Trace:
+    """Run the sweep on a cluster from zero, and look until its last node is gone."""
     import ray
 
-    while not stop.is_set():
-        alive = [node for node in ray.nodes() if node["Alive"]]
-        kinds = Counter(kind for node in alive for kind in KINDS if kind in node["Resources"])
-        trace.samples.append((time.monotonic() - start, dict(kinds)))
-        stop.wait(0.25)
-
-
-def pool(gpus: int, units: int, seconds: float, replicas: int) -> int:
-    """What a sweep does for one model: units through a pool of replicas that reserve GPUs."""
-    import ray.data as rd
-
-    from pipelines.execute import quiet_ray_data
-
-    class Replica:
-        def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-            time.sleep(seconds)
-            return batch
-
-    quiet_ray_data()
-    data = rd.from_items([{"unit": i} for i in range(units)], override_num_blocks=units)
-    strategy = rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas)
-    done = data.map_batches(Replica, batch_size=1, num_gpus=gpus, compute=strategy)
-    return sum(1 for _ in done.iter_rows())
-
-
-def sweep(trace: Trace, address: str) -> None:
-    """One model after the other, as a sweep takes them, watched until the last node is gone."""
-    import ray
-
-    ray.init(address=address, logging_level="error", log_to_driver=False)
-    start, stop = time.monotonic(), threading.Event()
-    watcher = threading.Thread(target=watch, args=(trace, start, stop))
-    watcher.start()
+    out, trace = folder / "out", Trace()
+    ray.init(address=f"127.0.0.1:{head.gcs}", logging_level="error", log_to_driver=False)
     try:
-        for name, gpus, units, seconds, replicas in MODELS:
-            trace.marks.append((time.monotonic() - start, f"{name} begins"))
-            assert pool(gpus, units, seconds, replicas) == units
-            trace.marks.append((time.monotonic() - start, f"{name} ends"))
-        deadline = time.monotonic() + 180
-        while any(trace.samples[-1][1].values()):
-            assert time.monotonic() < deadline, "nodes stay"
-            time.sleep(0.5)
-        trace.marks.append((time.monotonic() - start, "all nodes gone"))
-        time.sleep(1)
+        process = begin(head, folder, out)
+        started = time.monotonic()
+        try:
+            while process.poll() is None or trace.samples[-1].nodes:
+                trace.samples.append(look(head.url, out, started))
+                assert time.monotonic() - started < PATIENCE_S, (folder / "sweep.log").read_text()
+                time.sleep(0.5)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 0, (folder / "sweep.log").read_text()
+        trace.samples.append(look(head.url, out, started))
     finally:
-        stop.set()
-        watcher.join()
         ray.shutdown()
-
-
-MODELS = (("small (1 GPU)", 1, 12, 2.0, 2), ("large (4 GPUs)", 4, 6, 2.0, 1))
-"""name, GPUs a replica, units, seconds a unit, replicas."""
+    return trace
 
 
 def told(trace: Trace) -> str:
     """What came and went, and the node-seconds."""
-    lines = [f"{when:7.1f} s  {what}" for when, what in trace.marks]
-    for (name, gpus, units, seconds, _), kind in zip(MODELS, KINDS, strict=True):
-        ideal, paid = units * seconds, trace.node_seconds(kind)
-        most = max(sample[1].get(kind, 0) for sample in trace.samples)
+    last = trace.samples[-1].second
+    lines = [f"{when:7.1f} s  {what}" for when, what in (*trace.marks(), (last, "all nodes gone"))]
+    for model, kind in MODELS.items():
+        held, paid = trace.seconds(lambda s, k=kind: s.replicas[k]), trace.seconds(lambda s, k=kind: s.nodes[k])
+        most = max(sample.nodes[kind] for sample in trace.samples)
         lines.append(
-            f"{kind}: {most} nodes at most, {paid:.0f} node-seconds for {ideal:.0f} of work on {name} ({gpus} GPUs): "
-            f"{paid / ideal:.1f} x the ideal"
+            f"{kind}: {most} nodes at most, {paid:.0f} node-seconds, {held:.0f} of them with a replica of {model!r} "
+            f"({KINDS[kind]} GPUs): {paid / held:.2f} x the ideal"
         )
     return "\n".join(lines)
 
 
 def draw(trace: Trace, path: Path) -> None:
-    """The trace as a figure."""
+    """The trace as a figure: nodes above, what waits below."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 3), constrained_layout=True)
-    for kind, gpus in KINDS.items():
-        times = [when for when, _ in trace.samples]
-        axes.step(times, [counts.get(kind, 0) for _, counts in trace.samples], where="post", label=f"{gpus} GPU nodes")
-    for when, what in trace.marks:
-        axes.axvline(when, color="0.7", linewidth=0.8)
-        axes.text(when, axes.get_ylim()[1], what, rotation=90, va="top", ha="right", fontsize=7, color="0.4")
-    axes.set(xlabel="seconds", ylabel="nodes", title="Nodes of a sweep over two models, from zero to zero")
-    axes.yaxis.get_major_locator().set_params(integer=True)
-    axes.legend(loc="center right", frameon=False)
+    figure, (nodes, queue) = plt.subplots(2, figsize=(9, 5), sharex=True, constrained_layout=True)
+    times = [sample.second for sample in trace.samples]
+    for number, (kind, gpus) in enumerate(KINDS.items()):
+        counts = [sample.nodes[kind] + 0.03 * (number - 1) for sample in trace.samples]  # so that no line hides another
+        nodes.step(times, counts, f"C{number}", where="post", label=f"of {gpus} GPU{'s' * (gpus != 1)}")
+    for model, kind in MODELS.items():
+        colour = f"C{list(KINDS).index(kind)}"
+        queue.step(times, trace.queue(model), colour, where="post", label=f"{model!r}, {KINDS[kind]} a replica")
+    for when in {round(when, 1) for when, _ in trace.marks()}:
+        what = " and ".join(mark for other, mark in trace.marks() if round(other, 1) == when)
+        for axes in (nodes, queue):
+            axes.axvline(when, color="0.8", linewidth=0.8)
+        queue.text(when, queue.get_ylim()[1], f" {what} ", rotation=90, va="top", ha="right", fontsize=7, color="0.4")
+    nodes.set(ylabel="nodes", title="A sweep over two models on a cluster that starts with no GPU")
+    queue.set(xlabel="seconds since the sweep was begun", ylabel="units that wait")
+    for axes in (nodes, queue):
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     figure.savefig(path)
     plt.close(figure)
 
 
-def inside(figure: Path) -> None:
-    """The driver: runs as a job of the cluster, as a sweep does."""
-    trace = Trace()
-    sweep(trace, os.environ["RAY_ADDRESS"])
-    draw(trace, figure)
-    figure.with_suffix(".txt").write_text(told(trace) + "\n")
-
-
 def main() -> int:
-    """Start the cluster, run the driver in it, show what it says."""
+    """Start the cluster, run the sweep on it, show what was seen."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--figure", type=Path, default=Path("bench-results/autoscaling.svg"))
     parser.add_argument("--idle-minutes", type=float, default=0.25)
-    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.inside:
-        inside(given.figure)
-        return 0
     figure = given.figure.resolve()
     figure.parent.mkdir(parents=True, exist_ok=True)
+    grows_to = "_".join(f"{MOST[kind]}x{gpus}" for kind, gpus in KINDS.items() if gpus)
     env = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "0"}
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Path(folder, "autoscaler.json")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         (gcs,) = free_ports(1)
-        settings.write_text(json.dumps(config(given.idle_minutes, gcs)))
-        with ray_head("--num-cpus=2", f"--autoscaling-config={settings}", env=env, gcs=gcs) as head:
+        (folder / "autoscaler.json").write_text(json.dumps(config(given.idle_minutes, gcs)))
+        flags = ("--num-cpus=0", f"--labels={GROWS_TO}={grows_to}", f"--autoscaling-config={folder}/autoscaler.json")
+        with ray_head(*flags, env=env, gcs=gcs) as head:
             os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
-            api = JobApi(head.url)
-            (Path(folder) / "empty").mkdir()
-            order = JobOrder(
-                entrypoint=f"{sys.executable} -m tests.bench.autoscaling --inside --figure {figure}",
-                folder=Path(folder) / "empty",
-                env={"PYTHONPATH": str(Path(__file__).parents[2])},
-                submission_id="autoscaling",
-                once=True,
-            )
-            job, _ = api.submit(order)
-            # The log tells of every fake node that goes as of a crash; it is kept, and shown when something is wrong.
-            said: list[str] = []
-            end = api.follow(job, pending_s=300, write=said.append)
-    if end.status != "SUCCEEDED":
-        sys.stdout.write("".join(said) + end.message + "\n")
-        return 1
-    sys.stdout.write(figure.with_suffix(".txt").read_text() + f"figure: {figure}\n")
+            trace = watched(head, folder)
+    draw(trace, figure)
+    sys.stdout.write(f"{told(trace)}\nfigure: {figure}\n")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -44,13 +45,15 @@ class Cluster:
         self, monkeypatch: pytest.MonkeyPatch, polls: list[list[dict[str, float]]], coming: list[bool]
     ) -> None:
         import ray
-        import ray.autoscaler.sdk
 
         self.now = 0.0
         self.asked: list[Any] = []
+        self.taken_back: list[Any] = []
         self._polls, self._coming = iter(polls), iter(coming)
         monkeypatch.setattr(ray, "nodes", self._nodes)
-        monkeypatch.setattr(ray.autoscaler.sdk, "request_resources", self._ask)
+        groups = importlib.import_module("ray.util.placement_group")  # a function of ray.util has its name
+        monkeypatch.setattr(groups, "placement_group", self._ask)
+        monkeypatch.setattr(groups, "remove_placement_group", self.taken_back.append)
         monkeypatch.setattr(placement, "_nodes_are_coming", lambda: next(self._coming, False))
         monkeypatch.setattr(placement.time, "sleep", self._sleep)
         monkeypatch.setattr(placement.time, "monotonic", lambda: self.now)
@@ -58,8 +61,9 @@ class Cluster:
     def _nodes(self) -> list[dict[str, Any]]:
         return [{"Alive": True, "Resources": node} for node in next(self._polls, [SMALL])]
 
-    def _ask(self, bundles: Any) -> None:
+    def _ask(self, bundles: Any) -> str:
         self.asked.append(bundles)
+        return "the group"
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -84,10 +88,11 @@ def test_a_cluster_that_does_not_grow_says_it_within_a_minute(
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
         placement.await_place(four, patience_s=50, grows=True)
     assert 50 <= cluster.now <= 60
-    assert cluster.asked == [[four]]
+    assert (cluster.asked, cluster.taken_back) == ([[four]], ["the group"])
 
 
 def test_a_node_on_its_way_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
     placement.await_place(four, patience_s=50, grows=True)
     assert cluster.now > 150
+    assert (cluster.asked, cluster.taken_back) == ([[four]], ["the group"])  # or its node would stay for ever

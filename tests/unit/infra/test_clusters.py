@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cluster.growth import GROWS_TO, read_label
+
 ROOT = Path(__file__).parents[3]
 FILES = ("aws", "gcp")
 
@@ -50,6 +52,15 @@ def test_nothing_stands_idle(name: str) -> None:
     start = " ".join(raw["head_start_ray_commands"])
     assert "--num-cpus=0" in start
     assert "ray stop" not in str(raw)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_head_says_what_may_come(name: str) -> None:
+    types = config(name)["available_node_types"]
+    told = read_label(types["head"]["labels"][GROWS_TO])
+    most = [n["resources"]["GPU"] for n in types.values() for _ in range(n.get("max_workers", 0))]
+    assert told == tuple(sorted((gpus for gpus in most if gpus), reverse=True))
+    assert sum(node.get("max_workers", 0) for node in types.values()) <= config(name)["max_workers"]
 
 
 def spot(node: dict) -> bool:

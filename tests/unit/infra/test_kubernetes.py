@@ -11,6 +11,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from cluster.growth import GROWS_TO, read_label
+
 ROOT = Path(__file__).parents[3]
 HERE = ROOT / "infra" / "kubernetes"
 VERSION = "1.34"
@@ -72,7 +74,7 @@ def test_ray_s_kinds_have_the_fields_that_they_have() -> None:
         assert one["apiVersion"] == "ray.io/v1"
         cluster = ray_cluster(name)
         assert set(cluster) == CLUSTER
-        assert set(cluster["headGroupSpec"]) == {"rayStartParams", "template"}
+        assert set(cluster["headGroupSpec"]) == {"labels", "rayStartParams", "template"}
         assert all(set(group) == GROUP for group in cluster["workerGroupSpecs"])
         assert set(cluster["autoscalerOptions"]) <= {"version", "idleTimeoutSeconds", "upscalingMode"}
     assert set(OBJECTS["rayjob"][0]["spec"]) == JOB
@@ -103,17 +105,19 @@ def test_groups_go_to_zero_and_gpu_nodes_are_tolerated(name: str) -> None:
     assert cluster["authOptions"] == {"mode": "token"}
     assert cluster["autoscalerOptions"]["idleTimeoutSeconds"] <= 600
     assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    gpus = set()
+    gpus, most = set(), []
     for group in cluster["workerGroupSpecs"]:
         assert group["minReplicas"] == group["replicas"] == 0 < group["maxReplicas"]
         spec = group["template"]["spec"]
         limits = spec["containers"][0]["resources"]["limits"]
         assert limits == spec["containers"][0]["resources"]["requests"]
         gpus.add(limits.get("nvidia.com/gpu", 0))
+        most += [limits["nvidia.com/gpu"]] * group["maxReplicas"] if "nvidia.com/gpu" in limits else []
         keys = {one["key"] for one in spec.get("tolerations", [])}
         assert ("nvidia.com/gpu" in keys) == ("nvidia.com/gpu" in limits)
         assert ("vlmsweep/spot" in keys) == (group["labels"]["market"] == "spot")
     assert gpus == {0, 1, 8}
+    assert read_label(cluster["headGroupSpec"]["labels"][GROWS_TO]) == tuple(sorted(most, reverse=True))
 
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])

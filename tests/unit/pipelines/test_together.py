@@ -31,7 +31,7 @@ class Sweep:
         self.shares: dict[str, float] = {}
         monkeypatch.setattr(page, "gpus_of_nodes", lambda: [gpus])
 
-    def predict(self, execute: Execute, limit: float | None = None) -> list[str]:
+    def predict(self, execute: Execute, limit: float | None = None, grows_to: tuple[int, ...] = ()) -> list[str]:
         def noted(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
             self.shares[job.model] = cluster.gpus
             execute(job, cluster, on_receipt)
@@ -39,7 +39,7 @@ class Sweep:
         self._patch.setattr(page, "execute", noted)
         plans = plan_sweep(self.spec)
         board = StatusBoard(self.out, plans)
-        cluster = ClusterInfo("", 8.0, float(self._gpus))
+        cluster = ClusterInfo("", 8.0, float(self._gpus), scales=bool(grows_to), grows_to=grows_to)
         return page._predict(self.spec, cluster, plans, board, SilentWatcher(), Spending(limit))
 
 
@@ -79,6 +79,21 @@ def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
         answer(job, on_receipt)
 
     assert sweep.predict(execute) == []
+    assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def test_two_at_a_time_on_nodes_that_are_still_to_come(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, 0), threading.Barrier(2, timeout=20), []
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        begun.append(job.model)
+        if len(begun) < 3:
+            both.wait()
+        answer(job, on_receipt)
+
+    assert sweep.predict(execute, grows_to=(1, 1)) == []
     assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
 
 

@@ -1,0 +1,88 @@
+"""Which nodes may still come, as the cluster tells it."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.growth import GROWS_TO, grows_to, read_label, scales
+
+COUNTS = st.dictionaries(st.integers(1, 16), st.integers(1, 30), min_size=1, max_size=4)
+
+
+@given(COUNTS)
+def test_a_label_is_read_as_it_is_written(counts: dict[int, int]) -> None:
+    text = "_".join(f"{count}x{gpus}" for gpus, count in counts.items())
+    assert read_label(text) == tuple(sorted((g for g, n in counts.items() for _ in range(n)), reverse=True))
+
+
+@given(st.text(max_size=12))
+def test_any_other_text_is_refused_in_words(text: str) -> None:
+    try:
+        found = read_label(text)
+    except ValueError as error:
+        assert "write COUNTxGPUS" in str(error)
+    else:
+        assert found
+        assert all(0 < gpus < 100 for gpus in found)
+
+
+@pytest.mark.parametrize("text", ["", "8", "8x", "x8", "0x8", "8x0", "8x1,4x8", "8x1_", "-1x8", "999999x1", "8x1 _4x8"])
+def test_not_a_label(text: str) -> None:
+    with pytest.raises(ValueError, match=GROWS_TO):
+        read_label(text)
+
+
+class Cluster:
+    """What Ray tells of a cluster."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]]) -> None:
+        import ray
+        import ray.autoscaler.v2.sdk
+        import ray.experimental.internal_kv
+
+        self.report: dict[str, Any] = {}
+        self.types: list[str] = []
+        monkeypatch.setattr(ray, "nodes", lambda: nodes)
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address="127.0.0.1:1"))
+        monkeypatch.setattr(ray.experimental.internal_kv, "_internal_kv_get", lambda _: json.dumps(self.report))
+        monkeypatch.setattr(ray.autoscaler.v2.sdk, "get_cluster_status", self._status)
+
+    def _status(self, address: str) -> SimpleNamespace:
+        nodes = [SimpleNamespace(ray_node_type_name=name) for name in self.types]
+        return SimpleNamespace(active_nodes=nodes[:1], idle_nodes=nodes[1:])
+
+
+def test_the_label_of_a_living_node_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = {"Alive": False, "Labels": {GROWS_TO: "9x9"}}
+    Cluster(monkeypatch, [dead, {"Alive": True}, {"Alive": True, "Labels": {GROWS_TO: "2x1_1x4"}}])
+    assert grows_to() == (4, 1, 1)
+
+
+def test_a_cluster_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Cluster(monkeypatch, [{"Alive": True, "Labels": {"ray.io/node-id": "1"}}])
+    assert grows_to() == ()
+
+
+@pytest.mark.parametrize(
+    ("report", "types", "wanted"),
+    [
+        ({}, [], False),
+        ({"autoscaler_report": None}, ["node_4a96", "node_77"], False),  # `ray start` by hand
+        ({"autoscaler_report": {"active_nodes": {"node_4a96": 1}}}, ["node_4a96"], False),
+        ({"autoscaler_report": {"active_nodes": {"ray.head.default": 1}}}, ["node_4a96"], True),  # the first kind
+        ({}, ["node_4a96", "gpu8-spot"], True),
+        ({}, ["head"], True),  # the second kind: `ray up` and KubeRay name the head's type
+    ],
+)
+def test_an_autoscaler_is_known_by_the_types_of_its_nodes(
+    monkeypatch: pytest.MonkeyPatch, report: dict[str, Any], types: list[str], wanted: bool
+) -> None:
+    cluster = Cluster(monkeypatch, [])
+    cluster.report, cluster.types = report, types
+    assert scales() is wanted
