@@ -21,6 +21,8 @@ KINDS = {
     "any worker of Ray": "ray::",
 }
 """Text in the command line of each kind of worker."""
+START_S = 240.0
+"""Within which a run has its first worker; a quiet machine needs ten."""
 DIE_S = 30.0
 """Within which the engines of a killed run end by themselves; agents of Ray may take a minute, but call nothing."""
 
@@ -50,7 +52,7 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
     process = scene.start(out)
     kills = in_flight = 0
     try:
-        _first_worker(process, kind)
+        _first_worker(scene, process, out, kind)
         for _ in range(1 + draw.randrange(2)):
             time.sleep(draw.uniform(0.0, 0.3) * scene.seconds)
             committed = read_answers(out)
@@ -67,9 +69,9 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
     return scene.damage(out, kills, in_flight=in_flight)
 
 
-def _first_worker(process: subprocess.Popen[bytes], kind: str) -> None:
-    deadline = time.monotonic() + 120
+def _first_worker(scene: Scene, process: subprocess.Popen[bytes], out: Path, kind: str) -> None:
+    deadline = time.monotonic() + START_S
     while not named(process.pid, KINDS[kind]):
-        assert process.poll() is None, "the run ended before there was anything to kill"
-        assert time.monotonic() < deadline, f"no {kind} within two minutes"
+        assert process.poll() is None, f"the run ended before there was anything to kill\n{scene.said(out)}"
+        assert time.monotonic() < deadline, f"no {kind} within {START_S:.0f} s\n{scene.said(out)}"
         time.sleep(0.05)
