@@ -37,6 +37,9 @@ LOAD_CPUS = 0.25
 COMMIT_CPUS = 0.1
 ENGINE_CPUS = 0.5
 """Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
+LOADS_A_REPLICA = 24
+COMMITS_A_REPLICA = 4
+"""Tasks at once at the most: without a bound Ray Data asks the autoscaler for CPUs by the dozen near a sweep's end."""
 PLACE_S = 50.0
 """Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
 _BUILDING = threading.Lock()
@@ -224,6 +227,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 batch_size=1,
                 batch_format="pyarrow",
                 num_cpus=LOAD_CPUS,
+                compute=rd.TaskPoolStrategy(size=LOADS_A_REPLICA * replicas),
                 fn_kwargs={"spec": job.loader, "keeper": keeper},
             )
             .map_batches(
@@ -240,6 +244,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 batch_size=1,
                 batch_format="pyarrow",
                 num_cpus=COMMIT_CPUS,
+                compute=rd.TaskPoolStrategy(size=COMMITS_A_REPLICA * replicas),
                 fn_kwargs={"out": job.out, "lock": job.lock},
             )
         )

@@ -2,8 +2,8 @@
 
 Ray's own autoscaler over its fake node provider: real raylets on this machine that claim GPUs which are not there. The
 sweep is `vlmsweep run` on two models whose replicas need one GPU and four, small random weights that compute on the
-processor. Prints when nodes and models came and went, node-seconds against those that held a replica, and draws nodes
-and queue over time. Not part of `make test`: it takes minutes.
+processor. Prints when nodes and models came and went, node-seconds against those in which a loaded replica was there,
+and draws nodes and queue over time. `make test-slow` does it with fewer clips.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ class Sample:
     nodes: Counter[str]
     """By kind."""
     replicas: Counter[str]
-    """That load or answer, by kind of their node."""
+    """That are loaded, by kind of their node."""
     parts: Counter[str]
     """Committed, by model."""
     asked: frozenset[str]
@@ -127,15 +128,15 @@ def look(url: str, out: Path, started: float) -> Sample:
     return Sample(
         second=time.monotonic() - started,
         nodes=Counter(kind for kind in kinds.values() if kind),
-        replicas=Counter(kinds.get(one.node_id or "", "") for one in actors if one.state != "DEAD"),
+        replicas=Counter(kinds.get(one.node_id or "", "") for one in actors if one.state == "ALIVE"),
         parts=parts,
         asked=frozenset(cell["model"] for cell in cells if cell["running"]),
     )
 
 
-def begin(head: RayHead, folder: Path, out: Path) -> subprocess.Popen[bytes]:
+def begin(head: RayHead, folder: Path, out: Path, videos: int) -> subprocess.Popen[bytes]:
     """The sweep, as a user begins it on a cluster that has no node with a GPU yet."""
-    data, source = folder / "data", write_source(folder / "source", videos=VIDEOS, categories=4)
+    data, source = folder / "data", write_source(folder / "source", videos=videos, categories=4)
     checkpoint = build_tiny(folder / "checkpoint", "qwen2_5_vl")
     common = f"engine: transformers, model: {checkpoint}, dtype: float32, limits: {{max_pixels: 12544}}"
     common += ", generation: {max_new_tokens: 16}"
@@ -155,14 +156,14 @@ def begin(head: RayHead, folder: Path, out: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*command, *where], env=head.env, stdout=log, stderr=log)
 
 
-def watched(head: RayHead, folder: Path) -> Trace:
+def watched(head: RayHead, folder: Path, videos: int = VIDEOS) -> Trace:
     """Run the sweep on a cluster from zero, and look until its last node is gone."""
     import ray
 
     out, trace = folder / "out", Trace()
     ray.init(address=f"127.0.0.1:{head.gcs}", logging_level="error", log_to_driver=False)
     try:
-        process = begin(head, folder, out)
+        process = begin(head, folder, out, videos)
         started = time.monotonic()
         try:
             while process.poll() is None or trace.samples[-1].nodes:
@@ -187,7 +188,7 @@ def told(trace: Trace) -> str:
         held, paid = trace.seconds(lambda s, k=kind: s.replicas[k]), trace.seconds(lambda s, k=kind: s.nodes[k])
         most = max(sample.nodes[kind] for sample in trace.samples)
         lines.append(
-            f"{kind}: {most} nodes at most, {paid:.0f} node-seconds, {held:.0f} of them with a replica of {model!r} "
+            f"{kind}: {most} nodes at most, {paid:.0f} node-seconds, {held:.0f} of them with {model!r} loaded "
             f"({KINDS[kind]} GPUs): {paid / held:.2f} x the ideal"
         )
     return "\n".join(lines)
@@ -222,6 +223,18 @@ def draw(trace: Trace, path: Path) -> None:
     plt.close(figure)
 
 
+@contextmanager
+def cluster_from_zero(folder: Path, idle_minutes: float) -> Iterator[RayHead]:
+    """A head without work, whose autoscaler starts the other nodes."""
+    grows_to = "_".join(f"{MOST[kind]}x{gpus}" for kind, gpus in KINDS.items() if gpus)
+    env = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "0"}
+    (gcs,) = free_ports(1)
+    (folder / "autoscaler.json").write_text(json.dumps(config(idle_minutes, gcs)))
+    flags = ("--num-cpus=0", f"--labels={GROWS_TO}={grows_to}", f"--autoscaling-config={folder}/autoscaler.json")
+    with ray_head(*flags, env=env, gcs=gcs) as head:
+        yield head
+
+
 def main() -> int:
     """Start the cluster, run the sweep on it, show what was seen."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -230,16 +243,9 @@ def main() -> int:
     given = parser.parse_args()
     figure = given.figure.resolve()
     figure.parent.mkdir(parents=True, exist_ok=True)
-    grows_to = "_".join(f"{MOST[kind]}x{gpus}" for kind, gpus in KINDS.items() if gpus)
-    env = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "0"}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (gcs,) = free_ports(1)
-        (folder / "autoscaler.json").write_text(json.dumps(config(given.idle_minutes, gcs)))
-        flags = ("--num-cpus=0", f"--labels={GROWS_TO}={grows_to}", f"--autoscaling-config={folder}/autoscaler.json")
-        with ray_head(*flags, env=env, gcs=gcs) as head:
-            os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
-            trace = watched(head, folder)
+    with tempfile.TemporaryDirectory() as name, cluster_from_zero(Path(name), given.idle_minutes) as head:
+        os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
+        trace = watched(head, Path(name))
     draw(trace, figure)
     sys.stdout.write(f"{told(trace)}\nfigure: {figure}\n")
     return 0

@@ -1,0 +1,42 @@
+"""A sweep over two models on a cluster that starts without a node: it grows by what the models need, and ends empty."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+CLUSTER = """
+import sys
+from pathlib import Path
+from tests.bench import autoscaling as bench
+import os
+folder = Path(sys.argv[1])
+with bench.cluster_from_zero(folder, 0.1) as head:
+    os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
+    trace = bench.watched(head, folder, videos=3)
+first, last = trace.samples[0], trace.samples[-1]
+assert not first.nodes and not last.nodes, (first, last)
+most = {kind: max(sample.nodes[kind] for sample in trace.samples) for kind in bench.KINDS}
+assert most["gpu1"] == most["gpu4"] == 1, most
+assert most["cpu"] <= bench.MOST["cpu"], most
+both = [sample for sample in trace.samples if len(sample.asked) == 2]
+assert any(sample.replicas["gpu1"] and sample.replicas["gpu4"] for sample in both), "never both at once"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_nodes_come_for_two_models_and_go(tmp_path: Path) -> None:
+    """In a process of its own: Ray joins one cluster a process, and its token is read once."""
+    root = Path(__file__).parents[2]
+    told = subprocess.run([sys.executable, "-c", CLUSTER, str(tmp_path)], cwd=root, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout + told.stderr
+    parts = (tmp_path / "out").glob("predictions/*/*/*.parquet")
+    rows = [row for part in parts for row in pq.ParquetFile(part).read(["request_id", "model", "status"]).to_pylist()]
+    assert Counter((row["model"], row["status"]) for row in rows) == {("small", "ok"): 192, ("large", "ok"): 192}
+    assert len({row["request_id"] for row in rows}) == len(rows)
