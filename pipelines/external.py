@@ -25,7 +25,8 @@ from pipelines.run_spec import RunSpec
 from pipelines.selection import Cell, cells_of, check_names
 from pipelines.status import write_counts
 from pipelines.store import Store
-from pipelines.sweep import Outcome, Watcher, score_and_report
+from pipelines.sweep import Outcome, score_and_report
+from pipelines.watching import Watcher
 
 __all__ = ["import_rows", "score_external"]
 

@@ -21,7 +21,8 @@ from pipelines.records import part_folder, stable_id
 from pipelines.report.data import CellCount
 from pipelines.run_spec import RunSpec
 from pipelines.store import StoreError
-from pipelines.sweep import Outcome, SilentWatcher, Watcher, run_sweep
+from pipelines.sweep import Outcome, run_sweep
+from pipelines.watching import SilentWatcher, Watcher
 
 __all__ = ["Due", "Move", "Night", "due_pairs", "run_night"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from cluster.join import ClusterInfo
 from models.spec import ModelSpec
@@ -22,6 +22,7 @@ from pipelines.run_spec import ScorerSpec
 from pipelines.scoring import ScoringSpec
 from pipelines.store import Store
 from pipelines.units import Unit
+from pipelines.watching import Watcher
 
 __all__ = ["judge_rounds", "score_parts"]
 
@@ -37,18 +38,6 @@ SHARES = 4
 """Parts that a scorer is handed together, and how many times it shall be handed some, so that all end at one time."""
 
 RunJob = Callable[[str, Job], None]
-
-
-class Phases(Protocol):
-    """Where progress goes."""
-
-    def phase(self, title: str, total: int) -> None:
-        """A phase of so many rows begins."""
-        ...
-
-    def advance(self, rows: int, failed: int) -> None:
-        """So many more rows are done, so many of them failed."""
-        ...
 
 
 def prompts_of(entry: Entry) -> str:
@@ -166,7 +155,7 @@ def score_parts(
     judge: Judge | None,
     scorers: Sequence[ScorerSpec],
     cluster: ClusterInfo,
-    watcher: Phases,
+    watcher: Watcher,
 ) -> list[str]:
     """Score all prediction parts of one benchmark's entries.
 

@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from cluster.beside import better_book
 from cluster.join import ClusterInfo, joined, looked_at_again
-from cluster.placement import gpus_of_nodes
 from models.spec import ModelSpec
 from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset, DatasetError
 from pipelines.entries import Entry, load_run, merge_entries, save_run
-from pipelines.estimating import work_of
-from pipelines.execute import Job, ModelUnavailableError, Receipt, execute
+from pipelines.execute import Job, ModelUnavailableError
 from pipelines.human import check_human
-from pipelines.loading import UnitLoaderSpec
 from pipelines.lock import held
 from pipelines.plan import Plan, make_plan, read_done
+from pipelines.predicting import caption, predict, run_job
 from pipelines.publishing import publish, reduce_all
 from pipelines.report.data import CellCount
 from pipelines.run_spec import RunSpec
-from pipelines.scoring_run import count_statuses, judge_rounds, score_parts
-from pipelines.spending import CostLimitReachedError, Spending, note_spending
+from pipelines.scoring_run import judge_rounds, score_parts
+from pipelines.spending import Spending, note_spending
 from pipelines.status import StatusBoard
 from pipelines.store import Store
-from pipelines.together import ask_together
+from pipelines.watching import SilentWatcher, Watcher
 
-__all__ = ["Outcome", "SilentWatcher", "Watcher", "plan_sweep", "run_sweep", "score_and_report"]
-
-log = logging.getLogger(__name__)
+__all__ = ["Outcome", "plan_sweep", "run_sweep", "score_and_report"]
 
 STAGES = ("predict", "score", "report")
-
-
-class Watcher(Protocol):
-    """Is told how a run goes; the command line draws it, tests and libraries keep silent."""
-
-    def phase(self, title: str, total: int) -> None:
-        """A phase of so many rows begins."""
-        ...
-
-    def advance(self, rows: int, failed: int) -> None:
-        """So many more rows are done, so many of them failed."""
-        ...
-
-
-class SilentWatcher:
-    """Says nothing."""
-
-    def phase(self, title: str, total: int) -> None:
-        """Nothing."""
-
-    def advance(self, rows: int, failed: int) -> None:
-        """Nothing."""
 
 
 @dataclass(slots=True)
@@ -135,13 +106,13 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
         spec = replace(spec, lock=lock)
         out.remove_temporary()
         plans = plan_sweep(spec)
-        if "predict" in stages and _caption(spec, cluster, watcher, outcome.spending):
+        if "predict" in stages and caption(spec, cluster, watcher, outcome.spending):
             plans = plan_sweep(spec)  # prompts hold captions, and ids hash prompts
         run = _record(spec, out, plans)
         board = StatusBoard(out, plans)
         try:
             if "predict" in stages:
-                outcome.unavailable = _predict(spec, cluster, plans, board, watcher, outcome.spending)
+                outcome.unavailable = predict(spec, cluster, plans, board, watcher, outcome.spending)
             if len(outcome.unavailable) == len(spec.models):
                 raise ModelUnavailableError("; ".join(outcome.unavailable))
             run, people = with_people(spec, out, run)
@@ -263,117 +234,7 @@ def _shown(spec: ModelSpec) -> dict[str, Any]:
     return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": spec.resolved_revision()}
 
 
-def _caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending) -> bool:
-    """Ask each captioner about every picture that it has not seen; says whether anything was asked.
-
-    Raises:
-        ModelUnavailableError: the one that was named cannot be had.
-    """
-    asked = False
-    for name, model in spec.captioners.items():
-        try:
-            asked |= _caption_by(name, model, spec, cluster, watcher, spending)
-        except ModelUnavailableError:
-            if not spec.own_captions:
-                raise  # a model without its own captions is told about when it is to predict
-    return asked
-
-
-def _caption_by(  # noqa: PLR0917  what a run consists of
-    name: str, model: ModelSpec, spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending
-) -> bool:
-    out = Store(spec.out)
-    plans = [
-        make_plan(
-            dataset,
-            asker,
-            read_done(out, asker.benchmark_name, name, "captions", mend=True),
-            limit=spec.limit,
-            sample_ids=spec.sample_ids,
-            replicas=model.replicas.max,
-        )
-        for asker, dataset in spec.caption_askers(name)
-    ]
-    job = _job(spec, name, model, plans)
-    if job.units:
-        _run_job(f"caption {name}", job, cluster, watcher, spending)
-    return bool(job.units)
-
-
-def _predict(  # noqa: PLR0917  what a run consists of
-    spec: RunSpec,
-    cluster: ClusterInfo,
-    plans: Mapping[str, Sequence[Plan]],
-    board: StatusBoard,
-    watcher: Watcher,
-    spending: Spending,
-) -> list[str]:
-    """All benchmarks of a model by the same replicas; a model that cannot be had stops no other.
-
-    Models follow one another. Where there are GPUs they run beside each other as far as that is reckoned to pay, but
-    for a run with a cost limit: what one may spend hangs on what the one before has left.
-    """
-    jobs = {model: job for model, own in plans.items() if (job := _job(spec, model, spec.models[model], own)).units}
-    problems = []
-
-    def ask(model: str, cluster: ClusterInfo, watcher: Watcher, check: Callable[[Receipt], None]) -> None:
-        board.begin(model)
-        try:
-            _run_job(f"predict {model}", jobs[model], cluster, watcher, spending, check)
-        except CostLimitReachedError:
-            raise
-        except ModelUnavailableError as error:
-            log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
-            problems.append(str(error))
-        finally:
-            board.end(model)
-
-    nodes = cluster.grows_to or (gpus_of_nodes() if cluster.gpus else ())
-    if nodes and len(jobs) > 1 and spending.limit is None:
-        works = [work_of(model, plans[model], spec.models[model]) for model in jobs]
-        watcher.phase(f"predict {', '.join(jobs)}", sum(unit.requests for job in jobs.values() for unit in job.units))
-        ask_together(better_book(works, nodes), cluster, watcher, board, ask)
-    else:
-        for model in jobs:
-            ask(model, cluster, watcher, partial(board.note, model))
-    return problems
-
-
-def _job(spec: RunSpec, name: str, model: ModelSpec, plans: Sequence[Plan]) -> Job:
-    limits = model.limits
-    loader = UnitLoaderSpec(
-        data=spec.data,
-        out=spec.out,
-        askers=tuple(plan.asker.to_json() for plan in plans),
-        max_pixels=limits.max_pixels,
-        max_frames=limits.max_frames,
-    )
-    units = [unit for plan in plans for unit in plan.units]
-    return Job(model=name, spec=model, loader=loader, out=spec.out, units=units, lock=spec.lock)
-
-
-def _run_job(  # noqa: PLR0917  as above
-    title: str,
-    job: Job,
-    cluster: ClusterInfo,
-    watcher: Watcher,
-    spending: Spending,
-    note: Callable[[Receipt], None] | None = None,
-) -> None:
-    def on_receipt(receipt: Receipt) -> None:
-        if note:
-            note(receipt)
-        rows, failed = count_statuses(receipt)
-        watcher.advance(rows, failed)
-        spending.note(job.model, job.spec, receipt.tokens)
-        spending.check(job.model, stopped=receipt.out_of_money)
-
-    watcher.phase(title, sum(unit.requests for unit in job.units))
-    spending.check(job.model, stopped=False)
-    execute(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
-
-
-def _score(  # noqa: PLR0917  as above
+def _score(  # noqa: PLR0917  what a run consists of
     spec: RunSpec, name: str, entries: Sequence[Entry], cluster: ClusterInfo, watcher: Watcher, spending: Spending
 ) -> list[str]:
     """Ask the judge what is open, then score every prediction part whose scores are not there or not up to date."""
@@ -382,7 +243,7 @@ def _score(  # noqa: PLR0917  as above
     if spec.judge:
 
         def ask(title: str, job: Job) -> None:
-            _run_job(title, replace(job, lock=spec.lock), cluster, watcher, spending)
+            run_job(title, replace(job, lock=spec.lock), cluster, watcher, spending)
 
         judge = judge_rounds(spec.judge, entries, out, ask)
     problems = score_parts(entries, out, judge=judge, scorers=spec.scorers_for(name), cluster=cluster, watcher=watcher)

@@ -15,7 +15,8 @@ from pipelines.benchmarks import benchmark
 from pipelines.ingest import Folder, ingest
 from pipelines.run_spec import RunSpec
 from pipelines.store import Store
-from pipelines.sweep import Outcome, Watcher, run_sweep
+from pipelines.sweep import Outcome, run_sweep
+from pipelines.watching import Watcher
 
 __all__ = ["run_demo"]
 

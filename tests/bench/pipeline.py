@@ -27,7 +27,8 @@ import psutil
 
 from models.spec import ModelSpec, Replicas
 from pipelines.run_spec import RunSpec
-from pipelines.sweep import SilentWatcher, run_sweep
+from pipelines.sweep import run_sweep
+from pipelines.watching import SilentWatcher
 from tests.bench.many import write_many
 from tests.bench.results import record, show, spread
 

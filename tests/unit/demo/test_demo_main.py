@@ -11,7 +11,8 @@ from pipelines.benchmarks import benchmark_names
 from pipelines.dataset import Dataset
 from pipelines.run_spec import RunSpec
 from pipelines.store import Store
-from pipelines.sweep import Outcome, SilentWatcher
+from pipelines.sweep import Outcome
+from pipelines.watching import SilentWatcher
 
 
 class Phases(SilentWatcher):

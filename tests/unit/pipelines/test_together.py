@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import pipelines.sweep as page
+import pipelines.predicting as page
 from cluster.join import ClusterInfo
 from models.spec import ModelSpec
 from pipelines.execute import Job, ModelUnavailableError, Receipt
@@ -16,7 +16,8 @@ from pipelines.run_spec import RunSpec
 from pipelines.spending import Spending
 from pipelines.status import StatusBoard, read_status
 from pipelines.store import Store, StoreError
-from pipelines.sweep import SilentWatcher, plan_sweep
+from pipelines.sweep import plan_sweep
+from pipelines.watching import SilentWatcher
 
 Execute = Callable[[Job, ClusterInfo, Callable[[Receipt], None]], None]
 
@@ -40,7 +41,7 @@ class Sweep:
         plans = plan_sweep(self.spec)
         board = StatusBoard(self.out, plans)
         cluster = ClusterInfo("", 8.0, float(self._gpus), scales=bool(grows_to), grows_to=grows_to)
-        return page._predict(self.spec, cluster, plans, board, SilentWatcher(), Spending(limit))
+        return page.predict(self.spec, cluster, plans, board, SilentWatcher(), Spending(limit))
 
 
 def answer(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
