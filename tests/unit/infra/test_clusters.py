@@ -78,6 +78,7 @@ def test_every_gpu_kind_is_there_as_spot_and_on_demand(name: str) -> None:
             assert not spot(node)
             continue
         assert spot(node) == (node["labels"]["market"] == "spot")
+        assert node.get("priority", 0) == spot(node)  # what is even is started first, what cannot be had last
     for pool in ("gpu1", "gpu8"):
         both = [node for node in types.values() if node.get("labels", {}).get("pool") == pool]
         assert {node["labels"]["market"] for node in both} == {"spot", "on-demand"}

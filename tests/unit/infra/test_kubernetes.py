@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
 from cluster.growth import GROWS_TO, read_label
+from tests.support import kuberay
 
 ROOT = Path(__file__).parents[3]
 HERE = ROOT / "infra" / "kubernetes"
@@ -21,7 +23,7 @@ CLUSTER = {"rayVersion", "enableInTreeAutoscaling", "authOptions", "autoscalerOp
            "workerGroupSpecs"}  # fmt: skip
 JOB = {"entrypoint", "submissionMode", "backoffLimit", "activeDeadlineSeconds", "preRunningDeadlineSeconds",
        "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec"}  # fmt: skip
-GROUP = {"groupName", "replicas", "minReplicas", "maxReplicas", "labels", "rayStartParams", "template"}
+GROUP = {"groupName", "priority", "replicas", "minReplicas", "maxReplicas", "labels", "rayStartParams", "template"}
 
 
 def ray_cluster(name: str) -> dict:
@@ -65,6 +67,39 @@ def test_a_typing_error_in_a_pod_would_be_seen() -> None:
         api_check(as_pod(template))
 
 
+@pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
+def test_kuberay_knows_every_field(name: str) -> None:
+    (one,) = OBJECTS[name]
+    kuberay.check(one)
+
+
+@pytest.mark.parametrize(
+    ("place", "mistake"),
+    [
+        ((), {"rayVersions": "2.60.0"}),
+        ((), {"enableInTreeAutoscaling": "yes"}),
+        (("authOptions",), {"mode": "open"}),
+        (("autoscalerOptions",), {"version": "v3"}),
+        (("autoscalerOptions",), {"idleTimeout": 300}),
+        (("headGroupSpec",), {"label": {}}),
+        (("headGroupSpec", "rayStartParams"), {"num-cpus": 0}),
+        (("workerGroupSpecs", 0), {"maxReplica": 8}),
+        (("workerGroupSpecs", 0), {"minReplicas": -1}),
+        (("workerGroupSpecs", 0), {"priority": "high"}),
+    ],
+)
+def test_kuberay_would_see_a_mistake(place: tuple[str | int, ...], mistake: dict) -> None:
+    for name in ("raycluster", "rayjob", "raycronjob"):
+        (one,) = copy.deepcopy(OBJECTS[name])
+        spec = one["spec"].get("jobTemplate", one["spec"])
+        spot = spec.get("rayClusterSpec", spec)
+        for step in place:
+            spot = spot[step]
+        spot.update(mistake)
+        with pytest.raises(jsonschema.ValidationError):
+            kuberay.check(one)
+
+
 def test_ray_s_kinds_have_the_fields_that_they_have() -> None:
     kinds = {name: OBJECTS[name][0]["kind"] for name in ("raycluster", "rayjob", "raycronjob")}
     assert kinds == {"raycluster": "RayCluster", "rayjob": "RayJob", "raycronjob": "RayCronJob"}
@@ -75,7 +110,7 @@ def test_ray_s_kinds_have_the_fields_that_they_have() -> None:
         cluster = ray_cluster(name)
         assert set(cluster) == CLUSTER
         assert set(cluster["headGroupSpec"]) == {"labels", "rayStartParams", "template"}
-        assert all(set(group) == GROUP for group in cluster["workerGroupSpecs"])
+        assert all(set(group) | {"priority"} == GROUP for group in cluster["workerGroupSpecs"])
         assert set(cluster["autoscalerOptions"]) <= {"version", "idleTimeoutSeconds", "upscalingMode"}
     assert set(OBJECTS["rayjob"][0]["spec"]) == JOB
     assert set(OBJECTS["raycronjob"][0]["spec"]) == {"schedule", "timeZone", "jobTemplate"}
@@ -116,6 +151,7 @@ def test_groups_go_to_zero_and_gpu_nodes_are_tolerated(name: str) -> None:
         keys = {one["key"] for one in spec.get("tolerations", [])}
         assert ("nvidia.com/gpu" in keys) == ("nvidia.com/gpu" in limits)
         assert ("vlmsweep/spot" in keys) == (group["labels"]["market"] == "spot")
+        assert group.get("priority", 0) == (group["labels"]["market"] == "spot")  # spot first, on demand where it fails
     assert gpus == {0, 1, 8}
     assert read_label(cluster["headGroupSpec"]["labels"][GROWS_TO]) == tuple(sorted(most, reverse=True))
 
