@@ -5,16 +5,27 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from enum import StrEnum
 from types import FrameType
+from typing import Annotated
 
 import typer
 
 from jobs import commands
+from jobs.console import log_as_json, logs_are_json, remark
 from jobs.options import normalised
 
 __all__ = ["app", "main"]
 
 DONE, FAILED_ROWS, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class LogFormat(StrEnum):
+    """How log lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
 
 app = typer.Typer(
     name="vlmsweep",
@@ -26,6 +37,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 commands.register(app)
+
+
+@app.callback()
+def _everywhere(
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="text for people, json: an object a line; may stand anywhere.")
+    ] = LogFormat.TEXT,
+) -> None:
+    log_as_json(wanted=log_format is LogFormat.JSON)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -74,7 +94,10 @@ def _code_of(problem: Exception) -> int | None:
 
 
 def _ended(message: str, code: int) -> int:
-    sys.stderr.write(f"vlmsweep: {message}\n")
+    if logs_are_json():
+        logging.getLogger("vlmsweep").error("%s", message, extra={"about": {"exit_code": code}})
+    else:
+        remark(f"vlmsweep: {message}")
     return code
 
 

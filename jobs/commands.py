@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jobs import options as o
-from jobs.console import Progress, only_results_on_stdout, remark, say, say_json, table
+from jobs.console import Progress, logs_are_json, only_results_on_stdout, remark, say, say_json, table
 from jobs.generating import generate
 from jobs.nightly import nightly
 from jobs.submitting import submit
@@ -343,7 +343,7 @@ def demo(
 def prepare(*, verbose: bool, config: Path | None) -> None:
     """How much is said."""
     del config  # read by its callback before the other flags
-    logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.getLogger().setLevel(logging.INFO if verbose or logs_are_json() else logging.WARNING)
 
 
 def _sweep(flags: dict[str, Any], stages: tuple[str, ...]) -> int:

@@ -4,13 +4,50 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["Progress", "only_results_on_stdout", "say", "say_json", "table"]
+__all__ = ["Progress", "log_as_json", "logs_are_json", "only_results_on_stdout", "say", "say_json", "table"]
+
+_BARE = "%(levelname)s: %(message)s"
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line: when, how grave, who says it, and which run, model, part and request it is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from pipelines.telemetry import whose
+
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **whose(),
+            **getattr(record, "about", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=True)
+
+
+def log_as_json(*, wanted: bool) -> None:
+    """Log lines as JSON for machines that gather them, or as sentences for people."""
+    for handler in logging.getLogger().handlers:
+        if wanted:
+            handler.setFormatter(_JsonLines())
+        elif isinstance(handler.formatter, _JsonLines):
+            handler.setFormatter(logging.Formatter(_BARE))
+
+
+def logs_are_json() -> bool:
+    """Whether log lines are JSON."""
+    return any(isinstance(handler.formatter, _JsonLines) for handler in logging.getLogger().handlers)
 
 
 def only_results_on_stdout() -> AbstractContextManager[object]:
@@ -46,7 +83,7 @@ class Progress:
     """Phases with rate and time left; one line that renews itself on a terminal, a line a phase elsewhere."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._live = sys.stderr.isatty() and not quiet
+        self._live = sys.stderr.isatty() and not quiet and not logs_are_json()
         self._quiet = quiet
         self._title, self._total, self._done, self._failed = "", 0, 0, 0
         self._start = self._shown = 0.0
@@ -76,8 +113,11 @@ class Progress:
             seconds = time.monotonic() - self._start
             failed = f", {self._failed} failed" if self._failed else ""
             total = f" of {self._total}" if self._total else ""
-            sys.stderr.write(f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s\n")
-            sys.stderr.flush()
+            line = f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s"
+            if logs_are_json():
+                logging.getLogger("vlmsweep").info("%s", line)
+            else:
+                remark(line)
         self._title = ""
 
     def _show(self) -> None:

@@ -37,15 +37,26 @@ __all__ = [
 ]
 
 
+ANYWHERE = "--log-format"
+"""Belongs to the program and not to a command, yet may stand behind one."""
+
+
 def normalised(arguments: list[str]) -> list[str]:
-    """Flags with `_` written as `-`: both are accepted."""
+    """Flags with `_` written as `-`: both are accepted. What may stand anywhere is put in front."""
     made: list[str] = []
-    for i, argument in enumerate(arguments):
+    front: list[str] = []
+    left = list(arguments)
+    while left:
+        argument = left.pop(0)
         if argument == "--":
-            return [*made, *arguments[i:]]
+            return [*front, *made, argument, *left]
         flag, equals, value = argument.partition("=")
-        made.append(flag.replace("_", "-") + equals + value if flag.startswith("--") else argument)
-    return made
+        flag = flag.replace("_", "-") if flag.startswith("--") else flag
+        if flag == ANYWHERE:
+            front += [flag + equals + value, *([left.pop(0)] if not equals and left else [])]
+        else:
+            made.append(flag + equals + value)
+    return [*front, *made]
 
 
 def names(text: str | None) -> tuple[str, ...]:

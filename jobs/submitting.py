@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs import options as o
-from jobs.console import say, say_json
+from jobs.console import logs_are_json, say, say_json
 
 __all__ = ["entrypoint", "stage", "submit"]
 
@@ -218,6 +218,7 @@ def entrypoint(flags: Mapping[str, Any]) -> str:
     for i, spec in enumerate(flags.get("human") or ()):
         name, place, _ = _people(i, spec)
         words += ["--human", f"{name}={place}"]
+    words += ["--log-format", "json"] if logs_are_json() else []
     return shlex.join([*words, "--verbose"] if flags.get("verbose") else words)
 
 

@@ -46,6 +46,8 @@ _BUILDING = threading.Lock()
 """Filters of warnings are the process's and not the thread's."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 LOST_TRIES = 3
+INIT_DEATHS = 5
+"""Replicas in a row that may die while they load, as when their nodes are taken away, before a run is given up."""
 NO_PROGRESS_S = 7200
 """Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
 
@@ -83,6 +85,10 @@ class Receipt:
     """Read and written for those rows, as the engine counts."""
     out_of_money: bool = False
     """Some of the rows were not asked, because their engine may spend no more."""
+    cached: int = 0
+    """Tokens of the prompts that had been read before."""
+    failed: tuple[tuple[str, str], ...] = ()
+    """Request id and type of the first few errors, for the log."""
 
 
 def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
@@ -149,6 +155,8 @@ def _receipt(raw: Mapping[str, Any]) -> Receipt:
         began=began,
         ended=ended,
         tokens=(raw["tokens"][0], raw["tokens"][1]),
+        cached=raw["tokens"][2],
+        failed=tuple((request_id, error) for request_id, error in raw["failed"]),
         out_of_money=raw["broke"],
     )
 
@@ -202,6 +210,7 @@ def quiet_ray_data() -> None:
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.execution_no_progress_timeout_s = NO_PROGRESS_S
+    context.max_consecutive_actor_init_deaths = INIT_DEATHS
     context.target_max_block_size = 1  # every row goes on as soon as it is made: a unit is committed when answered
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     logging.getLogger("ray.data").propagate = False
@@ -227,7 +236,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 batch_size=1,
                 batch_format="pyarrow",
                 num_cpus=LOAD_CPUS,
-                compute=rd.TaskPoolStrategy(size=LOADS_A_REPLICA * replicas),
+                compute=rd.TaskPoolStrategy(size=min(len(items), LOADS_A_REPLICA * replicas)),
                 fn_kwargs={"spec": job.loader, "keeper": keeper},
             )
             .map_batches(
@@ -244,7 +253,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 batch_size=1,
                 batch_format="pyarrow",
                 num_cpus=COMMIT_CPUS,
-                compute=rd.TaskPoolStrategy(size=COMMITS_A_REPLICA * replicas),
+                compute=rd.TaskPoolStrategy(size=min(len(items), COMMITS_A_REPLICA * replicas)),
                 fn_kwargs={"out": job.out, "lock": job.lock},
             )
         )

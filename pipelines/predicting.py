@@ -20,6 +20,7 @@ from pipelines.scoring_run import count_statuses
 from pipelines.spending import CostLimitReachedError, Spending
 from pipelines.status import StatusBoard
 from pipelines.store import Store
+from pipelines.telemetry import about, count_commit, count_spent, count_waiting
 from pipelines.together import ask_together
 from pipelines.watching import Watcher
 
@@ -131,15 +132,27 @@ def run_job(  # noqa: PLR0917  what a run consists of
         CostLimitReachedError: the run may cost no more; what was committed stays.
         ModelUnavailableError: as it says.
     """
+    waiting = sum(unit.requests for unit in job.units)
 
     def on_receipt(receipt: Receipt) -> None:
+        nonlocal waiting
         if note:
             note(receipt)
         rows, failed = count_statuses(receipt)
+        waiting -= rows
+        count_commit(job.model, receipt)
+        count_waiting(job.model, waiting)
         watcher.advance(rows, failed)
         spending.note(job.model, job.spec, receipt.tokens)
+        count_spent(job.model, spending.dollars.get(job.model, 0.0))
         spending.check(job.model, stopped=receipt.out_of_money)
 
-    watcher.phase(title, sum(unit.requests for unit in job.units))
+    watcher.phase(title, waiting)
     spending.check(job.model, stopped=False)
-    execute(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
+    with about(run=job.lock, model=job.model):
+        log.info("%s: %d requests in %d units", title, waiting, len(job.units))
+        count_waiting(job.model, waiting)
+        try:
+            execute(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
+        finally:
+            count_waiting(job.model, 0)

@@ -294,10 +294,19 @@ class Committer:
 
 
 def own_tokens(unit: Unit, rows: pa.Table) -> list[int]:
-    """Tokens read and written for a unit's own requests, rows that it carries over left out."""
+    """Tokens read, written and cached for a unit's own requests, rows that it carries over left out."""
     own = set(unit.only) if unit.carry else None
     kept = [row for row in rows.select(["request_id", *_TOKENS]).to_pylist() if own is None or row["request_id"] in own]
     return [sum(row[name] or 0 for row in kept) for name in _TOKENS]
 
 
-_TOKENS = ("input_tokens", "output_tokens")
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
+
+FAILURES_TOLD = 3
+
+
+def first_failures(rows: pa.Table) -> list[tuple[str, str]]:
+    """Request id and type of the first few errors."""
+    columns = rows.select(["request_id", "status", "error_type"]).to_pylist()
+    failed = [(row["request_id"], row["error_type"] or "") for row in columns if row["status"] == "error"]
+    return failed[:FAILURES_TOLD]

@@ -14,6 +14,7 @@ from models.spec import ModelSpec
 from pipelines.keeping import FrameSource, SharedFrames
 from pipelines.ledger import RemoteAttempts
 from pipelines.store import Store, StoreError
+from pipelines.telemetry import count_answering, count_loading
 from pipelines.units import MAX_UNIT_REQUESTS, Unit
 
 __all__ = ["LoaderSpec", "Replica", "commit_units", "load_convoy"]
@@ -49,10 +50,13 @@ def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any) -> Any:
     """
     from pipelines.wire import pack_convoy
 
+    began = time.monotonic()
     units = [Unit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
     alone = frozenset(json.loads(batch["alone"][0].as_py()))
     loader = _loader(spec, keeper)
-    return pack_convoy([_patiently(partial(loader.load, unit, alone)) for unit in units])
+    convoy = pack_convoy([_patiently(partial(loader.load, unit, alone)) for unit in units])
+    count_loading(time.monotonic() - began)
+    return convoy
 
 
 def commit_units(batch: Any, out: str, lock: str) -> Any:
@@ -65,18 +69,20 @@ def commit_units(batch: Any, out: str, lock: str) -> Any:
     import pyarrow as pa
 
     from pipelines.wire import unpack_answers
-    from pipelines.work import Committer, own_tokens
+    from pipelines.work import Committer, first_failures, own_tokens
 
     receipts = []
     committer = Committer(out, lock)
     for one in unpack_answers(batch):
-        receipt: dict[str, Any] = {"part": "", "fatal": one.fatal, "counts": [], "tokens": [0, 0], "broke": False}
+        receipt: dict[str, Any] = {"part": "", "fatal": one.fatal, "counts": [], "tokens": [0, 0, 0], "broke": False}
+        receipt["failed"] = []
         if not one.fatal:
             receipt["part"] = one.unit.part
             receipt["span"] = [one.span.replica, one.span.began, one.span.ended]
             if not one.kept:
                 receipt["counts"] = _patiently(partial(committer.commit, one.unit, one.rows))
                 receipt["tokens"] = own_tokens(one.unit, one.rows)
+                receipt["failed"] = first_failures(one.rows)
                 receipt["broke"] = "cost_limit" in one.rows["error_type"].to_pylist()
         receipts.append(receipt)
     return pa.table({"receipts": [json.dumps(receipts)]})
@@ -106,7 +112,7 @@ class Replica:
         from models.environment import MissingSecretError
         from pipelines.work import Answerer
 
-        self._fatal = ""
+        self._fatal, self._model = "", model
         self._ledger, self._out = ledger, Store(out)
         self._name = str(ray.get_runtime_context().get_actor_id())
         try:
@@ -114,6 +120,7 @@ class Replica:
                 engine = build_engine(model, spec)
             self._answerer = Answerer(engine, RemoteAttempts(ledger))
             ledger.started.remote(tuple(getattr(engine, "remarks", ())))
+            self._free_since = time.time()
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)
 
@@ -151,7 +158,10 @@ class Replica:
                 self._fatal = self._end(error)
             else:
                 self._ledger.answered.remote(unit.part)
-                return Answered(unit=unit, rows=rows, span=Span(self._name, began, time.time()))
+                ended = time.time()
+                count_answering(self._model, answered_s=ended - began, waited_s=began - self._free_since)
+                self._free_since = ended
+                return Answered(unit=unit, rows=rows, span=Span(self._name, began, ended))
         return Answered(unit=unit, fatal=self._fatal)
 
     def _committed(self, part: str) -> bool:

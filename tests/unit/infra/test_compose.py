@@ -11,6 +11,8 @@ import compose_spec
 import pytest
 import yaml
 
+from pipelines.telemetry import GROWING, LEVELS
+
 ROOT = Path(__file__).parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
@@ -150,11 +152,12 @@ def test_the_demo_script_uses_flags_that_there_are() -> None:
 
 
 def exported() -> set[str]:
-    """Names of metrics that Ray's own dashboards draw: what 2.60 exports."""
+    """Names of metrics that Ray's own dashboards draw, which is what 2.60 exports, and of ours."""
     import ray.dashboard.modules.metrics.dashboards as drawn
 
     sources = Path(drawn.__file__).parent.glob("*.py")
-    return set(re.findall(r"\bray_[a-z_]+", " ".join(path.read_text() for path in sources)))
+    ours = {f"ray_{name}_total" for name in GROWING} | {f"ray_{name}" for name in LEVELS}
+    return ours | set(re.findall(r"\bray_[a-z_]+", " ".join(path.read_text() for path in sources)))
 
 
 def expressions() -> list[str]:
@@ -169,6 +172,7 @@ def test_dashboards_and_alerts_ask_for_metrics_that_ray_exports() -> None:
     asked = {name for expression in expressions() for name in re.findall(r"\bray_[a-z_]+", expression)}
     assert len(asked) > 12
     assert asked <= exported()
+    assert {name for name in asked if "vlmsweep" in name} == {name for name in exported() if "vlmsweep" in name}
     for expression in expressions():
         assert expression.count("(") == expression.count(")")
         assert expression.count("{") == expression.count("}")

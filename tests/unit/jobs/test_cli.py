@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -97,6 +98,24 @@ def test_both_dashes_are_accepted() -> None:
         "--",
         "--x_y",
     ]
+
+
+def test_what_may_stand_anywhere_is_put_in_front() -> None:
+    assert normalised(["run", "--out", "o", "--log_format", "json", "--seed", "1"]) == [
+        *("--log-format", "json", "run", "--out", "o", "--seed", "1")
+    ]
+    assert normalised(["run", "--log-format=json", "--", "--log-format"]) == [
+        *("--log-format=json", "run", "--", "--log-format")
+    ]
+    assert normalised(["run", "--log-format"]) == ["--log-format", "run"]
+
+
+def test_an_error_is_one_json_line_when_logs_are() -> None:
+    code = "import sys; from jobs.cli import main; main(['list', 'nothing', '--log-format', 'json'])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    (line,) = told.stderr.splitlines()
+    assert told.returncode == json.loads(line)["exit_code"] == 2
+    assert json.loads(line)["level"] == "error"
 
 
 def test_lists_are_cleaned() -> None:
