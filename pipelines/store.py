@@ -7,6 +7,7 @@ a disk. There is no append and no rename in a store, so nothing here needs eithe
 from __future__ import annotations
 
 import contextlib
+import errno
 import fnmatch
 import os
 import posixpath
@@ -128,10 +129,9 @@ class Store:
         Raises:
             FileNotFoundError: there is none.
         """
-        full = self._full(path)
         if self._fs is not None:
-            return bytes(self._guard(path, lambda: self._fs.cat_file(full)))
-        return self._guard(path, Path(full).read_bytes)
+            return self.get_version(path)[0]  # one request; s3fs's own way asks first, and is not told why it may not
+        return self._guard(path, Path(self._full(path)).read_bytes)
 
     def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes `start` to `end` (exclusive) of one file."""
@@ -154,7 +154,10 @@ class Store:
         """Whether there is a file at this path."""
         full = self._full(path)
         if self._fs is not None:
-            return bool(self._guard(path, lambda: self._fs.isfile(full)))
+            try:
+                return bool(self._guard(path, lambda: self._fs.info(full))["type"] == "file")
+            except FileNotFoundError:
+                return False
         return Path(full).is_file()
 
     def list(self, folder: str = "", pattern: str = "*") -> list[FileInfo]:
@@ -273,14 +276,40 @@ def _body(fs: Any, answer: Any) -> bytes:
     return bytes(sync(fs.loop, answer["Body"].read))
 
 
+_REMEDIES = {
+    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"), "renew the credentials"),
+    **dict.fromkeys(("InvalidAccessKeyId", "SignatureDoesNotMatch"), "check AWS_ACCESS_KEY_ID and its secret"),
+    "RequestTimeTooSkewed": "set this machine's clock, which the store says is wrong",
+    **dict.fromkeys(("SlowDown", "Throttling", "RequestLimitExceeded"), "the store asks for fewer requests: wait"),
+    "QuotaExceeded": "the store is full: free some of it",
+}
+"""What to do about what a store says, by its own code."""
+
+
 def _explain(error: Exception) -> str:
     """One sentence of cause and remedy. Libraries' own texts are cut: they may carry signed addresses."""
     text = str(error).split("?")[0][:300]
-    name = type(error).__name__
-    if isinstance(error, PermissionError):
-        return f"no permission ({text}); give the user of this process the right to read and write there"
-    if name in ("NoCredentialsError", "PartialCredentialsError"):
-        return "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role"
-    if name in ("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"):
-        return f"the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up"
-    return f"{name}: {text}"
+    name, code, number = type(error).__name__, _response_code(error), getattr(error, "errno", None)
+    if code in _REMEDIES:
+        return f"{code} ({text}); {_REMEDIES[code]}, and the same command goes on"
+    cause = next((told for known, told in _CAUSES if name in known or number in known), "")
+    return cause.format(text=text) if cause else f"{name}: {text}"
+
+
+_CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
+    ((errno.ENOSPC, errno.EDQUOT), "the disk is full ({text}); free some of it, and the same command goes on"),
+    (("PermissionError",), "no permission ({text}); give the user of this process the right to read and write there"),
+    (
+        (errno.EINVAL,),  # how s3fs tells of `400 Bad Request` without a word
+        "refused ({text}) without a reason; see whether the credentials have expired and this machine's clock is right",
+    ),
+    (
+        ("NoCredentialsError", "PartialCredentialsError"),
+        "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role",
+    ),
+    (
+        ("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"),
+        "the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up",
+    ),
+)
+"""Names of errors or their numbers, and what is told; the first that fits."""

@@ -30,6 +30,7 @@ class S3:
 
     url: str
     env: dict[str, str]
+    pid: int = 0
 
     def client(self):
         import boto3
@@ -51,8 +52,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 
 @contextlib.contextmanager
-def s3_server(log: Path, failing: float = 0.0) -> Iterator[S3]:
-    """An S3 server for the length of a block; a share of its answers may fail."""
+def s3_server(log: Path, failing: float = 0.0, mood: Path | None = None) -> Iterator[S3]:
+    """An S3 server for the length of a block; a share of its answers may fail, or all in the mood of a file."""
     port = free_port()
     env = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
@@ -63,6 +64,8 @@ def s3_server(log: Path, failing: float = 0.0) -> Iterator[S3]:
     command = [Path(sys.executable).with_name("moto_server"), "-H", "127.0.0.1", "-p", str(port)]
     if failing:
         command = [sys.executable, "-m", "tests.support.flaky_s3", str(port), str(failing), "1"]
+    if mood:
+        command = [sys.executable, "-m", "tests.support.moody_s3", str(port), str(mood)]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     try:
@@ -74,7 +77,7 @@ def s3_server(log: Path, failing: float = 0.0) -> Iterator[S3]:
             assert time.monotonic() < deadline, log.read_text()
             assert process.poll() is None, log.read_text()
             time.sleep(0.1)
-        store = S3(env["AWS_ENDPOINT_URL"], env)
+        store = S3(env["AWS_ENDPOINT_URL"], env, process.pid)
         store.client().create_bucket(Bucket="bench")
         yield store
     finally:

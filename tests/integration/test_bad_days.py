@@ -1,0 +1,131 @@
+"""A disk that is full, a store that stands still, that is gone, that takes no credentials: told, and gone on after."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.integration.conftest import S3, Cli, s3_server
+
+REQUESTS = 144
+
+
+@pytest.fixture
+def flags(tmp_path: Path, maia_data: str) -> tuple[str, ...]:
+    models = tmp_path / "models.yaml"
+    models.write_text("slow: {engine: random, faults: {call_s: 0.05}, replicas: {max: 1}}\n")
+    asked = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
+    return (*asked, "--settings", "1-frame,black-video,32-frames", "--limit", "6", "--data", maia_data)
+
+
+def whole(parts: list[bytes]) -> None:
+    rows = [
+        row for part in parts for row in pq.ParquetFile(io.BytesIO(part)).read(["request_id", "status"]).to_pylist()
+    ]
+    assert set(Counter(row["request_id"] for row in rows).values()) == {1}
+    assert Counter(row["status"] for row in rows) == {"ok": REQUESTS}
+
+
+def parts_of(s3: S3) -> list[bytes]:
+    client = s3.client()
+    listed = client.list_objects_v2(Bucket="bench", Prefix="out/predictions/").get("Contents", [])
+    return [client.get_object(Bucket="bench", Key=item["Key"])["Body"].read() for item in listed]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small disk")
+def test_a_full_disk(cli: Cli, flags: tuple[str, ...], tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)], check=False).returncode:
+        pytest.skip("cannot mount a small disk here")
+    try:
+        (disk / "other").write_bytes(bytes(490 << 10))
+        told = cli("run", *flags, "--out", str(disk / "out"), code=3)
+        assert "the disk is full" in told.stderr
+        assert "Traceback" not in told.stderr
+        assert not list(disk.rglob("*.tmp"))
+        (disk / "other").unlink()
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        cli("run", *flags, "--out", str(disk / "out"))
+        whole([path.read_bytes() for path in disk.glob("out/predictions/*/*/*.parquet")])
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@contextmanager
+def running(env: dict[str, str], flags: tuple[str, ...], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "jobs.cli", "run", *flags, "--out", "s3://bench/out"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(true: Callable[[], object], process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "said"), [("ExpiredToken", "renew the credentials"), ("RequestTimeTooSkewed", "this machine's clock")]
+)
+def test_credentials_expire_and_clocks_part(
+    code: str, said: str, cli: Cli, command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    mood, log = tmp_path / "mood", tmp_path / "log"
+    with s3_server(tmp_path / "moto", mood=mood) as s3:
+        with running({**command_env, **s3.env}, flags, log) as process:
+            until(lambda: parts_of(s3), process, log)
+            mood.write_text(code)
+            assert process.wait(150) == 3, log.read_text()
+        assert said in log.read_text()
+        assert "Traceback" not in log.read_text()
+        assert s3.env["AWS_SECRET_ACCESS_KEY"] not in log.read_text()
+        mood.unlink()
+        kept = len(parts_of(s3))
+        assert kept
+        cli("run", *flags, "--out", "s3://bench/out", env=s3.env, timeout=200)
+        whole(parts_of(s3))
+
+
+@pytest.mark.slow
+def test_a_store_that_stands_still_is_waited_for_and_one_that_is_gone_is_told(
+    command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with s3_server(tmp_path / "moto") as s3:
+        with running({**command_env, **s3.env}, flags, log) as process:
+            until(lambda: parts_of(s3), process, log)
+            os.kill(s3.pid, signal.SIGSTOP)
+            time.sleep(20)
+            os.kill(s3.pid, signal.SIGCONT)
+            assert process.wait(150) == 0, log.read_text()
+        whole(parts_of(s3))
+        shutil.rmtree(tmp_path / "again", ignore_errors=True)
+        with running({**command_env, **s3.env}, (*flags, "--seed", "7"), log) as process:
+            done = len(parts_of(s3))
+            until(lambda: len(parts_of(s3)) > done, process, log)
+            os.kill(s3.pid, signal.SIGKILL)
+            assert process.wait(200) == 3, log.read_text()
+        assert "cannot be reached" in log.read_text()
+        assert "Traceback" not in log.read_text()

@@ -1,0 +1,39 @@
+"""An S3 server that refuses as it is told: `python -m tests.support.moody_s3 PORT FILE`.
+
+The file's one line is the error code that every request is answered with; while there is none the server works.
+Loopback only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+
+_STATUS = {"ExpiredToken": "400 Bad Request", "SlowDown": "503 Slow Down", "RequestTimeTooSkewed": "403 Forbidden"}
+
+
+class Moody:
+    """Looks at its mood before each request."""
+
+    def __init__(self, app: Any, mood: Path) -> None:
+        self._app, self._mood = app, mood
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        code = self._mood.read_text().strip() if self._mood.exists() else ""
+        if not code:
+            return self._app(environ, start)
+        start(_STATUS[code], [("Content-Type", "application/xml")])
+        if environ["REQUEST_METHOD"] == "HEAD":
+            return []  # and so without the code, as S3 answers
+        return [f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>as told</Message></Error>'.encode()]
+
+
+if __name__ == "__main__":
+    port, file = sys.argv[1:]
+    app = Moody(DomainDispatcherApplication(create_backend_app), Path(file))
+    run_simple("127.0.0.1", int(port), app, threaded=True)
