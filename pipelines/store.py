@@ -104,14 +104,18 @@ class Store:
         """
         bucket, _, key = self._full(path).partition("/")
         condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
+
+        def put() -> Any:
+            return self._fs.call_s3("put_object", Bucket=bucket, Key=key, Body=content, **condition)
+
         try:
-            answer = self._fs.call_s3("put_object", Bucket=bucket, Key=key, Body=content, **condition)
-        except OSError as error:
-            code = _response_code(error)
-            if code in ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"):
+            return str(self._guard(path, put)["ETag"])
+        except (StoreError, FileNotFoundError) as error:
+            if _response_code(error) in ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"):
                 return None
-            raise StoreError(f"{self.uri}/{path}: {_explain(error)}") from error
-        return str(answer["ETag"])
+            if isinstance(error, FileNotFoundError):
+                raise StoreError(f"{self.uri}/{path}: {error}; create the bucket first") from error
+            raise
 
     def get_version(self, path: str) -> tuple[bytes, str]:
         """The content of one object of an object store, and its version for `put_if`.

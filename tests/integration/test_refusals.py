@@ -53,3 +53,24 @@ def test_a_refusal_is_an_error_that_says_what_to_do(refusing: tuple[Store, Path]
     assert [file.path for file in store.list()] == ["a"]
     with pytest.raises(FileNotFoundError):
         store.get("c")
+
+
+@pytest.mark.parametrize(
+    "operation", [pytest.param(name, marks=[] if name == "put_if" else pytest.mark.slow) for name in sorted(OPERATIONS)]
+)
+def test_a_store_that_is_gone_is_one_kind_of_error(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    """The lock's thread lives on such errors: one of another kind would end its beats."""
+    for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "us-east-1")
+    store = Store("s3://bench/folder")
+    store._fs.retries = 1
+    with pytest.raises(StoreError, match=r"cannot be reached .* check AWS_ENDPOINT_URL"):
+        OPERATIONS[operation](store)
+
+
+def test_a_bucket_that_is_not_there(refusing: tuple[Store, Path]) -> None:
+    del refusing
+    with pytest.raises(StoreError, match="create the bucket first"):
+        Store("s3://nobody/folder").put_if("a", b"1", None)
