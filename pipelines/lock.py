@@ -209,7 +209,7 @@ def _watch(out: Store, holder: _Holder | None, seen: str, silent_s: float) -> No
 
 
 def _beat(out: Store, me: _Holder, version: str, stop: threading.Event, beat_s: float) -> None:
-    beat = 0
+    beat, told = 0, False
     while not stop.wait(beat_s):
         beat += 1
         try:
@@ -219,8 +219,11 @@ def _beat(out: Store, me: _Holder, version: str, stop: threading.Event, beat_s: 
                 holder = _Holder.from_json(content)
                 renewed = seen if holder and holder.run == me.run else None
         except (StoreError, FileNotFoundError) as error:
-            log.warning("the lock could not be renewed (%s); trying again", error)
+            if not told:
+                log.warning("the lock could not be renewed (%s); trying again", error)
+            told = True
             continue
+        told = False
         if renewed is None:
             log.error("%s was taken over by another run; this one writes nothing more", out.uri)
             return
