@@ -40,6 +40,9 @@ ENGINE_CPUS = 0.5
 LOADS_A_REPLICA = 24
 COMMITS_A_REPLICA = 4
 """Tasks at once at the most: without a bound Ray Data asks the autoscaler for CPUs by the dozen near a sweep's end."""
+WAITING_BYTES = 64 << 20
+WAITING_CONVOYS = 4
+"""Loaded and not answered, a replica: so many bytes, or so many of the largest convoys where those are more."""
 PLACE_S = 50.0
 """Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
 _BUILDING = threading.Lock()
@@ -211,6 +214,7 @@ def quiet_ray_data() -> None:
     context.print_on_execution_start = False
     context.execution_no_progress_timeout_s = NO_PROGRESS_S
     context.max_consecutive_actor_init_deaths = INIT_DEATHS
+    context.execution_options.resource_limits = rd.ExecutionResources.for_limits()
     context.target_max_block_size = 1  # every row goes on as soon as it is made: a unit is committed when answered
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     logging.getLogger("ray.data").propagate = False
@@ -219,7 +223,6 @@ def quiet_ray_data() -> None:
 def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     import ray.data as rd
 
-    quiet_ray_data()
     replicas = _replicas(job, cluster)
     convoys = make_convoys(job.units, replicas)
     alone = groups_alone(convoys)
@@ -228,6 +231,8 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
         for convoy, own in zip(convoys, alone, strict=True)
     ]
     with _BUILDING, warnings.catch_warnings():
+        quiet_ray_data()
+        _bound_what_waits(convoys, replicas)
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         return (
             rd.from_items(items, override_num_blocks=len(items))
@@ -257,6 +262,20 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 fn_kwargs={"out": job.out, "lock": job.lock},
             )
         )
+
+
+def _bound_what_waits(convoys: Sequence[Sequence[Unit]], replicas: int) -> None:
+    """Loaders stop when so much waits for engines: else they run ahead until half of the object store is full.
+
+    What waits is held by the store or, where it is small, by the driver's own memory.
+    """
+    import ray.data as rd
+
+    largest = max((sum(unit.media_bytes for unit in convoy) for convoy in convoys), default=0)
+    limit = replicas * max(WAITING_BYTES, WAITING_CONVOYS * largest)
+    rd.DataContext.get_current().execution_options.resource_limits = rd.ExecutionResources.for_limits(
+        object_store_memory=limit
+    )
 
 
 def _replicas(job: Job, cluster: ClusterInfo) -> int:
