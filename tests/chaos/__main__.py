@@ -7,6 +7,7 @@ run that was cut off goes on where it was: what stands in the file is not done a
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 import tempfile
@@ -75,7 +76,7 @@ def main() -> int:
 
 def _one(scene: Scene, name: str, disturb: Disturbance, seed: int, kills: dict[str, dict[str, object]]) -> None:
     started = time.monotonic()
-    damage = disturb(scene, scene.folder / f"{name.replace(' ', '-')}-{seed}", seed)
+    damage = disturb(scene, scene.folder / f"{re.sub('[^a-z]+', '-', name)}-{seed}", seed)
     kills.setdefault(name, {})[str(seed)] = {**asdict(damage), "harmless": damage.harmless}
     seconds = time.monotonic() - started
     sys.stdout.write(f"{name}, seed {seed}: {damage} in {seconds:.0f} s\n")
