@@ -87,8 +87,9 @@ class Manifest:
     product_version: str = ""
 
     def to_json(self) -> bytes:
-        """As written to `manifest.json`."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False).encode()
+        """As written to `manifest.json`: its fields, and a checksum of them."""
+        fields = json.loads(json.dumps(asdict(self)))
+        return json.dumps({**fields, "checksum": _checksum(fields)}, indent=2, ensure_ascii=False).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Manifest:
@@ -98,8 +99,17 @@ class Manifest:
             ValueError, TypeError, KeyError: it is not one.
         """
         raw = json.loads(content)
+        if not isinstance(raw, dict):
+            raise TypeError("not an object")
+        told = raw.pop("checksum", None)  # what was written before there was one has none
+        if told is not None and told != _checksum(raw):
+            raise ValueError("its checksum does not fit")
         shards = tuple(ShardInfo(**shard) for shard in raw.pop("shards"))
         return cls(shards=shards, notices=tuple(raw.pop("notices")), **raw)
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
 class Dataset:

@@ -121,10 +121,10 @@ class StatusBoard:
 def read_status(out: Store) -> dict[str, Any]:
     """What `status.json` says; empty when there is none, or when it cannot be read."""
     try:
-        status: dict[str, Any] = json.loads(out.get("status.json"))
+        status = json.loads(out.get("status.json"))
     except (FileNotFoundError, ValueError):
         return {}
-    return status
+    return status if isinstance(status, dict) else {}
 
 
 def write_counts(out: Store, counts: Sequence[CellCount]) -> None:

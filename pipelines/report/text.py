@@ -98,9 +98,14 @@ def latex(text: str) -> str:
 def csv_cell(text: str) -> str:
     """A text cell that no spreadsheet takes for a formula; quoting is the CSV writer's business."""
     cleaned = clean(text)
-    start = unicodedata.normalize("NFKC", cleaned.lstrip())[:1]
-    acts = start in tuple("=+-@") or cleaned[:1] in ("\t", "\n")
+    # What is not seen is skipped: some programs drop it before they look for a formula.
+    seen = (char for char in unicodedata.normalize("NFKC", cleaned) if not _unseen(char))
+    acts = next(seen, "") in tuple("=+-@") or cleaned[:1] in ("\t", "\n")
     return f"'{cleaned}" if acts and not _NUMBER.fullmatch(cleaned) else cleaned
+
+
+def _unseen(char: str) -> bool:
+    return char.isspace() or not char.isprintable()
 
 
 def _bad(char: str) -> bool:

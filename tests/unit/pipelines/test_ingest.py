@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from PIL import Image
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import SourceError
-from pipelines.dataset import Dataset, DatasetError
+from pipelines.dataset import Dataset, DatasetError, Manifest
 from pipelines.ingest import Folder, IngestResult, ingest
 from pipelines.store import Store
 from tests.support.maia_source import question, questions, write_clip
@@ -140,6 +141,33 @@ def test_damage_after_ingest_is_told(source: Path, tmp_path: Path) -> None:
     store.put(shard.path, store.get(shard.path)[:-10])
     with pytest.raises(DatasetError, match="damaged"):
         list(Dataset.open(store, "maia").samples())
-    store.put("maia/manifest.json", b"{}")
-    with pytest.raises(DatasetError, match="ingest again"):
-        Dataset.open(store, "maia")
+    whole = store.get("maia/manifest.json")
+    for bad in (
+        b"{}",
+        b"null",
+        b'"a"',
+        b"[]",
+        b"",
+        b"\xff",
+        whole[:-20],
+        whole.replace(b'"samples": ', b'"samples": 1'),
+    ):
+        store.put("maia/manifest.json", bad)
+        with pytest.raises(DatasetError, match="ingest again"):
+            Dataset.open(store, "maia")
+    old = {name: value for name, value in json.loads(whole).items() if name != "checksum"}
+    store.put("maia/manifest.json", json.dumps(old).encode())
+    assert Dataset.open(store, "maia").manifest == Manifest.from_json(whole)
+
+
+def test_any_byte_of_a_manifest_that_is_changed_is_seen(source: Path, tmp_path: Path) -> None:
+    whole = read(source, tmp_path).manifest.to_json()
+    kept, draw = Manifest.from_json(whole), Random(1)
+    for _ in range(500):
+        place, bit = draw.randrange(len(whole)), 1 << draw.randrange(8)
+        changed = whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :]
+        try:
+            found = Manifest.from_json(changed)
+        except (ValueError, TypeError, KeyError):
+            continue
+        assert found == kept, f"byte {place}: a blank between two fields may differ, and nothing else"

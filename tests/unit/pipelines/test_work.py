@@ -287,6 +287,31 @@ def test_a_medium_that_cannot_be_decoded_makes_error_rows(
             assert row.get("error_type") == ("" if row["status"] == "ok" else "media")
 
 
+@pytest.mark.parametrize("damage", ["another that decodes", "gone"])
+def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
+    maia_data: str, asker: Asker, make_loader: Callable[..., Loader], tmp_path: Path, damage: str
+) -> None:
+    import shutil
+
+    data = tmp_path / "data"
+    shutil.copytree(maia_data, data)
+    first, second, *_ = sorted((data / "maia" / "media").iterdir())
+    first.write_bytes(second.read_bytes())
+    if damage == "gone":
+        first.unlink()
+    loader, told = make_loader(data=str(data)), set()
+    for unit in units_of(str(data), asker):
+        for row in Answerer(Script(), Memory()).answer(loader.load(unit)):
+            if row["status"] == "error":
+                told.add((row["error_type"], row["error"], first.stem in row["error"]))
+            else:
+                assert row["setting"] == "black-video" or first.stem not in str(unit)
+    ((kind, reason, names_it),) = told
+    assert kind == "media"
+    assert ("its hash differs" if damage != "gone" else "no such file") in reason
+    assert names_it
+
+
 def test_a_retry_keeps_the_rows_that_were_right(
     maia_data: str, asker: Asker, make_loader: Callable[..., Loader], tmp_path: Path
 ) -> None:

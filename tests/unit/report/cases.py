@@ -25,6 +25,8 @@ HOSTILE = (
     "@SUM(1)",
     "\t=1",
     "\r\n=1",
+    "\u200b=1",
+    "\ufeff\u00ad @SUM(1)",
     "$x^2$ and $\\frac{1}{0}$",
     "\\input{/etc/passwd}\\write18{id}",
     "^^5cinput{/etc/passwd}",
