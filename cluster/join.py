@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cluster.growth import grows_to, scales
+from cluster.growth import grows_to
 
 __all__ = ["ClusterError", "ClusterInfo", "joined", "knock", "looked_at_again"]
 
@@ -38,15 +38,13 @@ class ClusterInfo:
     """'' for the embedded one."""
     cpus: float
     gpus: float
-    scales: bool = False
-    """Whether an autoscaler may add nodes."""
     grows_to: tuple[int, ...] = ()
-    """GPUs of each node that it may add up to; () where the cluster does not say."""
+    """GPUs of each node that there may be at the most, where an autoscaler adds them and the head says so."""
 
     @property
     def has_gpus(self) -> bool:
         """Whether there are GPUs, or there will be when they are asked for."""
-        return self.gpus > 0 or self.scales
+        return self.gpus > 0 or bool(self.grows_to)
 
 
 _OPEN: dict[str | None, ClusterInfo] = {}
@@ -65,7 +63,7 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
         ClusterError: the cluster cannot be joined.
     """
     if address in _OPEN:
-        yield _OPEN[address]
+        yield looked_at_again(_OPEN[address])
         return
     with contextlib.ExitStack() as stack:
         if not verbose:
@@ -110,18 +108,19 @@ def _looked_at(address: str | None) -> ClusterInfo:
     if address is None:
         return info
     try:
-        most = grows_to()
+        return replace(info, grows_to=grows_to())
     except ValueError as error:
         raise ClusterError(f"the cluster at {address}: {error}") from error
-    return replace(info, scales=bool(most) or scales(), grows_to=most)
 
 
 def looked_at_again(info: ClusterInfo) -> ClusterInfo:
-    """The joined cluster as it is now: one that scales has other nodes than when it was joined."""
+    """The joined cluster as it is now: one that grows has other nodes than when it was joined."""
+    if not info.grows_to:
+        return info
     import ray
 
     total = ray.cluster_resources()
-    return replace(info, cpus=total.get("CPU", 1.0), gpus=total.get("GPU", 0.0)) if info.scales else info
+    return replace(info, cpus=total.get("CPU", 1.0), gpus=total.get("GPU", 0.0))
 
 
 def _embedded_settings() -> dict[str, str]:

@@ -6,12 +6,12 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cluster.join import ClusterError
 
-__all__ = ["await_place", "gpus_of_nodes", "lacking"]
+__all__ = ["StoppedError", "await_place", "gpus_of_nodes", "lacking"]
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,13 @@ POLL_S = 2.0
 _UNITS = ("GPU", "CPU")
 
 
-def await_place(demand: Mapping[str, float], *, patience_s: float, grows: bool) -> None:
+class StoppedError(RuntimeError):
+    """The sweep ends early, for another model's sake; what was committed stays."""
+
+
+def await_place(
+    demand: Mapping[str, float], *, patience_s: float, grows: bool, stopped: Callable[[], bool] = lambda: False
+) -> None:
     """Return when some node is large enough for a demand, busy or not.
 
     Args:
@@ -27,8 +33,11 @@ def await_place(demand: Mapping[str, float], *, patience_s: float, grows: bool) 
         patience_s: seconds to wait for a node that nobody has announced.
         grows: the cluster may add nodes; it sees the demand meanwhile, and nodes on their way are waited for.
 
+        stopped: whether nobody wants the place any more.
+
     Raises:
         ClusterError: no node is large enough, and none is coming; says what is lacking.
+        StoppedError: `stopped` says so.
     """
     import ray
 
@@ -41,6 +50,8 @@ def await_place(demand: Mapping[str, float], *, patience_s: float, grows: bool) 
     log.warning("waiting for a node: %s", problem)
     with _wished_for(demand):
         while problem:
+            if stopped():
+                raise StoppedError("stopped while a node was waited for")
             if time.monotonic() > end and not _nodes_are_coming():
                 raise ClusterError(problem)
             time.sleep(POLL_S)
@@ -54,13 +65,15 @@ def _wished_for(demand: Mapping[str, float]) -> Iterator[None]:
     A placement group that waits is such a demand. `request_resources` is not used: there is one such request a
     cluster, which Ray Data's own for another model would replace, and which keeps its nodes for ever after.
     """
+    import ray
     from ray.util.placement_group import placement_group, remove_placement_group
 
     group = placement_group([dict(demand)])
     try:
         yield
     finally:
-        remove_placement_group(group)
+        if ray.is_initialized():  # else this very call would start a Ray
+            remove_placement_group(group)
 
 
 def gpus_of_nodes() -> list[int]:
@@ -106,7 +119,7 @@ def _nodes_are_coming() -> bool:
         report = told.get("autoscaler_report") or {}
         if report.get("pending_nodes") or report.get("pending_launches"):
             return True
-    with contextlib.suppress(RuntimeError, TimeoutError, AttributeError):
+    with contextlib.suppress(RuntimeError, TimeoutError, AttributeError, ray.exceptions.RayError):
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         return bool(status.pending_nodes or status.pending_launches)
     return False

@@ -76,7 +76,10 @@ def run(arguments: list[str]) -> int:
     except Exception as problem:
         known = _code_of(problem)
         if known is None:
-            raise
+            if not logs_are_json():
+                raise
+            logging.getLogger("vlmsweep").exception("a fault of the program")
+            return FAILED_ROWS
         return _ended(str(problem), known)
     return _ended("interrupted; the same command goes on from here", code) if code == INTERRUPTED else code
 

@@ -70,6 +70,8 @@ class Job:
     units: Sequence[Unit]
     lock: str = ""
     """The run that holds the output (`lock.held`); workers of any other are refused."""
+    stopped: Callable[[], bool] = lambda: False
+    """Whether the sweep ends early, asked while a node is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +185,7 @@ def _find_place(job: Job, cluster: ClusterInfo) -> None:
     if "GPU" in demand:
         demand.setdefault("CPU", 1.0)  # Ray Data's own default beside GPUs
     try:
-        await_place(demand, patience_s=PLACE_S, grows=bool(cluster.address))
+        await_place(demand, patience_s=PLACE_S, grows=bool(cluster.address), stopped=job.stopped)
     except ClusterError as error:
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
         if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:
@@ -198,10 +200,11 @@ def run_rows(dataset: Any) -> Iterator[Any]:
         StoreError, ModelUnavailableError: as their texts say.
     """
     import ray
+    from ray.data.exceptions import ExecutionTimeoutError  # of no base but Exception
 
     try:
         yield from dataset.iter_rows()
-    except ray.exceptions.RayError as error:
+    except (ray.exceptions.RayError, ExecutionTimeoutError) as error:
         raise told(error) from error
 
 
@@ -282,7 +285,7 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
     """Engines that may run side by side: what the spec allows, what there is work for, and what has room."""
     wanted = min(job.spec.replicas.max, len(job.units))
     fits, ranks = wanted, job.spec.tensor_parallel
-    if job.spec.engine in ("transformers", "vllm") and cluster.scales:
+    if job.spec.engine in ("transformers", "vllm") and cluster.grows_to:
         fits = sum(gpus // ranks for gpus in cluster.grows_to) or wanted
     elif job.spec.engine in ("transformers", "vllm") and cluster.gpus >= ranks:
         fits = int(cluster.gpus // ranks)

@@ -218,7 +218,7 @@ def _beat(out: Store, me: _Holder, version: str, stop: threading.Event, beat_s: 
                 content, seen = out.get_version(LOCK)
                 holder = _Holder.from_json(content)
                 renewed = seen if holder and holder.run == me.run else None
-        except (StoreError, FileNotFoundError) as error:
+        except Exception as error:  # noqa: BLE001  whatever it is: who stops beating is taken for dead
             if not told:
                 log.warning("the lock could not be renewed (%s); trying again", error)
             told = True

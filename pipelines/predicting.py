@@ -82,10 +82,17 @@ def predict(  # noqa: PLR0917  what a run consists of
     jobs = {model: job for model, own in plans.items() if (job := _job(spec, model, spec.models[model], own)).units}
     problems = []
 
-    def ask(model: str, cluster: ClusterInfo, watcher: Watcher, check: Callable[[Receipt], None]) -> None:
+    def ask(
+        model: str,
+        cluster: ClusterInfo,
+        watcher: Watcher,
+        check: Callable[[Receipt], None],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         board.begin(model)
         try:
-            run_job(f"predict {model}", jobs[model], cluster, watcher, spending, check)
+            job = replace(jobs[model], stopped=stopped)
+            run_job(f"predict {model}", job, cluster, watcher, spending, check)
         except CostLimitReachedError:
             raise
         except ModelUnavailableError as error:

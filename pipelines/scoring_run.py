@@ -197,7 +197,7 @@ def _scored(spec: ScoringSpec, paths: Sequence[str], judge: Judge | None, cluste
     quiet_ray_data()
     told = ray.put((judge.said, sorted(judge.failed))) if judge else None
     most = int(cluster.gpus) if spec.device == "cuda" else int(cluster.cpus / SCORER_CPUS / 2)
-    if cluster.scales:
+    if cluster.grows_to and spec.device == "cpu":
         most = max(most, SCORERS_TO_COME)
     pool = rd.ActorPoolStrategy(min_size=1, max_size=max(1, min(len(paths) // 4, most)))
     resources = {"num_gpus": 1} if spec.device == "cuda" else {"num_cpus": min(SCORER_CPUS, cluster.cpus)}

@@ -11,18 +11,22 @@ import errno
 import fnmatch
 import os
 import posixpath
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 __all__ = ["FileInfo", "Store", "StoreError", "is_remote"]
 
 T = TypeVar("T")
 
 _SCHEME = "s3://"
+BODY_TRIES = 4
+BODY_PAUSE_S = 1.0
+"""For an answer that breaks off in its middle; what fails before its beginning is tried again by the libraries."""
 
 
 class StoreError(RuntimeError):
@@ -124,8 +128,17 @@ class Store:
             FileNotFoundError: there is none.
         """
         bucket, _, key = self._full(path).partition("/")
-        answer = self._guard(path, lambda: self._fs.call_s3("get_object", Bucket=bucket, Key=key))
-        return self._guard(path, lambda: _body(self._fs, answer)), str(answer["ETag"])
+
+        def fetch() -> tuple[bytes, str]:
+            for left in range(BODY_TRIES - 1, -1, -1):
+                answer = self._fs.call_s3("get_object", Bucket=bucket, Key=key)  # itself tried again
+                with contextlib.closing(answer["Body"]) as body, _unless(left):
+                    return bytes(sync(self._fs.loop, body.read)), str(answer["ETag"])
+            raise AssertionError("unreachable")
+
+        from fsspec.asyn import sync
+
+        return self._guard(path, fetch)
 
     def get(self, path: str) -> bytes:
         """The content of one file.
@@ -137,23 +150,6 @@ class Store:
             return self.get_version(path)[0]  # one request; s3fs's own way asks first, and is not told why it may not
         return self._guard(path, Path(self._full(path)).read_bytes)
 
-    def get_range(self, path: str, start: int, end: int) -> bytes:
-        """Bytes `start` to `end` (exclusive) of one file."""
-        full = self._full(path)
-        if self._fs is not None:
-            return bytes(self._guard(path, lambda: self._fs.cat_file(full, start=start, end=end)))
-        with Path(full).open("rb") as file:
-            file.seek(start)
-            return file.read(end - start)
-
-    def open(self, path: str) -> IO[bytes]:
-        """A seekable reader, for Parquet."""
-        full = self._full(path)
-        if self._fs is not None:
-            opened: IO[bytes] = self._guard(path, lambda: self._fs.open(full, "rb"))
-            return opened
-        return self._guard(path, lambda: Path(full).open("rb"))
-
     def exists(self, path: str) -> bool:
         """Whether there is a file at this path."""
         full = self._full(path)
@@ -162,7 +158,7 @@ class Store:
                 return bool(self._guard(path, lambda: self._fs.info(full))["type"] == "file")
             except FileNotFoundError:
                 return False
-        return Path(full).is_file()
+        return self._guard(path, Path(full).is_file)
 
     def list(self, folder: str = "", pattern: str = "*") -> list[FileInfo]:
         """Files anywhere below a folder whose names match, sorted by path; hidden and temporary files are left out."""
@@ -183,7 +179,7 @@ class Store:
                 if info.get("type") == "file" and not name.endswith("/"):  # some stores list folder markers
                     yield FileInfo(name.removeprefix(root).lstrip("/"), int(info["size"]))
             return
-        for folder, names, files in os.walk(base):
+        for folder, names, files in os.walk(base, onerror=_unless_gone):
             names[:] = [name for name in names if not name.startswith(".")]
             for file in files:
                 path = Path(folder, file)
@@ -198,7 +194,7 @@ class Store:
             if self.exists(path):
                 self._guard(path, lambda: self._fs.rm_file(full))
             return
-        Path(full).unlink(missing_ok=True)
+        self._guard(path, partial(Path(full).unlink, missing_ok=True))
 
     def remove_temporary(self) -> int:
         """Remove what writers that were killed in the middle of `put` left on a disk; for who holds the folder alone.
@@ -232,13 +228,15 @@ class Store:
             return action()
         except FileNotFoundError:
             raise
-        except OSError as error:
-            raise StoreError(f"{place}: {_explain(error)}") from error
         except Exception as error:
-            # botocore's errors share no base with OSError, and importing botocore for local paths would be slow.
-            if type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp", "s3fs"):
+            if _of_the_store(error):
                 raise StoreError(f"{place}: {_explain(error)}") from error
             raise
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # gone since it was listed, or never there
+        raise error
 
 
 def _inside(path: str) -> str:
@@ -274,10 +272,21 @@ def _response_code(error: BaseException) -> str:
     return ""
 
 
-def _body(fs: Any, answer: Any) -> bytes:
-    from fsspec.asyn import sync
+@contextlib.contextmanager
+def _unless(left: int) -> Iterator[None]:
+    """Let pass what a store's libraries raise while so many tries are left, after a pause."""
+    try:
+        yield
+    except Exception as error:
+        if not left or not _of_the_store(error):
+            raise
+        time.sleep(BODY_PAUSE_S)
 
-    return bytes(sync(fs.loop, answer["Body"].read))
+
+def _of_the_store(error: Exception) -> bool:
+    # botocore's errors share no base with OSError, and importing botocore for local paths would be slow.
+    libraries = ("botocore", "aiobotocore", "aiohttp", "s3fs")
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in libraries
 
 
 _REMEDIES = {
@@ -312,7 +321,10 @@ _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
         "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role",
     ),
     (
-        ("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"),
+        (
+            *("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"),
+            *("FSTimeoutError", "ReadTimeoutError", "AioReadTimeoutError"),
+        ),
         "the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up",
     ),
 )

@@ -23,7 +23,10 @@ __all__ = ["about", "count_answering", "count_commit", "count_loading", "count_s
 log = logging.getLogger(__name__)
 
 GROWING: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "vlmsweep_requests": ("Requests committed, by how they ended.", ("model", "benchmark", "status")),
+    "vlmsweep_requests": (
+        "Requests committed (predictions, captions, judgements), by how they ended.",
+        ("stage", "model", "benchmark", "status"),
+    ),
     "vlmsweep_tokens": ("Tokens of committed answers: read, of these cached, and written.", ("model", "kind")),
     "vlmsweep_engine_seconds": ("Seconds of engine replicas, answering or waiting for work.", ("model", "doing")),
     "vlmsweep_load_seconds": ("Seconds of fetching and decoding.", ()),
@@ -66,9 +69,10 @@ def _grow(name: str, by: float, **tags: str) -> None:
 
 def count_commit(model: str, receipt: Receipt) -> None:
     """A unit is committed: count its requests and tokens, and say so in the log."""
-    benchmark = receipt.part.split("/")[1].removeprefix("benchmark=")
+    stage, benchmark = receipt.part.split("/")[:2]
+    benchmark = benchmark.removeprefix("benchmark=")
     for (_, _, status), requests in receipt.counts.items():
-        _grow("vlmsweep_requests", requests, model=model, benchmark=benchmark, status=status)
+        _grow("vlmsweep_requests", requests, stage=stage, model=model, benchmark=benchmark, status=status)
     for kind, tokens in zip(("read", "written"), receipt.tokens, strict=True):
         _grow("vlmsweep_tokens", tokens, model=model, kind=kind)
     _grow("vlmsweep_tokens", receipt.cached, model=model, kind="cached")

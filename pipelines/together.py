@@ -9,14 +9,11 @@ from typing import Protocol
 
 from cluster.beside import Book, side_by_side
 from cluster.join import ClusterInfo
+from cluster.placement import StoppedError
 from pipelines.execute import Receipt
 from pipelines.status import StatusBoard
 
 __all__ = ["StoppedError", "ask_together"]
-
-
-class StoppedError(RuntimeError):
-    """The sweep ends early, for another model's sake; what was committed stays."""
 
 
 class _Rows(Protocol):
@@ -43,7 +40,7 @@ def ask_together(
     cluster: ClusterInfo,
     watcher: _Rows,
     board: StatusBoard,
-    ask: Callable[[str, ClusterInfo, _Shared, Callable[[Receipt], None]], None],
+    ask: Callable[[str, ClusterInfo, _Shared, Callable[[Receipt], None], Callable[[], bool]], None],
 ) -> None:
     """Ask all models of a book; returns when each has ended.
 
@@ -52,7 +49,8 @@ def ask_together(
         cluster: what there is in all.
         watcher: is told of rows.
         board: is told of commits.
-        ask: asks one model, given its name, its share of the cluster, a watcher and what to call with each receipt.
+        ask: asks one model, given its name, its share of the cluster, a watcher, what to call with each receipt, and
+            what tells whether it shall end.
 
     Raises:
         Exception: the first that `ask` raised; the other models are stopped at their next commit.
@@ -65,7 +63,7 @@ def ask_together(
             if stop.is_set():
                 raise StoppedError(name)
 
-        share = replace(cluster, gpus=float(replicas * gpus[name]), scales=False) if gpus[name] else cluster
-        ask(name, share, shared, note)
+        share = replace(cluster, gpus=float(replicas * gpus[name]), grows_to=()) if gpus[name] else cluster
+        ask(name, share, shared, note, stop.is_set)
 
     side_by_side(book, run)

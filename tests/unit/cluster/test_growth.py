@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.growth import GROWS_TO, grows_to, read_label, scales
+from cluster.growth import GROWS_TO, grows_to, read_label
 
 COUNTS = st.dictionaries(st.integers(1, 16), st.integers(1, 30), min_size=1, max_size=4)
 
@@ -38,51 +36,18 @@ def test_not_a_label(text: str) -> None:
         read_label(text)
 
 
-class Cluster:
-    """What Ray tells of a cluster."""
+def cluster(monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]]) -> None:
+    import ray
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]]) -> None:
-        import ray
-        import ray.autoscaler.v2.sdk
-        import ray.experimental.internal_kv
-
-        self.report: dict[str, Any] = {}
-        self.types: list[str] = []
-        monkeypatch.setattr(ray, "nodes", lambda: nodes)
-        monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address="127.0.0.1:1"))
-        monkeypatch.setattr(ray.experimental.internal_kv, "_internal_kv_get", lambda _: json.dumps(self.report))
-        monkeypatch.setattr(ray.autoscaler.v2.sdk, "get_cluster_status", self._status)
-
-    def _status(self, address: str) -> SimpleNamespace:
-        nodes = [SimpleNamespace(ray_node_type_name=name) for name in self.types]
-        return SimpleNamespace(active_nodes=nodes[:1], idle_nodes=nodes[1:])
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
 
 
 def test_the_label_of_a_living_node_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     dead = {"Alive": False, "Labels": {GROWS_TO: "9x9"}}
-    Cluster(monkeypatch, [dead, {"Alive": True}, {"Alive": True, "Labels": {GROWS_TO: "2x1_1x4"}}])
+    cluster(monkeypatch, [dead, {"Alive": True}, {"Alive": True, "Labels": {GROWS_TO: "2x1_1x4"}}])
     assert grows_to() == (4, 1, 1)
 
 
 def test_a_cluster_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    Cluster(monkeypatch, [{"Alive": True, "Labels": {"ray.io/node-id": "1"}}])
+    cluster(monkeypatch, [{"Alive": True, "Labels": {"ray.io/node-id": "1"}}])
     assert grows_to() == ()
-
-
-@pytest.mark.parametrize(
-    ("report", "types", "wanted"),
-    [
-        ({}, [], False),
-        ({"autoscaler_report": None}, ["node_4a96", "node_77"], False),  # `ray start` by hand
-        ({"autoscaler_report": {"active_nodes": {"node_4a96": 1}}}, ["node_4a96"], False),
-        ({"autoscaler_report": {"active_nodes": {"ray.head.default": 1}}}, ["node_4a96"], True),  # the first kind
-        ({}, ["node_4a96", "gpu8-spot"], True),
-        ({}, ["head"], True),  # the second kind: `ray up` and KubeRay name the head's type
-    ],
-)
-def test_an_autoscaler_is_known_by_the_types_of_its_nodes(
-    monkeypatch: pytest.MonkeyPatch, report: dict[str, Any], types: list[str], wanted: bool
-) -> None:
-    cluster = Cluster(monkeypatch, [])
-    cluster.report, cluster.types = report, types
-    assert scales() is wanted

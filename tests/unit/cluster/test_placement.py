@@ -51,6 +51,7 @@ class Cluster:
         self.taken_back: list[Any] = []
         self._polls, self._coming = iter(polls), iter(coming)
         monkeypatch.setattr(ray, "nodes", self._nodes)
+        monkeypatch.setattr(ray, "is_initialized", lambda: True)
         groups = importlib.import_module("ray.util.placement_group")  # a function of ray.util has its name
         monkeypatch.setattr(groups, "placement_group", self._ask)
         monkeypatch.setattr(groups, "remove_placement_group", self.taken_back.append)
@@ -96,3 +97,22 @@ def test_a_node_on_its_way_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: 
     placement.await_place(four, patience_s=50, grows=True)
     assert cluster.now > 150
     assert (cluster.asked, cluster.taken_back) == ([[four]], ["the group"])  # or its node would stay for ever
+
+
+def test_who_is_told_to_stop_waits_no_longer(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+    cluster = Cluster(monkeypatch, [[SMALL]] * 100, [True] * 100)
+    with pytest.raises(placement.StoppedError):
+        placement.await_place(four, patience_s=50, grows=True, stopped=lambda: cluster.now > 7)
+    assert cluster.now < 10
+    assert cluster.taken_back == ["the group"]
+
+
+def test_a_wish_is_not_taken_back_from_a_cluster_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
+) -> None:
+    import ray
+
+    cluster = Cluster(monkeypatch, [[SMALL], [SMALL, BIG]], [True])
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    placement.await_place(four, patience_s=50, grows=True)
+    assert cluster.taken_back == []  # to ask for it would start another Ray

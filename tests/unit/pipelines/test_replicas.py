@@ -14,10 +14,9 @@ from pipelines.units import Unit
 
 ONE_MACHINE = ClusterInfo("", 8.0, 0.0)
 STANDING = ClusterInfo("10.0.0.1:6379", 64.0, 8.0)
-EMPTY = ClusterInfo("10.0.0.1:6379", 1.0, 0.0, scales=True)
-DECLARED = ClusterInfo("10.0.0.1:6379", 1.0, 0.0, scales=True, grows_to=(8, 8, 1, 1))
+DECLARED = ClusterInfo("10.0.0.1:6379", 1.0, 0.0, grows_to=(8, 8, 1, 1))
 UNIT = Unit(benchmark="maia", part="p", pieces=(), requests=1)
-PARTLY_UP = ClusterInfo("10.0.0.1:6379", 16.0, 1.0, scales=True, grows_to=(8, 8, 1, 1))
+PARTLY_UP = ClusterInfo("10.0.0.1:6379", 16.0, 1.0, grows_to=(8, 8, 1, 1))
 
 
 def spec(engine: str = "transformers", **fields: Any) -> ModelSpec:
@@ -35,8 +34,6 @@ def job(model: ModelSpec, units: int = 100) -> Job:
     [
         (STANDING, 1, 8),
         (STANDING, 4, 2),
-        (EMPTY, 1, 40),  # nobody says where it ends
-        (EMPTY, 4, 40),
         (DECLARED, 1, 18),
         (DECLARED, 4, 4),
         (DECLARED, 8, 2),
@@ -52,7 +49,7 @@ def test_no_more_replicas_than_units() -> None:
     assert _replicas(job(spec(), units=3), DECLARED) == 3
 
 
-@pytest.mark.parametrize("cluster", [STANDING, EMPTY, DECLARED, PARTLY_UP])
+@pytest.mark.parametrize("cluster", [STANDING, DECLARED, PARTLY_UP])
 def test_gpus_are_asked_for_where_they_are_or_will_come(cluster: ClusterInfo) -> None:
     assert _engine_resources(spec(tensor_parallel=4), cluster) == {"num_gpus": 4}
     assert "num_cpus" in _engine_resources(spec(device="cpu"), cluster)

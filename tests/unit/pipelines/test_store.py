@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,3 +62,61 @@ def test_a_missing_file_is_told_apart(tmp_path: Path) -> None:
 def test_other_schemes_are_refused() -> None:
     with pytest.raises(ValueError, match="s3://"):
         Store("gs://bucket/key")
+
+
+class Breaking:
+    """An object store whose answers break off in their middle so many times."""
+
+    def __init__(self, times: int) -> None:
+        from fsspec.asyn import get_loop
+
+        self.loop, self.left, self.closed = get_loop(), times, 0
+
+    def call_s3(self, method: str, **_: object) -> dict[str, object]:
+        assert method == "get_object"
+        return {"Body": self, "ETag": "e"}
+
+    async def read(self) -> bytes:
+        self.left -= 1
+        if self.left >= 0:
+            raise ConnectionResetError("in the middle")
+        return b"whole"
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.store.BODY_PAUSE_S", 0.0)
+    store, now_and_then, always = Store("s3://bucket/folder"), Breaking(3), Breaking(99)
+    monkeypatch.setattr(store, "_fs", now_and_then)
+    assert store.get_version("a") == (b"whole", "e")
+    assert now_and_then.closed == 4
+    monkeypatch.setattr(store, "_fs", always)
+    with pytest.raises(StoreError, match="in the middle"):
+        store.get("a")
+    assert always.closed == 4
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_not_an_empty_one(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    store.put("a/b", b"1")
+    (tmp_path / "a").chmod(0)
+    try:
+        for ask in (lambda: store.list(), lambda: store.exists("a/b"), lambda: store.delete("a/b")):
+            with pytest.raises(StoreError, match="no permission"):
+                ask()
+    finally:
+        (tmp_path / "a").chmod(0o700)
+
+
+def test_a_walk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def walk(base: str, onerror: Any) -> Any:
+        onerror(FileNotFoundError(2, "gone", base))
+        onerror(OSError(116, "Stale file handle", base))
+        return iter(())
+
+    monkeypatch.setattr(os, "walk", walk)
+    with pytest.raises(StoreError, match="Stale file handle"):
+        Store(str(tmp_path)).list()

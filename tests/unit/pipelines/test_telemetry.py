@@ -63,8 +63,8 @@ def test_a_commit_is_counted(kept: Kept) -> None:
     count_commit("m", RECEIPT)
     count_commit("m", Receipt(part="predictions/benchmark=maia/model=m/d.parquet", counts={}))
     assert kept.grown == {
-        ("vlmsweep_requests", "m", "maia", "ok"): 15,
-        ("vlmsweep_requests", "m", "maia", "error"): 1,
+        ("vlmsweep_requests", "predictions", "m", "maia", "ok"): 15,
+        ("vlmsweep_requests", "predictions", "m", "maia", "error"): 1,
         ("vlmsweep_tokens", "m", "read"): 300,
         ("vlmsweep_tokens", "m", "written"): 40,
         ("vlmsweep_tokens", "m", "cached"): 200,

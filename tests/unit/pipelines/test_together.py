@@ -40,7 +40,7 @@ class Sweep:
         self._patch.setattr(page, "execute", noted)
         plans = plan_sweep(self.spec)
         board = StatusBoard(self.out, plans)
-        cluster = ClusterInfo("", 8.0, float(self._gpus), scales=bool(grows_to), grows_to=grows_to)
+        cluster = ClusterInfo("", 8.0, float(self._gpus), grows_to=grows_to)
         return page.predict(self.spec, cluster, plans, board, SilentWatcher(), Spending(limit))
 
 
