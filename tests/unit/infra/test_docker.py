@@ -62,6 +62,12 @@ def test_it_runs_as_nobody_in_particular_and_installs_by_hash() -> None:
 def test_what_is_copied_is_in_the_build_context() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert (ROOT / ".dockerignore").read_text().splitlines()[1] == "*"
+    again = (ROOT / ".dockerignore").read_text().rpartition("!LICENSE\n")[2].split()
+    assert {"**/__pycache__", "**/.env*", "**/*.pem", "**/*.key", "**/*.safetensors", "**/*.gguf"} == set(again)
+    assert allowed == {
+        *("cluster", "jobs", "models", "pipelines", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
+        *("infra/docker/requirements.py", "infra/docker/health.py"),
+    }
     for words in re.findall(r"^COPY (?!--from)(.+)$", TEXT, re.MULTILINE):
         for source in words.split()[:-1]:
             assert (ROOT / source).exists()

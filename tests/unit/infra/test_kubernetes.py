@@ -170,6 +170,8 @@ def test_pods_have_shared_memory_the_model_cache_and_few_rights(name: str) -> No
         assert set(mounts.values()) <= set(volumes)
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert {"/tmp", "/tmp/ray", "/dev/shm"} <= set(mounts)  # where Ray and decoders write
         assert spec["automountServiceAccountToken"] is (group == "head")
         assert not container["image"].endswith(":latest")
         for variable in container["env"]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -56,8 +58,37 @@ def test_workflows_are_pinned_and_have_few_rights(path: Path) -> None:
 def test_there_are_a_check_of_every_change_and_a_nightly() -> None:
     assert [path.name for path in WORKFLOWS] == ["ci.yml", "nightly.yml"]
     assert "schedule" in yaml.safe_load(WORKFLOWS[1].read_text())[True]  # YAML reads `on` as a truth value
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"run: make (\w+)", WORKFLOWS[0].read_text())) <= targets
+
+
+def test_every_make_target_that_is_called_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    callers = {path.name: re.findall(r"run: make ([\w-]+)", path.read_text()) for path in WORKFLOWS}
+    callers["run"] = re.findall(r"^make ([\w-]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert callers["run"] == ["test", "test-slow"]
+    assert all(callers.values())
+    for called in callers.values():
+        assert set(called) <= targets
+    assert {"install", "demo", "test", "test-slow", "lint", "bench", "bench-gpu", "chaos", "lock"} <= targets
+
+
+def test_the_makefile_calls_modules_that_exist() -> None:
+    modules = re.findall(r"python -m ([\w.]+)", (ROOT / "Makefile").read_text())
+    ours = {
+        name for name in modules if name.split(".")[0] in ("jobs", "pipelines", "models", "cluster", "tests", "infra")
+    }
+    assert len(ours) > 5
+    for name in ours:
+        path = ROOT / name.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
+
+
+def test_console_scripts_lead_to_functions() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert "vlmsweep" in scripts
+    for target in scripts.values():
+        module, _, name = target.partition(":")
+        assert callable(getattr(importlib.import_module(module), name))
 
 
 def test_every_file_of_infra_is_looked_at_by_a_test() -> None:
