@@ -73,11 +73,10 @@ def test_every_make_target_that_is_called_exists() -> None:
 
 
 def test_the_makefile_calls_modules_that_exist() -> None:
-    modules = re.findall(r"python -m ([\w.]+)", (ROOT / "Makefile").read_text())
-    ours = {
-        name for name in modules if name.split(".")[0] in ("jobs", "pipelines", "models", "cluster", "tests", "infra")
-    }
-    assert len(ours) > 5
+    rooms = {"jobs", "pipelines", "models", "cluster", "tests", "infra"}
+    modules = set(re.findall(r"^\t.*python -m ([a-z_.]+)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    ours = {name for name in modules if name.split(".")[0] in rooms}
+    assert len(ours) > 4
     for name in ours:
         path = ROOT / name.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
