@@ -46,7 +46,7 @@ def config(idle_minutes: float, gcs: int) -> dict[str, Any]:
     """The autoscaler's configuration: a head without work, workers from zero."""
     workers = {
         kind: {
-            "resources": {"CPU": 1 if gpus else 2, "GPU": gpus, kind: 1, "object_store_memory": 100 << 20},
+            "resources": {"CPU": 4 if gpus else 8, "GPU": gpus, kind: 1, "object_store_memory": 100 << 20},
             "node_config": {},
             "min_workers": 0,
             "max_workers": MOST[kind],

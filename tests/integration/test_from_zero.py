@@ -22,7 +22,7 @@ with bench.cluster_from_zero(folder, 0.1) as head:
 first, last = trace.samples[0], trace.samples[-1]
 assert not first.nodes and not last.nodes, (first, last)
 most = {kind: max(sample.nodes[kind] for sample in trace.samples) for kind in bench.KINDS}
-assert most["gpu1"] == most["gpu4"] == 1, most
+assert 1 <= most["gpu1"] <= bench.MOST["gpu1"] and most["gpu4"] == 1, most
 assert most["cpu"] <= bench.MOST["cpu"], most
 both = [sample for sample in trace.samples if len(sample.asked) == 2]
 assert any(sample.replicas["gpu1"] and sample.replicas["gpu4"] for sample in both), "never both at once"
