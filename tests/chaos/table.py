@@ -48,8 +48,8 @@ def _soak(soak: Mapping[str, Any]) -> str:
     return (
         f"Soak: {soak['requests']:,} requests, {soak['kills']} kills, one each {soak['kill_every_s']:g} s: "
         f"{soak['lost']} lost, {soak['doubled']} doubled. Driver {driver['first']:.0f} MB at first, "
-        f"{driver['median']:.0f} in the middle, {driver['last']:.0f} at the end, {driver['most']:.0f} at most; object store "
-        f"{store['first']:.0f}, {store['median']:.0f}, {store['last']:.0f} and {store['most']:.0f} MB."
+        f"{driver['median']:.0f} in the middle, {driver['last']:.0f} at the end, {driver['most']:.0f} at most; "
+        f"object store {store['first']:.0f}, {store['median']:.0f}, {store['last']:.0f} and {store['most']:.0f} MB."
     )
 
 

@@ -1,0 +1,50 @@
+"""One result however it ran: other numbers of replicas, other cuts of units, shards that lie in another order."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.dataset import Manifest
+from tests.integration.conftest import Cli
+from tests.support.maia_source import write_source
+
+COLUMNS = ["request_id", "status", "output", "input_tokens"]
+
+
+def rows(out: Path) -> list[tuple[object, ...]]:
+    found = [
+        row for part in out.glob("predictions/*/*/*.parquet") for row in pq.ParquetFile(part).read(COLUMNS).to_pylist()
+    ]
+    return sorted(tuple(row.values()) for row in found)
+
+
+def parts(out: Path) -> set[str]:
+    return {part.name for part in out.glob("predictions/*/*/*.parquet")}
+
+
+@pytest.mark.slow
+def test_replicas_units_and_the_order_of_shards_change_nothing(cli: Cli, tmp_path: Path) -> None:
+    data, turned = tmp_path / "data", tmp_path / "turned"
+    cli("ingest", "maia", str(write_source(tmp_path / "source", videos=6, categories=4)), "--data", str(data))
+    shutil.copytree(data, turned)
+    manifest = Manifest.from_json((turned / "maia" / "manifest.json").read_bytes())
+    (turned / "maia" / "manifest.json").write_bytes(
+        Manifest(
+            **{name: getattr(manifest, name) for name in manifest.__slots__} | {"shards": manifest.shards[::-1]}
+        ).to_json()
+    )
+    found = {}
+    for name, replicas, where in (("one", 1, data), ("four", 4, data), ("turned", 2, turned)):
+        models, out = tmp_path / f"{name}.yaml", tmp_path / name
+        models.write_text(f"m: {{engine: random, replicas: {{max: {replicas}}}}}\n")
+        flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia")
+        cli("run", *flags, "--data", str(where), "--out", str(out))
+        found[name] = (rows(out), json.loads((out / "report" / "metrics.json").read_text()))
+    assert len(found["one"][0]) == 6 * 4 * 2 * 9 * 3
+    assert found["one"] == found["four"] == found["turned"]
+    assert parts(tmp_path / "one") != parts(tmp_path / "four"), "the units were cut alike, so nothing was tried"
