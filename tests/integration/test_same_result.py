@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.benchmarks import benchmark
 from pipelines.dataset import Manifest
+from pipelines.ingest import Folder, ingest
+from pipelines.store import Store
 from tests.integration.conftest import Cli
 from tests.support.maia_source import write_source
 
@@ -17,10 +21,8 @@ COLUMNS = ["request_id", "status", "output", "input_tokens"]
 
 
 def rows(out: Path) -> list[tuple[object, ...]]:
-    found = [
-        row for part in out.glob("predictions/*/*/*.parquet") for row in pq.ParquetFile(part).read(COLUMNS).to_pylist()
-    ]
-    return sorted(tuple(row.values()) for row in found)
+    tables = [pq.ParquetFile(part).read(COLUMNS) for part in out.glob("predictions/*/*/*.parquet")]
+    return sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
 
 
 def parts(out: Path) -> set[str]:
@@ -28,16 +30,17 @@ def parts(out: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_replicas_units_and_the_order_of_shards_change_nothing(cli: Cli, tmp_path: Path) -> None:
+def test_replicas_units_and_the_order_of_shards_change_nothing(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data, turned = tmp_path / "data", tmp_path / "turned"
-    cli("ingest", "maia", str(write_source(tmp_path / "source", videos=6, categories=4)), "--data", str(data))
+    monkeypatch.setattr("pipelines.ingest.SHARD_ROWS", 8)
+    ingest(benchmark("maia"), Folder(str(write_source(tmp_path / "source", videos=6, categories=4))), Store(str(data)))
     shutil.copytree(data, turned)
-    manifest = Manifest.from_json((turned / "maia" / "manifest.json").read_bytes())
-    (turned / "maia" / "manifest.json").write_bytes(
-        Manifest(
-            **{name: getattr(manifest, name) for name in manifest.__slots__} | {"shards": manifest.shards[::-1]}
-        ).to_json()
-    )
+    page = turned / "maia" / "manifest.json"
+    manifest = Manifest.from_json(page.read_bytes())
+    assert len(manifest.shards) > 1
+    page.write_bytes(replace(manifest, shards=manifest.shards[::-1]).to_json())
     found = {}
     for name, replicas, where in (("one", 1, data), ("four", 4, data), ("turned", 2, turned)):
         models, out = tmp_path / f"{name}.yaml", tmp_path / name
