@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.chaos.__main__ import HOSTS, MOST_HOSTS
+from tests.chaos.kills import KINDS
 from tests.chaos.results import read_results
 from tests.chaos.table import PAGES, with_table
 
@@ -18,4 +20,15 @@ def test_the_results_keep_the_guarantees() -> None:
     assert all(one["lost"] == one["doubled"] == one["changed"] == 0 and one["harmless"] for one in sweeps)
     assert all(one["redone"] <= one["in_flight"] for one in sweeps)
     assert all(one["used"] + one["rejected"] == one["rows"] for one in results["rows"].values())
-    assert not results["soak"] or results["soak"]["lost"] == results["soak"]["doubled"] == 0
+    soak = results["soak"]
+    assert soak["requests"] > 900_000
+    assert soak["lost"] == soak["doubled"] == soak["not_ok"] == 0
+    assert soak["driver_mb"]["most"] < soak["driver_mb"]["first"] + 64
+    assert soak["store_mb"]["most"] < 160  # 64 MB a replica may wait, and what is under way
+
+
+def test_every_kind_of_kill_was_tried_often() -> None:
+    sweeps = {name: len(own) for name, own in read_results()["kills"].items()}
+    assert sweeps.pop(HOSTS) >= MOST_HOSTS
+    assert sweeps.keys() == {"driver", "node", "rank of a tensor-parallel group", *KINDS}
+    assert min(sweeps.values()) >= 20
