@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,9 +33,10 @@ def test_replicas_units_and_the_order_of_shards_change_nothing(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, turned = tmp_path / "data", tmp_path / "turned"
+    source = Folder(str(write_source(tmp_path / "source", videos=6, categories=4)))
+    ingest(benchmark("maia"), source, Store(str(data)))
     monkeypatch.setattr("pipelines.ingest.SHARD_ROWS", 8)
-    ingest(benchmark("maia"), Folder(str(write_source(tmp_path / "source", videos=6, categories=4))), Store(str(data)))
-    shutil.copytree(data, turned)
+    ingest(benchmark("maia"), source, Store(str(turned)))
     page = turned / "maia" / "manifest.json"
     manifest = Manifest.from_json(page.read_bytes())
     assert len(manifest.shards) > 1
