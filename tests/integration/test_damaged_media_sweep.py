@@ -1,0 +1,60 @@
+"""Damaged clips that ingest never saw, in a whole sweep: each costs its own row, and the run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import Sample
+from pipelines.dataset import Dataset, fingerprint, write_shard
+from pipelines.ingest import Folder, ingest
+from pipelines.store import Store
+from tests.chaos.media import Specimen, corpus
+from tests.integration.conftest import Cli
+from tests.support.maia_source import write_source
+
+
+def with_clip(sample: Sample, specimen: Specimen, store: Store) -> Sample:
+    """A sample that shows a specimen instead, under the specimen's own hash."""
+    (ref,) = sample.media
+    digest, extension = hashlib.sha256(specimen.content).hexdigest(), Path(specimen.name).suffix
+    store.put(f"media/{digest}{extension}", specimen.content)
+    own = replace(ref, sha256=digest, extension=extension, bytes=len(specimen.content))
+    name = f"{specimen.name}-{digest[:8]}"
+    return replace(sample, sample_id=name, cluster=name, media=(own,))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_each_costs_its_own_row(cli: Cli, tmp_path: Path) -> None:
+    source = Folder(str(write_source(tmp_path / "source", videos=1, categories=1)))
+    ingest(benchmark("maia"), source, Store(str(tmp_path / "data")))
+    store = Store(str(tmp_path / "data" / "maia"))
+    whole = Dataset.open(Store(str(tmp_path / "data")), "maia")
+    first, *others = whole.samples()
+    clips = {hashlib.sha256(one.content).hexdigest(): one for one in corpus() if one.kind == "video"}
+    samples = [first, *others, *(with_clip(first, specimen, store) for specimen in clips.values())]
+    shard = write_shard(store, "samples/all.parquet", samples)
+    manifest = replace(whole.manifest, shards=(shard,), samples=len(samples), dataset_fingerprint=fingerprint(samples))
+    store.put("manifest.json", manifest.to_json())
+
+    flags = ("--models", "random", "--benchmarks", "maia", "--tasks", "oevqa", "--settings", "32-frames")
+    out = tmp_path / "out"
+    done = cli("predict", *flags, "--data", str(tmp_path / "data"), "--out", str(out), code=1, timeout=380)
+    assert "Traceback" not in done.stderr
+    parts = out.glob("predictions/*/*/*.parquet")
+    rows = {row["sample_id"]: row for part in parts for row in pq.ParquetFile(part).read().to_pylist()}
+    assert len(rows) == len(samples)
+    fates = {f"{one.name}-{digest[:8]}": one.fate for digest, one in clips.items()}
+    for name, row in rows.items():
+        fate = fates.get(name, "decodes")
+        if fate != "either":
+            assert row["status"] == ("ok" if fate == "decodes" else "error"), (name, row["error"])
+        assert row["status"] == "ok" or (row["error_type"], bool(row["error"])) == ("media", True), row
+    errors = sum(row["status"] == "error" for row in rows.values())
+    assert errors > 30, errors
