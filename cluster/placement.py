@@ -32,7 +32,6 @@ def await_place(
         demand: resources that one replica takes, all on one node, such as `{"GPU": 4, "CPU": 1}`.
         patience_s: seconds to wait for a node that nobody has announced.
         grows: the cluster may add nodes; it sees the demand meanwhile, and nodes on their way are waited for.
-
         stopped: whether nobody wants the place any more.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from jobs import commands
-from jobs.console import log_as_json, logs_are_json, remark
+from jobs.console import SENTENCES, log_as_json, logs_are_json, remark
 from jobs.options import normalised
 
 __all__ = ["app", "main"]
@@ -65,7 +65,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format=SENTENCES)
     logging.captureWarnings(capture=True)
     try:
         code = int(app(args=arguments, standalone_mode=False) or DONE)

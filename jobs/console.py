@@ -12,9 +12,19 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["Progress", "log_as_json", "logs_are_json", "only_results_on_stdout", "say", "say_json", "table"]
+__all__ = [
+    "SENTENCES",
+    "Progress",
+    "log_as_json",
+    "logs_are_json",
+    "only_results_on_stdout",
+    "say",
+    "say_json",
+    "table",
+]
 
-_BARE = "%(levelname)s: %(message)s"
+SENTENCES = "%(levelname)s: %(message)s"
+"""Log lines for people."""
 
 
 class _JsonLines(logging.Formatter):
@@ -42,7 +52,7 @@ def log_as_json(*, wanted: bool) -> None:
         if wanted:
             handler.setFormatter(_JsonLines())
         elif isinstance(handler.formatter, _JsonLines):
-            handler.setFormatter(logging.Formatter(_BARE))
+            handler.setFormatter(logging.Formatter(SENTENCES))
 
 
 def logs_are_json() -> bool:

@@ -127,6 +127,8 @@ class Store:
         Raises:
             FileNotFoundError: there is none.
         """
+        from fsspec.asyn import sync
+
         bucket, _, key = self._full(path).partition("/")
 
         def fetch() -> tuple[bytes, str]:
@@ -135,8 +137,6 @@ class Store:
                 with contextlib.closing(answer["Body"]) as body, _unless(left):
                     return bytes(sync(self._fs.loop, body.read)), str(answer["ETag"])
             raise AssertionError("unreachable")
-
-        from fsspec.asyn import sync
 
         return self._guard(path, fetch)
 
@@ -305,7 +305,7 @@ def _explain(error: Exception) -> str:
     name, code, number = type(error).__name__, _response_code(error), getattr(error, "errno", None)
     if code in _REMEDIES:
         return f"{code} ({text}); {_REMEDIES[code]}, and the same command goes on"
-    cause = next((told for known, told in _CAUSES if name in known or number in known), "")
+    cause = next((told for known, told in _CAUSES if name in known or number in known or text in known), "")
     return cause.format(text=text) if cause else f"{name}: {text}"
 
 
@@ -313,7 +313,7 @@ _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
     ((errno.ENOSPC, errno.EDQUOT), "the disk is full ({text}); free some of it, and the same command goes on"),
     (("PermissionError",), "no permission ({text}); give the user of this process the right to read and write there"),
     (
-        (errno.EINVAL,),  # how s3fs tells of `400 Bad Request` without a word
+        ("[Errno 22] Bad Request",),  # how s3fs tells of a refusal without a word
         "refused ({text}) without a reason; see whether the credentials have expired and this machine's clock is right",
     ),
     (

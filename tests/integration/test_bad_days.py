@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -121,7 +120,6 @@ def test_a_store_that_stands_still_is_waited_for_and_one_that_is_gone_is_told(
             os.kill(s3.pid, signal.SIGCONT)
             assert process.wait(150) == 0, log.read_text()
         whole(parts_of(s3))
-        shutil.rmtree(tmp_path / "again", ignore_errors=True)
         with running({**command_env, **s3.env}, (*flags, "--seed", "7"), log) as process:
             done = len(parts_of(s3))
             until(lambda: len(parts_of(s3)) > done, process, log)

@@ -1,4 +1,4 @@
-"""Damaged clips that ingest never saw, in a whole sweep: each costs its own row, and the run goes on."""
+"""Damaged clips and pictures that ingest never saw, in a whole sweep: each costs its own row, and the run goes on."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset, fingerprint, write_shard
-from pipelines.ingest import Folder, ingest
 from pipelines.store import Store
 from tests.chaos.media import Specimen, corpus
 from tests.integration.conftest import Cli
-from tests.support.maia_source import write_source
+from tests.support.small_data import ingest_all
 
 
-def with_clip(sample: Sample, specimen: Specimen, store: Store) -> Sample:
+def showing(sample: Sample, specimen: Specimen, store: Store) -> Sample:
     """A sample that shows a specimen instead, under the specimen's own hash."""
     (ref,) = sample.media
     digest, extension = hashlib.sha256(specimen.content).hexdigest(), Path(specimen.name).suffix
@@ -31,30 +29,34 @@ def with_clip(sample: Sample, specimen: Specimen, store: Store) -> Sample:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_each_costs_its_own_row(cli: Cli, tmp_path: Path) -> None:
-    source = Folder(str(write_source(tmp_path / "source", videos=1, categories=1)))
-    ingest(benchmark("maia"), source, Store(str(tmp_path / "data")))
-    store = Store(str(tmp_path / "data" / "maia"))
-    whole = Dataset.open(Store(str(tmp_path / "data")), "maia")
+@pytest.mark.parametrize(
+    ("kind", "name", "asked"),
+    [
+        ("video", "maia", ("--tasks", "oevqa", "--settings", "32-frames")),
+        ("image", "vague", ("--tasks", "mcq", "--settings", "vlm")),
+    ],
+)
+def test_each_costs_its_own_row(cli: Cli, tmp_path: Path, kind: str, name: str, asked: tuple[str, ...]) -> None:
+    data, out = ingest_all(tmp_path), tmp_path / "out"
+    store, whole = Store(str(data / name)), Dataset.open(Store(str(data)), name)
     first, *others = whole.samples()
-    clips = {hashlib.sha256(one.content).hexdigest(): one for one in corpus() if one.kind == "video"}
-    samples = [first, *others, *(with_clip(first, specimen, store) for specimen in clips.values())]
+    media = {hashlib.sha256(one.content).hexdigest(): one for one in corpus() if one.kind == kind}
+    samples = [first, *others, *(showing(first, specimen, store) for specimen in media.values())]
     shard = write_shard(store, "samples/all.parquet", samples)
     manifest = replace(whole.manifest, shards=(shard,), samples=len(samples), dataset_fingerprint=fingerprint(samples))
     store.put("manifest.json", manifest.to_json())
 
-    flags = ("--models", "random", "--benchmarks", "maia", "--tasks", "oevqa", "--settings", "32-frames")
-    out = tmp_path / "out"
-    done = cli("predict", *flags, "--data", str(tmp_path / "data"), "--out", str(out), code=1, timeout=380)
+    flags = ("--models", "random", "--benchmarks", name, *asked, "--data", str(data))
+    done = cli("predict", *flags, "--out", str(out), code=1, timeout=380)
     assert "Traceback" not in done.stderr
     parts = out.glob("predictions/*/*/*.parquet")
     rows = {row["sample_id"]: row for part in parts for row in pq.ParquetFile(part).read().to_pylist()}
     assert len(rows) == len(samples)
-    fates = {f"{one.name}-{digest[:8]}": one.fate for digest, one in clips.items()}
-    for name, row in rows.items():
-        fate = fates.get(name, "decodes")
+    fates = {f"{one.name}-{digest[:8]}": one.fate for digest, one in media.items()}
+    for sample_id, row in rows.items():
+        fate = fates.get(sample_id, "decodes")
         if fate != "either":
-            assert row["status"] == ("ok" if fate == "decodes" else "error"), (name, row["error"])
+            assert row["status"] == ("ok" if fate == "decodes" else "error"), (sample_id, row["error"])
         assert row["status"] == "ok" or (row["error_type"], bool(row["error"])) == ("media", True), row
     errors = sum(row["status"] == "error" for row in rows.values())
     assert errors > 30, errors

@@ -88,7 +88,6 @@ def test_planted_secrets_are_nowhere(command_env: dict[str, str], maia_data: str
             process.wait()
         told = log.read_text()
         assert process.returncode == 1, told  # refused rows are errors
-        assert "no luck with" in told or "failed" in told
         seen |= in_store(s3, secrets)
     assert logs > 3, "Ray's logs were never looked at"
     seen |= in_files(tmp_path, secrets) | in_files(Path(command_env["HOME"]), secrets)

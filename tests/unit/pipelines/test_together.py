@@ -68,10 +68,11 @@ def test_a_model_that_cannot_be_had_stops_no_other(
     assert all(cell["running"] == 0 for cell in read_status(sweep.out)["cells"])
 
 
+@pytest.mark.parametrize(("gpus", "grows_to"), [(2, ()), (0, (1, 1))], ids=["there", "still to come"])
 def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, grows_to: tuple[int, ...]
 ) -> None:
-    sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, 2), threading.Barrier(2, timeout=20), []
+    sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, gpus), threading.Barrier(2, timeout=20), []
 
     def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
         begun.append(job.model)
@@ -79,22 +80,7 @@ def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
             both.wait()
         answer(job, on_receipt)
 
-    assert sweep.predict(execute) == []
-    assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
-
-
-def test_two_at_a_time_on_nodes_that_are_still_to_come(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, 0), threading.Barrier(2, timeout=20), []
-
-    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
-        begun.append(job.model)
-        if len(begun) < 3:
-            both.wait()
-        answer(job, on_receipt)
-
-    assert sweep.predict(execute, grows_to=(1, 1)) == []
+    assert sweep.predict(execute, grows_to=grows_to) == []
     assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
