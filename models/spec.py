@@ -117,6 +117,8 @@ class Faults(_Strict):
     """The process ends hard when one more call is asked of it than this."""
     die_on: str | None = None
     """The process ends hard on a prompt that holds this text."""
+    hang_on: str | None = None
+    """A prompt that holds this text is never answered."""
     stall_s: float = Field(default=0.0, ge=0.0)
     """Seconds spent on each group of calls."""
     call_s: float = Field(default=0.0, ge=0.0)
@@ -160,6 +162,9 @@ class ModelSpec(_Strict):
     """Calls in flight at an endpoint."""
     timeout_s: PositiveFloat = 120.0
     """Seconds for one try at an endpoint, from the first byte sent to the last one read."""
+    patience_s: PositiveFloat = 1800.0
+    """Seconds that a model computed here may take to its next answer, and 2 more for each token that one may have; then
+    its process is begun anew, and a request that was alone in it fails with `timeout`."""
     retries: int = Field(default=5, ge=0)
     """Tries after the first at an endpoint, for what may pass: 408, 409, 429, 5xx, timeouts, broken connections."""
     omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()

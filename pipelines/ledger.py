@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["Ledger", "RemoteAttempts"]
@@ -19,6 +20,8 @@ class Ledger:
         self._attempts: dict[str, int] = {}
         self._alone: dict[str, str] = {}
         self._deaths_at: dict[str, Counter[str]] = {}
+        self._stalled_at: dict[str, dict[str, str]] = {}
+        self._given_up = ""
         self._answered: set[str] = set()
         self._excused: set[tuple[str, str]] = set()
         self._deaths = 0
@@ -26,13 +29,14 @@ class Ledger:
         self._remarks: dict[str, None] = {}
         self._loads: dict[str, tuple[str, float, float]] = {}
 
-    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+    def begin(self, unit: str) -> tuple[int, dict[str, str]]:
         """See `work.Attempts`."""
         self._attempts[unit] = self._attempts.get(unit, 0) + 1
         if unit in self._alone:
             self._deaths_at.setdefault(unit, Counter())[self._alone.pop(unit)] += 1
         struck = self._deaths_at.get(unit, Counter())
-        return self._attempts[unit], frozenset(one for one, times in struck.items() if times >= STRIKES)
+        killers = {one: "engine_died" for one, times in struck.items() if times >= STRIKES}
+        return self._attempts[unit], killers | self._stalled_at.get(unit, {})
 
     def alone(self, unit: str, request_id: str) -> None:
         """See `work.Attempts`."""
@@ -54,6 +58,12 @@ class Ledger:
         elif self._alone.get(unit) == request_id:
             del self._alone[unit]
 
+    def stalled(self, unit: str, request_id: str) -> None:
+        """See `work.Attempts`."""
+        if request_id:
+            self._alone.pop(unit, None)
+            self._stalled_at.setdefault(unit, {})[request_id] = "timeout"
+
     def answered(self, unit: str) -> None:
         """A unit was answered: the replicas do work, and should its convoy begin again, it is not to blame."""
         self._deaths = 0
@@ -68,6 +78,14 @@ class Ledger:
         """An engine died under its replica; how many have since anything was answered, this one included."""
         self._deaths += 1
         return self._deaths
+
+    def give_up(self, why: str) -> None:
+        """No replica is to be started again."""
+        self._given_up = why
+
+    def given_up(self) -> str:
+        """Why, or nothing while replicas may be started."""
+        return self._given_up
 
     def started(self, remarks: tuple[str, ...]) -> None:
         """A replica has its engine, and its engine has this to say."""
@@ -93,11 +111,11 @@ class RemoteAttempts:
     def __init__(self, ledger: Any) -> None:
         self._ledger = ledger
 
-    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+    def begin(self, unit: str) -> tuple[int, Mapping[str, str]]:
         """Count one more attempt."""
         import ray
 
-        answer: tuple[int, frozenset[str]] = ray.get(self._ledger.begin.remote(unit))
+        answer: tuple[int, dict[str, str]] = ray.get(self._ledger.begin.remote(unit))
         return answer
 
     def alone(self, unit: str, request_id: str) -> None:
@@ -115,3 +133,9 @@ class RemoteAttempts:
         import ray
 
         ray.get(self._ledger.excuse.remote(unit, request_id))  # waited for: this process is about to end
+
+    def stalled(self, unit: str, request_id: str) -> None:
+        """Note who was in hand when the engine fell silent."""
+        import ray
+
+        ray.get(self._ledger.stalled.remote(unit, request_id))  # waited for, as above

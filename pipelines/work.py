@@ -11,7 +11,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from models.engines.base import Engine, EngineContractError, EngineDiedError, EngineUnreachableError, answer_requests
+from models.engines.base import (
+    Engine,
+    EngineContractError,
+    EngineDiedError,
+    EngineStalledError,
+    EngineUnreachableError,
+    answer_requests,
+)
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.asking import Asked, Asker, group_of, load_captions
 from pipelines.benchmarks.base import Sample
@@ -175,8 +182,11 @@ def _excluded(asked: Asked) -> dict[str, Any]:
 class Attempts(Protocol):
     """Remembers across process deaths how often a unit was begun and which requests were in an engine's hands."""
 
-    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
-        """Count one more attempt; returns its number (1 is the first) and the requests that killed earlier ones."""
+    def begin(self, unit: str) -> tuple[int, Mapping[str, str]]:
+        """Count one more attempt.
+
+        Returns its number (1 is the first) and the requests that ended earlier ones, by how: `engine_died`, `timeout`.
+        """
         ...
 
     def alone(self, unit: str, request_id: str) -> None:
@@ -194,6 +204,10 @@ class Attempts(Protocol):
         """
         ...
 
+    def stalled(self, unit: str, request_id: str) -> None:
+        """The engine fell silent under this request, which is not asked again, or under all of the unit ('')."""
+        ...
+
 
 class Answerer:
     """Answers loaded units by one engine.
@@ -204,6 +218,7 @@ class Answerer:
 
     def __init__(self, engine: Engine, attempts: Attempts) -> None:
         self._engine, self._attempts = engine, attempts
+        self._in_hand = ("", "")
 
     def answer(self, loaded: Loaded) -> list[dict[str, Any]]:
         """All rows of the unit, each request once.
@@ -212,29 +227,38 @@ class Answerer:
             EngineUnreachableError: the model as a whole cannot be had; nothing of the unit counts as done.
             EngineDiedError: the engine is gone and must be built anew; nothing of the unit counts as done.
         """
-        attempt, killers = self._attempts.begin(loaded.unit.part)
+        part = loaded.unit.part
+        attempt, killers = self._attempts.begin(part)
         rows = list(loaded.ready)
         requests = []
         for request in loaded.requests:
             if request.request_id in killers:
-                outcome = Failure(type="engine_died", message="the model's process died while it answered this request")
+                kind = killers[request.request_id]
+                outcome = Failure(type=kind, message=_ENDS[kind])
                 rows.append(self._row(loaded, Reply(request_id=request.request_id, outcome=outcome)))
             else:
                 requests.append(request)
-        in_hand = ""
+        self._in_hand = (part, "")
         try:
             if attempt == 1:
                 rows += [self._row(loaded, reply) for reply in self._together(requests, loaded.media)]
                 return rows
             for request in requests:
-                in_hand = request.request_id
-                self._attempts.alone(loaded.unit.part, in_hand)
+                self._in_hand = (part, request.request_id)
+                self._attempts.alone(*self._in_hand)
                 rows.append(self._row(loaded, self._one(request, loaded.media)))
-                self._attempts.survived(loaded.unit.part, in_hand)
+                self._attempts.survived(*self._in_hand)
+        except EngineStalledError:
+            self.stalled()
+            raise
         except EngineDiedError:
-            self._attempts.excuse(loaded.unit.part, in_hand)
+            self._attempts.excuse(*self._in_hand)
             raise
         return rows
+
+    def stalled(self) -> None:
+        """Note that the engine has fallen silent under what is in its hands; from any thread."""
+        self._attempts.stalled(*self._in_hand)
 
     def _row(self, loaded: Loaded, reply: Reply) -> dict[str, Any]:
         return prediction_row(loaded.columns[reply.request_id], reply)
@@ -266,6 +290,12 @@ class Answerer:
         except Exception as error:  # noqa: BLE001  the row edge, as above
             outcome = Failure(type=type(error).__name__, message=str(error))
         return Reply(request_id=request.request_id, outcome=outcome)
+
+
+_ENDS = {
+    "engine_died": "the model's process died while it answered this request",
+    "timeout": "the model gave no answer to this request within the patience_s of its entry",
+}
 
 
 class Committer:

@@ -109,17 +109,23 @@ class Replica:
         from models.engines import build_engine
         from models.engines.base import EngineUnreachableError
         from models.engines.loading import heard
+        from models.engines.patient import PatientEngine
         from models.environment import MissingSecretError
         from pipelines.work import Answerer
 
         self._fatal, self._model = "", model
         self._ledger, self._out = ledger, Store(out)
         self._name = str(ray.get_runtime_context().get_actor_id())
+        self._fatal = ray.get(ledger.given_up.remote())
+        if self._fatal:
+            return
         try:
             with heard(partial(ledger.loading.remote, self._name)):
                 engine = build_engine(model, spec)
-            self._answerer = Answerer(engine, RemoteAttempts(ledger))
             ledger.started.remote(tuple(getattr(engine, "remarks", ())))
+            if not getattr(engine, "keeps_time", False):
+                engine = PatientEngine(engine, spec.patience_s, self._end_from_aside)
+            self._answerer = Answerer(engine, RemoteAttempts(ledger))
             self._free_since = time.time()
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)
@@ -169,6 +175,14 @@ class Replica:
         import ray
 
         return ray.get(self._ledger.was_answered.remote(part)) and self._out.exists(part)
+
+    def _end_from_aside(self, error: Exception) -> None:
+        """End this process from another thread than the one that is stuck in the engine."""
+        import ray
+
+        self._answerer.stalled()
+        ray.get(self._ledger.give_up.remote(self._end(error)))
+        os._exit(DIED)
 
     def _end(self, error: Exception) -> str:
         """End this process, so that Ray makes the replica anew and begins its unit again; or why that is no use."""

@@ -21,7 +21,14 @@ from models.messages import (
     Turn,
 )
 
-__all__ = ["Engine", "EngineContractError", "EngineDiedError", "EngineUnreachableError", "answer_requests"]
+__all__ = [
+    "Engine",
+    "EngineContractError",
+    "EngineDiedError",
+    "EngineStalledError",
+    "EngineUnreachableError",
+    "answer_requests",
+]
 
 
 class EngineContractError(RuntimeError):
@@ -34,6 +41,10 @@ class EngineUnreachableError(RuntimeError):
 
 class EngineDiedError(RuntimeError):
     """Processes that the engine is made of are gone, and no call is to blame yet: the engine must be built anew."""
+
+
+class EngineStalledError(EngineDiedError):
+    """The engine was silent for longer than its model may be: it must be built anew, and what it held is suspect."""
 
 
 class Engine(Protocol):

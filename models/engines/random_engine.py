@@ -14,6 +14,7 @@ from models.spec import ModelSpec
 __all__ = ["RandomEngine"]
 
 _LONGEST_GUESS = 8
+_FOR_EVER_S = 86_400.0
 """Words of a guess where nothing is offered to choose from."""
 
 
@@ -59,6 +60,8 @@ class RandomEngine:
             self._die()
         if faults.die_on is not None and any(faults.die_on in text for text in _texts(call)):
             self._die()
+        if faults.hang_on is not None and any(faults.hang_on in text for text in _texts(call)):
+            self._sleep(_FOR_EVER_S)
         self._asked += 1
         if faults.journal is not None:
             _note(faults.journal, call.call_id)

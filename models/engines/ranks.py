@@ -15,8 +15,9 @@ from multiprocessing import connection
 from time import monotonic
 from typing import Any
 
-from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
+from models.engines.base import Engine, EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.engines.loading import tell
+from models.engines.patient import allowed_silence
 from models.engines.rank_process import Seat, rank_main
 from models.engines.rank_wire import pack_calls, unpack_reply
 from models.engines.weights import at_hand, check_fit, free_host_bytes
@@ -29,9 +30,6 @@ _log = logging.getLogger(__name__)
 
 LOAD_S = 7200.0
 """Seconds for weights to arrive; 145 GB over a slow line take most of an hour."""
-PATIENCE_S = 900.0
-TOKEN_S = 2.0
-"""Seconds without a word from any rank, and more for each token that an answer may have, before a group is given up."""
 STARTS = 2
 """Tries at starting a group whose rank was killed before it was ready."""
 
@@ -59,19 +57,20 @@ def open_ranked(spec: ModelSpec) -> Engine:
 class RankedEngine:
     """Answers calls by a group of ranks; see `models.engines.base.Engine`."""
 
-    def __init__(self, spec: ModelSpec, *, patience_s: float = PATIENCE_S, load_s: float = LOAD_S) -> None:
+    keeps_time = True
+    """It notices by itself when its model falls silent."""
+
+    def __init__(self, spec: ModelSpec, *, load_s: float = LOAD_S) -> None:
         """Start the ranks and wait until each holds its share. Call it in a thread that lives as long as the engine.
 
         Args:
             spec: `tensor_parallel` is the number of ranks.
-            patience_s: silence after which a group that answers is given up.
             load_s: silence after which a group that loads is given up.
 
         Raises:
             EngineUnreachableError: the model cannot be had.
         """
         self._spec = spec
-        self._patience_s = patience_s
         self.parameter_bytes: tuple[int, ...] = ()
         """Bytes of weights in each rank."""
         self.remarks: tuple[str, ...] = ()
@@ -95,7 +94,8 @@ class RankedEngine:
         """Yield one reply for each call.
 
         Raises:
-            EngineDiedError: a rank died, hung, or fell out of step; the whole group is gone.
+            EngineDiedError: a rank died or fell out of step; the whole group is gone.
+            EngineStalledError: none has spoken for longer than the model may be silent; likewise.
             EngineUnreachableError: the device is gone for good.
             RuntimeError: the ranks failed all alike; they are ready for other calls.
         """
@@ -103,11 +103,10 @@ class RankedEngine:
             return
         if not self._processes:
             raise EngineDiedError(f"{self._spec.model}: the group of ranks is closed")
-        silence = self._patience_s + TOKEN_S * max(call.generation.max_new_tokens for call in calls)
         try:
             self._send(pack_calls(calls, media))
             ends: dict[int, dict[str, Any]] = {}
-            for rank, message in self._messages(silence):
+            for rank, message in self._messages(allowed_silence(self._spec.patience_s, calls)):
                 if message["kind"] == "reply":
                     yield unpack_reply(message["reply"])
                 else:
@@ -192,7 +191,8 @@ class RankedEngine:
         """What the ranks say, as it comes.
 
         Raises:
-            EngineDiedError: a rank is gone, or none has spoken for so long.
+            EngineDiedError: a rank is gone.
+            EngineStalledError: none has spoken for so long.
         """
         by_pipe = {pipe: rank for rank, pipe in enumerate(self._pipes)}
         by_end = {process.sentinel: rank for rank, process in enumerate(self._processes)}
@@ -201,7 +201,7 @@ class RankedEngine:
             left = max(0.0, heard + silence_s - monotonic())
             ready = connection.wait([*by_pipe, *by_end], left)
             if not ready:
-                raise EngineDiedError(f"{self._spec.model}: no rank has spoken for {silence_s:g} s")
+                raise EngineStalledError(f"{self._spec.model}: no rank has spoken for {silence_s:g} s")
             heard = monotonic()
             speaking = [one for one in ready if isinstance(one, connection.Connection)]
             for pipe in speaking:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.integration.conftest import Cli
 
@@ -40,3 +41,23 @@ def test_a_killer_costs_its_own_row_and_a_retry_mends_it(cli: Cli, maia_data: st
     assert sorted(again["request_id"].to_pylist()) == sorted(table["request_id"].to_pylist())
     assert set(again["status"].to_pylist()) == {"ok"}
     assert "predict deadly: 2 of 2" in done.stderr or "predict" not in done.stderr
+
+
+@pytest.mark.slow
+def test_one_that_is_never_answered_costs_its_own_row(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    models = tmp_path / "models.yaml"
+    hanging = 'faults: {hang_on: "cosa 3 per Sentiment_A"}, patience_s: 2, generation: {max_new_tokens: 1}'
+    models.write_text(f"hanging: {{engine: random, {hanging}}}\n")
+    out = tmp_path / "out"
+    flags = ("--models", "hanging", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
+    place = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
+    cli("run", *flags, *place, code=1, timeout=580)
+    table = predictions(out, "hanging")
+    assert table.num_rows == len(set(table["request_id"].to_pylist())) == 384
+    bad = table.filter(pa.compute.equal(table["status"], "error")).to_pylist()
+    assert sorted((row["sample_id"], row["variant"]) for row in bad) == [
+        ("video1/Sentiment_A", "3"),
+        ("video2/Sentiment_A", "3"),
+    ]
+    assert {row["error_type"] for row in bad} == {"timeout"}
+    assert all("patience_s" in row["error"] for row in bad)

@@ -7,36 +7,47 @@ from pipelines.ledger import Ledger
 
 def test_one_who_was_alone_when_the_replica_died_twice_is_the_killer() -> None:
     ledger = Ledger()
-    assert ledger.begin("u") == (1, frozenset())
-    assert ledger.begin("u") == (2, frozenset())
+    assert ledger.begin("u") == (1, {})
+    assert ledger.begin("u") == (2, {})
     ledger.alone("u", "a")
     ledger.survived("u", "a")
     ledger.alone("u", "b")
-    assert ledger.begin("u") == (3, frozenset()), "a machine may go away at any request"
+    assert ledger.begin("u") == (3, {}), "a machine may go away at any request"
     ledger.alone("u", "b")
-    assert ledger.begin("u") == (4, frozenset({"b"}))
-    assert ledger.begin("v") == (1, frozenset())
+    assert ledger.begin("u") == (4, {"b": "engine_died"})
+    assert ledger.begin("v") == (1, {})
 
 
 def test_a_dead_rank_costs_no_attempt_once() -> None:
     ledger = Ledger()
-    assert ledger.begin("u") == (1, frozenset())
+    assert ledger.begin("u") == (1, {})
     ledger.excuse("u", "")
-    assert ledger.begin("u") == (1, frozenset()), "together again: whoever killed the rank need not be among them"
+    assert ledger.begin("u") == (1, {}), "together again: whoever killed the rank need not be among them"
     ledger.excuse("u", "")
-    assert ledger.begin("u") == (2, frozenset()), "and then one by one"
+    assert ledger.begin("u") == (2, {}), "and then one by one"
 
 
 def test_a_dead_rank_is_excused_once_a_request() -> None:
     ledger = Ledger()
     ledger.alone("u", "a")
     ledger.excuse("u", "a")
-    assert ledger.begin("u") == (1, frozenset())
+    assert ledger.begin("u") == (1, {})
     ledger.alone("u", "a")
     ledger.excuse("u", "a")
-    assert ledger.begin("u") == (2, frozenset()), "the first death that counts"
+    assert ledger.begin("u") == (2, {}), "the first death that counts"
     ledger.alone("u", "a")
-    assert ledger.begin("u") == (3, frozenset({"a"}))
+    assert ledger.begin("u") == (3, {"a": "engine_died"})
+
+
+def test_one_alone_when_the_engine_fell_silent_is_not_asked_again() -> None:
+    ledger = Ledger()
+    assert ledger.begin("u") == (1, {})
+    ledger.stalled("u", "")
+    assert ledger.begin("u") == (2, {}), "any of them may have been the one"
+    ledger.alone("u", "a")
+    ledger.stalled("u", "a")
+    assert ledger.begin("u") == (3, {"a": "timeout"})
+    assert ledger.begin("v") == (1, {})
 
 
 def test_deaths_in_a_row_are_counted_until_something_is_answered() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from models.engines.base import EngineDiedError, EngineUnreachableError
+from models.engines.base import EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media, Request
 from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark
@@ -28,11 +28,12 @@ from tests.support.maia_source import index_of
 class Memory:
     """Attempts in memory, as the ledger keeps them."""
 
-    def __init__(self, attempt: int = 1, killers: frozenset[str] = frozenset()) -> None:
-        self.attempt, self.killers, self.noted = attempt, killers, []
+    def __init__(self, attempt: int = 1, killers: Mapping[str, str] | None = None) -> None:
+        self.attempt, self.killers, self.noted = attempt, killers or {}, []
+        self.silent: list[str] = []
         self.excused: list[str] = []
 
-    def begin(self, unit: str) -> tuple[int, frozenset[str]]:
+    def begin(self, unit: str) -> tuple[int, Mapping[str, str]]:
         return self.attempt, self.killers
 
     def alone(self, unit: str, request_id: str) -> None:
@@ -43,6 +44,9 @@ class Memory:
 
     def excuse(self, unit: str, request_id: str) -> None:
         self.excused.append(request_id)
+
+    def stalled(self, unit: str, request_id: str) -> None:
+        self.silent.append(request_id)
 
 
 class Script:
@@ -235,7 +239,7 @@ def test_a_dead_endpoint_is_not_a_bad_row(loaded: list[Loaded]) -> None:
 def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded: list[Loaded]) -> None:
     engine, one = Script(), loaded[0]
     killer = one.requests[0].request_id
-    memory = Memory(attempt=3, killers=frozenset({killer}))
+    memory = Memory(attempt=3, killers={killer: "engine_died"})
     rows = Answerer(engine, memory).answer(one)
     assert set(engine.batches) == {1}
     assert len(memory.noted) == len(one.requests) - 1
@@ -243,17 +247,26 @@ def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded:
     assert statuses(rows) == {"ok": len(one.requests) - 1, "error": 1}
 
 
+def test_one_that_the_engine_fell_silent_under_is_an_error_of_its_own_name(loaded: list[Loaded]) -> None:
+    one = loaded[0]
+    silent = one.requests[0].request_id
+    rows = Answerer(Script(), Memory(attempt=3, killers={silent: "timeout"})).answer(one)
+    (row,) = [row for row in rows if row["status"] == "error"]
+    assert (row["request_id"], row["error_type"]) == (silent, "timeout")
+    assert "patience_s" in row["error"]
+
+
 class Dying(Script):
     """An engine whose processes die under one request."""
 
-    def __init__(self, on: str) -> None:
+    def __init__(self, on: str, error: type[EngineDiedError] = EngineDiedError) -> None:
         super().__init__()
-        self.on = on
+        self.on, self.error = on, error
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         for call in calls:
             if call.call_id.startswith(self.on):
-                raise EngineDiedError("rank 1 of 2 died")
+                raise self.error("rank 1 of 2")
             yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
 
 
@@ -266,6 +279,18 @@ def test_a_dead_rank_is_no_bad_row_and_one_alone_under_it_is_excused(loaded: lis
             Answerer(Dying(victim), memory).answer(one)
     assert together.excused == [""]
     assert alone.excused == [victim]
+
+
+def test_silent_ranks_are_not_excused(loaded: list[Loaded]) -> None:
+    one = loaded[0]
+    victim = one.requests[3].request_id
+    together, alone = Memory(), Memory(attempt=2)
+    for memory in (together, alone):
+        with pytest.raises(EngineStalledError):
+            Answerer(Dying(victim, EngineStalledError), memory).answer(one)
+        assert memory.excused == []
+    assert together.silent == [""]
+    assert alone.silent == [victim]
 
 
 def test_a_medium_that_cannot_be_decoded_makes_error_rows(
