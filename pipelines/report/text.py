@@ -98,10 +98,17 @@ def latex(text: str) -> str:
 def csv_cell(text: str) -> str:
     """A text cell that no spreadsheet takes for a formula; quoting is the CSV writer's business."""
     cleaned = clean(text)
-    # What is not seen is skipped: some programs drop it before they look for a formula.
-    seen = (char for char in unicodedata.normalize("NFKC", cleaned) if not _unseen(char))
-    acts = next(seen, "") in tuple("=+-@") or cleaned[:1] in ("\t", "\n")
-    return f"'{cleaned}" if acts and not _NUMBER.fullmatch(cleaned) else cleaned
+    if _NUMBER.fullmatch(cleaned):
+        return cleaned
+    # Where a comma is a decimal mark, spreadsheets part lines at semicolons and then see no quotes around a cell.
+    first, *others = re.split(r"(?<=[;\t\n])", cleaned)
+    return "".join(["'" * (_acts(first) or first[:1] in ("\t", "\n")), first, *("'" * _acts(o) + o for o in others)])
+
+
+def _acts(field: str) -> bool:
+    # What is not seen is skipped: some programs drop it before they look for a formula. So are quotes.
+    seen = (char for char in unicodedata.normalize("NFKC", field) if not _unseen(char) and char != '"')
+    return next(seen, "") in tuple("=+-@")
 
 
 def _unseen(char: str) -> bool:
