@@ -32,6 +32,9 @@ BODY_PAUSE_S = 1.0
 class StoreError(RuntimeError):
     """The store cannot be reached, read or written. The message names the place and what to check."""
 
+    passing = False
+    """Whether it may pass by itself: a store that is away or overloaded, and not one that refuses."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
@@ -76,6 +79,9 @@ class Store:
                 "read_timeout": 60,
                 "retries": {"max_attempts": 4, "mode": "standard"},
                 "max_pool_connections": 32,
+                # What newer clients add unasked, some stores refuse; parts carry a checksum of their own.
+                "request_checksum_calculation": "when_required",
+                "response_checksum_validation": "when_required",
             },
             use_listings_cache=False,
         )
@@ -230,7 +236,9 @@ class Store:
             raise
         except Exception as error:
             if _of_the_store(error):
-                raise StoreError(f"{place}: {_explain(error)}") from error
+                told = StoreError(f"{place}: {_explain(error)}")
+                told.passing = _passes(error)
+                raise told from error
             raise
 
 
@@ -256,20 +264,59 @@ def _replace_atomically(target: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
-    except OSError:
+    except BaseException:  # a signal is no reason to leave anything either
         temporary.unlink(missing_ok=True)
         raise
+    _keep_name(target.parent)
+
+
+def _keep_name(folder: Path) -> None:
+    """See that a new name in a folder outlasts a loss of power, where the system can."""
+    with contextlib.suppress(OSError):  # some network disks refuse
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _response_code(error: BaseException) -> str:
     """The store's own error code behind what a library raised; '' when there is none."""
+    return str(_response(error).get("Error", {}).get("Code", ""))
+
+
+def _response(error: BaseException) -> dict[str, Any]:
     cause: BaseException | None = error
     while cause is not None:
         response = getattr(cause, "response", None)
         if isinstance(response, dict):
-            return str(response.get("Error", {}).get("Code", ""))
+            return response
         cause = cause.__cause__
-    return ""
+    return {}
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether waiting may help: nobody answers, or who answers is overloaded or broken."""
+    status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if status >= _BROKEN or status == _TOO_MANY or _response_code(error) in _OVERLOADED:
+        return True
+    cause: BaseException | None = error
+    while cause is not None:
+        if type(cause).__name__ in _UNREACHED or getattr(cause, "errno", None) in _PASSING_ERRNOS:
+            return True
+        cause = cause.__cause__
+    return False
+
+
+_BROKEN, _TOO_MANY = 500, 429
+_OVERLOADED = ("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout")
+_PASSING_ERRNOS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH)
+_UNREACHED = (
+    *("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"),
+    *("FSTimeoutError", "ReadTimeoutError", "AioReadTimeoutError"),
+    *("ConnectionClosedError", "ConnectionResetError", "HTTPClientError", "ServerDisconnectedError"),
+    *("ClientPayloadError", "IncompleteReadError", "ResponseStreamingError"),
+)
 
 
 @contextlib.contextmanager
@@ -321,10 +368,7 @@ _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
         "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role",
     ),
     (
-        (
-            *("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"),
-            *("FSTimeoutError", "ReadTimeoutError", "AioReadTimeoutError"),
-        ),
+        _UNREACHED,
         "the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up",
     ),
 )

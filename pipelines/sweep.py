@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from pipelines.dataset import Dataset, DatasetError
 from pipelines.entries import Entry, load_run, merge_entries, save_run
 from pipelines.execute import Job, ModelUnavailableError
 from pipelines.human import check_human
-from pipelines.lock import held
+from pipelines.lock import held, still_held
 from pipelines.plan import Plan, make_plan, read_done
 from pipelines.predicting import caption, predict, run_job
 from pipelines.publishing import publish, reduce_all
@@ -102,9 +103,8 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     out.check_writable()
     check_human(spec.human, Store(spec.data))
     outcome = Outcome(warnings=[*_unpinned(spec), *_own_captions(spec)], spending=Spending(spec.cost_limit))
-    with held(out) as lock, joined(spec.address) as cluster:
+    with held(out) as lock, _tidied(out), joined(spec.address) as cluster:
         spec = replace(spec, lock=lock)
-        out.remove_temporary()
         plans = plan_sweep(spec)
         if "predict" in stages and caption(spec, cluster, watcher, outcome.spending):
             plans = plan_sweep(spec)  # prompts hold captions, and ids hash prompts
@@ -120,9 +120,20 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
                 _score_people(people, out, cluster, watcher)
             score_and_report(spec, run, cluster, outcome, stages=stages, watcher=watcher)
         finally:
-            note_spending(out, run, outcome.spending)
+            if still_held(out, lock):
+                note_spending(out, run, outcome.spending)
     outcome.counts = [count for count in outcome.counts if count.model in spec.models] or board.counts()
     return outcome
+
+
+@contextlib.contextmanager
+def _tidied(out: Store) -> Iterator[None]:
+    """Without what killed writers left in the middle: those of an earlier run, and its own when its cluster ended."""
+    out.remove_temporary()
+    try:
+        yield
+    finally:
+        out.remove_temporary()
 
 
 def _score_people(people: Sequence[Entry], out: Store, cluster: ClusterInfo, watcher: Watcher) -> None:

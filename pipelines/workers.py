@@ -21,7 +21,9 @@ __all__ = ["LoaderSpec", "Replica", "commit_units", "load_convoy"]
 
 log = logging.getLogger(__name__)
 
-FETCH_TRIES = 4
+PAUSES_S = (1.0, 2.0, 4.0)
+AWAY_S = (8.0, 16.0, 32.0, 60.0, 60.0)
+"""Pauses before a store is asked again; the later ones only where it is away or overloaded, not where it refuses."""
 MOST_DEATHS = 6
 """Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
 DIED = 13
@@ -90,14 +92,14 @@ def commit_units(batch: Any, out: str, lock: str) -> Any:
 
 def _patiently(action: Callable[[], Any]) -> Any:
     """Do it, again after a pause when the store fails: slow and throttled stores pass, a missing one is told."""
-    for attempt in range(FETCH_TRIES):
+    for pause in (*PAUSES_S, *AWAY_S):
         try:
             return action()
-        except StoreError:
-            if attempt + 1 == FETCH_TRIES:
+        except StoreError as error:
+            if pause in AWAY_S and not error.passing:
                 raise
-            time.sleep(2.0**attempt)
-    raise AssertionError("unreachable")
+            time.sleep(pause)
+    return action()
 
 
 class Replica:
@@ -174,7 +176,7 @@ class Replica:
         """Whether this unit was answered and stored before a replica died at a later one of its convoy."""
         import ray
 
-        return ray.get(self._ledger.was_answered.remote(part)) and self._out.exists(part)
+        return ray.get(self._ledger.was_answered.remote(part)) and bool(_patiently(partial(self._out.exists, part)))
 
     def _end_from_aside(self, error: Exception) -> None:
         """End this process from another thread than the one that is stuck in the engine."""

@@ -124,6 +124,6 @@ def test_a_store_that_stands_still_is_waited_for_and_one_that_is_gone_is_told(
             done = len(parts_of(s3))
             until(lambda: len(parts_of(s3)) > done, process, log)
             os.kill(s3.pid, signal.SIGKILL)
-            assert process.wait(200) == 3, log.read_text()
+            assert process.wait(500) == 3, log.read_text()
         assert "cannot be reached" in log.read_text()
         assert "Traceback" not in log.read_text()

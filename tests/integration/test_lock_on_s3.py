@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -88,11 +89,76 @@ def test_a_silent_holder_elsewhere_is_replaced_by_one_of_many(out: Store) -> Non
     assert sorted(ends) == ["held", "refused"]
 
 
-def test_a_holder_that_was_replaced_sees_it_and_leaves_the_lock_alone(out: Store) -> None:
-    with held(out, beat_s=0.2) as run:
+def be_replaced(out: Store, run: str) -> None:
+    """Let another run take the lock, and wait to be told."""
+    content, version = out.get_version(LOCK)
+    while not out.put_if(LOCK, json.dumps({**json.loads(content), "run": "f" * 32}).encode(), version):
         content, version = out.get_version(LOCK)
-        while not out.put_if(LOCK, json.dumps({**json.loads(content), "run": "f" * 32}).encode(), version):
-            content, version = out.get_version(LOCK)
-        with pytest.raises(FencedError, match="held by run ffffffff"):
-            check_fence(out, run)
+    with pytest.raises(FencedError, match="held by run ffffffff"):
+        check_fence(out, run)
+    threading.Event().wait(60)
+
+
+def test_a_holder_that_was_replaced_sees_it_ends_and_leaves_the_lock_alone(out: Store) -> None:
+    with pytest.raises(LockedError, match="taken over by another run"), held(out, beat_s=0.5) as run:
+        be_replaced(out, run)
     assert json.loads(out.get(LOCK))["run"] == "f" * 32
+
+
+def heedless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the store write whatever the condition."""
+
+    def put_if(store: Store, path: str, content: bytes, version: str | None) -> str:
+        store.put(path, content)
+        return store.get_version(path)[1]
+
+    monkeypatch.setattr(Store, "put_if", put_if)
+
+
+def test_where_no_conditions_are_heeded_a_live_holder_is_seen(
+    out: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    heedless(monkeypatch)
+    monkeypatch.setattr("pipelines.lock_in_store.SETTLE_S", 0.1)
+    with held(out, beat_s=0.2) as run:
+        assert "heeds no conditions" in caplog.text
+        elsewhere(out)
+        with pytest.raises(LockedError, match=f"run {run[:8]}"), held(out, silent_s=5):
+            pytest.fail("two hold it")
+        check_fence(out, run)
+    assert not out.exists(LOCK)
+
+
+def test_where_no_conditions_are_heeded_one_of_two_that_begin_at_once_has_it(
+    out: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heedless(monkeypatch)
+    monkeypatch.setattr("pipelines.lock_in_store.SETTLE_S", 3.0)
+    ends: list[str] = []
+    both, done = threading.Barrier(2), threading.Event()
+
+    def together(store: Store, path: str) -> tuple[bytes, str]:
+        """Both look before either writes."""
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(20)
+        both.abort()
+        return whole(store, path)
+
+    whole = Store.get_version
+    monkeypatch.setattr(Store, "get_version", together)
+
+    def try_it() -> None:
+        try:
+            with held(Store(out.uri), silent_s=5.0, beat_s=0.2):
+                ends.append("held")
+                done.wait(60)
+        except LockedError:
+            ends.append("refused")
+            done.set()
+
+    threads = [threading.Thread(target=try_it) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ends) == ["held", "refused"]

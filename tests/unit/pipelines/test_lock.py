@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipelines.holder import Holder
 from pipelines.lock import LOCK, FencedError, LockedError, check_fence, held
 from pipelines.store import Store
 
@@ -101,3 +103,24 @@ def test_a_run_that_goes_on_after_a_pause_keeps_its_lock(tmp_path: Path) -> None
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+def test_only_a_process_of_this_boot_and_this_namespace_is_known_to_be_dead() -> None:
+    me = Holder.here()
+    gone = replace(me, process_start=me.process_start.partition(":")[0] + ":1")
+    assert not me.dead_here()
+    assert gone.dead_here()
+    for other in (
+        replace(gone, host="another"),
+        replace(gone, process_start="another-boot:1"),  # another machine of the same name, or this one before
+        replace(gone, pids="pid:[1]"),  # a container beside this one
+        replace(gone, process_start=""),
+    ):
+        assert not other.dead_here(), "it is watched instead"
+
+
+def test_what_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
+    old = {name: value for name, value in json.loads(Holder.here().to_json()).items() if name != "pids"}
+    holder = Holder.from_json(json.dumps(old).encode())
+    assert holder is not None
+    assert not holder.dead_here()

@@ -1,3 +1,4 @@
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -120,3 +121,48 @@ def test_a_walk_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "walk", walk)
     with pytest.raises(StoreError, match="Stale file handle"):
         Store(str(tmp_path)).list()
+
+
+def test_a_write_that_a_signal_ends_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(handle: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Store(str(tmp_path)).put("a", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+class ClientError(Exception):
+    """As botocore's."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(code)
+        self.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+ClientError.__module__ = "botocore.exceptions"
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (ClientError(503, "SlowDown"), True),
+        (ClientError(500, "InternalError"), True),
+        (ClientError(400, "RequestTimeout"), True),
+        (ClientError(403, "AccessDenied"), False),
+        (ClientError(400, "ExpiredToken"), False),
+        (ClientError(404, "NoSuchBucket"), False),
+        (OSError(errno.ENOSPC, "full"), False),
+        (OSError(errno.ESTALE, "stale"), True),
+        (PermissionError(errno.EACCES, "no"), False),
+    ],
+)
+def test_what_may_pass_by_itself_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, passing: bool
+) -> None:
+    store = Store(str(tmp_path))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (_ for _ in ()).throw(error))
+    with pytest.raises(StoreError) as told:
+        store.get("a")
+    assert told.value.passing is passing
