@@ -245,7 +245,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 batch_format="pyarrow",
                 num_cpus=LOAD_CPUS,
                 compute=rd.TaskPoolStrategy(size=min(len(items), LOADS_A_REPLICA * replicas)),
-                fn_kwargs={"spec": job.loader, "keeper": keeper},
+                fn_kwargs={"spec": job.loader, "keeper": keeper, "ledger": ledger},
             )
             .map_batches(
                 Replica,

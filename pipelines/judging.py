@@ -170,9 +170,9 @@ class JudgeLoader:
         self._fingerprint = fingerprint(spec.spec)
         self._generation = spec.spec.generation.model_dump(exclude_none=True)
 
-    def load(self, unit: Unit, alone: Collection[str] = ()) -> Loaded:
+    def load(self, unit: Unit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
         """Load one unit of questions; they show no media."""
-        del alone
+        del alone, blind
         one = benchmark(self._spec.benchmark)
         wanted = set(unit.only)
         requests: dict[str, Request] = {}

@@ -20,6 +20,7 @@ class Ledger:
         self._attempts: dict[str, int] = {}
         self._alone: dict[str, str] = {}
         self._deaths_at: dict[str, Counter[str]] = {}
+        self._loading: Counter[str] = Counter()
         self._stalled_at: dict[str, dict[str, str]] = {}
         self._given_up = ""
         self._answered: set[str] = set()
@@ -57,6 +58,15 @@ class Ledger:
             self._attempts[unit] -= 1
         elif self._alone.get(unit) == request_id:
             del self._alone[unit]
+
+    def begin_loading(self, unit: str) -> int:
+        """How many processes have died while they loaded this unit; one more begins to."""
+        self._loading[unit] += 1
+        return self._loading[unit] - 1
+
+    def loaded(self, unit: str) -> None:
+        """It is loaded, or its store failed, for which nobody is to blame."""
+        self._loading.pop(unit, None)
 
     def stalled(self, unit: str, request_id: str) -> None:
         """See `work.Attempts`."""

@@ -34,6 +34,8 @@ __all__ = ["Answerer", "Attempts", "Committer", "Loaded", "Loader", "PlanMismatc
 
 log = logging.getLogger(__name__)
 
+_BLANK = "blank:"
+
 
 class PlanMismatchError(RuntimeError):
     """A worker makes other requests of a unit than the planner did: another version of the code or of the data."""
@@ -80,12 +82,13 @@ class Loader:
         self._decoder = Decoder()
         self._frames = frames or LocalFrames()
 
-    def load(self, unit: Unit, alone: Collection[str] = ()) -> Loaded:
+    def load(self, unit: Unit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
         """Load one unit.
 
         Args:
             unit: which.
             alone: media groups that nobody else is going to load.
+            blind: read no medium; what would show one fails.
 
         Raises:
             PlanMismatchError: the requests are not those of the plan.
@@ -100,7 +103,7 @@ class Loader:
         ready = self._carried(unit)
         ready += [_excluded(one) for one, _ in chosen if one.excluded]
         shown = [pair for pair in chosen if not pair[0].excluded]
-        media, problems = self._fetch(shown, self._data.sub(unit.benchmark), alone)
+        media, problems = self._fetch(shown, self._data.sub(unit.benchmark), alone, blind=blind)
         requests = []
         for one, _ in chosen:
             problem = next((problems[m] for m in _media_of(one.request) if m in problems), None)
@@ -141,7 +144,7 @@ class Loader:
         return [row for row in rows if row["request_id"] not in again]
 
     def _fetch(
-        self, asked: Sequence[tuple[Asked, Sample]], store: Store, alone: Collection[str]
+        self, asked: Sequence[tuple[Asked, Sample]], store: Store, alone: Collection[str], *, blind: bool
     ) -> tuple[dict[Media, Frames], dict[Media, str]]:
         """Decode each distinct medium once; what cannot be decoded is told by medium."""
         frames: dict[Media, Frames] = {}
@@ -149,6 +152,9 @@ class Loader:
         for one, sample in asked:
             for media in _media_of(one.request):
                 if media in frames or media in problems:
+                    continue
+                if blind and not media.source.startswith(_BLANK):
+                    problems[media] = _DEADLY
                     continue
                 try:
                     frames[media] = self._decode(media, sample, store, shared=group_of(media) not in alone)
@@ -161,7 +167,7 @@ class Loader:
     def _decode(self, media: Media, sample: Sample, store: Store, *, shared: bool) -> Frames:
         if self._max_frames and media.frames > self._max_frames:
             media = replace(media, frames=self._max_frames)
-        if media.source.startswith("blank:"):
+        if media.source.startswith(_BLANK):
             return blank_frames(media)
         ref = next(ref for ref in sample.media if ref.sha256 == media.source)
         return self._frames.fetch(
@@ -292,6 +298,7 @@ class Answerer:
         return Reply(request_id=request.request_id, outcome=outcome)
 
 
+_DEADLY = "processes died each time they loaded this, as for want of memory; lower max_pixels, or see Ray's own logs"
 _ENDS = {
     "engine_died": "the model's process died while it answered this request",
     "timeout": "the model gave no answer to this request within the patience_s of its entry",

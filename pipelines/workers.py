@@ -26,6 +26,8 @@ AWAY_S = (8.0, 16.0, 32.0, 60.0, 60.0)
 """Pauses before a store is asked again; the later ones only where it is away or overloaded, not where it refuses."""
 MOST_DEATHS = 6
 """Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
+LOAD_DEATHS = 3
+"""Deaths of processes in a row at one unit while they loaded it, after which its media are called unreadable."""
 DIED = 13
 """Exit code of a replica whose engine died under it."""
 
@@ -34,7 +36,7 @@ class LoaderSpec(Hashable, Protocol):
     """A light, hashable description from which a worker builds a loader."""
 
     def build(self, frames: FrameSource | None = None) -> Any:
-        """The loader, with `load(unit, alone) -> Loaded`; what others have decoded comes from `frames`."""
+        """The loader, with `load(unit, alone, blind) -> Loaded`; what others have decoded comes from `frames`."""
         ...
 
 
@@ -44,8 +46,8 @@ def _loader(spec: LoaderSpec, keeper: Any) -> Any:
     return spec.build(SharedFrames(keeper))
 
 
-def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any) -> Any:
-    """Load the units that go to one replica together.
+def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any, ledger: Any) -> Any:
+    """Load the units that go to one replica together; Ray calls this again, elsewhere, when its process dies.
 
     Raises:
         StoreError: data could not be fetched, after pauses and further tries.
@@ -56,9 +58,20 @@ def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any) -> Any:
     units = [Unit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
     alone = frozenset(json.loads(batch["alone"][0].as_py()))
     loader = _loader(spec, keeper)
-    convoy = pack_convoy([_patiently(partial(loader.load, unit, alone)) for unit in units])
+    convoy = pack_convoy([_load(unit, loader, alone, ledger) for unit in units])
     count_loading(time.monotonic() - began)
     return convoy
+
+
+def _load(unit: Unit, loader: Any, alone: frozenset[str], ledger: Any) -> Any:
+    """One unit; without its media where they have cost several processes their lives, as for want of memory."""
+    import ray
+
+    deaths = ray.get(ledger.begin_loading.remote(unit.part))
+    try:
+        return _patiently(partial(loader.load, unit, alone, blind=deaths >= LOAD_DEATHS))
+    finally:
+        ledger.loaded.remote(unit.part)
 
 
 def commit_units(batch: Any, out: str, lock: str) -> Any:

@@ -59,6 +59,13 @@ def test_deaths_in_a_row_are_counted_until_something_is_answered() -> None:
     assert ledger.died() == 1
 
 
+def test_deaths_of_loaders_are_counted_a_unit_until_it_is_loaded() -> None:
+    ledger = Ledger()
+    assert [ledger.begin_loading("u"), ledger.begin_loading("u"), ledger.begin_loading("v")] == [0, 1, 0]
+    ledger.loaded("u")
+    assert ledger.begin_loading("u") == 0
+
+
 def test_remarks_are_told_once() -> None:
     ledger = Ledger()
     ledger.started(("no plan",))

@@ -312,6 +312,21 @@ def test_a_medium_that_cannot_be_decoded_makes_error_rows(
             assert row.get("error_type") == ("" if row["status"] == "ok" else "media")
 
 
+def test_blind_it_reads_no_medium_and_what_shows_none_goes_on(
+    maia_data: str, asker: Asker, make_loader: Callable[..., Loader]
+) -> None:
+    loader = make_loader()
+    for unit in units_of(maia_data, asker):
+        one = loader.load(unit, blind=True)
+        failed = [row for row in one.ready if row["status"] == "error"]
+        assert {row["error_type"] for row in failed} == {"media"}
+        assert all("processes died" in row["error"] for row in failed)
+        assert sorted([*(row["request_id"] for row in failed), *(one.request_id for one in one.requests)]) == sorted(
+            one.columns
+        )
+        assert all(media.source.startswith("blank:") for media in one.media)
+
+
 @pytest.mark.parametrize("damage", ["another that decodes", "gone"])
 def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
     maia_data: str, asker: Asker, make_loader: Callable[..., Loader], tmp_path: Path, damage: str

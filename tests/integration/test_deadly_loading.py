@@ -1,0 +1,55 @@
+"""A clip at which the loading process itself dies, as for want of memory, costs its own rows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.sweeps import read_rows
+
+DEADLY = """
+import os, sys
+import pipelines.predicting
+from jobs.cli import run
+from pipelines.loading import UnitLoaderSpec
+from pipelines.work import Loader
+
+class DeadlyLoader(Loader):
+    def _decode(self, media, sample, store, *, shared):
+        if sample.sample_id.startswith("video1/"):
+            os.kill(os.getpid(), 9)
+        return super()._decode(media, sample, store, shared=shared)
+
+class Deadly(UnitLoaderSpec):
+    def build(self, frames=None):
+        loader = super().build(frames)
+        loader.__class__ = DeadlyLoader
+        return loader
+
+pipelines.predicting.UnitLoaderSpec = Deadly
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+def test_a_clip_that_kills_its_loader_costs_its_own_rows(
+    maia_data: str, command_env: dict[str, str], tmp_path: Path
+) -> None:
+    script, out = tmp_path / "deadly.py", tmp_path / "out"
+    script.write_text(DEADLY)
+    command = ["predict", "--models", "random", "--benchmarks", "maia", "--tasks", "vsv", "--json"]
+    place = ["--settings", "1-frame", "--data", maia_data, "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, str(script), *command, *place], env=command_env, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 1, done.stderr
+    rows = read_rows(out)
+    assert len(rows) == len({row["request_id"] for row in rows}) == json.loads(done.stdout)["requests"]
+    failed = [row for row in rows if row["status"] == "error"]
+    assert {row["sample_id"].split("/")[0] for row in failed} == {"video1"}
+    assert {row["error_type"] for row in failed} == {"media"}
+    assert {row["sample_id"].split("/")[0] for row in rows if row["status"] == "ok"} == {"video2"}
