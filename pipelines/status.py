@@ -21,6 +21,8 @@ __all__ = ["StatusBoard", "read_status", "write_counts"]
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 5.0
+BEAT_S = 10.0
+"""While models are asked the file is written at least so often: who reads it sees by its age that the run lives."""
 
 _Key = tuple[str, str, str, str]
 
@@ -49,6 +51,20 @@ class StatusBoard:
                     self._requests[key] = n
                     self._left[key] = plan.pending[task, setting]
         self.write()
+        self._over = threading.Event()
+        self._beats = threading.Thread(target=self._beat, name="vlmsweep-status", daemon=True)
+        self._beats.start()
+
+    def close(self) -> None:
+        """Write no more by itself."""
+        self._over.set()
+        self._beats.join()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_S):
+            with self._lock:
+                if self._running and time.monotonic() - self._written > WRITE_EVERY_S:
+                    self.write()
 
     def begin(self, model: str) -> None:
         """This model is being asked now."""

@@ -120,6 +120,7 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
                 _score_people(people, out, cluster, watcher)
             score_and_report(spec, run, cluster, outcome, stages=stages, watcher=watcher)
         finally:
+            board.close()
             if still_held(out, lock):
                 note_spending(out, run, outcome.spending)
     outcome.counts = [count for count in outcome.counts if count.model in spec.models] or board.counts()

@@ -6,7 +6,7 @@ them: the lenient reading, the share of answers that could be read, splits by po
 an example gives the answer away, and `chance`, the closed form of a guess.
 
 A failed request is no answer: it is out of the denominator, counted, and `exact_match_failures_wrong` says what the
-number would be were it wrong. Intervals of proportions are Wilson's, 95%.
+number would be were it wrong. Intervals are the 95% percentile bootstrap over scenes (`mate_measure`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.mate_analysis import OVERLAP_LABELS
+from pipelines.benchmarks.mate_measure import Measure, Scored, with_intervals
 from pipelines.benchmarks.mate_rows import COT, CROSSMODAL, SETTINGS
 from pipelines.benchmarks.mate_table import COORDS_ONLY, HEADS, Rows, facts_of
 from pipelines.metrics.stats import bootstrap_ci
@@ -37,6 +38,7 @@ _CLOSER: Final = {
     "closer_horizontally": "closer_horizontal",
     "alone_of_its_overlap": "closer_alone",
 }
+_MATCHED: Final = (4.0, 3.0)
 _MISSED: Final = (2.0, 1.0, 0.0)
 
 
@@ -51,7 +53,7 @@ def reduce_mate(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Met
         Metrics setting by setting. What has nothing to measure is absent, or None with a note.
     """
     table = Rows.of(facts_of(scores, samples))
-    found: list[Metric] = []
+    found: list[Measure] = []
     by_setting = {name: rows for name in SETTINGS if len(rows := table.where(setting=name))}
     for setting, rows in by_setting.items():
         for task in dict.fromkeys(task for tasks in KINDS.values() for task in tasks):
@@ -59,18 +61,19 @@ def reduce_mate(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Met
         for kind, tasks in KINDS.items():
             found += _kind(rows.where(kind=kind), kind, tasks, setting)
         found += _crossmodal(rows.where(kind="crossmodal"), setting)
+    metrics = with_intervals(found)
     if {"2-shot", COT} <= by_setting.keys():
-        found += _cot(by_setting["2-shot"].where(kind="crossmodal"), by_setting[COT].where(kind="crossmodal"))
+        metrics += _cot(by_setting["2-shot"].where(kind="crossmodal"), by_setting[COT].where(kind="crossmodal"))
     made = sum(bool(sample.data.get("generated")) for sample in samples.values())
     if made:
         note = "made by a generator: these numbers stand beside no published ones"
-        found.append(
+        metrics.append(
             Metric(task="", setting="", metric="generated", value=made, n=len(samples), unit="count", note=note)
         )
-    return found
+    return metrics
 
 
-def _task(rows: Rows, task: str, setting: str) -> Iterator[Metric]:
+def _task(rows: Rows, task: str, setting: str) -> Iterator[Measure]:
     if not len(rows):
         return
     cell = _Cell(task, setting)
@@ -92,26 +95,26 @@ def _task(rows: Rows, task: str, setting: str) -> Iterator[Metric]:
     yield from cell.counts(rows)
 
 
-def _kind(rows: Rows, kind: str, tasks: tuple[str, str], setting: str) -> Iterator[Metric]:
+def _kind(rows: Rows, kind: str, tasks: tuple[str, str], setting: str) -> Iterator[Measure]:
     if not len(rows):
         return
     cell = _Cell(kind, setting)
     parts = [rows.where(task=task) for task in tasks]
     for metric, column in {"exact_match": "correct", **_BESIDE}.items():
-        yield cell.mean_of_tasks(parts, tasks, metric, [part.values(column) for part in parts])
-    worst = [part.values("correct", failed_as=0.0) for part in parts]
+        yield cell.mean_of_tasks(parts, tasks, metric, [part.scored(column) for part in parts])
+    worst = [part.scored("correct", failed_as=0.0) for part in parts]
     yield cell.mean_of_tasks(parts, tasks, "exact_match_failures_wrong", worst)
     guesses = [part.all("chance") for part in parts]
     if all(len(part) for part in parts):
         value = math.fsum(float(part.mean()) for part in guesses) / len(parts)
-        yield Metric(task=kind, setting=setting, metric="chance", value=value, n=len(rows))
+        yield Measure(Metric(task=kind, setting=setting, metric="chance", value=value, n=len(rows)))
     for count in rows.counts():
         here = rows.where(count=count)
         yield from cell.accuracy(here, f"{count} objects")
         yield from cell.chance(here, f"{count} objects")
 
 
-def _crossmodal(rows: Rows, setting: str) -> Iterator[Metric]:
+def _crossmodal(rows: Rows, setting: str) -> Iterator[Measure]:
     if not len(rows):
         return
     cell = _Cell("crossmodal", setting)
@@ -127,27 +130,26 @@ def _crossmodal(rows: Rows, setting: str) -> Iterator[Metric]:
     yield from _coords_only(rows.where(k=0), cell)
 
 
-def _coords_only(rows: Rows, cell: _Cell) -> Iterator[Metric]:
+def _coords_only(rows: Rows, cell: _Cell) -> Iterator[Measure]:
     """What is answered where only coordinates link (section 6.2 of the paper)."""
-    found = rows.values("overlap")
+    found = rows.scored("overlap")
     if not len(found):
         return
     code = {label: -1.0 if label == "-" else float(label) for label in OVERLAP_LABELS}
-    counts = {label: int((found == code[label]).sum()) for label in OVERLAP_LABELS}
-    for label, count in counts.items():
-        yield cell.proportion("share", count, len(found), rows.failed, f"overlap={label}")
-    match = counts["4"] + counts["3"]
-    yield cell.proportion("pct_correct_given_noncoord_match", counts["4"], match, rows.failed, COORDS_ONLY)
-    missed = counts["2"] + counts["1"] + counts["0"]
-    yield cell.proportion("pct_noncoord_mismatch", missed, len(found), rows.failed, COORDS_ONLY)
-    closer = rows.values("closer")[np.isin(found, _MISSED)]
-    yield cell.proportion("pct_closer_than_average", int(closer.sum()), len(closer), rows.failed, COORDS_ONLY)
+    for label in OVERLAP_LABELS:
+        yield cell.proportion("share", found.same(code[label]), rows.failed, f"overlap={label}")
+    match = found.where(np.isin(found.values, _MATCHED))
+    yield cell.proportion("pct_correct_given_noncoord_match", match.same(code["4"]), rows.failed, COORDS_ONLY)
+    missed = np.isin(found.values, _MISSED)
+    mismatch = Scored(missed.astype(np.float64), found.scenes)
+    yield cell.proportion("pct_noncoord_mismatch", mismatch, rows.failed, COORDS_ONLY)
+    yield cell.proportion("pct_closer_than_average", rows.scored("closer").where(missed), rows.failed, COORDS_ONLY)
     for metric, column in _CLOSER.items():
         for label in ("3", "2", "1", "0"):
-            own = rows.values(column)[found == code[label]]
+            own = rows.scored(column).where(found.values == code[label])
             if len(own):
-                yield cell.proportion(metric, int(own.sum()), len(own), rows.failed, f"overlap={label}")
-    moved = (found == -1.0) & (rows.values("in_scene") == 1.0)
+                yield cell.proportion(metric, own, rows.failed, f"overlap={label}")
+    moved = (found.values == -1.0) & (rows.scored("in_scene").values == 1.0)
     yield cell.count("in_scene_without_object", int(moved.sum()), rows, n=len(found))
 
 
@@ -166,7 +168,7 @@ def _cot(base: Rows, cot: Rows) -> Iterator[Metric]:
             category=category,
             metric="cot_delta",
             value=after - before if before is not None and after is not None else None,
-            n=sum(len(cot.where(count=count).values("correct")) for count in wanted),
+            n=sum(len(cot.where(count=count).scored("correct")) for count in wanted),
             n_failed=sum(rows.where(count=count).failed for rows in (base, cot) for count in wanted),
             ci_low=low,
             ci_high=high,
@@ -175,7 +177,7 @@ def _cot(base: Rows, cot: Rows) -> Iterator[Metric]:
 
 
 def _mean_of_counts(rows: Rows, counts: Iterable[int]) -> float | None:
-    parts = [rows.where(count=count).values("correct") for count in counts]
+    parts = [rows.where(count=count).scored("correct").values for count in counts]
     return math.fsum(float(part.mean()) for part in parts) / len(parts) if all(map(len, parts)) else None
 
 
@@ -198,72 +200,69 @@ class _Cell:
     def __init__(self, task: str, setting: str) -> None:
         self._task, self._setting = task, setting
 
-    def whole(self, rows: Rows) -> Iterator[Metric]:
+    def whole(self, rows: Rows) -> Iterator[Measure]:
         """The task's accuracy in all its readings, and chance."""
         yield from self.accuracy(rows, "")
         for metric, column in _BESIDE.items():
-            values = rows.values(column)
-            yield self.proportion(metric, int(values.sum()), len(values), rows.failed)
-        right, answers = int(rows.values("correct").sum()), len(rows.values("correct"))
-        yield self.proportion("exact_match_failures_wrong", right, answers + rows.failed, rows.failed)
+            yield self.proportion(metric, rows.scored(column), rows.failed)
+        yield self.proportion("exact_match_failures_wrong", rows.scored("correct", failed_as=0.0), rows.failed)
         yield from self.chance(rows, "")
 
-    def accuracy(self, rows: Rows, category: str) -> Iterator[Metric]:
+    def accuracy(self, rows: Rows, category: str) -> Iterator[Measure]:
         """Share of right answers; nothing where no row was answered or failed."""
-        values = rows.values("correct")
-        if len(values) or rows.failed:
-            yield self.proportion("exact_match", int(values.sum()), len(values), rows.failed, category)
+        scored = rows.scored("correct")
+        if len(scored) or rows.failed:
+            yield self.proportion("exact_match", scored, rows.failed, category)
 
-    def chance(self, rows: Rows, category: str) -> Iterator[Metric]:
+    def chance(self, rows: Rows, category: str) -> Iterator[Measure]:
         """What guessing would score on these rows, answered or not."""
         guesses = rows.all("chance")
         if len(guesses):
             value = math.fsum(guesses) / len(guesses)
             yield self._metric("chance", value, len(guesses), 0, category)
 
-    def ose(self, rows: Rows) -> Metric:
+    def ose(self, rows: Rows) -> Measure:
         """Share of errors that name nothing in the scene, those without JSON among them."""
-        wrong = rows.values("correct") == 0.0
-        outside = int((rows.values("in_scene")[wrong] == 0.0).sum())
-        note = "" if wrong.any() else "no errors"
-        return self.proportion("ose", outside, int(wrong.sum()), rows.failed, note=note)
+        wrong = rows.scored("correct").values == 0.0
+        outside = rows.scored("in_scene").where(wrong).same(0.0)
+        return self.proportion("ose", outside, rows.failed, note="" if wrong.any() else "no errors")
 
-    def counts(self, rows: Rows) -> Iterator[Metric]:
+    def counts(self, rows: Rows) -> Iterator[Measure]:
         """Rows that failed, could not be read, or were cut."""
-        answers = len(rows.values("correct"))
+        answers = len(rows.scored("correct"))
         yield self.count("errors", rows.failed, rows, n=answers + rows.failed)
-        yield self.count("no_json_count", answers - int(rows.values("format_ok").sum()), rows, n=answers)
+        yield self.count("no_json_count", answers - rows.scored("format_ok").total, rows, n=answers)
         yield self.count("truncated_count", rows.truncated, rows, n=answers)
 
-    def mean_of_tasks(self, parts: Sequence[Rows], tasks: Sequence[str], metric: str, values: Sequence[Any]) -> Metric:
+    def mean_of_tasks(
+        self, parts: Sequence[Rows], tasks: Sequence[str], metric: str, values: Sequence[Scored]
+    ) -> Measure:
         """The mean of two tasks' accuracies, which are of equal size in the data."""
         n, failed = sum(map(len, values)), sum(part.failed for part in parts)
         if lacking := [task for task, own in zip(tasks, values, strict=True) if not len(own)]:
             return self._metric(metric, None, n, failed, note=f"no answer of {' and '.join(lacking)}")
-        mean = float(sum(Fraction(int(own.sum()), len(own)) for own in values) / len(values))
-        # Rows that would give this mean the same variance: all of them where the tasks are equal in size.
-        rows = len(values) ** 2 / math.fsum(1 / len(own) for own in values)
-        return self._metric(metric, mean, n, failed, ends=_wilson(mean, rows))
+        mean = float(sum(Fraction(own.total, len(own)) for own in values) / len(values))
+        return self._metric(metric, mean, n, failed, parts=tuple(values))
 
-    def proportion(  # noqa: PLR0917 - a fraction and where it stands
-        self, metric: str, part: int, whole: int, failed: int, category: str = "", note: str = ""
-    ) -> Metric:
-        """A proportion with Wilson's interval."""
-        if not whole:
+    def proportion(self, metric: str, scored: Scored, failed: int, category: str = "", note: str = "") -> Measure:
+        """The share of rows whose value is 1."""
+        if not len(scored):
             return self._metric(metric, None, 0, failed, category, note=note or "nothing to measure")
-        ends = _wilson(part / whole, whole)
-        return self._metric(metric, part / whole, whole, failed, category, ends=ends, note=note)
+        share = scored.total / len(scored)
+        return self._metric(metric, share, len(scored), failed, category, parts=(scored,), note=note)
 
-    def count(self, metric: str, value: int, rows: Rows, *, n: int) -> Metric:
+    def count(self, metric: str, value: int, rows: Rows, *, n: int) -> Measure:
         """A number of rows."""
-        return Metric(
-            task=self._task,
-            setting=self._setting,
-            metric=metric,
-            value=value,
-            n=n,
-            n_failed=rows.failed,
-            unit="count",
+        return Measure(
+            Metric(
+                task=self._task,
+                setting=self._setting,
+                metric=metric,
+                value=value,
+                n=n,
+                n_failed=rows.failed,
+                unit="count",
+            )
         )
 
     def _metric(  # noqa: PLR0913 - as `Metric`
@@ -274,10 +273,10 @@ class _Cell:
         failed: int,
         category: str = "",
         *,
-        ends: tuple[float, float] | None = None,
+        parts: tuple[Scored, ...] = (),
         note: str = "",
-    ) -> Metric:
-        return Metric(
+    ) -> Measure:
+        metric_row = Metric(
             task=self._task,
             setting=self._setting,
             category=category,
@@ -285,16 +284,6 @@ class _Cell:
             value=value,
             n=n,
             n_failed=failed,
-            ci_low=ends[0] if ends else None,
-            ci_high=ends[1] if ends else None,
             note=note,
         )
-
-
-def _wilson(share: float, n: float) -> tuple[float, float]:
-    """Ends of Wilson's 95% interval; `n` need not be whole."""
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(share * n, n, alpha=0.05, method="wilson")
-    # Rounding must not leave the value outside of its own interval.
-    return min(float(low), share), max(float(high), share)
+        return Measure(metric_row, parts)

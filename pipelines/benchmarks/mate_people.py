@@ -36,7 +36,7 @@ class MatePeople(People):
             own = published[(published["table"] == table) & (published["model"] == "Human")]
             own = own[(own["task"] == task) & (own["metric"] == "exact_match") & (own["category"] == "")]
             crossmodal = table == "Table 1"
-            words = f"{table}: {_PEOPLE if crossmodal else _UNTOLD}; intervals of ours are Wilson's"
+            words = f"{table}: {_PEOPLE if crossmodal else _UNTOLD}; intervals of ours resample scenes"
             found.append(
                 HumanLevel(
                     task=task,

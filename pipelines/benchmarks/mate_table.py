@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipelines.benchmarks.base import Sample
 from pipelines.benchmarks.mate_analysis import chance
 from pipelines.benchmarks.mate_linking import link_category, linking
+from pipelines.benchmarks.mate_measure import Scored
 from pipelines.benchmarks.mate_rows import CROSSMODAL, question_of
 from pipelines.benchmarks.mate_scene import Scene, parse_scene
 from pipelines.metrics.stats import FloatArray
@@ -119,10 +120,15 @@ class Rows:
         """A column over all rows, (rows,)."""
         return self._columns[column][self._places].astype(np.float64)
 
-    def values(self, column: str, failed_as: float | None = None) -> FloatArray:
+    def scored(self, column: str, failed_as: float | None = None) -> Scored:
         """A score of the answered rows, (answers,); with `failed_as`, failed ones follow with that score."""
         values: FloatArray = self._columns[column][self._answers].astype(np.float64)
-        return values if failed_as is None else np.concatenate([values, np.full(self.failed, failed_as)])
+        scenes = self._columns["sample_id"][self._answers]
+        if failed_as is None:
+            return Scored(values, scenes)
+        failed = self._places[self._columns["status"][self._places] == "error"]
+        every = np.concatenate([scenes, self._columns["sample_id"][failed]])
+        return Scored(np.concatenate([values, np.full(len(failed), failed_as)]), every)
 
     @cached_property
     def _answers(self) -> NDArray[np.intp]:

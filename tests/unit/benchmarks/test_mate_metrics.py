@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from models.spec import ModelSpec
 from pipelines.benchmarks.base import Metric, PromptTexts, Row, Sample
@@ -16,7 +17,6 @@ from pipelines.benchmarks.mate_source import read_mate
 from pipelines.benchmarks.mate_table import LINK_TYPES
 from pipelines.generate.mate import generate
 from pipelines.ingest import Folder
-from pipelines.metrics.stats import wilson_ci
 from pipelines.report.published import published
 from tests.support.mate_source import RAW, row
 
@@ -287,13 +287,28 @@ class TestRates:
         average = find(reduced([sample_of("a", self.ONE)], gold), "crossmodal")
         assert (average.value, average.note) == (None, "no answer of txt2img")
 
-    def test_intervals_are_wilsons(self) -> None:
+    def test_intervals_draw_scenes(self) -> None:
         made = [sample_of(f"{kind}{i}", raw) for kind, raw in (("a", self.ONE), ("b", self.OTHER)) for i in range(8)]
         metrics = reduced(made, lambda sample, own: gold(sample, own) if sample.sample_id[1] in "012" else "no")
-        for task, right, n in (("img2txt", 3, 8), ("crossmodal", 6, 16)):
-            found, wanted = find(metrics, task), wilson_ci(right, n)
-            assert wanted is not None
-            assert (found.ci_low, found.ci_high) == (pytest.approx(wanted.low), pytest.approx(wanted.high))
+        found = find(metrics, "img2txt")
+        assert (found.value, found.n) == (3 / 8, 8)
+        # Of eight scenes drawn out of eight, three of which are right, 0 to 6 are right 95 times in 100.
+        low, high = (binom.ppf(q, 8, 3 / 8) / 8 for q in (0.025, 0.975))
+        assert (found.ci_low, found.ci_high) == (pytest.approx(low, abs=0.13), pytest.approx(high, abs=0.13))
+        average = find(metrics, "crossmodal")
+        assert average.ci_low is not None
+        assert average.ci_high is not None
+        assert average.ci_high - average.ci_low < high - low, "two tasks tell more than one"
+
+    def test_where_none_or_all_are_right_every_draw_says_so(self) -> None:
+        made = [sample_of(f"a{i}", self.ONE) for i in range(4)]
+        none = find(reduced(made, lambda *_: "no"), "img2txt")
+        every = find(reduced(made, gold), "img2txt")
+        assert (none.ci_low, none.ci_high, every.ci_low, every.ci_high) == (0.0, 0.0, 1.0, 1.0)
+
+    def test_one_scene_has_no_interval(self) -> None:
+        found = find(reduced([sample_of("a", self.ONE)], gold), "img2txt")
+        assert (found.value, found.ci_low, found.ci_high) == (1.0, None, None)
 
     def test_failures_are_no_answers_and_what_was_never_run_does_not_count(self) -> None:
         made = [sample_of(f"a{i}", self.ONE) for i in range(4)]
