@@ -49,7 +49,7 @@ def test_a_rank_is_killed_and_nothing_is_lost(
     assert set(halves) == set(whole)
     assert {row["status"] for row in halves.values()} == {"ok"}
     assert {key for key, row in halves.items() if row["output"] != whole[key]["output"]} == set()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in ranks) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks), "no rank outlives its run"
