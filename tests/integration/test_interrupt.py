@@ -95,7 +95,7 @@ def test_interrupted_and_resumed(
     command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *place]
     env = {**command_env, "TMPDIR": str(short_temp)}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while not parts(tmp_path / "out"):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
