@@ -215,7 +215,7 @@ class RankedEngine:
 
     def _obituary(self, rank: int) -> str:
         process = self._processes[rank]
-        process.join(1)
+        process.join(10)
         code = process.exitcode
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         return f"{self._spec.model}: rank {rank} of {len(self._processes)} died ({how})"

@@ -35,7 +35,7 @@ MOST = {"cpu": 2, "gpu1": 2, "gpu4": 1}
 MODELS = {"small": "gpu1", "large": "gpu4"}
 """Models by the kind of node that one replica fills."""
 VIDEOS = 12
-PATIENCE_S = 600
+PATIENCE_S = 1000
 LISTS = (
     *("rsync_exclude", "rsync_filter", "cluster_synced_files", "initialization_commands", "setup_commands"),
     *("head_setup_commands", "worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands"),

@@ -78,7 +78,7 @@ def cut_commit(folder: Path, step: str, when: str) -> int:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", _CHILD, str(folder), step, when]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root)}
-    return subprocess.run(command, env=environment, cwd=root, timeout=120).returncode
+    return subprocess.run(command, env=environment, cwd=root, timeout=240).returncode
 
 
 S3_STEPS = ("fence", "body", "send")
@@ -156,4 +156,4 @@ def cut_commit_on_s3(out: str, commit: str, step: str, when: str, env: dict[str,
     root = Path(__file__).parents[2]
     command = [sys.executable, "-c", _S3_CHILD, out, commit, step, when]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), **env}
-    return subprocess.run(command, env=environment, cwd=root, timeout=120).returncode
+    return subprocess.run(command, env=environment, cwd=root, timeout=240).returncode

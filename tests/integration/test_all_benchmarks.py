@@ -38,7 +38,7 @@ def data(cli: Cli, maia_source: Path, tmp_path_factory: pytest.TempPathFactory) 
     return root / "data"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_one_sweep_over_all(cli: Cli, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     names = ["maia", "mate", "unpie", "vague", "vflute"]

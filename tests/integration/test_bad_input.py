@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import S3, Cli, free_port
+from tests.integration.conftest import S3, Cli
 from tests.support.maia_source import questions, write_source
 
 
@@ -128,8 +127,8 @@ def test_an_output_that_cannot_be_written(cli: Cli, maia_data: str) -> None:
     assert "/proc/no/out" in done.stderr
 
 
-def test_an_object_store_that_is_not_there(cli: Cli, maia_data: str, s3: S3) -> None:
-    env = {**s3.env, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
+def test_an_object_store_that_is_not_there(cli: Cli, maia_data: str, s3: S3, nobody: str) -> None:
+    env = {**s3.env, "AWS_ENDPOINT_URL": f"http://{nobody}"}
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/out")
     done = cli("run", *flags, env=env, code=3)
     assert "AWS_ENDPOINT_URL" in done.stderr
@@ -143,16 +142,13 @@ def test_a_bucket_that_is_not_there(cli: Cli, maia_data: str, s3: S3) -> None:
 
 
 def test_a_judge_that_does_not_answer_ends_with_3_and_keeps_the_predictions(
-    cli: Cli, maia_data: str, tmp_path: Path
+    cli: Cli, maia_data: str, tmp_path: Path, nobody: str
 ) -> None:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
-        models = tmp_path / "models.yaml"
-        url = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
-        models.write_text(f"judge: {{engine: openai, model: j, base_url: '{url}', retries: 1}}\n")
-        flags = ("--models", "random", "--benchmarks", "maia", "--limit", "1", "--data", maia_data)
-        out = tmp_path / "o"
-        done = cli("run", *flags, "--out", str(out), "--models-file", str(models), "--judge", "judge", code=3)
+    models = tmp_path / "models.yaml"
+    models.write_text(f"judge: {{engine: openai, model: j, base_url: 'http://{nobody}/v1', retries: 1}}\n")
+    flags = ("--models", "random", "--benchmarks", "maia", "--limit", "1", "--data", maia_data)
+    out = tmp_path / "o"
+    done = cli("run", *flags, "--out", str(out), "--models-file", str(models), "--judge", "judge", code=3)
     assert "judge" in done.stderr
     assert "127.0.0.1" in done.stderr
     assert list(out.glob("predictions/benchmark=maia/model=random/*.parquet"))
@@ -172,9 +168,9 @@ def test_a_missing_checkpoint_is_told_before_anything_is_started(cli: Cli, maia_
     assert "/no/such/checkpoint" in done.stderr
 
 
-def test_a_cluster_that_is_not_there(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_a_cluster_that_is_not_there(cli: Cli, maia_data: str, tmp_path: Path, nobody: str) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
-    done = cli("run", *flags, "--address", f"127.0.0.1:{free_port()}", code=3, timeout=60)
+    done = cli("run", *flags, "--address", nobody, code=3, timeout=100)
     assert "cannot be reached" in done.stderr
 
 

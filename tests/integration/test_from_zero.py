@@ -30,7 +30,7 @@ assert any(sample.replicas["gpu1"] and sample.replicas["gpu4"] for sample in bot
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_nodes_come_for_two_models_and_go(tmp_path: Path) -> None:
     """In a process of its own: Ray joins one cluster a process, and its token is read once."""
     root = Path(__file__).parents[2]

@@ -39,13 +39,14 @@ def holder(out: Store) -> tuple[subprocess.Popen[str], str]:
 def elsewhere(out: Store) -> None:
     """Let the lock look as if another machine had taken it."""
     content, version = out.get_version(LOCK)
-    assert out.put_if(LOCK, json.dumps({**json.loads(content), "host": "another"}).encode(), version)
+    while not out.put_if(LOCK, json.dumps({**json.loads(content), "host": "another"}).encode(), version):
+        content, version = out.get_version(LOCK)  # a beat that was on its way when its sender was killed
 
 
 def test_a_live_holder_elsewhere_is_seen_by_its_beats(out: Store) -> None:
     process, run = holder(out)
     try:
-        with pytest.raises(LockedError, match=f"run {run[:8]}"), held(out, silent_s=5):
+        with pytest.raises(LockedError, match=f"run {run[:8]}"), held(out, silent_s=40):
             pytest.fail("two hold it")
         check_fence(out, run)
     finally:
@@ -74,9 +75,9 @@ def test_a_silent_holder_elsewhere_is_replaced_by_one_of_many(out: Store) -> Non
 
     def try_it() -> None:
         try:
-            with held(Store(out.uri), silent_s=1.0, beat_s=0.2):
+            with held(Store(out.uri), silent_s=4.0, beat_s=0.2):
                 ends.append("held")
-                done.wait(10)
+                done.wait(120)
         except LockedError:
             ends.append("refused")
             done.set()

@@ -18,7 +18,7 @@ def pairs(history: Path) -> list[dict]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with joined(None):  # one cluster for all nights
         check_five_nights(maia_data, tmp_path, capfd)

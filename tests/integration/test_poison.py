@@ -23,7 +23,7 @@ def test_a_killer_costs_its_own_row_and_a_retry_mends_it(cli: Cli, maia_data: st
     out = tmp_path / "out"
     flags = ("--models", "deadly", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     place = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
-    done = cli("run", *flags, *place, "--json", code=1, timeout=280)
+    done = cli("run", *flags, *place, "--json", code=1, timeout=500)
     table = predictions(out, "deadly")
     assert table.num_rows == len(set(table["request_id"].to_pylist())) == 384
     bad = table.filter(pa.compute.equal(table["status"], "error")).to_pylist()

@@ -49,7 +49,7 @@ def predictions(s3: S3, out: str) -> pa.Table:
     return pa.concat_tables([pq.ParquetFile(io.BytesIO(read(s3, key))).read() for key in parts])
 
 
-def wait_for_parts(s3: S3, out: str, count: int, process: subprocess.Popen[bytes], seconds: float = 240) -> None:
+def wait_for_parts(s3: S3, out: str, count: int, process: subprocess.Popen[bytes], seconds: float = 480) -> None:
     deadline = time.monotonic() + seconds
     while len(keys(s3, f"{out}/predictions/")) < count:
         assert process.poll() is None, "the run ended before it could be killed"
@@ -81,7 +81,7 @@ def sweep_killed_once(
         first.wait()
     kept = {key: read(s3, key) for key in keys(s3, f"{out}/predictions/")}
     before = predictions(s3, out).num_rows
-    done = cli(*command, env=s3.env, timeout=290)
+    done = cli(*command, env=s3.env, timeout=500)
     return {"plan": plan, "out": out, "kept": kept, "before": before, "stdout": done.stdout}
 
 
@@ -105,7 +105,7 @@ def check(s3: S3, run: dict, videos: int) -> None:
     assert b"<html" in read(s3, f"{run['out']}/report/index.html")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_killed_and_resumed(
     s3: S3, cli: Cli, command_env: dict[str, str], clips: tuple[Path, int], tiny: Path, tmp_path: Path
 ) -> None:

@@ -62,7 +62,7 @@ def in_store(s3: S3, secrets: dict[str, bytes]) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_planted_secrets_are_nowhere(command_env: dict[str, str], maia_data: str, tmp_path: Path) -> None:
     models, log, short = tmp_path / "models.yaml", tmp_path / "log", Path("/tmp")
     seen: set[str] = set()

@@ -38,7 +38,7 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_one_file_and_one_entry(cli: Cli, tree: Path, sums: Path, tmp_path: Path) -> None:
     own_tree = {"env": {"PYTHONPATH": str(tree)}, "cwd": tree}
     known = json.loads(cli("list", "benchmarks", "--json", **own_tree).stdout)

@@ -26,7 +26,7 @@ def test_a_rank_is_killed_and_nothing_is_lost(
     flags = ("--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame,32-frames")
     flags = (*flags, "--limit", "24", "--data", maia_data)
     out = tmp_path / "out"
-    cli("predict", "--models", "whole", *flags, "--out", str(out), timeout=280)
+    cli("predict", "--models", "whole", *flags, "--out", str(out), timeout=500)
     argv = [sys.executable, "-m", "jobs.cli", "predict", "--models", "halves", *flags, "--out", str(out)]
     run = subprocess.Popen(argv, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -40,7 +40,7 @@ def test_a_rank_is_killed_and_nothing_is_lost(
         assert run.poll() is None, "the run was over before a rank could be killed"
         victim = ranks_under(run.pid)[-1]
         os.kill(victim, signal.SIGKILL)
-        _, said = run.communicate(timeout=280)
+        _, said = run.communicate(timeout=600)
     finally:
         run.kill()
         run.wait()
@@ -49,7 +49,7 @@ def test_a_rank_is_killed_and_nothing_is_lost(
     assert set(halves) == set(whole)
     assert {row["status"] for row in halves.values()} == {"ok"}
     assert {key for key, row in halves.items() if row["output"] != whole[key]["output"]} == set()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in ranks) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks), "no rank outlives its run"
@@ -61,5 +61,5 @@ def test_a_replica_that_cannot_be_placed_says_what_it_lacks(cli: Cli, maia_data:
     flags = ("--models-file", str(models), "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "out"))
     started = time.monotonic()
     done = cli("run", "--models", "wide", *flags, code=3)
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 180
     assert "a replica needs 4 GPUs and 1 CPU on one node, and no node has 4 GPUs (nodes: 0 GPUs and" in done.stderr

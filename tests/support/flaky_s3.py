@@ -1,7 +1,8 @@
-"""An S3 server whose answers fail: `python -m tests.support.flaky_s3 PORT SHARE SEED`.
+"""An S3 server whose answers fail: `python -m tests.support.flaky_s3 SOCKET SHARE SEED`.
 
 A failing request is refused before it is done (503 SlowDown) or done and then answered by 500, as a seeded draw has it,
-so that both a lost request and a lost answer happen. Loopback only.
+so that both a lost request and a lost answer happen. With a share of 0 it is a plain one. SOCKET is the number of an
+open descriptor that listens already.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import run_simple
+from werkzeug.serving import make_server
 
 _BODY = b'<?xml version="1.0"?><Error><Code>%s</Code><Message>injected</Message></Error>'
 
@@ -38,6 +39,6 @@ class Flaky:
 
 
 if __name__ == "__main__":
-    port, share, seed = sys.argv[1:]
+    listening, share, seed = sys.argv[1:]
     app = Flaky(DomainDispatcherApplication(create_backend_app), float(share), int(seed))
-    run_simple("127.0.0.1", int(port), app, threaded=True)
+    make_server("127.0.0.1", 0, app, threaded=True, fd=int(listening)).serve_forever()

@@ -1,7 +1,7 @@
-"""An S3 server that refuses as it is told: `python -m tests.support.moody_s3 PORT FILE`.
+"""An S3 server that refuses as it is told: `python -m tests.support.moody_s3 SOCKET FILE`.
 
 The file's one line is the error code that every request is answered with; while there is none the server works.
-Loopback only.
+SOCKET is the number of an open descriptor that listens already.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import run_simple
+from werkzeug.serving import make_server
 
 _STATUS = {"ExpiredToken": "400 Bad Request", "SlowDown": "503 Slow Down", "RequestTimeTooSkewed": "403 Forbidden"}
 
@@ -34,6 +34,6 @@ class Moody:
 
 
 if __name__ == "__main__":
-    port, file = sys.argv[1:]
+    listening, file = sys.argv[1:]
     app = Moody(DomainDispatcherApplication(create_backend_app), Path(file))
-    run_simple("127.0.0.1", int(port), app, threaded=True)
+    make_server("127.0.0.1", 0, app, threaded=True, fd=int(listening)).serve_forever()

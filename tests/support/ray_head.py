@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -21,11 +22,15 @@ BIN = Path(sys.executable).parent
 
 
 def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Ports that nobody has. They lie below those that the system gives away and above those of Ray's workers, so that
+    nobody is given one of them before Ray, which takes seconds, binds it."""
+    found: list[int] = []
+    while len(found) < count:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found += [port] if port not in found else []
+    return found
 
 
 @dataclass
@@ -55,11 +60,11 @@ class RayHead:
         self.processes.append(process)
         return process
 
-    def wait(self, seconds: float = 60) -> None:
+    def wait(self, seconds: float = 240) -> None:
         deadline = time.monotonic() + seconds
         while True:
-            with contextlib.suppress(requests.ConnectionError):
-                if requests.get(f"{self.url}/api/gcs_healthz", timeout=5).ok:
+            with contextlib.suppress(requests.ConnectionError, requests.Timeout):
+                if requests.get(f"{self.url}/api/gcs_healthz", timeout=20).ok:
                     return
             assert self.processes[0].poll() is None, (self.folder / "head.log").read_text()
             assert time.monotonic() < deadline, (self.folder / "head.log").read_text()

@@ -49,7 +49,7 @@ def test_ids_are_the_same_in_every_process() -> None:
         subprocess.run(
             [sys.executable, "-c", code],
             env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": seed},
-            capture_output=True, text=True, timeout=100, check=True,
+            capture_output=True, text=True, timeout=240, check=True,
         ).stdout.split()[0]
         for seed in ("1", "2")
     }  # fmt: skip

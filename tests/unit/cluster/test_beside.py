@@ -98,7 +98,7 @@ def test_every_model_runs_once_and_no_gpu_is_promised_twice(
 
 
 def test_models_run_at_the_same_time_and_the_next_when_one_ends() -> None:
-    both, order = threading.Barrier(2, timeout=20), []
+    both, order = threading.Barrier(2, timeout=120), []
 
     def run(name: str, replicas: int, stop: threading.Event) -> None:
         order.append(name)
@@ -117,11 +117,11 @@ def test_an_error_ends_the_others_and_nobody_begins_after_it() -> None:
         seen.append(name)
         if name == "a":
             raise OSError("the store is away")
-        assert stop.wait(20)
+        assert stop.wait(120)
         seen.append("told")
 
     begun = time.monotonic()
     with pytest.raises(OSError, match="store is away"):
         side_by_side(Book([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [2]), run)
     assert sorted(seen) == ["a", "b", "told"]
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 100

@@ -13,6 +13,7 @@ from tests.support.endpoint import (
     Asked,
     Drop,
     Hang,
+    Say,
     always,
 )
 from tests.support.fake_time import FakeTime
@@ -99,12 +100,12 @@ class TestRetries:
             assert len(at.endpoint.seen) == 2
 
     def test_silence_is_a_timeout(self) -> None:
-        with rig(lambda _: Hang(), retries=1, timeout_s=0.5) as at:
-            assert at.one("Hi") == Failure(type="timeout", message="no reply within 0.5 s")
+        with rig(lambda _: Hang(), retries=1, timeout_s=1.5) as at:
+            assert at.one("Hi") == Failure(type="timeout", message="no reply within 1.5 s")
             assert len(at.endpoint.seen) == 2
 
     def test_silence_that_passes(self) -> None:
-        with rig([{"hang_s": 60, "times": 1}, {"say": "A"}], timeout_s=0.5) as at:
+        with rig([{"hang_s": 60, "times": 1}, {"say": "A"}], timeout_s=1.5) as at:
             assert isinstance(at.one("Hi"), Answer)
 
     def test_one_bad_call_spares_the_others(self) -> None:
@@ -117,7 +118,14 @@ class TestRetries:
 class TestPace:
     @pytest.mark.parametrize("concurrency", [1, 4])
     def test_no_more_in_flight_than_allowed(self, concurrency: int) -> None:
-        with rig([{"say": "A", "delay_s": 0.02}], concurrency=concurrency) as at:
+        together = threading.Barrier(concurrency, timeout=60)
+
+        def script(asked: Asked) -> Say:
+            if asked.number < concurrency:
+                together.wait()  # all that may be in flight are, however slow this machine is
+            return Say(text="A", delay_s=0.02)
+
+        with rig(script, concurrency=concurrency) as at:
             assert len(at.ask(*many(12))) == 12
             assert at.endpoint.most_at_once == concurrency
 

@@ -22,13 +22,13 @@ from tests.unit.engines.openai_rig import KEY, kinds, many, rig
 
 
 class TestUnreachable:
-    def nobody(self) -> str:
-        with socket.socket() as server:
-            server.bind(("127.0.0.1", 0))
-            return f"http://127.0.0.1:{server.getsockname()[1]}/v1"
-
     def test_nobody_there(self) -> None:
-        address = self.nobody()
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else comes to listen there
+            address = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+            self.check_nobody_there(address)
+
+    def check_nobody_there(self, address: str) -> None:
         with rig(always("A"), base_url=address, retries=3, concurrency=2) as at:
             with pytest.raises(EngineUnreachableError) as caught:
                 at.ask(*many(40))

@@ -47,7 +47,7 @@ def test_a_script_without_a_file_gets_its_results_with_and_without_threads(befor
         text=True,
         check=True,
         cwd=Path(__file__).parents[3],
-        timeout=120,
+        timeout=240,
     )
     assert json.loads(done.stdout) == [method, [1, 2, 3] * 7]
 

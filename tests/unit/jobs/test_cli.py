@@ -112,7 +112,7 @@ def test_what_may_stand_anywhere_is_put_in_front() -> None:
 
 def test_an_error_is_one_json_line_when_logs_are() -> None:
     code = "import sys; from jobs.cli import main; main(['list', 'nothing', '--log-format', 'json'])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     (line,) = told.stderr.splitlines()
     assert told.returncode == json.loads(line)["exit_code"] == 2
     assert json.loads(line)["level"] == "error"

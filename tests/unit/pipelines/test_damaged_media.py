@@ -12,7 +12,7 @@ from models.messages import Media
 from pipelines.media.decoder import DecodeError, Decoder
 from tests.chaos.media import corpus, write
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 MOST_BYTES = 2_500 << 20
 """Peak of the decoder's process."""
 

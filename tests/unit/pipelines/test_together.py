@@ -72,7 +72,7 @@ def test_a_model_that_cannot_be_had_stops_no_other(
 def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
     maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, grows_to: tuple[int, ...]
 ) -> None:
-    sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, gpus), threading.Barrier(2, timeout=20), []
+    sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, gpus), threading.Barrier(2, timeout=120), []
 
     def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
         begun.append(job.model)
@@ -102,7 +102,7 @@ def test_one_after_another_without_gpus_and_under_a_limit_of_money(
 
 def test_a_store_that_is_gone_ends_all_of_them(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep, seen = Sweep(maia_data, tmp_path, monkeypatch, 2), []
-    both, gone = threading.Barrier(2, timeout=20), threading.Event()
+    both, gone = threading.Barrier(2, timeout=120), threading.Event()
 
     def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
         seen.append(job.model)
@@ -110,7 +110,7 @@ def test_a_store_that_is_gone_ends_all_of_them(maia_data: str, tmp_path: Path, m
         if job.model == "a":
             gone.set()
             raise StoreError("the store is away")
-        assert gone.wait(20)
+        assert gone.wait(120)
         for _ in range(2000):
             answer(job, on_receipt)
 
