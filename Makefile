@@ -58,11 +58,13 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python -m pytest tests/gpu -q -m gpu
 	@$(BIN)/python -m tests.bench.gpu
 
-# Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows; a soak of SOAK requests. Takes hours; each
-# part alone: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json and two pages.
+# Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows, commits and media; a soak of SOAK
+# requests. Takes hours; each part alone: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json
+# and two pages.
 chaos: $(STAMP)
 	@$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),20)
 	@$(BIN)/python -m tests.chaos.rows
+	@$(BIN)/python -m tests.chaos.damage
 	@$(BIN)/python -m tests.chaos.soak --requests $(or $(SOAK),1000000)
 	@$(BIN)/python -m tests.chaos.table
 

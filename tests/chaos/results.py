@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "chaos-results.json"
 
 Results = dict[str, dict[str, Any]]
-"""`kills`: by what was killed, by seed; `rows`: by benchmark; `soak`: one run."""
+"""`kills`: by what was killed, by seed; `rows`: by benchmark; `cuts`: by place; `soak` and `media`: one run."""
 
 
 def read_results(path: Path = RESULTS) -> Results:
     """What was done so far; a file that is not there is an empty one."""
     known = json.loads(path.read_text()) if path.exists() else {}
-    return {name: known.get(name, {}) for name in ("kills", "rows", "soak")}
+    return {name: known.get(name, {}) for name in ("kills", "rows", "soak", "cuts", "media")}
 
 
 def write_results(results: Results, path: Path = RESULTS) -> None:

@@ -15,10 +15,14 @@ COUNTED = ("kills", "planned", "lost", "doubled", "changed", "redone", "in_fligh
 
 
 def table(results: Results) -> str:
-    """What was killed, what became of it, and a line each on damaged rows and on the soak."""
+    """What was killed, what became of it, and a line each on rows, cut commits, media and the soak."""
     texts = [_kills(results["kills"])]
     if results["rows"]:
         texts.append(_rows(results["rows"]))
+    if results["cuts"]:
+        texts.append(_cuts(results["cuts"]))
+    if results["media"]:
+        texts.append(_media(results["media"]))
     if results["soak"]:
         texts.append(_soak(results["soak"]))
     return "\n\n".join(texts)
@@ -41,6 +45,24 @@ def _kills(kills: Mapping[str, Any]) -> str:
 def _rows(rows: Mapping[str, Any]) -> str:
     each = ", ".join(f"{name} {one['rejected']:,} of {one['rows']:,}" for name, one in sorted(rows.items()))
     return f"Damaged rows that ingest listed with a reason, the others being usable: {each}."
+
+
+def _cuts(cuts: Mapping[str, Any]) -> str:
+    told = []
+    for place, own in (("on a disk", cuts["disk"]), ("in a store that fails 5% of its answers", cuts["store"])):
+        old, new, neither = (own.get(name, 0) for name in ("old", "new", "neither"))
+        told.append(
+            f"{place} {old + new + neither}: readers saw the old part {old} times, the new one {new}, else {neither}"
+        )
+    return f"Commits cut before and after each step, {'; '.join(told)}."
+
+
+def _media(media: Mapping[str, Any]) -> str:
+    return (
+        f"Damaged and odd media: {media['files']} files, of which {media['refused']} were refused with a reason and "
+        f"{media['decodes']} decoded, {media['wrong']} otherwise than they must; {media['longest_s']:g} s the longest, "
+        f"{media['most_mb']:,} MB at most."
+    )
 
 
 def _soak(soak: Mapping[str, Any]) -> str:

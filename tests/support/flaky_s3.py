@@ -16,6 +16,8 @@ from typing import Any
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
+from tests.support.whole_bodies import WholeBodies
+
 _BODY = b'<?xml version="1.0"?><Error><Code>%s</Code><Message>injected</Message></Error>'
 
 
@@ -40,5 +42,5 @@ class Flaky:
 
 if __name__ == "__main__":
     listening, share, seed = sys.argv[1:]
-    app = Flaky(DomainDispatcherApplication(create_backend_app), float(share), int(seed))
+    app = WholeBodies(Flaky(DomainDispatcherApplication(create_backend_app), float(share), int(seed)))
     make_server("127.0.0.1", 0, app, threaded=True, fd=int(listening)).serve_forever()

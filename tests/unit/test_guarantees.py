@@ -20,6 +20,13 @@ def test_the_results_keep_the_guarantees() -> None:
     assert all(one["lost"] == one["doubled"] == one["changed"] == 0 and one["harmless"] for one in sweeps)
     assert all(one["redone"] <= one["in_flight"] for one in sweeps)
     assert all(one["used"] + one["rejected"] == one["rows"] for one in results["rows"].values())
+    assert results["cuts"].keys() == {"disk", "store"}
+    for own in results["cuts"].values():
+        assert own.keys() <= {"old", "new", "left"}
+        assert own["left"] == 0
+        assert min(own["old"], own["new"]) > 0
+    assert results["media"]["files"] >= 200
+    assert results["media"]["wrong"] == 0
     soak = results["soak"]
     assert soak["requests"] > 900_000
     assert soak["lost"] == soak["doubled"] == soak["not_ok"] == 0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -17,33 +15,14 @@ from pipelines.lock import LOCK
 from pipelines.records import healthy_parts
 from pipelines.store import Store
 from tests.chaos.commits import S3_STEPS, cut_commit_on_s3, part, unit
+from tests.support.whole_bodies import WholeBodies
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "word", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
-class Whole:
-    """Refuses a request whose body broke off, as stores do and the test server does not."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-        self.broken = 0
-
-    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        wanted = int(environ.get("CONTENT_LENGTH") or 0)
-        try:
-            body = environ["wsgi.input"].read(wanted) if wanted else b""
-        except ConnectionError:  # ended with an answer of this server's unread: its system resets the connection
-            body = b""
-        if len(body) < wanted:
-            self.broken += 1
-            start("400 Bad Request", [])
-            return [b"IncompleteBody"]
-        return self._app({**environ, "wsgi.input": io.BytesIO(body)}, start)
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Whole, dict[str, str]]]:
-    app = Whole(DomainDispatcherApplication(create_backend_app))
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[WholeBodies, dict[str, str]]]:
+    app = WholeBodies(DomainDispatcherApplication(create_backend_app))
     http = make_server("127.0.0.1", 0, app, threaded=True)
     http.log_startup = lambda: None
     thread = threading.Thread(target=http.serve_forever, args=(0.01,))
@@ -57,7 +36,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Whole, dict[str, s
     http.server_close()
 
 
-def test_old_or_new_and_never_half(server: tuple[Whole, dict[str, str]], tmp_path: Path) -> None:
+def test_old_or_new_and_never_half(server: tuple[WholeBodies, dict[str, str]], tmp_path: Path) -> None:
     app, env = server
     env = {**env, "HOME": str(tmp_path)}
     store = Store("s3://bench/out")
@@ -74,7 +53,7 @@ def test_old_or_new_and_never_half(server: tuple[Whole, dict[str, str]], tmp_pat
     assert app.broken, "a request broke off in the middle"
 
 
-def test_a_lock_changes_hands_or_not(server: tuple[Whole, dict[str, str]], tmp_path: Path) -> None:
+def test_a_lock_changes_hands_or_not(server: tuple[WholeBodies, dict[str, str]], tmp_path: Path) -> None:
     app, env = server
     env = {**env, "HOME": str(tmp_path)}
     store = Store("s3://locks/out")

@@ -1,0 +1,136 @@
+"""Commits cut at each of their steps, and damaged media: `python -m tests.chaos.damage`, part of `make chaos`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from models.messages import Media
+from pipelines.lock import LOCK
+from pipelines.media.decoder import DecodeError, Decoder
+from pipelines.records import healthy_parts
+from pipelines.store import Store
+from tests.chaos.commits import S3_STEPS, STEPS, cut_commit, cut_commit_on_s3, part, unit
+from tests.chaos.media import corpus, write
+from tests.chaos.results import RESULTS, read_results, write_results
+from tests.integration.conftest import s3_server
+
+__all__ = ["Fates", "decode_all"]
+
+FAILING = 0.05
+LIMIT_S = 60.0
+
+
+@dataclass(slots=True)
+class Fates:
+    """What became of the corpus of damaged media."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """By `decodes`, `refused` and, for what ought not to be, `wrong`."""
+    wrong: list[str] = field(default_factory=list)
+    """Names of files that ended otherwise than they must."""
+    longest_s: float = 0.0
+    most_bytes: int = 0
+    """Peak of the decoder's process."""
+
+
+def decode_all(folder: Path) -> Fates:
+    """Decode each file of the corpus as a sweep would."""
+    fates = Fates()
+    with Decoder(timeout_s=LIMIT_S) as decoder:
+        for specimen in corpus():
+            path = write(folder, specimen)
+            started = time.monotonic()
+            try:
+                frames = decoder.decode_file(path, Media(specimen.kind, "", 4 if specimen.kind == "video" else 0), 4096)
+            except DecodeError as error:
+                fate = "refused" if len(str(error)) > 10 else "refused without a reason"
+            else:
+                whole = str(frames.pixels.dtype) == "uint8" and frames.pixels.shape[3] == 3
+                fate = "decodes" if whole and frames.pixels[0].size <= 3 * 4096 else "decodes to something else"
+            fates.counts[fate] += 1
+            if fate not in (("decodes", "refused") if specimen.fate == "either" else (specimen.fate,)):
+                fates.wrong.append(f"{specimen.name}: {fate}")
+            fates.longest_s = max(fates.longest_s, time.monotonic() - started)
+            if decoder._child is not None:
+                fates.most_bytes = max(fates.most_bytes, _peak(decoder._child.pid))
+            path.unlink()
+    return fates
+
+
+def _peak(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+
+
+def _seen(store: Store) -> str:
+    """What a reader sees: the part of before, the new one, or neither of them whole."""
+    tables = [table for _, table in healthy_parts(store, "predictions")]
+    words = {word for table in tables for word in table["output"].to_pylist()}
+    return words.pop() if len(tables) == len(words) == 1 and tables[0].num_rows == 50 else "neither"
+
+
+def _cut_on_disk(rounds: int) -> dict[str, int]:
+    seen: Counter[str] = Counter()
+    for _ in range(rounds):
+        for step in STEPS:
+            for when in ("before", "after"):
+                with tempfile.TemporaryDirectory(prefix="vlmsweep-cut-") as folder:
+                    store = Store(folder)
+                    store.put("predictions/part.parquet", part("old"))
+                    code = cut_commit(Path(folder), step, when)
+                    seen[_seen(store) if code == 9 else "not cut"] += 1
+                    store.remove_temporary()
+                    seen["left"] += sum(path.is_file() for path in Path(folder).rglob("*")) - 1
+    return dict(seen)
+
+
+def _cut_on_store(rounds: int) -> dict[str, int]:
+    """Against a server that fails a share of its answers, to the one who commits and to the one who reads."""
+    seen: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="vlmsweep-cut-") as folder, s3_server(Path(folder, "log"), FAILING) as s3:
+        os.environ.update(s3.env)
+        store = Store("s3://bench/cut")
+        for _ in range(rounds):
+            for step in S3_STEPS:
+                for when in ("before", "after"):
+                    store.put(LOCK, b'{"run": "me", "host": "h", "pid": 1, "process_start": "s", "since": "t"}')
+                    store.put(unit().part, part("old"))
+                    code = cut_commit_on_s3(store.uri, "part", step, when, {**s3.env, "HOME": folder})
+                    seen[_seen(store) if code == 9 else "not cut"] += 1
+                    seen["left"] += len(store.list()) - 2
+    return dict(seen)
+
+
+def main() -> int:
+    """Do both; 0 when nothing was harmed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    results: dict[str, dict[str, Any]] = read_results(options.results)
+    results["cuts"] = {"disk": _cut_on_disk(options.rounds), "store": _cut_on_store(options.rounds)}
+    with tempfile.TemporaryDirectory(prefix="vlmsweep-media-") as folder:
+        fates = decode_all(Path(folder))
+    results["media"] = {
+        "files": fates.counts.total(),
+        **fates.counts,
+        "wrong": len(fates.wrong),
+        "longest_s": round(fates.longest_s, 1),
+        "most_mb": fates.most_bytes >> 20,
+    }
+    write_results(results, options.results)
+    sys.stdout.write(f"cuts: {results['cuts']}\nmedia: {results['media']} {fates.wrong}\n")
+    harmed = fates.wrong or any(own.get(bad) for own in results["cuts"].values() for bad in ("neither", "not cut"))
+    return 1 if harmed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
