@@ -70,7 +70,7 @@ chaos: $(STAMP)
 
 # Renew the exact versions from pyproject.toml.
 lock: $(STAMP)
-	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header \
+	@$(BIN)/uv pip compile pyproject.toml --extra gcp --group dev --universal --python-version 3.11 --generate-hashes --no-header \
 		--quiet -o requirements.lock
 
 clean:

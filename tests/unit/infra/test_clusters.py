@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,7 +54,80 @@ def test_nothing_stands_idle(name: str) -> None:
     assert raw["available_node_types"]["head"]["resources"] == {"CPU": 0, "GPU": 0}
     start = " ".join(raw["head_start_ray_commands"])
     assert "--num-cpus=0" in start
-    assert "ray stop" not in str(raw)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_ray_up_on_a_living_cluster_ends_no_sweep(name: str) -> None:
+    """The head's commands run again at each `ray up`, a worker's when the head has lost it, in living containers."""
+    from ray.scripts.scripts import up
+
+    raw = config(name)
+    assert "ray stop" not in " ".join([*raw["head_start_ray_commands"], *raw["setup_commands"]])
+    assert raw["worker_start_ray_commands"][0] == "ray stop"
+    assert "--no-restart" in {option for parameter in up.params for option in parameter.opts + parameter.secondary_opts}
+    assert f"ray up --no-restart infra/ray/{name}.yaml" in (ROOT / "docs" / "operations.md").read_text()
+
+
+def nodes(name: str, *, gpu: bool) -> dict[str, dict]:
+    types = config(name)["available_node_types"]
+    return {kind: node["node_config"] for kind, node in types.items() if bool(node["resources"]["GPU"]) == gpu}
+
+
+def test_on_google_cloud_ray_s_key_gets_in_and_drivers_are_there_before_the_container() -> None:
+    raw = config("gcp")
+    assert "block-project-ssh-keys" not in (ROOT / "infra" / "ray" / "gcp.yaml").read_text()
+    driver = {"key": "install-nvidia-driver", "value": "True"}
+    assert {kind: node["metadata"]["items"] for kind, node in nodes("gcp", gpu=True).items()} == {
+        kind: [driver] for kind in ("gpu1-spot", "gpu1-on-demand", "gpu8-spot", "gpu8-on-demand")
+    }
+    assert all("metadata" not in node for node in nodes("gcp", gpu=False).values())
+    (wait,) = [line for line in raw["initialization_commands"] if "nvidia-smi" in line]
+    assert raw["initialization_commands"][0] == wait
+
+
+@pytest.mark.parametrize(("vendor", "calls"), [("0x10de", 3), ("0x8086", 0)])
+def test_a_machine_with_a_gpu_waits_for_its_driver_and_one_without_does_not(
+    tmp_path: Path, vendor: str, calls: int
+) -> None:
+    (wait,) = [line for line in config("gcp")["initialization_commands"] if "nvidia-smi" in line]
+    card = tmp_path / "devices" / "0000:00:04.0" / "vendor"
+    card.parent.mkdir(parents=True)
+    card.write_text(f"{vendor}\n")
+    called = tmp_path / "called"
+    fake = tmp_path / "nvidia-smi"  # there from the third time on
+    fake.write_text(f"#!/bin/sh\necho x >> {called}\n[ $(wc -l < {called}) -ge 3 ]\n")
+    fake.chmod(0o755)
+    line = wait.replace("/sys/bus/pci/devices", str(tmp_path / "devices")).replace("sleep 5", "sleep 0.01")
+    subprocess.run(["sh", "-c", line], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert (called.read_text().count("x") if called.exists() else 0) == calls
+
+
+def test_what_ray_s_google_provider_imports_is_in_the_extra_and_in_the_image() -> None:
+    """Fails to import where the lock file lacks it; the image is cut from the lock file by who wants what."""
+    import ray.autoscaler._private.gcp.node_provider as provider
+
+    assert provider.GCPNodeProvider
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {re.split("[<>=]", one)[0] for one in project["optional-dependencies"]["gcp"]}
+    folder = Path(provider.__file__).parent
+    imported = set(re.findall(r"^(?:from|import) (google\w*|httplib2)", " ".join(
+        path.read_text() for path in folder.glob("*.py")), re.MULTILINE))  # fmt: skip
+    homes = {"google": "google-auth", "googleapiclient": "google-api-python-client",
+             "google_auth_httplib2": "google-auth-httplib2", "httplib2": "httplib2"}  # fmt: skip
+    assert {homes[one] for one in imported} | {"cryptography"} == wanted
+    cut = [sys.executable, "infra/docker/requirements.py", "--cpu", "requirements.lock"]
+    image = subprocess.run(cut, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert wanted <= set(re.findall(r"^([\w.-]+)==", image, re.MULTILINE))
+    assert "'vlmsweep[gcp]'" in (ROOT / "README.md").read_text()
+
+
+def test_on_aws_the_machine_may_fetch_the_image_before_it_does() -> None:
+    raw = config("aws")
+    registry = raw["docker"]["image"].partition("/")[0]
+    (login,) = raw["initialization_commands"]
+    assert login.startswith("aws ecr get-login-password ")
+    assert login.endswith(f"| docker login --username AWS --password-stdin {registry}")
+    assert registry.startswith("ACCOUNT.")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -95,6 +95,26 @@ def test_workers_scale_and_have_shared_memory() -> None:
     assert "--num-cpus=0" in SERVICES["head"]["command"]
 
 
+def size(text: str) -> int:
+    """Bytes as Docker reads them: its gb are GiB."""
+    number, unit = re.fullmatch(r"(\d+)([mg])b?", text).groups()
+    return int(number) << {"m": 20, "g": 30}[unit]
+
+
+@pytest.mark.parametrize("name", ["head", "worker", "gpu-worker"])
+def test_objects_fit_shared_memory_and_that_fits_the_container(name: str) -> None:
+    service = SERVICES[name]
+    (store,) = [int(word.split("=")[1]) for word in service["command"] if word.startswith("--object-store-memory=")]
+    shared, memory = size(service["shm_size"]), size(service["mem_limit"])
+    assert shared // 2 < store < 0.95 * shared
+    assert shared + (256 << 20) < memory  # both are memory of the container, and so is its /tmp
+
+
+def test_a_worker_claims_what_it_is_given_and_not_the_machine() -> None:
+    assert f"--num-cpus={SERVICES['worker']['cpus']:g}" in SERVICES["worker"]["command"]
+    assert any(word.startswith("--num-cpus=") for word in SERVICES["gpu-worker"]["command"])
+
+
 def test_ray_is_started_with_flags_that_ray_has() -> None:
     from ray.scripts.scripts import start
 

@@ -59,6 +59,23 @@ def test_it_runs_as_nobody_in_particular_and_installs_by_hash() -> None:
     assert not re.search(r"(?i)(token|secret|password|api_key)\s*=\s*\S", TEXT.replace("RAY_AUTH_MODE=token", ""))
 
 
+def test_ray_s_launcher_finds_what_it_calls_in_a_login_shell(tmp_path: Path) -> None:
+    """Every command comes by `bash --login`, whose /etc/profile has a PATH of its own; files come by rsync."""
+    (install,) = [step.text for step in stages_of(TEXT)[1]["base"].steps if step.word == "RUN"]
+    packages = install.split("--no-install-recommends", 1)[1].split("&&")[0].split()
+    assert {"openssh-client", "rsync"} <= set(packages)
+    (line,) = [part.strip() for part in install.split("&&") if "/etc/profile.d/" in part]
+    made = tmp_path / "vlmsweep.sh"
+    subprocess.run(["sh", "-c", line.replace("/etc/profile.d/vlmsweep.sh", str(made))], check=True)
+    profile = tmp_path / "profile"
+    profile.write_text(f"PATH=/usr/local/bin:/usr/bin:/bin\nexport PATH\n. {made}\n")
+    words = ["bash", "-c", f'. {profile}; echo "$PATH"']
+    done = subprocess.run(words, env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True, check=True)
+    image = re.search(r"^ENV PATH=(\S+):\$PATH", TEXT[TEXT.index("AS base") :], re.MULTILINE)
+    assert image
+    assert done.stdout.strip() == f"{image[1]}:/usr/local/bin:/usr/bin:/bin"
+
+
 def test_what_is_copied_is_in_the_build_context() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert (ROOT / ".dockerignore").read_text().splitlines()[1] == "*"

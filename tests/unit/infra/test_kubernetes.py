@@ -179,6 +179,50 @@ def test_pods_have_shared_memory_the_model_cache_and_few_rights(name: str) -> No
                 assert "secretKeyRef" in variable["valueFrom"]
 
 
+@pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
+def test_objects_fit_shared_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ray's own reckoning from a pod's memory and shared memory, where a group does not say itself."""
+    from ray._private import utils
+
+    cluster = ray_cluster(name)
+    groups = [("head", cluster["headGroupSpec"]), *((one["groupName"], one) for one in cluster["workerGroupSpecs"])]
+    for group, spec in groups:
+        pod = spec["template"]["spec"]
+        (shared,) = [gib(one["emptyDir"]["sizeLimit"]) for one in pod["volumes"] if one["name"] == "shm"]
+        memory = gib(pod["containers"][0]["resources"]["limits"]["memory"])
+        monkeypatch.setattr(utils, "get_shared_memory_bytes", lambda shared=shared: shared)
+        told = spec["rayStartParams"].get("object-store-memory")
+        assert 0 < utils.resolve_object_store_memory(memory, told and int(told)) < shared < memory, group
+
+
+def gib(text: str) -> int:
+    assert text.endswith("Gi")
+    return int(text[:-2]) << 30
+
+
+@pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
+def test_a_volume_of_weights_is_not_handed_over_file_by_file(name: str) -> None:
+    for _, template in pods(ray_cluster(name)):
+        context = template["spec"]["securityContext"]
+        assert context["fsGroup"] == 10001
+        assert context["fsGroupChangePolicy"] == "OnRootMismatch"
+
+
+def test_what_has_to_be_filled_in_says_so() -> None:
+    """Addresses that nothing here makes are no names that look made; the README lists what has to be replaced."""
+    settings = next(one for one in OBJECTS["store"] if one["kind"] == "ConfigMap")["data"]
+    assert "REPLACE" in settings["AWS_ENDPOINT_URL"]
+    readme = (ROOT / "README.md").read_text()
+    for name in ("raycluster", "rayjob", "raycronjob"):
+        for _, template in pods(ray_cluster(name)):
+            assert template["spec"]["containers"][0]["image"].startswith("REGISTRY/")
+    assert "`REGISTRY/`" in readme
+    assert "REPLACE-store" in readme
+    (cluster,) = OBJECTS["raycluster"]
+    secret = f"-n {cluster['metadata']['namespace']} get secret {cluster['metadata']['name']}"
+    assert f"kubectl {secret} -o jsonpath='{{.data.auth_token}}'" in readme
+
+
 def test_jobs_run_what_there_is() -> None:
     import typer.main
 

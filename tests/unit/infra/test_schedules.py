@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
@@ -53,6 +54,71 @@ def test_workflows_are_pinned_and_have_few_rights(path: Path) -> None:
                 script = re.sub(r"\$\{\{.*?\}\}", "x", step["run"])
                 subprocess.run(["sh", "-n"], input=script, text=True, check=True)
                 assert "${{ secrets." not in step["run"]
+
+
+SUBMITTED = """echo "$@" > submitted
+cd "$8" && shift 9
+echo Job submitted
+"$@" > log 2>&1 && cat log || cat log - log << END
+Job failed
+Status message: Job entrypoint command failed, last available logs:
+END
+"""
+"""Of a job that failed, Ray's command shows the log's end twice."""
+
+
+def night(folder: Path, *, code: int, summary: str | None, ray: str = "") -> tuple[int, dict[str, str]]:
+    """The workflow's own step and infra/nightly.sh with a `ray` that runs the job at once and a `python` that ends."""
+    (step,) = [one for one in yaml.safe_load(WORKFLOWS[1].read_text())["jobs"]["nightly"]["steps"] if "id" in one]
+    writes = "" if summary is None else f"printf %s {shlex.quote(summary)} > nightly.md\n"
+    fakes = {
+        "bin/git": f"tar -c -C {ROOT} infra/nightly.sh infra/nightly.yaml",
+        "bin/python": f'echo "$@" > called\n{writes}echo a line of the log >&2\nexit {code}',
+        ".venv/bin/ray": ray or SUBMITTED,
+    }
+    for name, text in fakes.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    env = {"PATH": f"{folder}/bin:/usr/bin:/bin", "RAY_ADDRESS": "http://head:8265", "JOB": "nightly-7-1"}
+    env |= {name: str(folder / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], cwd=folder, env=env, capture_output=True, text=True)
+    names = ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "nightly.md", "submitted", "send/called")
+    return done.returncode, {name: (folder / name).read_text() for name in names if (folder / name).exists()}
+
+
+@pytest.mark.parametrize("code", [0, 1, 3])
+def test_the_nightly_is_a_job_whose_summary_and_exit_code_come_back(tmp_path: Path, code: int) -> None:
+    told = "# Nightly 1 May: all well\n\n2 pairs run.\n"
+    ended, files = night(tmp_path, code=code, summary=told)
+    assert ended == code
+    assert files["GITHUB_OUTPUT"] == f"code={code}\n"
+    assert files["nightly.md"] == files["GITHUB_STEP_SUMMARY"] == told
+    assert files["submitted"] == (
+        "job submit --address http://head:8265 --submission-id nightly-7-1 --working-dir send -- sh infra/nightly.sh\n"
+    )
+    words = files["send/called"].split()
+    assert words[:3] == ["-m", "jobs.cli", "nightly"]
+    known = {option for p in typer.main.get_command(app).commands["nightly"].params for option in p.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+    assert words[words.index("--config") + 1] == "infra/nightly.yaml"
+
+
+def test_a_night_that_never_was_calls_people(tmp_path: Path) -> None:
+    ended, files = night(tmp_path, code=0, summary=None, ray="echo the token is not accepted; exit 1")
+    assert (ended, files["GITHUB_OUTPUT"], files["nightly.md"]) == (3, "code=3\n", "")
+    ended, files = night(tmp_path, code=2, summary=None)
+    assert (ended, files["nightly.md"]) == (2, "")
+
+
+def test_the_nightly_workflow_knows_the_token_and_no_other_secret() -> None:
+    text = WORKFLOWS[1].read_text()
+    assert set(re.findall(r"secrets\.(\w+)", text)) == {"RAY_AUTH_TOKEN"}
+    words = re.search(r"git archive HEAD (.*?) \|", text)
+    assert words
+    assert {"cluster", "jobs", "models", "pipelines"} <= set(words[1].split())
+    assert all((ROOT / word).exists() for word in words[1].split())
 
 
 def test_there_are_a_check_of_every_change_and_a_nightly() -> None:

@@ -1,0 +1,120 @@
+"""Ray's own AWS launcher with our file, against moto: which group opens what, and which rights the head needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from moto import mock_aws
+
+HERE = Path(__file__).parents[3] / "infra" / "ray"
+EVERYWHERE = "0.0.0.0/0"
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """An EC2 of its own, keys that are none, and a home where Ray may write its ssh key."""
+    from ray.autoscaler._private.aws import config, utils
+
+    # Ray keeps its clients: they would outlive the cloud that they speak to.
+    caches = [one for module in (config, utils) for one in vars(module).values() if hasattr(one, "cache_clear")]
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "none")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("AWS_ENDPOINT_URL", raising=False)
+        import boto3
+
+        for cache in caches:
+            cache.cache_clear()
+        yield boto3.client("ec2")
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def group(cloud: Any) -> str:
+    """A security group of the user's, without rules."""
+    vpc = cloud.describe_vpcs()["Vpcs"][0]["VpcId"]
+    return str(cloud.create_security_group(GroupName="own", Description="own", VpcId=vpc)["GroupId"])
+
+
+def text_with(group: str) -> str:
+    return (HERE / "aws.yaml").read_text().replace("sg-REPLACE", group)
+
+
+def started(raw: dict) -> dict:
+    from ray.autoscaler._private.aws.config import bootstrap_aws
+    from ray.autoscaler._private.util import prepare_config
+
+    return bootstrap_aws(prepare_config(raw))
+
+
+def open_ports(ec2: Any) -> list[str]:
+    groups = ec2.describe_security_groups()["SecurityGroups"]
+    opened = {g["GroupName"]: [r["CidrIp"] for p in g["IpPermissions"] for r in p["IpRanges"]] for g in groups}
+    return [name for name, ranges in opened.items() if EVERYWHERE in ranges]
+
+
+def test_ssh_is_not_open_to_the_internet(cloud: Any, group: str) -> None:
+    made = started(yaml.safe_load(text_with(group)))
+    assert {tuple(n["node_config"]["SecurityGroupIds"]) for n in made["available_node_types"].values()} == {(group,)}
+    assert open_ports(cloud) == []
+
+    # And this is why every node names a group: rules of ours beside Ray's group would not close it.
+    raw = yaml.safe_load(text_with(group))
+    for node in raw["available_node_types"].values():
+        node["node_config"].pop("SecurityGroupIds", None)
+    mine = {"FromPort": 22, "ToPort": 22, "IpProtocol": "tcp", "IpRanges": [{"CidrIp": "192.0.2.1/32"}]}
+    raw["provider"]["security_group"] = {"GroupName": "made-by-ray", "IpPermissions": [mine]}
+    started(raw)
+    assert open_ports(cloud) == ["made-by-ray"]
+
+
+def allowed(name: str) -> list[str]:
+    statements = json.loads((HERE / name).read_text())["Statement"]
+    assert all(one["Effect"] == "Allow" for one in statements)
+    actions = [one["Action"] for one in statements]
+    return [name for given in actions for name in ([given] if isinstance(given, str) else given)]
+
+
+def test_the_head_may_do_what_ray_does_and_little_else(cloud: Any, group: str) -> None:
+    from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
+
+    made = started(yaml.safe_load(text_with(group)))
+    node = made["available_node_types"]["cpu"]["node_config"]
+    asked: set[str] = set()
+    provider = AWSNodeProvider({**made["provider"], "cache_stopped_nodes": False}, made["cluster_name"])
+    for client in (provider.ec2.meta.client, provider.ec2_fail_fast.meta.client):
+        client.meta.events.register("before-call.ec2", lambda model, **_: asked.add(f"ec2:{model.name}"))
+    image = cloud.describe_images()["Images"][0]["ImageId"]
+    provider.create_node({**node, "ImageId": image, "IamInstanceProfile": {}}, {"ray-node-type": "worker"}, 1)
+    (one,) = provider.non_terminated_nodes({})
+    provider.set_node_tags(one, {"ray-node-status": "up-to-date"})
+    provider.terminate_node(one)
+    assert provider.non_terminated_nodes({}) == []
+    rights, few = allowed("aws-head-policy.json"), allowed("aws-worker-policy.json")
+    assert {"ec2:RunInstances", "ec2:CreateTags", "ec2:DescribeInstances", "ec2:TerminateInstances"} <= asked
+    assert asked <= {*rights}
+    assert "iam:PassRole" in rights
+    assert not [action for action in rights + few if "*" in action]
+    assert not [action for action in few if action.startswith(("ec2:", "iam:"))]
+
+
+def test_the_head_may_pass_the_workers_role_alone() -> None:
+    raw = yaml.safe_load((HERE / "aws.yaml").read_text())
+    nodes = raw["available_node_types"]
+    profiles = {kind: node["node_config"]["IamInstanceProfile"]["Name"] for kind, node in nodes.items()}
+    worker = {name for kind, name in profiles.items() if kind != "head"}
+    assert len(worker) == 1
+    assert profiles["head"] not in worker
+    statements = json.loads((HERE / "aws-head-policy.json").read_text())["Statement"]
+    (passed,) = [one["Resource"] for one in statements if one["Action"] == "iam:PassRole"]
+    assert passed.rpartition("/")[2] in worker
+    ours = [one["Condition"]["StringEquals"] for one in statements if "ec2:TerminateInstances" in one["Action"]]
+    assert ours == [{"ec2:ResourceTag/ray-cluster-name": raw["cluster_name"]}]
