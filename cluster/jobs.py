@@ -25,6 +25,9 @@ POLL_S = 0.5
 STOP_S = 30.0
 """A driver that is stopped writes its status and shuts its pools before it ends."""
 PENDING_STOP_S = 2.0
+AGENT_S, AGENT_PAUSE_S = 60.0, 2.0
+NO_AGENT = "No available agent to submit job"
+"""What Ray's head answers with status 500 until its node's agent has told it of itself."""
 OUT_OF_REACH_S = 300.0
 """A head that restarts behind a proxy is back within this; the job itself does not hang on who watches."""
 
@@ -38,13 +41,15 @@ class JobOrder:
     folder: Path
     """Is sent as it is and becomes the job's working directory."""
     env: Mapping[str, str]
-    """Variables of driver and workers. Whoever may read the cluster's jobs can read them."""
+    """Variables of driver and workers. Ray shows them in its logs and in arguments of processes: nothing secret."""
     submission_id: str
     once: bool
     """A job of this name that succeeded is not run again."""
     cpus: float = 0.0
     """Reserved for the driver; 0 keeps it on the head, which outlives workers that come and go."""
     memory_bytes: int = 0
+    worker_setup: str = ""
+    """Dotted name of a function that each worker calls when it starts; '' for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,16 +104,36 @@ class JobApi:
         if earlier and (earlier[-1][1] not in ENDED or (order.once and earlier[-1][1] == "SUCCEEDED")):
             return earlier[-1][0], False
         name = order.submission_id if not earlier else f"{order.submission_id}-{len(earlier) + 1}"
-        runtime_env = {"working_dir": str(order.folder), "env_vars": dict(order.env)}
+        runtime_env: dict[str, Any] = {"working_dir": str(order.folder), "env_vars": dict(order.env)}
+        if order.worker_setup:
+            runtime_env["worker_process_setup_hook"] = order.worker_setup
         resources: dict[str, Any] = {"entrypoint_num_cpus": order.cpus} if order.cpus else {}
         if order.memory_bytes:
             resources["entrypoint_memory"] = order.memory_bytes
-        made = self._asked(
+        self._handed_in(
             lambda: self._client.submit_job(
                 entrypoint=order.entrypoint, submission_id=name, runtime_env=runtime_env, **resources
             )
         )
-        return str(made), True
+        return name, True
+
+    def _handed_in(self, hand_in: Callable[[], Any]) -> None:
+        """Submit; a head that has just started answers before it has an agent that takes jobs."""
+        deadline = time.monotonic() + AGENT_S
+        while True:
+            try:
+                self._asked(hand_in)
+            except ClusterError as error:
+                if NO_AGENT not in str(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise ClusterError(
+                        f"{error} It took no job for {AGENT_S:g} s: see dashboard_agent.log on the head"
+                    ) from error
+                log.warning("%s takes no jobs yet, as a head does that has just started; trying again", self._address)
+                time.sleep(AGENT_PAUSE_S)
+            else:
+                return
 
     def tries(self, name: str) -> list[tuple[str, str]]:
         """All tries of a name as (submission id, status), first to last."""

@@ -14,6 +14,7 @@ import typer
 from jobs import commands
 from jobs.console import SENTENCES, log_as_json, logs_are_json, remark
 from jobs.options import normalised
+from jobs.unsealing import unseal
 
 __all__ = ["app", "main"]
 
@@ -46,6 +47,7 @@ def _everywhere(
     ] = LogFormat.TEXT,
 ) -> None:
     log_as_json(wanted=log_format is LogFormat.JSON)
+    unseal()
 
 
 def main(arguments: list[str] | None = None) -> None:

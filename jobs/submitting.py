@@ -13,7 +13,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,8 +51,9 @@ EnvNames = Annotated[
     list[str] | None,
     typer.Option(
         "--env",
-        help="NAME of a variable of this shell that driver and workers get; may be repeated. Its value can be read by "
-        "whoever may read the cluster's jobs.",
+        help="NAME of a variable of this shell that driver and workers get, such as a model's key or a store's "
+        "credentials; may be repeated. Its value goes sealed under the cluster's token, without which it is refused, "
+        "and stands in no log and in no process's arguments.",
     ),
 ]
 SubmissionId = Annotated[
@@ -128,9 +129,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter a flag
 
 def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
     from cluster.jobs import JobApi, JobOrder
-    from models.environment import named
+    from jobs.unsealing import HOOK
 
-    env = named(flags["env"] or ())
+    env = _sealed(flags["env"] or ())
     api = JobApi(flags["address"])
     order = JobOrder(
         entrypoint=line,
@@ -140,6 +141,7 @@ def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
         once=flags["submission_id"] is not None,
         cpus=flags["entrypoint_num_cpus"],
         memory_bytes=flags["entrypoint_memory"],
+        worker_setup=HOOK if env else "",
     )
     job, fresh = api.submit(order)
     _note(f"job {job} submitted" if fresh else f"job {job} is there already; nothing new was sent")
@@ -158,6 +160,18 @@ def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
     if flags["json"]:
         say_json({"submission_id": job, "submitted": fresh, "status": end.status, "exit_code": exit_code})
     return exit_code
+
+
+def _sealed(names: Sequence[str]) -> dict[str, str]:
+    """The named variables as the one that a job is sent; empty where none is named."""
+    from models.environment import SEALED, named
+
+    values = named(names)
+    if not values:
+        return {}
+    from cluster.sealing import seal
+
+    return {SEALED: seal(values)}
 
 
 def _exit_code(status: str, driver: int | None) -> int:

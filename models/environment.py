@@ -5,13 +5,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pydantic import SecretStr
 
-__all__ = ["MissingSecretError", "S3Settings", "Secret", "named", "ray_address", "s3_settings", "secret"]
+__all__ = [
+    "SEALED",
+    "MissingSecretError",
+    "S3Settings",
+    "Secret",
+    "named",
+    "put",
+    "ray_address",
+    "s3_settings",
+    "sealed",
+    "secret",
+]
+
+SEALED = "VLMSWEEP_SEALED"
+"""Variable of a job that holds its other variables, sealed."""
 
 Secret: TypeAlias = SecretStr
 """A value that shows itself as stars; `get_secret_value()` tells it."""
@@ -48,7 +62,7 @@ def secret(name: str, *, model: str = "") -> Secret:
     if value is None:
         raise MissingSecretError(
             f"{wanted}variable {name} is not set; `export {name}=...` before the run, and on a cluster also where "
-            "Ray is started or in `env_vars` of the job's runtime environment"
+            f"Ray is started, or let `vlmsweep submit --env {name}` send it"
         )
     if not (value.isascii() and value.isprintable()) or " " in value:
         # The value stays out of the message: a key with a stray character is still a key.
@@ -101,6 +115,16 @@ def named(names: Iterable[str]) -> dict[str, str]:
             raise MissingSecretError(f"--env {name}: the variable is not set here; `export {name}=...` first")
         values[name] = value
     return values
+
+
+def sealed() -> str | None:
+    """The variables that a job was sent, sealed; None where there are none."""
+    return _read(SEALED)
+
+
+def put(values: Mapping[str, str]) -> None:
+    """Set variables of this process and of those that it starts: botocore and others read keys there alone."""
+    os.environ.update(values)
 
 
 def _read(name: str) -> str | None:

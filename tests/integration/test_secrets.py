@@ -1,10 +1,12 @@
 """Planted secrets are looked for everywhere: arguments of processes, Ray's logs, the store, home, what is printed.
 
-One sweep on S3, whose endpoint quotes the key in some of its refusals, and one whose store refuses its credentials.
+One sweep on S3, whose endpoint quotes the key in some of its refusals, and one sent to a cluster that knows neither the
+model's key nor the store's, so that all of its processes get them by `--env`.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,9 +14,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+import requests
 
 from tests.integration.conftest import S3, s3_server
 from tests.support.endpoint import Action, Asked, Say, ScriptedEndpoint, Status
+from tests.support.ray_head import RayHead, ray_head
 
 KEY = "sk-planted-4f1c-of-the-model"
 
@@ -92,3 +96,75 @@ def test_planted_secrets_are_nowhere(command_env: dict[str, str], maia_data: str
     assert logs > 3, "Ray's logs were never looked at"
     seen |= in_files(tmp_path, secrets) | in_files(Path(command_env["HOME"]), secrets)
     assert seen == set()
+
+
+def in_anybody_s_arguments(secrets: dict[str, bytes]) -> set[str]:
+    """Arguments of every process of the machine: those of a cluster are nobody's children here."""
+    found = set()
+    for process in psutil.process_iter(["cmdline"]):
+        words = " ".join(process.info["cmdline"] or ()).encode()
+        found |= {f"arguments of a process: {name}" for name in leaks(words, secrets)}
+    return found
+
+
+def in_answers(head: RayHead, job: str, secrets: dict[str, bytes]) -> set[str]:
+    """What the cluster tells of the job, its runtime environments and its processes."""
+    states = [f"/api/v0/{kind}?detail=1" for kind in ("actors", "jobs", "runtime_envs", "tasks", "workers")]
+
+    def answer(path: str) -> requests.Response:
+        told = requests.get(head.url + path, headers={"Authorization": f"Bearer {head.token}"}, timeout=60)
+        assert told.ok, f"{path}: {told.text[:300]}"
+        return told
+
+    summary = "/nodes?view=summary"
+    nodes = [f"/nodes/{node['raylet']['nodeId']}" for node in answer(summary).json()["data"]["summary"]]
+    assert nodes
+    jobs = ("/api/jobs/", f"/api/jobs/{job}", f"/api/jobs/{job}/logs")
+    return {
+        f"{path}: {name}" for path in (*jobs, *states, summary, *nodes) for name in leaks(answer(path).content, secrets)
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_what_a_job_is_sent_is_nowhere_and_all_its_processes_have_it(maia_data: str, tmp_path: Path) -> None:
+    key, store_key, marked = (f"planted-{os.urandom(12).hex()}" for _ in range(3))
+    secrets = {"model key": key.encode(), "store secret": store_key.encode(), "plain variable": marked.encode()}
+    # What travels in their place: whoever looks where it stands would have seen them.
+    sealed = {"sealed": b"VLMSWEEP_SEALED"}
+
+    def with_the_key_alone(asked: Asked) -> Action:
+        if asked.headers.get("authorization") != f"Bearer {key}":
+            return Status(status=401, message="who are you?")
+        return Say(text="A", delay_s=0.2)
+
+    models, log = tmp_path / "models.yaml", tmp_path / "log"
+    seen: set[str] = set()
+    with (
+        ScriptedEndpoint(with_the_key_alone) as endpoint,
+        s3_server(tmp_path / "moto") as s3,
+        ray_head("--num-cpus=2") as head,
+    ):
+        models.write_text(f"m: {{engine: openai, model: m, base_url: '{endpoint.base_url}', api_key_env: PLANTED}}\n")
+        sent = {**s3.env, "AWS_SECRET_ACCESS_KEY": store_key, "PLANTED": key, "MARK": marked}
+        flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--verbose")
+        place = ("--settings", "1-frame", "--limit", "12", "--data", maia_data, "--out", "s3://bench/out")
+        names = [word for name in sent for word in ("--env", name)]
+        command = [sys.executable, "-m", "jobs.cli", "submit", *flags, *place, "--address", head.url, *names]
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [*command, "--submission-id", "planted"], env={**head.env, **sent}, stdout=out, stderr=out
+            )
+        try:
+            while process.poll() is None:
+                seen |= in_anybody_s_arguments(secrets | sealed)
+                time.sleep(0.1)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 0, log.read_text()
+        seen |= in_answers(head, "planted", secrets | sealed) | in_files(head.folder, secrets | sealed)
+        seen |= in_store(s3, secrets) | in_files(tmp_path, secrets)
+    assert {one for one in seen if not one.endswith("sealed")} == set()
+    where = {one.partition(":")[0].rpartition("/")[2] for one in seen}
+    assert {"arguments of a process", "planted", "runtime_env_agent.log"} <= where

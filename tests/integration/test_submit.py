@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cluster.sealing import opened
 from jobs.cli import run
 from tests.support.ray_head import RayHead, ray_head
 
@@ -109,8 +110,9 @@ def test_left_stopped_and_resumed(
     assert set(ids.values()) == {1}
     assert len(ids) == 2 * 384
     assert all(path.read_bytes() == content for path, content in kept.items())
-    # What the job was given: the named variable and nothing else of this shell.
-    assert api._info(told["submission_id"]).runtime_env["env_vars"] == {NAME: "seen-by-the-job"}
+    # What the job was given: the named variable, sealed, and nothing else of this shell.
+    assert set(given := api._info(told["submission_id"]).runtime_env["env_vars"]) == {"VLMSWEEP_SEALED"}
+    assert opened(given["VLMSWEEP_SEALED"]) == {NAME: "seen-by-the-job"}
 
 
 def test_a_job_without_a_place_is_given_up(

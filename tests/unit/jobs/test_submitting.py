@@ -129,6 +129,19 @@ def test_nobody_there_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cannot be reached" in capsys.readouterr().err
 
 
+def test_without_a_cluster_s_token_no_variable_is_sent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "planted")
+    monkeypatch.setattr("cluster.sealing._token", lambda: None)
+    base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
+    assert run([*base, "--address", "http://127.0.0.1:1", "--env", "MY_KEY"]) == 2
+    shown = capsys.readouterr().err
+    assert "--env MY_KEY: values go sealed" in shown
+    assert "RAY_AUTH_TOKEN_PATH" in shown
+    assert "planted" not in shown
+
+
 def test_named_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "k")
     assert named(["MY_KEY"]) == {"MY_KEY": "k"}

@@ -1,0 +1,101 @@
+"""A head that is not ready for jobs yet, played by a server on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cluster import jobs
+from cluster.jobs import JobApi, JobOrder
+from cluster.join import ClusterError
+
+REFUSED = "No available agent to submit job, please try again later."
+
+
+class Head(BaseHTTPRequestHandler):
+    """Answers what Ray's client asks on its way to a submission."""
+
+    refusals = 0
+    refusal = REFUSED
+    orders: list[dict[str, object]]
+
+    def log_message(self, *args: object) -> None:
+        """Silence."""
+
+    def do_GET(self) -> None:
+        version = {"version": "4", "ray_version": "2.60.0", "ray_commit": "x", "session_name": "s"}
+        self._say(200, json.dumps(version if self.path.endswith("/version") else []))
+
+    def do_POST(self) -> None:
+        order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.orders.append(order)
+        if len(self.orders) <= self.refusals:
+            self._say(500, self.refusal)
+        else:
+            self._say(200, json.dumps({"job_id": order["submission_id"], "submission_id": order["submission_id"]}))
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._say(200, "")
+
+    def _say(self, status: int, text: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
+@pytest.fixture
+def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[Head]]]:
+    monkeypatch.setattr(jobs, "AGENT_PAUSE_S", 0.01)
+    kind = type("One", (Head,), {"orders": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", kind
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def order(folder: Path) -> JobOrder:
+    (folder / "code.py").write_text("")
+    return JobOrder(
+        entrypoint="true", folder=folder, env={"SEEN": "1"}, submission_id="night", once=False, worker_setup="a.b"
+    )
+
+
+def test_a_head_that_has_just_started_is_asked_again(
+    head: tuple[str, type[Head]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, kind = head
+    kind.refusals = 3
+    assert JobApi(url).submit(order(tmp_path)) == ("night", True)
+    assert [one["submission_id"] for one in kind.orders] == ["night"] * 4
+    assert kind.orders[-1]["runtime_env"]["env_vars"] == {"SEEN": "1"}
+    assert kind.orders[-1]["runtime_env"]["worker_process_setup_hook"] == "a.b"
+    assert "takes no jobs yet" in caplog.text
+
+
+def test_one_that_never_takes_a_job_is_told(
+    head: tuple[str, type[Head]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, kind = head
+    kind.refusals = 10**9
+    monkeypatch.setattr(jobs, "AGENT_S", 0.2)
+    with pytest.raises(ClusterError, match=r"No available agent.*took no job for 0.2 s: see dashboard_agent.log"):
+        JobApi(url).submit(order(tmp_path))
+    assert len(kind.orders) > 1
+
+
+def test_another_refusal_is_told_at_once(head: tuple[str, type[Head]], tmp_path: Path) -> None:
+    url, kind = head
+    kind.refusals, kind.refusal = 1, "the disk is full"
+    with pytest.raises(ClusterError, match="the disk is full"):
+        JobApi(url).submit(order(tmp_path))
+    assert len(kind.orders) == 1

@@ -1,0 +1,74 @@
+"""Values that travel sealed: who has the cluster's token opens them, nobody else, and nothing tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from ray._private.authentication_test_utils import reset_auth_token_state
+
+from cluster.sealing import SealError, opened, seal
+
+VALUES = {"KEY": "sk-planted-of-a-model", "AWS_SECRET_ACCESS_KEY": "planted-of-a-store", "WORD": "è 漢 \n '\""}
+TOKEN = "7" * 64
+
+
+@pytest.fixture
+def token(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Callable[[str | None], None]]:
+    """Become a process that knows a token, or none."""
+
+    def become(value: str | None) -> None:
+        patch.setenv("HOME", str(tmp_path))
+        patch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+        for name, setting in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", value)):
+            patch.setenv(name, setting) if value and setting else patch.delenv(name, raising=False)
+        reset_auth_token_state()
+
+    with monkeypatch.context() as patch:
+        yield become
+    reset_auth_token_state()
+
+
+def test_the_token_opens_what_it_sealed_and_nothing_shows(token: Callable[[str | None], None]) -> None:
+    token(TOKEN)
+    text, other = seal(VALUES), seal(VALUES)
+    assert opened(text) == opened(other) == VALUES
+    assert text != other
+    assert text.isascii()
+    assert text.isprintable()
+    assert not [word for word in (*VALUES, *VALUES.values(), TOKEN) if word in text]
+
+
+def test_another_token_or_none_opens_nothing(token: Callable[[str | None], None]) -> None:
+    token(TOKEN)
+    text = seal(VALUES)
+    token("8" * 64)
+    with pytest.raises(SealError, match="another token"):
+        opened(text)
+    token(None)
+    with pytest.raises(SealError, match="knows no token"):
+        opened(text)
+
+
+@pytest.mark.parametrize("place", [0, 10, 40, 100, -2])
+def test_a_changed_text_is_refused(place: int, token: Callable[[str | None], None]) -> None:
+    token(TOKEN)
+    letters = list(seal(VALUES))
+    letters[place] = "A" if letters[place] != "A" else "B"
+    with pytest.raises(SealError, match="damaged") as caught:
+        opened("".join(letters))
+    assert not [value for value in VALUES.values() if value in str(caught.value)]
+
+
+@pytest.mark.parametrize("text", ["x", "x.y", ".", "AAAA.é", "=.="])
+def test_what_was_never_sealed_is_refused(text: str, token: Callable[[str | None], None]) -> None:
+    token(TOKEN)
+    with pytest.raises(SealError, match="damaged"):
+        opened(text)
+
+
+def test_without_a_token_nothing_is_sealed(token: Callable[[str | None], None]) -> None:
+    token(None)
+    with pytest.raises(SealError, match=r"--env AWS_SECRET_ACCESS_KEY, KEY, WORD: .*RAY_AUTH_TOKEN_PATH") as caught:
+        seal(VALUES)
+    assert VALUES["KEY"] not in str(caught.value)
