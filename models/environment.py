@@ -11,7 +11,19 @@ from typing import TypeAlias
 
 from pydantic import SecretStr
 
-__all__ = ["MissingSecretError", "S3Settings", "Secret", "named", "ray_address", "s3_settings", "secret"]
+__all__ = [
+    "MissingSecretError",
+    "S3Settings",
+    "Secret",
+    "for_decoders",
+    "named",
+    "ray_address",
+    "s3_settings",
+    "secret",
+]
+
+_KEPT = frozenset({"PATH", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "TZ", "OMP_NUM_THREADS"})
+_KEPT_BEGINNINGS = ("LC_", "PYTHON")
 
 Secret: TypeAlias = SecretStr
 """A value that shows itself as stars; `get_secret_value()` tells it."""
@@ -101,6 +113,11 @@ def named(names: Iterable[str]) -> dict[str, str]:
             raise MissingSecretError(f"--env {name}: the variable is not set here; `export {name}=...` first")
         values[name] = value
     return values
+
+
+def for_decoders() -> dict[str, str]:
+    """The environment of a process that decodes files of strangers: what Python needs to start there, and no secret."""
+    return {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
 
 
 def _read(name: str) -> str | None:
