@@ -98,8 +98,8 @@ class Folder:
         Raises:
             DecodeError: with the reason.
         """
-        decoded: np.ndarray = self.decoder.decode_picture(content, max_pixels).pixels
-        return decoded[0]
+        picture: np.ndarray = self.decoder.decode_picture(content, max_pixels).pixels[0]
+        return picture
 
 
 def _is_path(path: str) -> bool:

@@ -146,7 +146,7 @@ class Store:
             for left in range(BODY_TRIES - 1, -1, -1):
                 answer = self._fs.call_s3("get_object", Bucket=bucket, Key=key)  # itself tried again
                 with contextlib.closing(answer["Body"]) as body, _unless(left):
-                    _few_enough(path, int(answer["ContentLength"]), most)
+                    _few_enough(path, answer.get("ContentLength", 0), most)
                     return bytes(sync(self._fs.loop, body.read)), str(answer["ETag"])
             raise AssertionError("unreachable")
 
