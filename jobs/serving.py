@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 from typing import Any
 
 from cluster.join import ClusterInfo
-from models.messages import Answer, CallReply, Failure
+from models.messages import Answer, CallReply, Failure, Frames
 from models.serving.chat import (
+    MOST_PIXELS,
     Asked,
     BadRequestError,
     completion,
@@ -26,6 +28,7 @@ from models.serving.chat import (
 )
 from models.serving.keys import may_ask
 from models.spec import ModelSpec
+from pipelines.media.decoder import Decoder
 
 __all__ = ["Api", "Door", "Model", "free_port", "is_loopback", "serving"]
 
@@ -37,6 +40,7 @@ START_S = 3600.0
 """Weights of 145 GB may have to come from far."""
 MOST_BODY = 128 << 20
 _ENGINE_CPUS = 0.5
+_DECODERS = 4
 
 
 class Model:
@@ -91,12 +95,30 @@ class Model:
         return [found[call.call_id].outcome if call.call_id in found else lost for call in own]
 
 
+class _Decoders:
+    """A few decoder processes for many threads; each is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._free: SimpleQueue[Decoder] = SimpleQueue()
+        for _ in range(_DECODERS):
+            self._free.put(Decoder(most_pixels=MOST_PIXELS))
+
+    def decode(self, content: bytes, max_pixels: int | None) -> Frames:
+        """One picture, when a decoder is free."""
+        decoder = self._free.get()
+        try:
+            return decoder.decode_picture(content, max_pixels)
+        finally:
+            self._free.put(decoder)
+
+
 class Api:
     """Reads requests, asks the model, writes replies."""
 
     def __init__(self, model: Any, name: str, spec: ModelSpec, key: str | None) -> None:
         self._model, self._name, self._spec, self._key = model, name, spec, key
         self._numbers = itertools.count(1)
+        self._decoders = _Decoders()
 
     async def __call__(self, request: Any) -> Any:
         """One HTTP request."""
@@ -127,7 +149,14 @@ class Api:
         try:
             body = await _body(request)
             # Decoding a picture takes long enough to hold up the others.
-            asked = await asyncio.to_thread(read_chat, body, name=self._name, spec=self._spec, call_id=call_id)
+            asked = await asyncio.to_thread(
+                read_chat,
+                body,
+                name=self._name,
+                spec=self._spec,
+                call_id=call_id,
+                decode=self._decoders.decode,
+            )
         except BadRequestError as error:
             kind = "invalid_request_error"
             return error.status, error_body(str(error), kind=kind, code=error.code, param=error.param)

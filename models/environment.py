@@ -16,6 +16,7 @@ __all__ = [
     "MissingSecretError",
     "S3Settings",
     "Secret",
+    "for_decoders",
     "named",
     "put",
     "ray_address",
@@ -26,6 +27,9 @@ __all__ = [
 
 SEALED = "VLMSWEEP_SEALED"
 """Variable of a job that holds its other variables, sealed."""
+
+_KEPT = frozenset({"PATH", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "TZ", "OMP_NUM_THREADS"})
+_KEPT_BEGINNINGS = ("LC_", "PYTHON")
 
 Secret: TypeAlias = SecretStr
 """A value that shows itself as stars; `get_secret_value()` tells it."""
@@ -125,6 +129,11 @@ def sealed() -> str | None:
 def put(values: Mapping[str, str]) -> None:
     """Set variables of this process and of those that it starts: botocore and others read keys there alone."""
     os.environ.update(values)
+
+
+def for_decoders() -> dict[str, str]:
+    """The environment of a process that decodes files of strangers: what Python needs to start there, and no secret."""
+    return {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
 
 
 def _read(name: str) -> str | None:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from models.messages import Media
 from pipelines.benchmarks.base import (
@@ -28,8 +29,11 @@ from pipelines.benchmarks.base import (
 )
 from pipelines.dataset import Dataset, DatasetError, Manifest, fingerprint, media_path, write_shard
 from pipelines.media.decoder import DecodeError, Decoder
-from pipelines.store import Store, StoreError, is_remote
+from pipelines.store import Store, StoreError, TooLargeError, is_remote
 from pipelines.version import __version__
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Folder", "IngestResult", "ingest"]
 
@@ -46,12 +50,20 @@ CHECKED_FRAMES = 32
 """Frames decoded of every clip at ingest, first and last among them: a clip cut short is found here, not in a run."""
 
 
+LARGEST_FILE = 1 << 30
+"""Bytes of a clip or picture of a source; a file is read whole, so a larger one is refused."""
+LARGEST_BY_END = {".json": 256 << 20, ".csv": 256 << 20, ".txt": 256 << 20, ".jsonl": 4 << 30, ".parquet": 4 << 30}
+"""Bytes of files of other ends. JSON and CSV are parsed whole, to some twenty times their size; of the benchmarks, none
+has a text of more than 7 MB or a Parquet file of more than 1 GB."""
+
+
 class Folder:
-    """A benchmark's source: a read-only folder, local or `s3://`."""
+    """A benchmark's source: a read-only folder, local or `s3://`, and what decodes the pictures found in it."""
 
     def __init__(self, uri: str) -> None:
         self._store = Store(uri)
         self.uri = self._store.uri
+        self.decoder = Decoder()
         if not is_remote(self.uri) and not Path(self.uri).is_dir():
             raise SourceError(f"{self.uri}: no such folder")
 
@@ -67,10 +79,27 @@ class Folder:
         return _is_path(path) and self._store.exists(path)
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file."""
+        """The whole file.
+
+        Raises:
+            FileNotFoundError: there is none.
+            SourceError: it is larger than `LARGEST_FILE` or `LARGEST_BY_END` allow.
+        """
         if not _is_path(path):
             raise FileNotFoundError(f"{path[:200]!r} is no path of a file in {self.uri}")
-        return self._store.get(path)
+        try:
+            return self._store.get(path, LARGEST_BY_END.get(posixpath.splitext(path)[1].lower(), LARGEST_FILE))
+        except TooLargeError as error:
+            raise SourceError(f"{self.uri}/{error}; split it, or fetch the data again") from error
+
+    def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
+        """A picture's pixels, uint8 [H, W, 3], decoded in a process of its own.
+
+        Raises:
+            DecodeError: with the reason.
+        """
+        picture: np.ndarray = self.decoder.decode_picture(content, max_pixels).pixels[0]
+        return picture
 
 
 def _is_path(path: str) -> bool:
@@ -121,7 +150,7 @@ def ingest(
         raise SourceError(f"--column-map: {unknown[0]!r} is no name of ours; names: {known}")
     store = data.sub(benchmark.name)
     store.check_writable()
-    with Decoder() as decoder:
+    with source.decoder as decoder:
         keeper = _MediaKeeper(source, store, decoder)
         samples, rejections, notices = _collect(
             benchmark.read(source, column_map=column_map), benchmark.name, keeper, progress
@@ -264,6 +293,8 @@ class _MediaKeeper:
                 known = DecodeError(f"{file.path[:200]}: cannot be read ({type(error.__cause__).__name__})")
             except DecodeError as error:
                 known = error
+            except SourceError as error:
+                known = DecodeError(str(error))  # too large: it costs its own rows
             self._looked_at[file.path] = known
         if isinstance(known, DecodeError):
             raise known

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["FileInfo", "Store", "StoreError", "is_remote"]
+__all__ = ["FileInfo", "Store", "StoreError", "TooLargeError", "is_remote"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,10 @@ class StoreError(RuntimeError):
 
     passing = False
     """Whether it may pass by itself: a store that is away or overloaded, and not one that refuses."""
+
+
+class TooLargeError(ValueError):
+    """A file is larger than its reader takes. Says how large, and what the limit is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +131,12 @@ class Store:
                 raise StoreError(f"{self.uri}/{path}: {error}; create the bucket first") from error
             raise
 
-    def get_version(self, path: str) -> tuple[bytes, str]:
+    def get_version(self, path: str, most: int | None = None) -> tuple[bytes, str]:
         """The content of one object of an object store, and its version for `put_if`.
 
         Raises:
             FileNotFoundError: there is none.
+            TooLargeError: it has more than `most` bytes; none of them was fetched.
         """
         from fsspec.asyn import sync
 
@@ -141,20 +146,22 @@ class Store:
             for left in range(BODY_TRIES - 1, -1, -1):
                 answer = self._fs.call_s3("get_object", Bucket=bucket, Key=key)  # itself tried again
                 with contextlib.closing(answer["Body"]) as body, _unless(left):
+                    _few_enough(path, answer.get("ContentLength", 0), most)
                     return bytes(sync(self._fs.loop, body.read)), str(answer["ETag"])
             raise AssertionError("unreachable")
 
         return self._guard(path, fetch)
 
-    def get(self, path: str) -> bytes:
+    def get(self, path: str, most: int | None = None) -> bytes:
         """The content of one file.
 
         Raises:
             FileNotFoundError: there is none.
+            TooLargeError: it has more than `most` bytes.
         """
         if self._fs is not None:
-            return self.get_version(path)[0]  # one request; s3fs's own way asks first, and is not told why it may not
-        return self._guard(path, Path(self._full(path)).read_bytes)
+            return self.get_version(path, most)[0]  # one request: s3fs's own way asks first, and is not told why
+        return self._guard(path, lambda: _read(Path(self._full(path)), path, most))
 
     def exists(self, path: str) -> bool:
         """Whether there is a file at this path."""
@@ -373,3 +380,18 @@ _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
     ),
 )
 """Names of errors or their numbers, and what is told; the first that fits."""
+
+
+def _read(full: Path, path: str, most: int | None) -> bytes:
+    if most is None:
+        return full.read_bytes()
+    with full.open("rb") as file:
+        _few_enough(path, os.fstat(file.fileno()).st_size, most)
+        content = file.read(most + 1)  # a device says that it is empty, and never ends
+    _few_enough(path, len(content), most)
+    return content
+
+
+def _few_enough(path: str, size: int, most: int | None) -> None:
+    if most is not None and size > most:
+        raise TooLargeError(f"{path}: {size:,} bytes, more than the limit of {most:,} bytes for such a file")

@@ -13,6 +13,7 @@ import yaml
 from jobs.demo.drawing import HEIGHT, WIDTH
 from jobs.demo.picture import draw, encoded, people_in
 from pipelines.benchmarks.vague_tags import drawn
+from pipelines.ingest import Folder
 
 __all__ = ["vague_rows", "write_vague"]
 
@@ -30,11 +31,13 @@ def vague_rows() -> list[tuple[dict[str, Any], list[str]]]:
 def write_vague(folder: Path) -> None:
     """Write two JSON arrays and their folders of pictures; files of these names are replaced."""
     rows = vague_rows()
+    folder.mkdir(parents=True, exist_ok=True)
+    pixels = Folder(str(folder)).pixels
     for name, pictures in _FOLDERS.items():
         own = [(row, lines) for row, lines in rows if ("@" in row["image_name"]) == name.startswith("vcr")]
         (folder / pictures).mkdir(parents=True, exist_ok=True)
         for row, lines in own:
-            content = drawn(encoded(draw(lines), "JPEG"), people_in(lines), (WIDTH, HEIGHT))
+            content = drawn(encoded(draw(lines), "JPEG"), people_in(lines), (WIDTH, HEIGHT), pixels)
             (folder / pictures / f"{row['image_name']}_annot.jpg").write_bytes(content)
         text = json.dumps([row for row, _ in own], ensure_ascii=False, indent=1)
         (folder / name).write_text(text + "\n", encoding="utf-8")

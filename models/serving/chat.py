@@ -5,23 +5,35 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-from models.engines.openai_prompt import shrunk_size
 from models.messages import Answer, Call, Failure, Frames, Generation, Media, Part, Role, Text, Turn
+from models.picture_forms import form_of
 from models.spec import ModelSpec
 
-__all__ = ["Asked", "BadRequestError", "completion", "error_body", "failure_reply", "model_list", "read_chat"]
+__all__ = [
+    "MOST_PIXELS",
+    "Asked",
+    "BadRequestError",
+    "Decode",
+    "completion",
+    "error_body",
+    "failure_reply",
+    "model_list",
+    "read_chat",
+]
 
 MOST_PICTURE_BYTES = 20 << 20
 MOST_PIXELS = 64_000_000
 """A picture of a few kilobytes can unfold to gigabytes."""
+Decode: TypeAlias = "Callable[[bytes, int | None], Frames]"
+"""Decodes a picture's file in a process that may die, shrunk to so many pixels; raises a ValueError."""
+_FORMS = ("PNG", "JPEG", "WEBP", "GIF")
 _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|gif);base64,", re.IGNORECASE)
 
 
@@ -80,7 +92,7 @@ class _Chat(_Loose):
     top_p: Annotated[float, Field(ge=1.0, le=1.0)] | None = None
 
 
-def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str) -> Asked:
+def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: Decode) -> Asked:
     """The call that a request body means.
 
     What would change the answer and is not served (`stream`, `n` above 1, `stop`, `tools`, `response_format`,
@@ -92,6 +104,7 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str) -> Asked
         name: of the model that is served.
         spec: the model; its `generation` stands where the request is silent, else greedy and 256 tokens.
         call_id: unique among the calls in flight.
+        decode: decodes pictures of at most `MOST_PIXELS` pixels.
 
     Raises:
         BadRequestError: with the status and the words of the reply.
@@ -107,7 +120,7 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str) -> Asked
             f"The model {chat.model!r} does not exist; {name!r} is served here", status=404, code="model_not_found"
         )
     media: dict[Media, Frames] = {}
-    turns = tuple(_turn(message, spec, media) for message in chat.messages)
+    turns = tuple(_turn(message, spec, media, decode) for message in chat.messages)
     return Asked(call=Call(call_id=call_id, turns=turns, generation=_said(chat, spec)), media=media)
 
 
@@ -121,7 +134,7 @@ def _said(chat: _Chat, spec: ModelSpec) -> Generation:
     return Generation(**{**own, **{key: value for key, value in said.items() if value is not None}})
 
 
-def _turn(message: _Message, spec: ModelSpec, media: dict[Media, Frames]) -> Turn:
+def _turn(message: _Message, spec: ModelSpec, media: dict[Media, Frames], decode: Decode) -> Turn:
     role: Role = "system" if message.role == "developer" else message.role
     if isinstance(message.content, str):
         return Turn(role, (Text(message.content),))
@@ -130,16 +143,13 @@ def _turn(message: _Message, spec: ModelSpec, media: dict[Media, Frames]) -> Tur
         if isinstance(part, _TextPart):
             parts.append(Text(part.text))
         else:
-            key, frames = _picture(part.image_url.url, spec)
+            key, frames = _picture(part.image_url.url, spec, decode)
             media[key] = frames
             parts.append(key)
     return Turn(role, tuple(parts))
 
 
-def _picture(uri: str, spec: ModelSpec) -> tuple[Media, Frames]:
-    import numpy as np
-    from PIL import Image
-
+def _picture(uri: str, spec: ModelSpec, decode: Decode) -> tuple[Media, Frames]:
     head = _DATA_URI.match(uri)
     if not head:
         raise BadRequestError(
@@ -150,18 +160,16 @@ def _picture(uri: str, spec: ModelSpec) -> tuple[Media, Frames]:
         raise BadRequestError(f"image_url: more than {MOST_PICTURE_BYTES >> 20} MiB", param="messages")
     try:
         data = base64.b64decode(uri[head.end() :], validate=True)
-        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP", "GIF")) as image:
-            if image.width * image.height > MOST_PIXELS:
-                raise BadRequestError(f"image_url: more than {MOST_PIXELS:,} pixels", param="messages")
-            shown = image.convert("RGB")
-    except (binascii.Error, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        if isinstance(error, BadRequestError):
-            raise
+        shown = decode(_known(data), spec.limits.max_pixels)
+    except (binascii.Error, ValueError) as error:
         raise BadRequestError(f"image_url: no readable picture ({error})", param="messages") from None
-    size = shrunk_size(shown.width, shown.height, spec.limits.max_pixels)
-    if size != shown.size:
-        shown = shown.resize(size, Image.Resampling.LANCZOS)
-    return Media("image", hashlib.sha256(data).hexdigest()), Frames(pixels=np.asarray(shown, dtype=np.uint8)[None])
+    return Media("image", hashlib.sha256(data).hexdigest()), Frames(pixels=shown.pixels)
+
+
+def _known(data: bytes) -> bytes:
+    if form_of(data) not in _FORMS:
+        raise ValueError(f"its content is no {', '.join(_FORMS[:-1])} or {_FORMS[-1]}")
+    return data
 
 
 def model_list(name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pipelines.benchmarks.display import Figure, Table
 from pipelines.benchmarks.people import People
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 __all__ = [
@@ -62,7 +63,24 @@ class Source(Protocol):
         ...
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file."""
+        """The whole file.
+
+        Raises:
+            FileNotFoundError: there is none.
+            SourceError: it is larger than any such file is.
+        """
+        ...
+
+    def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
+        """A picture upright and in eight bits, uint8 [H, W, 3], decoded in a process of its own.
+
+        Args:
+            content: the picture's file.
+            max_pixels: it is shrunk to so many; 1 where it matters only whether it can be decoded.
+
+        Raises:
+            ValueError: it cannot be decoded; says why.
+        """
         ...
 
 

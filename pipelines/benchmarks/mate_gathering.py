@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pipelines.benchmarks.base import MediaFile, Notice, RawSample, Rejection
+from pipelines.benchmarks.base import MediaFile, Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.mate_row_reading import read_row, row_id
 from pipelines.benchmarks.mate_rows import COT, CROSSMODAL, SETTINGS, MateRow
 from pipelines.benchmarks.mate_scene import TASKS, Scene
@@ -145,13 +144,11 @@ def _order(key: tuple[str, str]) -> tuple[int, int]:
     return list(TASKS).index(key[0]), SETTINGS.index(key[1])
 
 
-def unusable(content: bytes) -> str:
-    """Why a picture cannot be opened; '' where it can."""
-    from PIL import Image
-
+def unusable(source: Source, picture: MediaFile) -> str:
+    """Why a picture cannot be shown; '' where it can."""
     try:
-        with Image.open(io.BytesIO(content)) as picture:
-            picture.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        content = source.read_bytes(picture.path) if picture.content is None else picture.content
+        source.pixels(content, 1)
+    except ValueError as error:
         return f"cannot be decoded ({error})"
     return ""

@@ -10,6 +10,7 @@ from pipelines.benchmarks.base import MediaFile, Notice, RawSample, Rejection, S
 from pipelines.benchmarks.mate_gathering import PICTURE, WHITE, WHITE_NAME, Gathered, checked, sample_of, unusable
 from pipelines.benchmarks.mate_row_reading import derived_rows
 from pipelines.benchmarks.mate_scene import TASKS
+from pipelines.benchmarks.parquet_rows import MOST_PICTURES, MOST_WORDS, batches
 
 __all__ = ["read_public"]
 
@@ -48,7 +49,7 @@ def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Reject
 
 def _with_pictures(source: Source, paths: list[str], found: Gathered) -> Iterator[RawSample | Rejection | Notice]:
     white = _white(source, paths)
-    if white is not None and (problem := unusable(white.content or b"")):
+    if white is not None and (problem := unusable(source, white)):
         yield Notice(f"{white.path}: {problem}; a white picture of 480 x 320 takes the place of all like it")
         white = None
     waiting = {name for name, known in found.scenes.items() if known.pictured}
@@ -96,11 +97,10 @@ def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple
         if lacking:
             raise SourceError(f"{source.uri}/{path}: no column {', '.join(lacking)}; there are {', '.join(names)}")
         wanted = [name for name in names if (name in ("id", "task", "image")) == with_picture or name in ("id", "task")]
-        number = 0
-        for group in range(file.num_row_groups):
-            for batch in file.iter_batches(_BATCH, row_groups=[group], columns=wanted, use_threads=False):
-                for raw in batch.to_pylist():
-                    number += 1
-                    yield f"row {number}", raw
+        number, most = 0, MOST_PICTURES if with_picture else MOST_WORDS
+        for batch in batches(file, wanted, rows=_BATCH, most=most, where=f"{source.uri}/{path}"):
+            for raw in batch.to_pylist():
+                number += 1
+                yield f"row {number}", raw
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{source.uri}/{path}: not readable as Parquet ({error!s:.120}); fetch it again") from error

@@ -64,7 +64,7 @@ def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejec
     white, notice = None, None
     if f"img/{WHITE_NAME}" in there:
         white = MediaFile(role=WHITE, kind="image", path=f"img/{WHITE_NAME}")
-        notice = unusable(source.read_bytes(white.path))
+        notice = unusable(source, white)
     if notice:
         white = None
         yield Notice(f"img/{WHITE_NAME}: {notice}; a white picture of 480 x 320 takes its place")

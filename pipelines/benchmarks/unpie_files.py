@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.benchmarks.base import Source, SourceError
+from pipelines.benchmarks.parquet_rows import MOST_PICTURES, batches
 from pipelines.benchmarks.unpie_columns import Shape, merged, shape_of
 
 __all__ = ["SPLITS", "DataFile", "Opened", "data_files", "open_file"]
@@ -94,7 +95,7 @@ def open_file(source: Source, path: str) -> Opened:
     form = posixpath.splitext(path)[1].lower()
     try:
         if form == ".parquet":
-            return _parquet(content)
+            return _parquet(content, f"{source.uri}/{path}")
         text = content.decode("utf-8-sig")
         rows = {".json": _json, ".jsonl": _json_lines, ".csv": _csv}[form](text)
     except (ValueError, OSError, csv.Error) as error:
@@ -102,7 +103,7 @@ def open_file(source: Source, path: str) -> Opened:
     return Opened(merged(shape_of(row) for row in rows if isinstance(row, dict)), iter(rows))
 
 
-def _parquet(content: bytes) -> Opened:
+def _parquet(content: bytes, where: str) -> Opened:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -114,9 +115,9 @@ def _parquet(content: bytes) -> Opened:
         return None
 
     file = pq.ParquetFile(io.BytesIO(content))
-    batches = file.iter_batches(batch_size=_BATCH, use_threads=False)
-    rows = (row for batch in batches for row in batch.to_pylist())
-    return Opened({field.name: shape(field.type) for field in file.schema_arrow}, rows)
+    shapes = {field.name: shape(field.type) for field in file.schema_arrow}
+    found = batches(file, list(shapes), rows=_BATCH, most=MOST_PICTURES, where=where)
+    return Opened(shapes, (row for batch in found for row in batch.to_pylist()))
 
 
 def _json(text: str) -> list[dict[str, Any] | str]:

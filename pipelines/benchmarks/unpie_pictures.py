@@ -5,18 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import io
 import posixpath
 import re
-import struct
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from pipelines.benchmarks.base import Source
+from models.picture_forms import EXTENSIONS, WANTED, form_of
+from pipelines.benchmarks.base import Source, SourceError
 from pipelines.benchmarks.unpie_fetch import PictureError, fetch
 
 __all__ = ["Picture", "PictureError", "Pictures"]
@@ -24,19 +22,8 @@ __all__ = ["Picture", "PictureError", "Pictures"]
 MIRROR: Final = "mirror"
 """Folder of the source with pictures that were fetched before: named by the address's sha256, or as in the address."""
 _FETCHERS: Final = 16
-_MAX_PIXELS: Final = 120_000_000
 _LONGEST_PATH: Final = 1000
 _SHORTEST_BASE64: Final = 60
-_EXTENSIONS: Final[Mapping[str, str]] = {
-    "PNG": ".png",
-    "JPEG": ".jpg",
-    "MPO": ".jpg",
-    "WEBP": ".webp",
-    "GIF": ".gif",
-    "BMP": ".bmp",
-    "TIFF": ".tif",
-    "AVIF": ".avif",
-}
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _DATA_URI = re.compile(r"data:(?P<kind>[^,;]*)(?P<more>(?:;[^,;]*)*),", re.IGNORECASE)
 
@@ -90,7 +77,7 @@ class Pictures:
         content = self._bytes(value)
         if not content:
             raise PictureError("no picture is given")
-        return Picture(content, _extension(content))
+        return Picture(content, self._extension(content))
 
     def _bytes(self, value: Any) -> bytes:
         if isinstance(value, Mapping):
@@ -117,7 +104,7 @@ class Pictures:
     def _of_address(self, address: str) -> bytes:
         mirrored = self._mirrored(address)
         if mirrored is not None:
-            return self._source.read_bytes(mirrored)
+            return self._of_file(mirrored)
         found = self._fetched[address] if address in self._fetched else self._attempt(address)
         if isinstance(found, PictureError):
             raise found
@@ -139,9 +126,34 @@ class Pictures:
         if clean.startswith(("/", "..")) or clean == ".":
             return None
         try:
-            return self._source.read_bytes(clean) if self._source.exists(clean) else None
+            return self._of_file(clean) if self._source.exists(clean) else None
+        except PictureError:
+            raise
         except (OSError, ValueError):
             return None
+
+    def _of_file(self, path: str) -> bytes:
+        try:
+            return self._source.read_bytes(path)
+        except SourceError as error:
+            raise PictureError(str(error)) from error
+
+    def _extension(self, content: bytes) -> str:
+        """Have the whole picture decoded, for a broken one must not cost its pun; the end of a name that it would have.
+
+        Raises:
+            PictureError: it cannot be decoded.
+        """
+        form = form_of(content)
+        if not form:
+            raise PictureError(f"the file is no picture that can be decoded: it is no {WANTED}")
+        try:
+            self._source.pixels(content, 1)
+        except ValueError as error:
+            if "DecompressionBomb" in str(error):
+                raise PictureError("a picture of too many pixels") from error
+            raise PictureError("the file is no picture that can be decoded") from error
+        return EXTENSIONS[form]
 
     def _attempt(self, address: str) -> bytes | PictureError:
         try:
@@ -170,30 +182,3 @@ def _of_base64(text: str) -> bytes:
         return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)
     except (binascii.Error, ValueError):
         return b""
-
-
-def _extension(content: bytes) -> str:
-    """Decode the whole picture, for a broken one must not cost its pun; what format it has.
-
-    Raises:
-        PictureError: it cannot be decoded.
-    """
-    from PIL import Image
-
-    Image.init()
-    known = [name for name in _EXTENSIONS if name in Image.OPEN]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(content), formats=known) as opened:
-                small = opened.width * opened.height <= _MAX_PIXELS
-                if small:
-                    opened.convert("RGB")
-                extension = _EXTENSIONS[str(opened.format)]
-    except (OSError, SyntaxError, ValueError, LookupError, EOFError, TypeError, struct.error, ArithmeticError) as error:
-        raise PictureError("the file is no picture that can be decoded") from error
-    except Image.DecompressionBombError:
-        small, extension = False, ""
-    if not small:
-        raise PictureError("a picture of too many pixels")
-    return extension

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -159,11 +160,14 @@ def _sample(
 ) -> RawSample | Rejection:
     """An item with its picture, tags drawn onto it where the pictures of its subset are bare."""
     if draw or picture.content == b"":
-        content = file.bytes_of(picture)
+        try:
+            content = file.bytes_of(picture)
+        except SourceError as error:
+            return Rejection(file=file.path, item=item.name, reason=str(error))
         if content is None:
             where = picture.path if picture.content is None else "the row"
             return Rejection(file=file.path, item=item.name, reason=f"no picture: {where} holds none")
-        picture = replace(picture, content=drawn(content, item.boxes, item.size))
+        picture = replace(picture, content=drawn(content, item.boxes, item.size, file.source.pixels))
     return RawSample(
         sample_id=item.name,
         file=file.path,
@@ -201,9 +205,10 @@ def _bare(files: Sequence[File], items: Sequence[Item], subset: str) -> str:
     tagged = judged = 0
     for file in files:
         for item, picture in file.pictures([item for item in file.items if item.name in chosen]):
-            content = file.bytes_of(picture)
-            found = tagged_boxes(content, item.boxes, item.size) if content else (0, 0)
-            tagged, judged = tagged + found[0], judged + found[1]
+            with suppress(SourceError):  # too large; its own row says so
+                content = file.bytes_of(picture)
+                found = tagged_boxes(content, item.boxes, item.size, file.source.pixels) if content else (0, 0)
+                tagged, judged = tagged + found[0], judged + found[1]
     if tagged >= BARE_BELOW * judged:
         return ""
     return (

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from pipelines.benchmarks.base import MediaFile, Rejection, Source, SourceError
+from pipelines.benchmarks.parquet_rows import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.vague_tags import Box
 
 if TYPE_CHECKING:
@@ -126,7 +127,11 @@ class File:
         return MediaFile(role="picture", kind="image", path=path)
 
     def bytes_of(self, picture: MediaFile) -> bytes | None:
-        """The picture's file; None where there is none."""
+        """The picture's file; None where there is none.
+
+        Raises:
+            SourceError: it is too large.
+        """
         if picture.content is not None:
             return picture.content or None
         try:
@@ -257,9 +262,9 @@ def _opened(content: bytes, where: str) -> ParquetFile:
 def _parquet_rows(parquet: ParquetFile, columns: list[str], where: str) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow as pa
 
-    place = 0
+    place, most = 0, MOST_PICTURES if _IMAGE in columns else MOST_WORDS
     try:
-        for batch in parquet.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns, use_threads=False):
+        for batch in batches(parquet, columns, rows=_ROWS_AT_ONCE, most=most, where=where):
             for row in batch.to_pylist():
                 yield place, row
                 place += 1

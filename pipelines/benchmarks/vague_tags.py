@@ -7,17 +7,20 @@ of the digits and (x, y) the centre, it reaches from (x-w/2-2, y-w/2-2) to (x+w/
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy as np
     from PIL.Image import Image
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
-__all__ = ["BARE_BELOW", "Box", "drawn", "tagged_boxes"]
+__all__ = ["BARE_BELOW", "Box", "Pixels", "drawn", "tagged_boxes"]
 
 Box: TypeAlias = tuple[float, float, float, float]
+Pixels: TypeAlias = "Callable[[bytes], np.ndarray]"
+"""Decodes a picture's file to uint8 [H, W, 3], or raises a ValueError; `Source.pixels` is one."""
 _Corners: TypeAlias = tuple[float, float, float, float]
 
 BARE_BELOW: Final = 0.9
@@ -27,7 +30,6 @@ _EDGE: Final = 2
 _INSIDE: Final = 2  # pixels from the corner inwards, clear of the blur of JPEG
 _NEAR_BLACK: Final = 64  # of 255, in each channel
 _QUALITY: Final = 95
-_PIXELS: Final = 100_000_000
 
 
 @lru_cache(maxsize=1)
@@ -37,16 +39,13 @@ def _font() -> FreeTypeFont | ImageFont:
     return ImageFont.load_default(size=_DIGITS)
 
 
-def _opened(content: bytes) -> Image | None:
+def _opened(content: bytes, pixels: Pixels) -> Image | None:
     """The picture as a viewer shows it, RGB; None where it cannot be decoded."""
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(content)) as opened:
-            if opened.width * opened.height > _PIXELS:
-                return None
-            return ImageOps.exif_transpose(opened).convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return Image.fromarray(pixels(content))
+    except ValueError:
         return None
 
 
@@ -63,18 +62,21 @@ def _rectangle(centre: tuple[float, float], number: int) -> _Corners:
     return x - wide / 2 - _EDGE, y - wide / 2 - _EDGE, x + wide / 2 + _EDGE, y + wide + _EDGE
 
 
-def tagged_boxes(content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None) -> tuple[int, int]:
+def tagged_boxes(
+    content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None, pixels: Pixels
+) -> tuple[int, int]:
     """How many boxes of a picture carry a tag: near-black just inside all corners of its rectangle.
 
     Args:
         content: the picture's file.
         boxes: as (x0, y0, x1, y1); person k is box k-1.
         size: width and height of the picture that the boxes are measured in; None: this one's.
+        pixels: decodes the picture.
 
     Returns:
         Boxes with a tag, and boxes that could be judged; (0, 0) for a file that cannot be decoded.
     """
-    picture = _opened(content) if boxes else None
+    picture = _opened(content, pixels) if boxes else None
     if picture is None:
         return 0, 0
     tagged = judged = 0
@@ -93,15 +95,16 @@ def _near_black(pixel: object) -> bool:
     return all(channel <= _NEAR_BLACK for channel in pixel)
 
 
-def drawn(content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None) -> bytes:
+def drawn(content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None, pixels: Pixels) -> bytes:
     """The picture's file with a tag on every box; as it was where it has no boxes or cannot be decoded.
 
     Args:
         content: the picture's file.
         boxes: as (x0, y0, x1, y1); person k is box k-1.
         size: width and height of the picture that the boxes are measured in; None: this one's.
+        pixels: decodes the picture.
     """
-    picture = _opened(content) if boxes else None
+    picture = _opened(content, pixels) if boxes else None
     if picture is None:
         return content
     from PIL import ImageDraw

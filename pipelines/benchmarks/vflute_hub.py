@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.benchmarks.base import Rejection, Source, SourceError
+from pipelines.benchmarks.parquet_rows import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.vflute_text import TextRow, validated
 
 __all__ = ["EXEMPLARS", "Exemplar", "HubRow", "Picked", "hub_claims", "hub_files", "hub_rows", "pick_exemplars"]
@@ -34,6 +35,7 @@ EXEMPLARS: Final[tuple[tuple[str, str], ...]] = (
 _TEXT: Final = ("claim", "label", "explanation", "phenomenon", "source_dataset")
 _SHARD = re.compile(r".*-(\d+)-of-(\d+)\.parquet")
 _BATCH = 16
+_MOST_GROUP = 2 << 30  # decoded bytes of the pictures of one row group, which are held together
 _SEED = 42  # part of the digests that choose exemplars
 
 
@@ -97,10 +99,8 @@ def hub_claims(source: Source, files: Sequence[str]) -> set[str]:
     """All captions of a split; pictures are not unpacked."""
     found: set[str] = set()
     for path in files:
-        file = _opened(source, path)
-        for group in range(file.num_row_groups):
-            column = _group(file, group, ["claim"], source, path)
-            found.update(claim for claim in column.column(0).to_pylist() if isinstance(claim, str))
+        for batch in _batches(_opened(source, path), ["claim"], MOST_WORDS, f"{source.uri}/{path}"):
+            found.update(claim for claim in batch.column(0).to_pylist() if isinstance(claim, str))
     return found
 
 
@@ -112,12 +112,10 @@ def hub_rows(source: Source, files: Sequence[str], split: str) -> Iterator[HubRo
     """
     index = 0
     for path in files:
-        file = _opened(source, path)
-        for group in range(file.num_row_groups):
-            for batch in _batches(file, group, source, path):
-                for fields in batch.to_pylist():
-                    yield _row(fields, index, split, path)
-                    index += 1
+        for batch in _batches(_opened(source, path), [*_TEXT, "image"], MOST_PICTURES, f"{source.uri}/{path}"):
+            for fields in batch.to_pylist():
+                yield _row(fields, index, split, path)
+                index += 1
 
 
 def pick_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> Picked:
@@ -137,7 +135,8 @@ def pick_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> Pic
     for path in files:
         file = _opened(source, path)
         for group in range(file.num_row_groups):
-            texts = _group(file, group, list(_TEXT), source, path).to_pylist()
+            found = _batches(file, _TEXT, MOST_WORDS, f"{source.uri}/{path}", group)
+            texts = [row for batch in found for row in batch.to_pylist()]
             _enter(race, texts, index, avoid, _Pictures(file, group, source, path))
             index += len(texts)
     left = {kind: list(found) for kind, found in race.best.items()}
@@ -173,12 +172,14 @@ class _Pictures:
     """The pictures of one row group, unpacked when first asked for."""
 
     def __init__(self, file: pq.ParquetFile, group: int, source: Source, path: str) -> None:
-        self._file, self._group, self._source, self.path = file, group, source, path
+        self._file, self._group, self.source, self.path = file, group, source, path
         self._table: pa.Table | None = None
 
     def __getitem__(self, place: int) -> Any:
         if self._table is None:
-            self._table = _group(self._file, self._group, ["image"], self._source, self.path)
+            where = f"{self.source.uri}/{self.path}"
+            found = _batches(self._file, ["image"], _MOST_GROUP, where, self._group)
+            self._table = pa.Table.from_batches(found)
         return self._table.column(0)[place].as_py()
 
 
@@ -190,7 +191,7 @@ def _enter(race: _Race, texts: list[dict[str, Any]], first: int, avoid: set[str]
         if race.beaten(kind, digest) or fields["claim"] in avoid:
             continue
         row = _row({**fields, "image": pictures[place]}, first + place, "train", pictures.path)
-        if isinstance(row, Rejection) or not _is_picture(row.picture):
+        if isinstance(row, Rejection) or not _is_picture(pictures.source, row.picture):
             reason = row.reason if isinstance(row, Rejection) else "its picture cannot be decoded"
             race.problems.append(f"train row {first + place} is no exemplar: {reason}; the next one is taken")
             continue
@@ -202,13 +203,10 @@ def digest_of(index: int) -> str:
     return hashlib.sha256(f"{_SEED}|train|{index}".encode()).hexdigest()
 
 
-def _is_picture(content: bytes) -> bool:
-    from PIL import Image
-
+def _is_picture(source: Source, content: bytes) -> bool:
     try:
-        with Image.open(io.BytesIO(content)) as picture:
-            picture.load()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        source.pixels(content, 1)
+    except ValueError:
         return False
     return True
 
@@ -217,31 +215,24 @@ def _opened(source: Source, path: str) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(io.BytesIO(source.read_bytes(path)))
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(source, path, error) from error
+        raise _unreadable(f"{source.uri}/{path}", error) from error
     absent = [name for name in (*_TEXT, "image") if name not in file.schema_arrow.names]
     if absent:
         raise SourceError(f"{source.uri}/{path}: no column {', '.join(absent)}")
     return file
 
 
-def _unreadable(source: Source, path: str, error: Exception) -> SourceError:
-    return SourceError(f"{source.uri}/{path}: cannot be read as Parquet ({str(error)[:200]}); fetch the file again")
+def _unreadable(where: str, error: Exception) -> SourceError:
+    return SourceError(f"{where}: cannot be read as Parquet ({str(error)[:200]}); fetch the file again")
 
 
-def _group(file: pq.ParquetFile, group: int, columns: list[str], source: Source, path: str) -> pa.Table:
+def _batches(
+    file: pq.ParquetFile, columns: Sequence[str], most: int, where: str, group: int | None = None
+) -> Iterator[pa.RecordBatch]:
     try:
-        return file.read_row_group(group, columns=columns, use_threads=False)
+        yield from batches(file, columns, rows=_BATCH, most=most, where=where, group=group)
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(source, path, error) from error
-
-
-def _batches(file: pq.ParquetFile, group: int, source: Source, path: str) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from file.iter_batches(
-            batch_size=_BATCH, row_groups=[group], columns=[*_TEXT, "image"], use_threads=False
-        )
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(source, path, error) from error
+        raise _unreadable(where, error) from error
 
 
 def _row(fields: Mapping[str, Any], index: int, split: str, path: str) -> HubRow | Rejection:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
-MAX_IMAGE_PIXELS = 120_000_000
-"""A picture of more pixels is a bomb or a mistake: 120 million are 360 MB of RGB."""
+from models.picture_forms import PICTURE_FORMS, WANTED
+
 MAX_CLIP_BYTES = 2 << 30
 """Decoded frames of one request; more is refused."""
 MAX_MEMORY_BYTES = 8 << 30
@@ -57,9 +57,12 @@ def _shrinker(max_pixels: int | None) -> Shrink:
     return shrink
 
 
-def _with_decord(path: str, wanted: int, shrink: Shrink) -> tuple[list[np.ndarray], list[float], float, int]:
+def _with_decord(
+    path: str, container: str, wanted: int, shrink: Shrink
+) -> tuple[list[np.ndarray], list[float], float, int]:
     import decord
 
+    del container  # decord finds it out again
     reader = decord.VideoReader(path, num_threads=1)
     total = len(reader)
     indices = uniform_indices(total, wanted)
@@ -70,15 +73,16 @@ def _with_decord(path: str, wanted: int, shrink: Shrink) -> tuple[list[np.ndarra
     return frames, seconds, float(reader.get_avg_fps()), total
 
 
-def _with_pyav(path: str, wanted: int, shrink: Shrink) -> tuple[list[np.ndarray], list[float], float, int]:
+def _with_pyav(
+    path: str, container: str, wanted: int, shrink: Shrink
+) -> tuple[list[np.ndarray], list[float], float, int]:
     """Two passes in presentation order: count, then keep. Slower than decord and harder to upset."""
     import av
 
-    with av.open(path) as container:
-        if container.format.name.endswith("_pipe") or container.format.name.startswith("image2"):
-            raise ValueError("this is a picture, not a clip")
-        stated = container.streams.video[0].frames
-        total = sum(1 for _ in container.decode(video=0))
+    options = {"protocol_whitelist": "file"}
+    with av.open(path, format=container, options=options) as opened:
+        stated = opened.streams.video[0].frames
+        total = sum(1 for _ in opened.decode(video=0))
     if not total:
         raise ValueError("no frame could be decoded")
     if total < stated * WHOLE:
@@ -86,9 +90,9 @@ def _with_pyav(path: str, wanted: int, shrink: Shrink) -> tuple[list[np.ndarray]
     indices = set(uniform_indices(total, wanted))
     frames: list[np.ndarray] = []
     seconds: list[float] = []
-    with av.open(path) as container:
-        fps = float(container.streams.video[0].average_rate or 0)
-        for index, frame in enumerate(container.decode(video=0)):
+    with av.open(path, format=container, options=options) as opened:
+        fps = float(opened.streams.video[0].average_rate or 0)
+        for index, frame in enumerate(opened.decode(video=0)):
             if index in indices:
                 frames.append(shrink(frame.to_ndarray(format="rgb24")))
                 seconds.append(float(frame.time or 0.0))
@@ -97,7 +101,8 @@ def _with_pyav(path: str, wanted: int, shrink: Shrink) -> tuple[list[np.ndarray]
 
 def _video(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
     decoder = {"decord": _with_decord, "pyav": _with_pyav}[request["decoder"]]
-    frames, seconds, fps, total = decoder(request["path"], request["frames"], _shrinker(request["max_pixels"]))
+    shrink = _shrinker(request["max_pixels"])
+    frames, seconds, fps, total = decoder(request["path"], request["container"], request["frames"], shrink)
     if not frames:
         raise ValueError("no frame could be decoded")
     if sum(frame.nbytes for frame in frames) > MAX_CLIP_BYTES:
@@ -106,8 +111,13 @@ def _video(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
 
 
 def _image(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
-    Image.MAX_IMAGE_PIXELS = MAX_IMAGE_PIXELS // 2  # Pillow raises at twice this number
-    with Image.open(request["path"]) as opened:
+    Image.MAX_IMAGE_PIXELS = request["most_pixels"] // 2  # Pillow raises at twice this number
+    try:
+        opened = Image.open(request["path"], formats=PICTURE_FORMS)
+    except UnidentifiedImageError:
+        reason = f"this is no {WANTED} picture, or damaged at its beginning; convert it to PNG or fetch it again"
+        raise ValueError(reason) from None
+    with opened:
         picture = np.asarray(_eight_bits(ImageOps.exif_transpose(opened)).convert("RGB"))
     picture = _shrinker(request["max_pixels"])(picture)
     return {"seconds": [], "fps": 0.0, "total": 1}, picture[np.newaxis]
@@ -122,7 +132,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 
 
 def answer(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
-    """Decode as asked: kind, path, frames, max_pixels, decoder. Returns the reply's head and uint8 [T, H, W, 3]."""
+    """Decode as asked (`Decoder.decode_file` says what is). Returns the reply's head and uint8 [T, H, W, 3]."""
     head, pixels = (_video if request["kind"] == "video" else _image)(request)
     return {"ok": True, "shape": list(pixels.shape), "bytes": int(pixels.nbytes), **head}, pixels
 

@@ -14,16 +14,22 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
+from models.environment import for_decoders
 from models.messages import Frames, Media
+from pipelines.media.containers import container_of
 from pipelines.store import Store, is_remote
 
 __all__ = ["DecodeError", "Decoder", "blank_frames"]
+
+MAX_IMAGE_PIXELS = 120_000_000
+"""A picture of more pixels is a bomb or a mistake: 120 million are 360 MB of RGB."""
 
 PASSED_ON = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 """File beginnings of pictures that may go to an endpoint untouched."""
@@ -36,9 +42,10 @@ class DecodeError(ValueError):
 class Decoder:
     """Decodes media of one store. One child process, started when first needed; use as a context or call `close`."""
 
-    def __init__(self, *, timeout_s: float = 60.0) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, *, timeout_s: float = 60.0, most_pixels: int = MAX_IMAGE_PIXELS) -> None:
+        self._timeout_s, self._most_pixels = timeout_s, most_pixels
         self._child: subprocess.Popen[bytes] | None = None
+        self._end: weakref.finalize[..., Decoder] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -72,11 +79,32 @@ class Decoder:
             file.flush()
             return self.decode_file(Path(file.name), media, max_pixels)
 
+    def decode_picture(self, content: bytes, max_pixels: int | None = None) -> Frames:
+        """Decode the bytes of a picture.
+
+        Raises:
+            DecodeError: with the reason.
+        """
+        with tempfile.NamedTemporaryFile(prefix=f"vlmsweep-{os.getpid()}-") as file:
+            file.write(content)
+            file.flush()
+            try:
+                return self.decode_file(Path(file.name), Media("image", ""), max_pixels)
+            except DecodeError as error:
+                raise DecodeError(str(error).replace(file.name, "the picture")) from error
+
     def decode_file(self, path: Path, media: Media, max_pixels: int | None = None) -> Frames:
         """Decode a local file; decord first for clips, PyAV when decord fails, crashes or hangs."""
         if not path.is_file():
             raise DecodeError(f"{path.name}: no such file")
-        request = {"kind": media.kind, "path": str(path), "frames": media.frames, "max_pixels": max_pixels}
+        request = {
+            "kind": media.kind,
+            "path": str(path),
+            "container": _container(path) if media.kind == "video" else "",
+            "frames": media.frames,
+            "max_pixels": max_pixels,
+            "most_pixels": self._most_pixels,
+        }
         decoders = ["decord", "pyav"] if media.kind == "video" else ["pillow"]
         reasons = []
         for decoder in decoders:
@@ -94,17 +122,18 @@ class Decoder:
 
     def close(self) -> None:
         """End the child."""
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
-            for stream in (self._child.stdin, self._child.stdout):
-                if stream is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        stream.close()
-            self._child = None
+        if self._end is not None:
+            self._end()
+        self._child = self._end = None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            self._child = _start()
+            self._end = weakref.finalize(self, _ended, self._child)  # for who has no moment to call `close`
+        return self._child
 
     def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray | None]:
-        child = self._child = self._child or _start()
+        child = self._started()
         deadline = time.monotonic() + self._timeout_s
         if child.stdin is None or child.stdout is None:
             raise AssertionError("the child was started with pipes")
@@ -169,14 +198,31 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def _container(path: Path) -> str:
+    try:
+        return container_of(path)
+    except (ValueError, OSError) as error:
+        raise DecodeError(str(error)) from error
+
+
 def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "pipelines.media.decode_child"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env=for_decoders(),  # no credentials where hostile files are decoded
         preexec_fn=_die_with_parent,  # noqa: PLW1509  one libc call, no locks taken
     )
+
+
+def _ended(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    child.wait()
+    for stream in (child.stdin, child.stdout):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
 
 
 def _untouched(path: Path, pixels: np.ndarray, media: Media, max_pixels: int | None) -> bytes | None:

@@ -16,6 +16,7 @@ from PIL import Image
 
 from pipelines.benchmarks.base import MediaRef, Sample
 from pipelines.benchmarks.vague_tags import drawn
+from pipelines.media.decoder import Decoder
 
 ORDERINGS = (["A", "B", "C", "D"], ["B", "A", "C", "D"], ["C", "A", "B", "D"], ["D", "C", "B", "A"])
 BOXES = [[10.0, 10.0, 70.0, 100.0], [80.0, 20.0, 140.0, 90.0]]
@@ -74,12 +75,19 @@ def rows(vcr: int = 8, ego4d: int = 4) -> list[dict[str, Any]]:
     return [*(row(n) for n in range(vcr)), *(row(vcr + n, "Ego4D") for n in range(ego4d))]
 
 
+_DECODER = Decoder()
+
+
+def pixels(content: bytes) -> np.ndarray:
+    return _DECODER.decode_picture(content).pixels[0]
+
+
 def picture(number: int, *, tags: Sequence[Sequence[float]] = (), form: str = "JPEG") -> bytes:
     """A bright picture of its own, with person tags where there are boxes."""
     noise = np.random.default_rng(number).integers(110, 250, (12, 16, 3), dtype=np.uint8)
     sink = io.BytesIO()
     Image.fromarray(noise).resize((WIDTH, HEIGHT)).save(sink, form)
-    return drawn(sink.getvalue(), [(a, b, c, d) for a, b, c, d in tags], (WIDTH, HEIGHT))
+    return drawn(sink.getvalue(), [(a, b, c, d) for a, b, c, d in tags], (WIDTH, HEIGHT), pixels)
 
 
 def _pictures(data: Sequence[Mapping[str, Any]], *, tagged: bool) -> list[bytes]:

@@ -22,7 +22,7 @@ from pipelines.dataset import Dataset
 from pipelines.ingest import Folder, ingest
 from pipelines.selection import cells_of
 from pipelines.store import Store
-from tests.support.vague_source import BOXES, HEIGHT, WIDTH, picture, row, rows, write_drive, write_hub
+from tests.support.vague_source import BOXES, HEIGHT, WIDTH, picture, pixels, row, rows, write_drive, write_hub
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)
 SETTINGS = BENCHMARK.tasks["mcq"]
@@ -225,7 +225,7 @@ def test_bare_pictures_get_tags(tmp_path: Path) -> None:
     one = next(one for one in samples if len(BOXES[: one.data["people"]]) == 2)
     content = one.media[0].content
     assert content is not None
-    assert tagged_boxes(content, [(a, b, c, d) for a, b, c, d in BOXES], (WIDTH, HEIGHT)) == (2, 2)
+    assert tagged_boxes(content, [(a, b, c, d) for a, b, c, d in BOXES], (WIDTH, HEIGHT), pixels) == (2, 2)
 
 
 def test_tags_are_judged_by_subset_and_one_in_ten_may_be_hidden(tmp_path: Path) -> None:
@@ -244,7 +244,9 @@ def test_tags_are_judged_by_subset_and_one_in_ten_may_be_hidden(tmp_path: Path) 
 
 def test_a_tag_is_a_black_plate_with_white_digits_at_the_centre_of_the_box() -> None:
     plain = picture(1, form="PNG")
-    before, after = (np.asarray(Image.open(io.BytesIO(c))) for c in (plain, drawn(plain, [(10, 10, 70, 100)], None)))
+    before, after = (
+        np.asarray(Image.open(io.BytesIO(c))) for c in (plain, drawn(plain, [(10, 10, 70, 100)], None, pixels))
+    )
     changed = np.argwhere((before != after).any(axis=2))
     (top, left), (bottom, right) = changed.min(axis=0), changed.max(axis=0)
     # One digit is 23 pixels wide; the box's centre is (40, 55).
@@ -258,14 +260,14 @@ def test_a_tag_is_a_black_plate_with_white_digits_at_the_centre_of_the_box() -> 
 
 def test_boxes_are_scaled_to_the_pictures_own_size() -> None:
     half = [(5.0, 5.0, 35.0, 50.0)]
-    assert tagged_boxes(picture(1, tags=BOXES[:1]), half, (WIDTH / 2, HEIGHT / 2)) == (1, 1)
-    assert tagged_boxes(picture(1, tags=BOXES[:1]), half, None) == (0, 1)
+    assert tagged_boxes(picture(1, tags=BOXES[:1]), half, (WIDTH / 2, HEIGHT / 2), pixels) == (1, 1)
+    assert tagged_boxes(picture(1, tags=BOXES[:1]), half, None, pixels) == (0, 1)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8broken", b"GIF89a"])
 def test_what_is_no_picture_stays_as_it_is(content: bytes) -> None:
-    assert drawn(content, [(1, 2, 3, 4)], None) == content
-    assert tagged_boxes(content, [(1, 2, 3, 4)], None) == (0, 0)
+    assert drawn(content, [(1, 2, 3, 4)], None, pixels) == content
+    assert tagged_boxes(content, [(1, 2, 3, 4)], None, pixels) == (0, 0)
 
 
 # ---------------------------------------------------------------------------------------------- requests

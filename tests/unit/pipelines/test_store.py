@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.store import Store, StoreError
+from pipelines.store import Store, StoreError, TooLargeError
 
 
 def test_put_get_list_delete(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ class Breaking:
 
     def call_s3(self, method: str, **_: object) -> dict[str, object]:
         assert method == "get_object"
-        return {"Body": self, "ETag": "e"}
+        return {"Body": self, "ETag": "e", "ContentLength": 5}
 
     async def read(self) -> bytes:
         self.left -= 1
@@ -97,6 +97,15 @@ def test_an_answer_that_breaks_off_is_asked_for_again(monkeypatch: pytest.Monkey
     with pytest.raises(StoreError, match="in the middle"):
         store.get("a")
     assert always.closed == 4
+
+
+def test_an_object_too_large_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, unread = Store("s3://bucket/folder"), Breaking(0)
+    monkeypatch.setattr(store, "_fs", unread)
+    with pytest.raises(TooLargeError, match="a: 5 bytes, more than the limit of 4 bytes"):
+        store.get("a", most=4)
+    assert (unread.left, unread.closed) == (0, 1)
+    assert store.get("a", most=5) == b"whole"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -17,11 +17,13 @@ from PIL import Image
 
 from jobs.serving import Model
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
-from models.serving.chat import BadRequestError, completion, failure_reply, read_chat
+from models.serving.chat import MOST_PIXELS, BadRequestError, completion, failure_reply, read_chat
 from models.serving.keys import key_hash, may_ask
 from models.spec import ModelSpec
+from pipelines.media.decoder import Decoder
 
 SPEC = ModelSpec(engine="random")
+DECODER = Decoder(most_pixels=MOST_PIXELS)
 
 
 def uri(width: int = 6, height: int = 4, kind: str = "PNG") -> str:
@@ -32,7 +34,7 @@ def uri(width: int = 6, height: int = 4, kind: str = "PNG") -> str:
 
 def read(spec: ModelSpec = SPEC, **fields: Any):
     body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], **fields}
-    return read_chat(json.dumps(body).encode(), name="m", spec=spec, call_id="1")
+    return read_chat(json.dumps(body).encode(), name="m", spec=spec, call_id="1", decode=DECODER.decode_picture)
 
 
 def picture(address: str) -> list[dict[str, Any]]:
@@ -105,7 +107,7 @@ def test_what_cannot_be_served_is_told(fields: dict[str, Any], status: int, said
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_request_or_one_clear_refusal(body: bytes) -> None:
     with pytest.raises(BadRequestError):
-        read_chat(body, name="m", spec=SPEC, call_id="1")
+        read_chat(body, name="m", spec=SPEC, call_id="1", decode=DECODER.decode_picture)
 
 
 def test_replies() -> None:

@@ -1,0 +1,81 @@
+"""Batches of Parquet files that come from elsewhere: a file of a kilobyte can unfold to gigabytes, and is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pipelines.benchmarks.base import SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["MOST_PICTURES", "MOST_ROWS", "MOST_WORDS", "batches"]
+
+MOST_ROWS: Final = 2_000_000
+"""Rows of one file."""
+MOST_WORDS: Final = 512 << 20
+"""Decoded bytes of the columns of words of one file or row group, which are held together."""
+MOST_PICTURES: Final = 16 << 30
+"""Decoded bytes of all columns of one file, pictures among them, of which a batch is held at a time."""
+_AT_ONCE: Final = 1 << 30
+"""Bytes that a batch may decode to when each of its values is as large as what its column holds packed."""
+
+
+def batches(
+    file: pq.ParquetFile,
+    columns: Sequence[str],
+    *,
+    rows: int,
+    most: int,
+    where: str,
+    group: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of some columns of a file or of one of its row groups.
+
+    Args:
+        file: which.
+        columns: names of top-level columns.
+        rows: at most so many in a batch.
+        most: bytes that all batches together may decode to.
+        where: the file's address, for messages.
+        group: number of the row group; None reads all.
+
+    Raises:
+        SourceError: there are too many rows or bytes.
+        pyarrow.ArrowException, OSError: the file is damaged.
+    """
+    groups = range(file.num_row_groups) if group is None else [group]
+    seen = decoded = 0
+    _few_enough(file.metadata.num_rows, where)
+    for batch in file.iter_batches(
+        batch_size=min(rows, _fitting(file, columns, groups)),
+        row_groups=list(groups),
+        columns=list(columns),
+        use_threads=False,
+    ):
+        seen, decoded = seen + batch.num_rows, decoded + batch.nbytes
+        _few_enough(seen, where)  # what the footer says may be untrue
+        if decoded > most:
+            raise SourceError(
+                f"{where}: {', '.join(columns)} unfold to more than {most:,} bytes in {seen:,} rows, the limit for one "
+                "file; a file of this benchmark is far smaller: fetch it again, or split it"
+            )
+        yield batch
+
+
+def _few_enough(rows: int, where: str) -> None:
+    if rows > MOST_ROWS:
+        raise SourceError(f"{where}: {rows:,} rows, more than the limit of {MOST_ROWS:,} for one file; split it")
+
+
+def _fitting(file: pq.ParquetFile, columns: Sequence[str], groups: Sequence[int]) -> int:
+    """Rows of a batch that stay within `_AT_ONCE`: a dictionary's value is packed once and repeated in every row."""
+    sizes = (
+        int(chunk.total_uncompressed_size)
+        for group in groups
+        for place in range(file.metadata.num_columns)
+        if (chunk := file.metadata.row_group(group).column(place)).path_in_schema.split(".")[0] in columns
+    )
+    return max(1, _AT_ONCE // max([1, *sizes]))
