@@ -1,10 +1,10 @@
 """Models of one sweep beside each other: which of them begin now, with how many replicas, each in a thread of its own.
 
 A pool of replicas keeps its size, so a model's share is settled when it begins: as many replicas as end it together
-with the whole sweep, if all GPUs were always busy. The longest begin first, shorter ones fill what is left beside them;
-what waits holds nothing. Where models that take all GPUs in turn are reckoned to be done sooner, they do that instead:
-on few GPUs shares that cannot change leave more idle than loading costs. `cluster.schedule` plays a finer rule, whose
-replicas come one by one.
+with the whole sweep, if all GPUs were always busy, or some more or fewer, whichever is reckoned to be done soonest:
+replicas are whole, and rounding alone can leave half of the GPUs idle. The longest begin first, shorter ones fill what
+is left beside them; what waits holds nothing. Where models that take all GPUs in turn are reckoned to be done sooner,
+they do that instead: on few GPUs shares that cannot change leave more idle than loading costs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from queue import Empty, SimpleQueue
 
 from cluster.schedule import ModelWork
 
-__all__ = ["Book", "better_book", "reckoned", "side_by_side"]
+__all__ = ["Book", "better_book", "reckoned", "run_book", "shared", "side_by_side"]
 
 log = logging.getLogger(__name__)
 
+SHARES = (1.0, 0.5, 0.7, 1.4, 2.0, 3.0)
+"""Times of an even share that are tried."""
 ELSEWHERE = 4
 """Models that need no GPU and run at once: endpoints answer elsewhere, yet their pictures are decoded here."""
 GIVE_UP_S = 30.0
@@ -38,11 +40,16 @@ class Book:
         works: what each model has to do; `gpus` is 0 where it needs none.
         nodes: GPUs of each node.
         together: models that need GPUs share them; else each takes all that are of use to it, in turn.
+        weighs: the longest begin first, and a replica more must save more seconds than it loads; else models come in
+            the order given, as many replicas as may be: a run that is not `shared` does that, without a book.
+        share: of the replicas that end a model with the whole sweep, so many times.
     """
 
     works: Sequence[ModelWork]
     nodes: Sequence[int]
     together: bool = True
+    weighs: bool = True
+    share: float = 1.0
     _free: list[int] = field(init=False)
     _waiting: list[ModelWork] = field(init=False)
     _held: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
@@ -52,7 +59,9 @@ class Book:
 
     def __post_init__(self) -> None:
         self._free = list(self.nodes)
-        self._waiting = sorted(self.works, key=lambda work: -(work.seconds + work.load_s))
+        self._waiting = list(self.works)
+        if self.weighs:
+            self._waiting.sort(key=lambda work: -(work.seconds + work.load_s))
         self._even_s = math.fsum(work.gpus * (work.seconds + work.load_s) for work in self.works) / sum(self.nodes)
 
     def begin(self) -> list[tuple[str, int]]:
@@ -68,6 +77,10 @@ class Book:
         """A model's GPUs are free again."""
         for node, gpus in self._held.pop(name):
             self._free[node] += gpus
+
+    def nodes_of(self, name: str) -> list[int]:
+        """The node of each replica of a model that runs, as its number in `nodes`."""
+        return [node for node, _ in self._held[name]]
 
     def needs(self, work: ModelWork) -> bool:
         """Whether it needs GPUs that there are; where no node is large enough, that is said when it begins."""
@@ -95,9 +108,9 @@ class Book:
 
     def _wanted(self, work: ModelWork) -> int:
         most = min(work.most_replicas, len(work.units))
-        even = math.ceil((work.seconds + work.load_s) / self._even_s) if self.together else most
+        even = math.ceil(self.share * (work.seconds + work.load_s) / self._even_s) if self.together else most
         wanted = 1
-        while wanted < min(even, most) and _worth(work, wanted):
+        while wanted < min(even, most) and (not self.weighs or _worth(work, wanted)):
             wanted += 1
         return wanted
 
@@ -138,9 +151,22 @@ def reckoned(book: Book) -> float:
         book.end(name)
 
 
+def shared(models: int, nodes: Sequence[int], cost_limit: float | None) -> bool:
+    """Whether a run keeps a book of its models: there are several, and GPUs, and no limit of cost to share."""
+    return models > 1 and bool(nodes) and cost_limit is None
+
+
+def run_book(works: Sequence[ModelWork], nodes: Sequence[int], cost_limit: float | None = None) -> Book:
+    """What a run does with models and nodes, to be played: its book, or its models in turn where it keeps none."""
+    if shared(len(works), nodes, cost_limit):
+        return better_book(works, nodes)
+    return Book(works, nodes, together=False, weighs=False)
+
+
 def better_book(works: Sequence[ModelWork], nodes: Sequence[int]) -> Book:
-    """Models that share the GPUs, or take them in turn: what is reckoned to be done sooner."""
-    return min((Book(works, nodes, together) for together in (False, True)), key=reckoned)
+    """Models that share the GPUs, by larger or smaller shares, or take them in turn: what is reckoned to end first."""
+    in_turn = Book(works, nodes, together=False)
+    return min((in_turn, *(Book(works, nodes, share=share) for share in SHARES)), key=reckoned)
 
 
 def side_by_side(book: Book, run: Callable[[str, int, threading.Event], None]) -> None:

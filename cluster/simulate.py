@@ -1,9 +1,9 @@
 """`python -m cluster.simulate WORKLOAD.json`: a sweep on 8 to 1,024 GPUs, without one.
 
 The workload is a list of `{name, gpus, load_s, units: [seconds, ...]}`, as `python -m jobs.simulating` makes it from
-the planner's own units. For each size of the fleet: makespan, GPU time used of that paid, price, weights loaded, and
-how far the schedule is from a bound that no schedule can beat; beside it the same with models one after another, and
-with spot machines that are taken back.
+the planner's own units. For each size of the fleet, as a run does it: makespan, GPU time used of that paid, price,
+weights loaded, and how far the schedule is from a bound that no schedule can beat; beside it the same with spot
+machines that are taken back, and with models in turn where a run would let them share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cluster.schedule import Fleet, ModelWork, Played, lower_bound, play
+from cluster.beside import Book, run_book
+from cluster.replay import play
+from cluster.schedule import Fleet, ModelWork, Played, lower_bound
 
 __all__ = ["SIZES", "Row", "read_workload", "rows", "shown", "workload_json"]
 
@@ -41,7 +43,7 @@ class Row:
 
 
 def rows(works: Sequence[ModelWork], base: Fleet, sizes: Iterable[int] = SIZES, spot_loss: float = 0.05) -> list[Row]:
-    """Play every size three ways: together, one after another, together on spot.
+    """Play every size three ways: as a run does it, the same on spot, and with models in turn.
 
     Args:
         works: what each model has to do.
@@ -53,11 +55,11 @@ def rows(works: Sequence[ModelWork], base: Fleet, sizes: Iterable[int] = SIZES, 
     for gpus in sizes:
         fleet = replace(base, gpus=gpus)
         spot = replace(fleet, lost_an_hour=spot_loss, gpu_hour_usd=base.gpu_hour_usd * SPOT_PRICE)
-        bound = lower_bound(works, fleet)
+        bound, book = lower_bound(works, fleet), run_book(works, fleet.nodes)
         made += [
-            _row("together", gpus, play(works, fleet), bound),
-            _row("one by one", gpus, play(works, fleet, together=False), bound),
-            _row("together, spot", gpus, play(works, spot), bound),
+            _row("as a run does it", gpus, play(book, fleet), bound),
+            _row("so, on spot", gpus, play(book, spot), bound),
+            _row("in turn", gpus, play(Book(works, fleet.nodes, together=False), fleet), bound),
         ]
     return made
 
@@ -77,9 +79,9 @@ def _row(way: str, gpus: int, played: Played, bound: float) -> Row:
 
 def shown(found: Sequence[Row]) -> str:
     """The rows as a plain table."""
-    head = f"{'GPUs':>5}  {'models':<15}{'hours':>8}{'x bound':>9}{'used':>7}{'price':>11}{'loads':>7}{'lost':>6}"
+    head = f"{'GPUs':>5}  {'models':<18}{'hours':>8}{'x bound':>9}{'used':>7}{'price':>11}{'loads':>7}{'lost':>6}"
     lines = [
-        f"{r.gpus:>5}  {r.way:<15}{r.hours:>8.2f}{r.over_bound:>9.2f}{r.utilisation:>7.0%}"
+        f"{r.gpus:>5}  {r.way:<18}{r.hours:>8.2f}{r.over_bound:>9.2f}{r.utilisation:>7.0%}"
         f"{'$' + format(r.price_usd, ',.0f'):>11}{r.loads:>7}{r.lost_nodes:>6}"
         for r in found
     ]

@@ -353,7 +353,7 @@ def _sweep(flags: dict[str, Any], stages: tuple[str, ...]) -> int:
     prepare(verbose=flags["verbose"], config=flags["config"])
     spec = run_spec(flags)
     if flags.get("dry_run"):
-        from jobs.listing import show_plan
+        from jobs.planned import show_plan
 
         show_plan(spec, plan_sweep(spec), as_json=flags["json"])
         return 0

@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from typing import Any
+
+from pipelines.lines import JsonLines, logs_are_json
 
 __all__ = [
     "SENTENCES",
@@ -27,37 +28,13 @@ SENTENCES = "%(levelname)s: %(message)s"
 """Log lines for people."""
 
 
-class _JsonLines(logging.Formatter):
-    """One JSON object a line: when, how grave, who says it, and which run, model, part and request it is about."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        from pipelines.telemetry import whose
-
-        line = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **whose(),
-            **getattr(record, "about", {}),
-        }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=True)
-
-
 def log_as_json(*, wanted: bool) -> None:
     """Log lines as JSON for machines that gather them, or as sentences for people."""
     for handler in logging.getLogger().handlers:
         if wanted:
-            handler.setFormatter(_JsonLines())
-        elif isinstance(handler.formatter, _JsonLines):
+            handler.setFormatter(JsonLines())
+        elif isinstance(handler.formatter, JsonLines):
             handler.setFormatter(logging.Formatter(SENTENCES))
-
-
-def logs_are_json() -> bool:
-    """Whether log lines are JSON."""
-    return any(isinstance(handler.formatter, _JsonLines) for handler in logging.getLogger().handlers)
 
 
 def only_results_on_stdout() -> AbstractContextManager[object]:

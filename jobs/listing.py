@@ -1,4 +1,4 @@
-"""What `list`, `status`, `--dry-run` and the end of a run show."""
+"""What `list`, `status`, `compare` and the end of a run show."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from jobs.console import say, say_json, table
-from jobs.scheduling import schedule_told
-from jobs.sizing import MODEL_HEADS, model_row, placed_for, placement_told
+from jobs.sizing import MODEL_HEADS, model_row
 from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark, benchmark_names, closest
 from pipelines.comparing import Comparison, Difference
 from pipelines.dataset import Dataset, DatasetError
 from pipelines.entries import Entry, load_run
-from pipelines.plan import Plan, make_plan, read_done
-from pipelines.run_spec import RunSpec
+from pipelines.plan import make_plan, read_done
 from pipelines.status import read_status
 from pipelines.store import Store, StoreError
 from pipelines.sweep import Outcome
 
-__all__ = ["headline", "listing", "show_comparison", "show_plan", "status_rows", "summary"]
+__all__ = ["headline", "listing", "show_comparison", "status_rows", "summary"]
 
 
 FRESH_S = 30
@@ -103,99 +101,6 @@ def _counted(out: Store, entry: Entry) -> list[dict[str, Any]]:
         }
         for (task, setting), total in plan.requests.items()
     ]
-
-
-def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bool) -> None:
-    """Print what a run would do: requests, groups, tokens, GPUs and price."""
-    rows = [_plan_row(spec, model, plan) for model, own in plans.items() for plan in own]
-    times = schedule_told(plans, spec.models)
-    if as_json:
-        say_json({"plan": rows, "schedule": times})
-        return
-    heads = (
-        "model",
-        "benchmark",
-        "requests",
-        "to do",
-        "calls",
-        "media groups",
-        "prompt tokens",
-        "computed at least",
-        "GPUs",
-        "GPU GB",
-        "price",
-    )
-    say(table(heads, [[_shown(row[key]) for key in _PLAN_KEYS] for row in rows]))
-    cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
-    say("")
-    say(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
-    for model, own in plans.items():
-        for plan in own[:1]:
-            told = placement_told(spec.models[model], plan)
-            if told:
-                say(f"{model}: {told['words']}")
-    if times:
-        say("")
-        _show_times(times)
-    say("Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.")
-
-
-def _show_times(times: Mapping[str, Any]) -> None:
-    heads = ("model", "GPUs a replica", "begins (min)", "ends (min)", "loads", "GPU hours")
-    rows = [
-        [
-            m["model"],
-            m["gpus_a_replica"],
-            f"{m['begins_s'] / 60:.0f}",
-            f"{m['ends_s'] / 60:.0f}",
-            m["loads"],
-            m["gpu_hours"],
-        ]
-        for m in times["models"]
-    ]
-    say(table(heads, rows))
-    say(
-        f"Side by side on {times['gpus']} GPUs: {times['hours']:.2f} h (at best {times['bound_hours']:.2f}), "
-        f"{times['gpu_hours']:.1f} GPU hours, ${times['price_usd']:,.2f} at ${times['gpu_hour_usd']} an hour. Assumed "
-        "speeds of an H100; a run takes its models one after another today."
-    )
-
-
-_PLAN_KEYS = (
-    *("model", "benchmark", "requests", "to_do", "calls", "media_groups"),
-    *("prompt_tokens", "least_tokens", "gpus", "gpu_gb", "price"),
-)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _plan_row(spec: RunSpec, model: str, plan: Plan) -> dict[str, Any]:
-    one = spec.models[model]
-    local = one.engine in ("transformers", "vllm")
-    placed = placed_for(one, plan) if local else None
-    price = None
-    if one.price:
-        cost = plan.prompt_tokens * one.price.input_per_million + plan.output_tokens * one.price.output_per_million
-        price = f"at most ${cost / 1e6:,.2f}"
-    return {
-        "model": model,
-        "benchmark": plan.asker.benchmark_name,
-        "requests": plan.total,
-        "to_do": plan.to_do,
-        "calls": plan.calls,
-        "media_groups": len(plan.groups),
-        "prompt_tokens": plan.prompt_tokens,
-        "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
-        "gpus": one.tensor_parallel * one.replicas.max if local else 0,
-        "gpu_gb": (round(placed.bytes_a_card / 1e9, 1) if placed else "unknown") if local else 0,
-        "placement": placement_told(one, plan) if local else None,
-        "price": price if price or local or one.engine == "random" else "no price given",
-        "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
-    }
 
 
 def show_comparison(found: Comparison, *, as_json: bool) -> None:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster.schedule import Fleet, ModelWork, lower_bound, play
+from cluster.beside import run_book
+from cluster.join import joined
+from cluster.placement import gpus_of_nodes
+from cluster.replay import play
+from cluster.schedule import Fleet, ModelWork, lower_bound
+from jobs.console import only_results_on_stdout
+from models.devices import cards_here
 from models.spec import ModelSpec
-from pipelines.estimating import works_of
+from pipelines.estimating import work_of, works_of
 from pipelines.plan import Plan
+from pipelines.run_spec import RunSpec
 
-__all__ = ["Schedule", "fleet_for", "schedule", "schedule_told"]
+__all__ = ["Schedule", "Site", "schedule", "schedule_told", "site_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +26,8 @@ class Schedule:
 
     models: tuple[tuple[str, int, float, float, int, float], ...]
     """name, GPUs a replica, begins at (s), ends at (s), loads, GPU hours of computing."""
+    unplaced: tuple[str, ...]
+    """Models of which no node can hold a replica: a run tells so and goes on without them."""
     seconds: float
     bound_s: float
     gpu_hours: float
@@ -26,13 +35,32 @@ class Schedule:
     price_usd: float
 
 
-def schedule(works: Sequence[ModelWork], fleet: Fleet) -> Schedule:
-    """Play the rule of `cluster.schedule` on a fleet.
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a sweep is going to run."""
 
-    Raises:
-        ValueError: a model fits on no node.
+    nodes: tuple[int, ...]
+    """GPUs of each node."""
+    words: str
+    node_start_s: float = 0.0
+    """0: the nodes are there."""
+
+    @property
+    def fleet(self) -> Fleet:
+        """To play on."""
+        return Fleet(gpus=sum(self.nodes), uneven=self.nodes, node_start_s=self.node_start_s)
+
+
+def schedule(works: Sequence[ModelWork], fleet: Fleet, cost_limit: float | None = None) -> Schedule:
+    """Play a sweep on a fleet as a run does it.
+
+    Args:
+        works: of all models that the run asks, those that need no GPU too.
+        fleet: on what.
+        cost_limit: of the run, in dollars; models follow one another under one.
     """
-    played = play(works, fleet)
+    played = play(run_book(works, fleet.nodes, cost_limit), fleet)
+    asked = [work for work in works if work.name in played.ends]
     return Schedule(
         models=tuple(
             (
@@ -43,37 +71,68 @@ def schedule(works: Sequence[ModelWork], fleet: Fleet) -> Schedule:
                 played.loads[w.name],
                 w.gpus * w.seconds / 3600,
             )
-            for w in sorted(works, key=lambda w: played.starts[w.name])
+            for w in sorted(asked, key=lambda w: played.starts[w.name])
         ),
+        unplaced=tuple(work.name for work in works if work.gpus and work.units and work not in asked),
         seconds=played.makespan_s,
-        bound_s=lower_bound(works, fleet),
+        bound_s=lower_bound(asked, fleet),
         gpu_hours=played.held_gpu_s / 3600,
         price_usd=played.price_usd,
     )
 
 
-def fleet_for(works: Sequence[ModelWork], specs: Mapping[str, ModelSpec]) -> Fleet:
-    """The smallest fleet of whole nodes on which the model with the most replicas has all of them."""
+def site_of(address: str | None, works: Sequence[ModelWork], specs: Mapping[str, ModelSpec]) -> Site:
+    """The nodes that a run would have: the cluster's, or all that it may grow to, or this machine.
+
+    Only where there is neither a cluster nor a GPU here are nodes made up: as few whole ones as give the model with the
+    most replicas all of them.
+
+    Args:
+        address: of the cluster; None for none.
+        works: of the models that need GPUs.
+        specs: entries of those models.
+
+    Raises:
+        ClusterError: the cluster cannot be joined.
+    """
+    if address:
+        with only_results_on_stdout(), joined(address) as cluster:
+            if cluster.grows_to:
+                start_s = Fleet(gpus=0).node_start_s
+                return Site(cluster.grows_to, f"all that the cluster at {address} may grow to", start_s)
+            return Site(tuple(gpus_of_nodes()), f"the cluster at {address} as it is")
+    if here := len(cards_here()):
+        return Site((here,), "this machine")
     most = max(work.gpus * specs[work.name].replicas.max for work in works)
     node = max(8, *(work.gpus for work in works))
-    return Fleet(gpus=-(-most // node) * node, gpus_a_node=node)
+    words = "made up: no --address is given and no GPU is seen here"
+    return Site((node,) * -(-most // node), words, Fleet(gpus=0).node_start_s)
 
 
-def schedule_told(plans: Mapping[str, Sequence[Plan]], specs: Mapping[str, ModelSpec]) -> dict[str, object] | None:
-    """The schedule of what is to be done, for a dry run; None where no model runs on GPUs of ours."""
-    works = works_of(plans, specs)
-    if not works:
+def schedule_told(spec: RunSpec, plans: Mapping[str, Sequence[Plan]]) -> dict[str, object] | None:
+    """The schedule of what is to be done, for a dry run; None where no model runs on GPUs of ours.
+
+    Raises:
+        ClusterError: the run's cluster cannot be joined.
+    """
+    on_gpus = works_of(plans, spec.models)
+    if not on_gpus:
         return None
-    fleet = fleet_for(works, specs)
-    found = schedule(works, fleet)
+    site = site_of(spec.address, on_gpus, spec.models)
+    if not site.nodes:
+        return {"gpus": 0, "on": site.words, "models": []}
+    works = [work_of(name, own, spec.models[name]) for name, own in plans.items() if any(plan.units for plan in own)]
+    found = schedule(works, site.fleet, spec.cost_limit)
     names = ("model", "gpus_a_replica", "begins_s", "ends_s", "loads", "gpu_hours")
     return {
-        "gpus": fleet.gpus,
+        "gpus": site.fleet.gpus,
+        "on": site.words,
         "hours": round(found.seconds / 3600, 3),
         "bound_hours": round(found.bound_s / 3600, 3),
         "gpu_hours": round(found.gpu_hours, 2),
         "price_usd": round(found.price_usd, 2),
-        "gpu_hour_usd": fleet.gpu_hour_usd,
+        "gpu_hour_usd": site.fleet.gpu_hour_usd,
+        "unplaced": list(found.unplaced),
         "models": [
             {
                 name: round(value, 2) if isinstance(value, float) else value

@@ -111,7 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(
         f"{len(works)} models on {names}: {requests:,} requests in {units:,} units each\n{table}\n"
         "x bound: makespan over a bound that no schedule can beat. used: GPU time that computed, of that paid.\n"
-        "Times follow from the arithmetic in jobs/scheduling.py, which is assumed and not measured.\n"
+        "in turn: each model on all GPUs that pay, the next when it has ended. lost: nodes taken back.\n"
+        "Times follow from the arithmetic in pipelines/estimating.py, which is assumed and not measured.\n"
     )
     return 0
 

@@ -22,6 +22,7 @@ from pipelines.convoys import groups_alone, make_convoys
 from pipelines.dataset import DatasetError
 from pipelines.keeping import FrameKeeper, keeper_bytes
 from pipelines.ledger import Ledger
+from pipelines.lines import fields_for_workers
 from pipelines.lock import FencedError
 from pipelines.records import DamagedPartError
 from pipelines.store import StoreError
@@ -226,7 +227,7 @@ def quiet_ray_data() -> None:
 def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     import ray.data as rd
 
-    replicas = _replicas(job, cluster)
+    replicas, lines = _replicas(job, cluster), fields_for_workers(run=job.lock, model=job.model)
     convoys = make_convoys(job.units, replicas)
     alone = groups_alone(convoys)
     items = [
@@ -245,14 +246,20 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 batch_format="pyarrow",
                 num_cpus=LOAD_CPUS,
                 compute=rd.TaskPoolStrategy(size=min(len(items), LOADS_A_REPLICA * replicas)),
-                fn_kwargs={"spec": job.loader, "keeper": keeper, "ledger": ledger},
+                fn_kwargs={"spec": job.loader, "keeper": keeper, "ledger": ledger, "lines": lines},
             )
             .map_batches(
                 Replica,
                 batch_size=1,
                 batch_format="pyarrow",
                 zero_copy_batch=True,
-                fn_constructor_kwargs={"model": job.model, "spec": job.spec, "ledger": ledger, "out": job.out},
+                fn_constructor_kwargs={
+                    "model": job.model,
+                    "spec": job.spec,
+                    "ledger": ledger,
+                    "out": job.out,
+                    "lines": lines,
+                },
                 compute=rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas),
                 **_engine_resources(job.spec, cluster),
             )
@@ -262,7 +269,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 batch_format="pyarrow",
                 num_cpus=COMMIT_CPUS,
                 compute=rd.TaskPoolStrategy(size=min(len(items), COMMITS_A_REPLICA * replicas)),
-                fn_kwargs={"out": job.out, "lock": job.lock},
+                fn_kwargs={"out": job.out, "lock": job.lock, "lines": lines},
             )
         )
 

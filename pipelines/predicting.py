@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cluster.beside import better_book
+from cluster.beside import better_book, shared
 from cluster.join import ClusterInfo
 from cluster.placement import gpus_of_nodes
 from models.spec import ModelSpec
@@ -102,7 +102,7 @@ def predict(  # noqa: PLR0917  what a run consists of
             board.end(model)
 
     nodes = cluster.grows_to or (gpus_of_nodes() if cluster.gpus else ())
-    if nodes and len(jobs) > 1 and spending.limit is None:
+    if shared(len(jobs), nodes, spending.limit):
         works = [work_of(model, plans[model], spec.models[model]) for model in jobs]
         watcher.phase(f"predict {', '.join(jobs)}", sum(unit.requests for job in jobs.values() for unit in job.units))
         ask_together(better_book(works, nodes), cluster, watcher, board, ask)

@@ -28,6 +28,7 @@ from pipelines.lock import check_fence
 from pipelines.media.decoder import DecodeError, Decoder, blank_frames
 from pipelines.records import PREDICTIONS, prediction_row, read_part, table_bytes
 from pipelines.store import Store
+from pipelines.telemetry import about
 from pipelines.units import Unit, unit_name
 
 __all__ = ["Answerer", "Attempts", "Committer", "Loaded", "Loader", "PlanMismatchError", "own_tokens"]
@@ -262,6 +263,11 @@ class Answerer:
             raise
         return rows
 
+    @property
+    def in_hand(self) -> tuple[str, str]:
+        """The part that is being answered, and the request where it is asked alone, else ''."""
+        return self._in_hand
+
     def stalled(self) -> None:
         """Note that the engine has fallen silent under what is in its hands; from any thread."""
         self._attempts.stalled(*self._in_hand)
@@ -287,14 +293,16 @@ class Answerer:
                 yield self._one(request, media)
 
     def _one(self, request: Request, media: Mapping[Media, Frames]) -> Reply:
-        try:
-            return next(iter(list(answer_requests(self._engine, [request], media))))
-        except (EngineUnreachableError, EngineDiedError):
-            raise
-        except EngineContractError as error:
-            outcome = Failure(type="engine_contract", message=str(error))
-        except Exception as error:  # noqa: BLE001  the row edge, as above
-            outcome = Failure(type=type(error).__name__, message=str(error))
+        with about(request_id=request.request_id):
+            try:
+                return next(iter(list(answer_requests(self._engine, [request], media))))
+            except (EngineUnreachableError, EngineDiedError):
+                raise
+            except EngineContractError as error:
+                outcome = Failure(type="engine_contract", message=str(error))
+            except Exception as error:  # noqa: BLE001  the row edge, as above
+                outcome = Failure(type=type(error).__name__, message=str(error))
+            log.info("a request failed: %s", outcome.type)
         return Reply(request_id=request.request_id, outcome=outcome)
 
 

@@ -6,13 +6,14 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from models.spec import ModelSpec
 from pipelines.keeping import FrameSource, SharedFrames
 from pipelines.ledger import RemoteAttempts
+from pipelines.lines import worker_lines
 from pipelines.store import Store, StoreError
 from pipelines.telemetry import count_answering, count_loading
 from pipelines.units import MAX_UNIT_REQUESTS, Unit
@@ -31,6 +32,9 @@ LOAD_DEATHS = 3
 DIED = 13
 """Exit code of a replica whose engine died under it."""
 
+Lines = Mapping[str, str] | None
+"""What log lines carry (`lines.fields_for_workers`); None: they stay as Ray has them."""
+
 
 class LoaderSpec(Hashable, Protocol):
     """A light, hashable description from which a worker builds a loader."""
@@ -46,7 +50,7 @@ def _loader(spec: LoaderSpec, keeper: Any) -> Any:
     return spec.build(SharedFrames(keeper))
 
 
-def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any, ledger: Any) -> Any:
+def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any, ledger: Any, lines: Lines = None) -> Any:
     """Load the units that go to one replica together; Ray calls this again, elsewhere, when its process dies.
 
     Raises:
@@ -58,9 +62,13 @@ def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any, ledger: Any) -> Any:
     units = [Unit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
     alone = frozenset(json.loads(batch["alone"][0].as_py()))
     loader = _loader(spec, keeper)
-    convoy = pack_convoy([_load(unit, loader, alone, ledger) for unit in units])
+    convoy = []
+    for unit in units:
+        with worker_lines(lines, part=unit.part):
+            convoy.append(_load(unit, loader, alone, ledger))
+    packed = pack_convoy(convoy)
     count_loading(time.monotonic() - began)
-    return convoy
+    return packed
 
 
 def _load(unit: Unit, loader: Any, alone: frozenset[str], ledger: Any) -> Any:
@@ -68,13 +76,17 @@ def _load(unit: Unit, loader: Any, alone: frozenset[str], ledger: Any) -> Any:
     import ray
 
     deaths = ray.get(ledger.begin_loading.remote(unit.part))
+    if deaths:
+        log.warning("processes died %d times while they loaded this", deaths)
     try:
-        return _patiently(partial(loader.load, unit, alone, blind=deaths >= LOAD_DEATHS))
+        loaded = _patiently(partial(loader.load, unit, alone, blind=deaths >= LOAD_DEATHS))
+        log.info("%d requests are loaded", unit.requests)
+        return loaded
     finally:
         ledger.loaded.remote(unit.part)
 
 
-def commit_units(batch: Any, out: str, lock: str) -> Any:
+def commit_units(batch: Any, out: str, lock: str, lines: Lines = None) -> Any:
     """Write each unit's rows as a part of its own; what is handed on are their receipts, as JSON in one row.
 
     Raises:
@@ -95,7 +107,8 @@ def commit_units(batch: Any, out: str, lock: str) -> Any:
             receipt["part"] = one.unit.part
             receipt["span"] = [one.span.replica, one.span.began, one.span.ended]
             if not one.kept:
-                receipt["counts"] = _patiently(partial(committer.commit, one.unit, one.rows))
+                with worker_lines(lines, part=one.unit.part):
+                    receipt["counts"] = _patiently(partial(committer.commit, one.unit, one.rows))
                 receipt["tokens"] = own_tokens(one.unit, one.rows)
                 receipt["failed"] = first_failures(one.rows)
                 receipt["broke"] = "cost_limit" in one.rows["error_type"].to_pylist()
@@ -111,6 +124,7 @@ def _patiently(action: Callable[[], Any]) -> Any:
         except StoreError as error:
             if pause in AWAY_S and not error.passing:
                 raise
+            log.info("asked again in %g s: %s", pause, error)
             time.sleep(pause)
     return action()
 
@@ -118,7 +132,7 @@ def _patiently(action: Callable[[], Any]) -> Any:
 class Replica:
     """One engine in one actor. A model that cannot be had is reported as a row, so that the reason reaches the user."""
 
-    def __init__(self, model: str, spec: ModelSpec, ledger: Any, out: str) -> None:
+    def __init__(self, model: str, spec: ModelSpec, ledger: Any, out: str, lines: Lines = None) -> None:
         import ray
 
         from models.engines import build_engine
@@ -128,15 +142,16 @@ class Replica:
         from models.environment import MissingSecretError
         from pipelines.work import Answerer
 
-        self._fatal, self._model = "", model
+        self._fatal, self._model, self._lines = "", model, lines
         self._ledger, self._out = ledger, Store(out)
         self._name = str(ray.get_runtime_context().get_actor_id())
         self._fatal = ray.get(ledger.given_up.remote())
         if self._fatal:
             return
         try:
-            with heard(partial(ledger.loading.remote, self._name)):
+            with heard(partial(ledger.loading.remote, self._name)), worker_lines(lines):
                 engine = build_engine(model, spec)
+                log.info("the engine is loaded")
             ledger.started.remote(tuple(getattr(engine, "remarks", ())))
             if not getattr(engine, "keeps_time", False):
                 engine = PatientEngine(engine, spec.patience_s, self._end_from_aside)
@@ -159,7 +174,8 @@ class Replica:
             if held and sum(one.unit.requests for one in held) + loaded.unit.requests > MAX_UNIT_REQUESTS:
                 yield pack_answers(held)
                 held = []
-            held.append(self._answered(loaded, many=many))
+            with worker_lines(self._lines, part=loaded.unit.part):
+                held.append(self._answered(loaded, many=many))
         yield pack_answers(held)
 
     def _answered(self, loaded: Any, *, many: bool) -> Any:
@@ -182,6 +198,7 @@ class Replica:
                 ended = time.time()
                 count_answering(self._model, answered_s=ended - began, waited_s=began - self._free_since)
                 self._free_since = ended
+                log.info("%d rows are answered in %.1f s", len(rows), ended - began)
                 return Answered(unit=unit, rows=rows, span=Span(self._name, began, ended))
         return Answered(unit=unit, fatal=self._fatal)
 
@@ -206,5 +223,7 @@ class Replica:
         deaths = ray.get(self._ledger.died.remote())
         if deaths >= MOST_DEATHS:
             return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
-        log.warning("%s; the replica is started again", error)
+        part, request_id = self._answerer.in_hand
+        with worker_lines(self._lines, part=part, request_id=request_id):
+            log.warning("%s; the replica is started again", error)
         os._exit(DIED)

@@ -31,6 +31,9 @@ def test_two_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
     with ray_head("--num-cpus=6", "--num-gpus=2") as head:
         command = [sys.executable, "-m", "jobs.cli", "run", "--models", "one,two", "--models-file", str(models)]
         place = ["--data", maia_data, "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"]
+        dry = [*command, *FLAGS, *place, "--dry-run", "--json"]
+        told = json.loads(subprocess.run(dry, env=head.env, capture_output=True, check=True).stdout)["schedule"]
+        assert (told["gpus"], [one["begins_s"] for one in told["models"]]) == (2, [0.0, 0.0])
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen([*command, *FLAGS, *place], env=head.env, stdout=log, stderr=log)
         try:

@@ -1,4 +1,4 @@
-"""The papers' sweep by the planner's own units, and what a dry run tells of time."""
+"""The papers' sweep by the planner's own units."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster.schedule import Fleet
-from jobs.scheduling import schedule
 from jobs.simulating import PUBLISHED, main, papers_plans, papers_works
 from models.catalog_io import load_models
 from models.spec import ModelSpec
@@ -47,15 +45,6 @@ def test_models_that_run_elsewhere_take_no_gpu(plans: list) -> None:
     assert {work.name for work in works} == {name for name, spec in specs.items() if replica_gpus(spec)}
     assert "gpt-4o" not in {work.name for work in works}
     assert works_of({"random": plans}, specs) == []
-
-
-def test_a_schedule_tells_when_each_model_runs(plans: list) -> None:
-    works = papers_works(plans, load_models())
-    told = schedule(works, Fleet(gpus=16))
-    assert {row[0] for row in told.models} == {work.name for work in works}
-    assert max(row[3] for row in told.models) == told.seconds >= told.bound_s
-    assert told.gpu_hours >= sum(row[5] for row in told.models)
-    assert told.price_usd == pytest.approx(told.gpu_hours * 2.5)
 
 
 def test_the_table(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import pipelines.predicting as page
 from cluster.join import ClusterInfo
-from models.spec import ModelSpec
-from pipelines.execute import Job, ModelUnavailableError, Receipt
+from cluster.schedule import Fleet
+from jobs.scheduling import schedule
+from models.spec import ModelSpec, Replicas
+from pipelines.estimating import work_of
+from pipelines.execute import Job, ModelUnavailableError, Receipt, _replicas
 from pipelines.run_spec import RunSpec
 from pipelines.spending import Spending
 from pipelines.status import StatusBoard, read_status
@@ -82,6 +86,28 @@ def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
 
     assert sweep.predict(execute, grows_to=grows_to) == []
     assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+@pytest.mark.parametrize("gpus", [2, 8])
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_a_dry_run_tells_the_replicas_that_the_run_has(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, names: str
+) -> None:
+    sweep = Sweep(maia_data, tmp_path, monkeypatch, gpus)
+    many = sweep.spec.models["a"].model_copy(update={"replicas": Replicas(max=5)})
+    sweep.spec = replace(sweep.spec, models=dict.fromkeys(names, many))
+    replicas: dict[str, int] = {}
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        replicas[job.model] = _replicas(job, cluster)
+        answer(job, on_receipt)
+
+    assert sweep.predict(execute) == []
+    plans = plan_sweep(sweep.spec)
+    works = [work_of(name, own, sweep.spec.models[name]) for name, own in plans.items()]
+    told = schedule(works, Fleet(gpus=gpus))
+    assert {name: loads for name, _, _, _, loads, _ in told.models} == replicas
+    assert set(replicas) == set(names)
 
 
 @pytest.mark.parametrize(("gpus", "limit"), [(0, None), (2, 5.0)])

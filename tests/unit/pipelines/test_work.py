@@ -19,6 +19,7 @@ from pipelines.plan import Done, make_plan
 from pipelines.records import PREDICTIONS, read_part
 from pipelines.selection import Limit, cells_of
 from pipelines.store import Store
+from pipelines.telemetry import whose
 from pipelines.units import Unit
 from pipelines.wire import Answered, Finished, pack_answers, pack_loaded, unpack_answers, unpack_loaded
 from pipelines.work import Answerer, Committer, Loaded, Loader, PlanMismatchError
@@ -396,3 +397,24 @@ def test_rows_hold_whatever_a_model_says(loaded: list[Loaded]) -> None:
     table = carried(one.unit, Answerer(Odd(), Memory()).answer(one)).rows
     assert isinstance(table, pa.Table)
     assert set(table["output"].to_pylist()) == {"half ? pair \x00 🙂"}
+
+
+class Whose(Script):
+    """An engine that notes the request of the log lines that it would write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[int, str]] = []
+
+    def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
+        self.told.append((len(calls), whose().get("request_id", "")))
+        yield from super().generate(calls, media)
+
+
+def test_log_lines_carry_the_request_that_is_asked_alone(loaded: list[Loaded]) -> None:
+    one, together, alone = loaded[0], Whose(), Whose()
+    Answerer(together, Memory()).answer(one)
+    assert {name for _, name in together.told} == {""}
+    Answerer(alone, Memory(attempt=2)).answer(one)
+    assert {name for _, name in alone.told} == {request.request_id for request in one.requests}
+    assert whose() == {}
