@@ -22,6 +22,7 @@ import typer
 
 from jobs import options as o
 from jobs.console import logs_are_json, say, say_json
+from jobs.starting import START
 
 __all__ = ["entrypoint", "stage", "submit"]
 
@@ -218,7 +219,7 @@ def _check(flags: Mapping[str, Any]) -> None:
 
 def entrypoint(flags: Mapping[str, Any]) -> str:
     """The driver's command line: what `ray job submit -- ...` would be given."""
-    words = ["python", "-m", "jobs.sweep"]
+    words = ["sh", f"{FILES}/start.sh"]
     for name, flag in _SINGLE.items():
         if flags.get(name) is not None:
             words += [flag, str(flags[name])]
@@ -245,6 +246,7 @@ def stage(flags: Mapping[str, Any], folder: Path, *, code: str) -> None:
                 if path.is_file() and path.suffix in SENT and not _hidden(path.relative_to(root)):
                     _copy(path, folder / package / path.relative_to(root))
     (folder / FILES).mkdir(parents=True, exist_ok=True)
+    (folder / FILES / "start.sh").write_text(START)
     for i, path in enumerate(flags.get("models_file") or ()):
         _copy(path, folder / FILES / _models_name(i, path))
     prompts = flags.get("prompts")

@@ -25,7 +25,8 @@ NAME = "VLMSWEEP_TEST_MARK"
 
 @pytest.fixture(scope="module")
 def head() -> Iterator[RayHead]:
-    with ray_head("--num-cpus=2") as one:
+    # No Python of this project's on its PATH: a job must run on Ray's own all the same.
+    with ray_head("--num-cpus=2", env={"PATH": "/usr/bin:/bin"}) as one:
         yield one
 
 

@@ -26,7 +26,7 @@ def test_the_command_line_says_the_flags_again(tmp_path: Path) -> None:
     models = tmp_path / "my models.yaml"
     line = entrypoint(flags(models_file=[models], sample_ids=["a'b", "c"], prompts=tmp_path, judge=None))
     assert shlex.split(line) == [
-        *("python", "-m", "jobs.sweep", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/data"),
+        *("sh", "submitted/start.sh", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/data"),
         *("--out", "s3://b/o p", "--seed", "42", "--sample-id", "a'b", "--sample-id", "c"),
         *("--models-file", "submitted/models-0-my_models.yaml", "--prompts", "submitted/prompts"),
     ]
@@ -64,6 +64,7 @@ def test_people_s_files_go_with_it_and_those_of_a_store_are_named(tmp_path: Path
     assert sorted(p.relative_to(tmp_path / "sent").as_posix() for p in (tmp_path / "sent").rglob("*.*")) == [
         "submitted/people-0/labels.csv",
         "submitted/people-1.csv",
+        "submitted/start.sh",
     ]
 
 
@@ -71,9 +72,8 @@ def test_an_image_that_has_the_code_gets_the_named_files_alone(tmp_path: Path) -
     models = tmp_path / "m.yaml"
     models.write_text("mine: {engine: random}\n")
     stage(flags(models_file=[models]), tmp_path / "sent", code="image")
-    assert [p.relative_to(tmp_path / "sent").as_posix() for p in (tmp_path / "sent").rglob("*") if p.is_file()] == [
-        "submitted/models-0-m.yaml"
-    ]
+    names = {p.relative_to(tmp_path / "sent").as_posix() for p in (tmp_path / "sent").rglob("*") if p.is_file()}
+    assert names == {"submitted/models-0-m.yaml", "submitted/start.sh"}
 
 
 def test_ray_s_own_submit_leaves_secrets_data_and_media_here(tmp_path: Path) -> None:
