@@ -174,7 +174,20 @@ def test_the_demo_refuses_places_that_it_cannot_use(
         ["status", "{file}"],
         ["compare", "{file}", "{file}"],
         ["ingest", "maia", "{folder}", "--data", "{file}"],
-        ["nightly", "--models", "random", "--data", "{data}", "--out", "{folder}/o", "--history", "{file}"],
+        [
+            "nightly",
+            "--models",
+            "random",
+            "--benchmarks",
+            "maia",
+            "--data",
+            "{data}",
+            "--out",
+            "{folder}/o",
+            "--history",
+            "{file}",
+            "--dry-run",
+        ],
     ],
 )
 def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
