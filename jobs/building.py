@@ -12,6 +12,7 @@ from jobs.options import names
 from models.catalog_io import load_models, pick
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
+from models.yaml_files import YamlFileError, read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.human import place_of_human, read_human
 from pipelines.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
@@ -117,12 +118,10 @@ def read_column_map(path: Path) -> dict[str, str]:
     Raises:
         ValueError: it cannot be read or has another form.
     """
-    import yaml
-
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"--column-map {path}: cannot be read ({error})") from error
+        raw, _ = read_yaml(path, "file")
+    except YamlFileError as error:
+        raise ValueError(f"--column-map {error}") from error
     if not isinstance(raw, dict) or not all(isinstance(one, str) for pair in raw.items() for one in pair):
         raise ValueError(f"--column-map {path}: a mapping of names to names was expected, such as `sentence: text`")
     return dict(raw)

@@ -324,7 +324,7 @@ def serve(
 
 
 def demo(
-    out: o.Out = "demo-out",
+    out: Annotated[str, typer.Option("--out", help="A local folder for data, model and results.")] = "demo-out",
     config: o.ConfigFile = None,
     verbose: o.Verbose = False,
     json: o.Json = False,

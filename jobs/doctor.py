@@ -20,7 +20,7 @@ from models.sizes import size_of
 from models.spec import ModelSpec
 from pipelines.store import Store, StoreError, is_remote
 
-__all__ = ["Finding", "examine", "ok", "told"]
+__all__ = ["Finding", "examine", "models_here", "ok", "told"]
 
 LEAST_DISK = 10 * 10**9
 """Free bytes below which a place for results or data is warned about."""
@@ -65,6 +65,12 @@ def examine(
         return found
     found += [_node(one) for one in nodes]
     return [*found, *(_model(name, spec, nodes, named=named) for name, spec in models.items())]
+
+
+def models_here(models: Mapping[str, ModelSpec]) -> list[Finding]:
+    """Of each model whether this machine can run it: `ok`, `bad`, or `note` where nobody can tell."""
+    nodes = [_this_node()]
+    return [_model(name, spec, nodes, named=True) for name, spec in models.items()]
 
 
 def told(findings: Sequence[Finding]) -> list[dict[str, Any]]:

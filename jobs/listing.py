@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.console import say, say_json, table
-from jobs.sizing import MODEL_HEADS, model_row
+from jobs.sizing import MODEL_HEADS, model_rows
 from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark, benchmark_names, closest
 from pipelines.comparing import Comparison, Difference
@@ -47,7 +47,7 @@ def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], l
     if what == "models":
         from models.catalog_io import load_models
 
-        return MODEL_HEADS, [model_row(name, spec) for name, spec in sorted(load_models(list(models_files)).items())]
+        return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))
     raise closest("list", what, ["benchmarks", "models", "settings"])
 
 

@@ -61,6 +61,7 @@ def nightly(  # noqa: PLR0913, PLR0917 - one parameter a flag
     flags = locals()
     from jobs.building import run_spec
     from jobs.commands import prepare
+    from pipelines.execute import ModelUnavailableError
     from pipelines.history import History
     from pipelines.nightly import due_pairs, run_night
 
@@ -74,15 +75,21 @@ def nightly(  # noqa: PLR0913, PLR0917 - one parameter a flag
     with only_results_on_stdout():
         night = run_night(spec, kept, gpu_hour_usd=gpu_hour_usd, watcher=progress)
     progress.finish()
+    _tell(night, summary, as_json=json)
+    if night.nothing_ran:
+        raise ModelUnavailableError("nothing that was due could be run; the night is recorded, with the reasons")
+    return 1 if night.alarms else 0
+
+
+def _tell(night: Night, summary: Path | None, *, as_json: bool) -> None:
     if summary is not None:
         _write(summary, night.summary)
     for warning in night.warnings:
         logging.getLogger("vlmsweep").warning("%s", warning)
-    if json:
+    if as_json:
         say_json(_told(night))
     else:
         say(night.summary.rstrip())
-    return 1 if night.alarms else 0
 
 
 def _write(path: Path, text: str) -> None:

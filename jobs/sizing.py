@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from models.availability import why_not_here
+from jobs.doctor import Finding, models_here
 from models.devices import cards_here
 from models.placement import ASSUMED_CARD, Load, Placement, bytes_a_weight, place
 from models.sizes import size_of
 from models.spec import ModelSpec
 from pipelines.plan import Plan
 
-__all__ = ["MODEL_HEADS", "load_of", "model_row", "placed_for", "placement_told"]
+__all__ = ["MODEL_HEADS", "load_of", "model_rows", "placed_for", "placement_told"]
 
 _MOST_ASSUMED = 16
 """GPUs of a cluster that nobody has looked at yet."""
@@ -24,10 +24,15 @@ MODEL_HEADS = (
 )
 
 
-def model_row(name: str, spec: ModelSpec) -> list[str]:
-    """One line of `list models`, of `MODEL_HEADS`; memory is the doctor's business."""
+def model_rows(models: Mapping[str, ModelSpec]) -> list[list[str]]:
+    """The lines of `list models`, of `MODEL_HEADS`; what runs here is what the doctor finds."""
+    return [
+        _model_row(name, spec, found) for (name, spec), found in zip(models.items(), models_here(models), strict=True)
+    ]
+
+
+def _model_row(name: str, spec: ModelSpec, found: Finding) -> list[str]:
     size = size_of(spec)
-    why = why_not_here(spec)
     return [
         name,
         spec.engine,
@@ -36,8 +41,8 @@ def model_row(name: str, spec: ModelSpec) -> list[str]:
         str(spec.tensor_parallel) if spec.engine in ("transformers", "vllm") else "0",
         f"{size.parameters * bytes_a_weight(spec) / 1e9:.1f}" if size else "",
         ", ".join(spec.papers),
-        "no" if why else "yes",
-        why,
+        {"ok": "yes", "note": "not known"}.get(found.state, "no"),
+        "" if found.state == "ok" else found.told,
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from models.spec import ModelSpec
+from models.yaml_files import YamlFileError, read_yaml
 
 __all__ = ["CATALOG", "ModelsFileError", "UnknownModelError", "load_models", "pick"]
 
@@ -73,70 +74,16 @@ def _hint(name: str, known: Collection[str]) -> str:
 
 
 def _read_file(path: Path) -> dict[str, ModelSpec]:
-    text = _text_of(path)
     try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        _refuse_repeats(path, tree)
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: text in the form of a date that no calendar has; RecursionError: a thousand brackets.
-        if isinstance(error, ModelsFileError):
-            raise
-        raise ModelsFileError(_about_yaml(path, error)) from error
+        data, tree = read_yaml(path, "models file")
+    except YamlFileError as error:
+        raise ModelsFileError(str(error)) from error
     if data is None:
         return {}
     if not isinstance(data, dict) or not isinstance(tree, yaml.MappingNode):
         raise ModelsFileError(f"{path}:1: expected `name: {{engine: ..., model: ...}}` entries at the top")
     _check_names(path, tree)
     return {name: _spec(path, tree, name, entry) for name, entry in data.items()}
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ModelsFileError(f"{path}: no such models file") from None
-    except UnicodeDecodeError as error:
-        raise ModelsFileError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    except OSError as error:
-        raise ModelsFileError(f"{path}: the models file cannot be read: {error.strerror}") from None
-
-
-def _about_yaml(path: Path, error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-        return f"{path}:{error.problem_mark.line + 1}: not valid YAML: {error.problem or error.context}"
-    return f"{path}: not valid YAML: {' '.join(str(error).split())}"
-
-
-def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """Every mapping of the file once, also where anchors make a loop."""
-    seen: set[int] = set()
-    stack = [root] if root else []
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            yield node
-            stack.extend(value for _, value in node.value)
-        elif isinstance(node, yaml.SequenceNode):
-            stack.extend(node.value)
-
-
-def _refuse_repeats(path: Path, root: yaml.Node | None) -> None:
-    """YAML lets the last of two equal keys win in silence; here both lines are named."""
-    for mapping in _mappings(root):
-        first: dict[str, int] = {}
-        for key, _ in mapping.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            line = key.start_mark.line + 1
-            if key.value in first:
-                raise ModelsFileError(
-                    f"{path}:{line}: key {key.value!r} is given twice, first on line {first[key.value]}"
-                )
-            first[key.value] = line
 
 
 def _place(path: Path, root: yaml.Node, keys: Sequence[object]) -> str:

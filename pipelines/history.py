@@ -2,14 +2,15 @@
 
 Layout under the history's URI:
     metrics/<night>.parquet     every metric measured that night
-    pairs/<night>.parquet       every (model, benchmark) of the configuration; written last, so that it makes the night
+    pairs/<night>.parquet       every (model, benchmark) of that night's configuration; written last, so that it makes
+                                the night
     summaries/<night>.md        what people were told
 A night is named by its UTC time, so that names in order are nights in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,9 @@ from pipelines.records import read_part, table_bytes
 from pipelines.store import Store
 
 __all__ = ["METRICS", "PAIRS", "History", "Pair", "night_name"]
+
+NIGHTS_BACK = 100
+"""How far a pair is looked for that was not asked of late; a file a night, and all are read for a pair that is new."""
 
 PAIRS = pa.schema(
     [
@@ -89,18 +93,27 @@ class History:
     def __init__(self, uri: str) -> None:
         self.store = Store(uri)
 
-    def last_pairs(self) -> dict[tuple[str, str], Pair]:
-        """Each pair of the configuration as it was left, by (model, benchmark); empty before the first night.
+    def last_pairs(self, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Pair]:
+        """Pairs as they were left, each by the newest night that had it in its configuration.
+
+        Args:
+            wanted: (model, benchmark) to look for, through no more than `NIGHTS_BACK` nights.
+
+        Returns:
+            What was found, by (model, benchmark).
 
         Raises:
-            DamagedPartError: the newest file is no whole Parquet file.
+            DamagedPartError: a file on the way is no whole Parquet file.
         """
-        nights = self.store.list("pairs", "*.parquet")
-        if not nights:
-            return {}
-        rows = read_part(self.store, nights[-1].path).to_pylist()
-        pairs = [Pair(**{**row, "parts": dict(row["parts"] or {})}) for row in rows]
-        return {(pair.model, pair.benchmark): pair for pair in pairs}
+        found: dict[tuple[str, str], Pair] = {}
+        for file in reversed(self.store.list("pairs", "*.parquet")[-NIGHTS_BACK:]):
+            if found.keys() >= set(wanted):
+                break
+            for row in read_part(self.store, file.path).to_pylist():
+                pair = Pair(**{**row, "parts": dict(row["parts"] or {})})
+                if (pair.model, pair.benchmark) in wanted:
+                    found.setdefault((pair.model, pair.benchmark), pair)
+        return found
 
     def metrics(self, night: str) -> list[dict[str, Any]]:
         """The metrics measured in one night; none when there is no such night."""

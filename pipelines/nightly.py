@@ -90,6 +90,11 @@ class Night:
         return bool(self.of_state("failed") or self.over_budget or any(move.whole for move in self.moves))
 
     @property
+    def nothing_ran(self) -> bool:
+        """Whether something was due and every model of it failed."""
+        return bool(self.of_state("failed")) and not self.of_state("ran")
+
+    @property
     def cost_usd(self) -> float:
         """What is known of the cost."""
         return sum(pair.cost_usd or 0.0 for pair in self.pairs)
@@ -101,14 +106,13 @@ def due_pairs(spec: RunSpec, history: History) -> list[Due]:
     Raises:
         DatasetError: a benchmark was never ingested.
     """
-    last = history.last_pairs()
+    asked = {(model, one[0].benchmark_name): one for model in spec.models for one in spec.askers(model)}
+    last = history.last_pairs(asked)
     found = []
-    for model in spec.models:
-        for asker, dataset in spec.askers(model):
-            name = asker.benchmark_name
-            parts, before = pair_parts(spec, asker, dataset), last.get((model, name))
-            due = Due(model=model, benchmark=name, parts=parts, why="", before=before)
-            found.append(replace(due, why=_why(before, due)))
+    for (model, name), (asker, dataset) in asked.items():
+        before = last.get((model, name))
+        due = Due(model=model, benchmark=name, parts=pair_parts(spec, asker, dataset), why="", before=before)
+        found.append(replace(due, why=_why(before, due)))
     return found
 
 
@@ -145,31 +149,25 @@ def run_night(
         DatasetError: a benchmark was never ingested.
         LockedError: another night is under way.
         StoreError, ClusterError: the store or the cluster cannot be reached.
-        ModelUnavailableError: something was due and every model of it failed; the night is recorded.
     """
     history.store.check_writable()
     night = Night(name=night_name(clock()), gpu_hour_usd=gpu_hour_usd)
     with held(history.store):  # two nights at once would each miss the other
-        failures = _through(spec, history, night, watcher or SilentWatcher())
-    if failures and not night.of_state("ran"):
-        raise ModelUnavailableError("; ".join(failures))
+        _through(spec, history, night, watcher or SilentWatcher())
     return night
 
 
-def _through(spec: RunSpec, history: History, night: Night, watcher: Watcher) -> list[str]:
-    """All of a night; returns what kept models from running."""
+def _through(spec: RunSpec, history: History, night: Night, watcher: Watcher) -> None:
     due = due_pairs(spec, history)
-    failures: list[str] = []
     night.pairs = [_unchanged(night.name, one) for one in due if not one.why]
     with joined(spec.address) if any(one.why for one in due) else nullcontext():
         for model in spec.models:
             wanted = [one for one in due if one.model == model and one.why]
             if wanted:
-                failures += _run_model(spec, model, wanted, night, watcher)
+                _run_model(spec, model, wanted, night, watcher)
     night.moves = list(_moves(night, due, history))
     night.summary = summary(night, {one.model: spec.models[one.model].engine for one in due})
     history.write(night.name, night.pairs, night.metrics, night.summary)
-    return failures
 
 
 def _unchanged(night: str, due: Due) -> Pair:
@@ -178,7 +176,7 @@ def _unchanged(night: str, due: Due) -> Pair:
     return replace(kept, input_tokens=0, output_tokens=0)
 
 
-def _run_model(spec: RunSpec, model: str, due: Sequence[Due], night: Night, watcher: Watcher) -> list[str]:
+def _run_model(spec: RunSpec, model: str, due: Sequence[Due], night: Night, watcher: Watcher) -> None:
     """One model on the benchmarks that are due; what goes wrong is told in its pairs and stops no other model."""
     out = f"{spec.out.rstrip('/')}/{part_folder('', '', model).rpartition('model=')[2]}/{code_fingerprint()}"
     own = replace(spec, models={model: spec.models[model]}, benchmarks=tuple(one.benchmark for one in due), out=out)
@@ -189,9 +187,10 @@ def _run_model(spec: RunSpec, model: str, due: Sequence[Due], night: Night, watc
     except StoreError:
         raise
     except (ModelUnavailableError, ClusterError, ValueError, RuntimeError) as error:
-        log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
+        if not isinstance(error, ModelUnavailableError):  # of that one the sweep has told
+            log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
         night.pairs += [_failed(night.name, one, str(error), out) for one in due]
-        return [f"{model}: {error}"]
+        return
     night.warnings += [warning for warning in outcome.warnings if warning not in night.warnings]
     seconds = time.monotonic() - start
     within = spec.fail_on_error.allows(outcome.failed, max(outcome.requests, 1))
@@ -212,7 +211,6 @@ def _run_model(spec: RunSpec, model: str, due: Sequence[Due], night: Night, watc
             )
         )
     night.metrics += _of(outcome, due)
-    return []
 
 
 def _of(outcome: Outcome, due: Sequence[Due]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import errno
 import fnmatch
 import os
 import posixpath
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -186,7 +187,9 @@ class Store:
         if self._fs is not None:
             try:
                 entries = self._fs.find(base, detail=True)
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                if _no_bucket(error):
+                    raise
                 return
             for name, info in entries.items():
                 if info.get("type") == "file" and not name.endswith("/"):  # some stores list folder markers
@@ -228,20 +231,28 @@ class Store:
         Raises:
             StoreError: it cannot be written.
         """
-        if not is_remote(self.uri) and Path(self.uri).is_file():
-            raise StoreError(f"{self.uri}: a file stands where a folder is wanted")
         probe = f".vlmsweep-probe-{uuid.uuid4().hex}"
-        self.put(probe, b"")
-        self.delete(probe)
+        try:
+            self.put(probe, b"")
+            self.delete(probe)
+        except StoreError as error:
+            # Nobody looks for the probe; the temporary file of a disk is named after it.
+            told = StoreError(re.sub(rf"/\.?{re.escape(probe)}(\.\w+\.tmp)?", "", str(error)))
+            told.passing = error.passing
+            raise told from error
 
     def _guard(self, path: str, action: Callable[[], T]) -> T:
         """Run one store operation; what the libraries raise becomes a `StoreError` that a person can act on."""
         place = f"{self.uri}/{path}" if path else self.uri
         try:
             return action()
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if _no_bucket(error):
+                raise StoreError(f"{self.uri}: {error}; create the bucket first") from error
             raise
         except Exception as error:
+            if isinstance(error, (NotADirectoryError, FileExistsError)) and (file := _file_on_the_way(place)):
+                raise StoreError(f"{file}: a file stands where a folder is wanted") from error
             if _of_the_store(error):
                 told = StoreError(f"{place}: {_explain(error)}")
                 told.passing = _passes(error)
@@ -252,6 +263,21 @@ class Store:
 def _unless_gone(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):  # gone since it was listed, or never there
         raise error
+
+
+def _no_bucket(error: BaseException | None) -> bool:
+    """Whether a file is not there because its bucket is not; s3fs names the store's own answer in one of two ways."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        if isinstance(response, dict) and response.get("Error", {}).get("Code") == "NoSuchBucket":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _file_on_the_way(place: str) -> str:
+    """The file that is no folder, on the way to a local path; '' when there is none."""
+    return next((str(path) for path in (Path(place), *Path(place).parents) if path.is_file()), "")
 
 
 def _inside(path: str) -> str:

@@ -39,10 +39,12 @@ def run_demo(out: str, *, watcher: Watcher) -> tuple[RunSpec, Outcome]:
 
     Raises:
         ValueError: `out` is no local folder.
+        StoreError: nothing can be written there.
     """
     if "://" in out:
         raise ValueError(f"--out {out}: the demo keeps its data and its model in a local folder")
-    root = Path(out).absolute()
+    Store(out).check_writable()
+    root = Path(out).expanduser().absolute()
     data = Store(str(root / "data"))
     for name in BENCHMARKS:
         _ingest_sample(name, root / "samples", data, watcher)

@@ -32,6 +32,7 @@ from pipelines.benchmarks.base import (
     SourceError,
 )
 from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.faults import in_words
 from pipelines.benchmarks.maia_reading import (
     column_of,
     draw_ts_letter,
@@ -279,8 +280,7 @@ def _question(entry: Any, item: str, path: str, clip: str) -> RawSample | Reject
         question = _Question.model_validate(entry)
         column = column_of(question.category)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
-        return Rejection(file=path, item=item, reason=problems)
+        return Rejection(file=path, item=item, reason=in_words(error))
     except ValueError as error:
         return Rejection(file=path, item=item, reason=str(error))
     same = [i for i in range(POOL) if question.true_statement[i] == question.false_statement[i]]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from pipelines.benchmarks.base import MediaFile, Rejection, Source, SourceError
+from pipelines.benchmarks.faults import in_words
 from pipelines.benchmarks.parquet_rows import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.vague_tags import Box
 
@@ -168,8 +169,7 @@ def _checked(source: Source, path: str, rows: Iterator[tuple[int, Any]], content
         try:
             items.append(_item(place, _Row.model_validate(row), subset, plain=content is None))
         except ValidationError as error:
-            problems = (f"{'.'.join(map(str, e['loc'])) or 'row'}: {e['msg']}" for e in error.errors()[:3])
-            rejections.append(Rejection(file=path, item=label, reason="; ".join(problems)))
+            rejections.append(Rejection(file=path, item=label, reason=in_words(error)))
         except ValueError as error:
             rejections.append(Rejection(file=path, item=label, reason=str(error)))
     return File(source=source, path=path, items=tuple(items), rejections=tuple(rejections), content=content)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from pipelines.benchmarks.base import Rejection, Source, SourceError
+from pipelines.benchmarks.faults import in_words
 from pipelines.benchmarks.vflute_facts import Subset, subset_of
 
 __all__ = ["CLAIM_TOKEN", "FILES", "TextRow", "label_leaks", "rows_of", "text_file", "validated"]
@@ -124,8 +125,7 @@ def validated(fields: Any, item: str, path: str) -> TextRow | Rejection:
         row = TextRow.model_validate(fields)
         _ = row.subset
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'row'}: {e['msg']}" for e in error.errors()[:3])
-        return Rejection(file=path, item=item, reason=problems)
+        return Rejection(file=path, item=item, reason=in_words(error))
     except ValueError as error:
         return Rejection(file=path, item=item, reason=str(error))
     return row

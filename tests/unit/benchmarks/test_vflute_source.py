@@ -91,10 +91,10 @@ def test_texts_are_kept_to_the_letter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"label": "neutral"}, "label: Input should be 'entailment' or 'contradiction'"),
+        ({"label": "neutral"}, "label: must be 'entailment' or 'contradiction', not 'neutral'"),
         ({"label": None}, "label: "),
-        ({"claim": "  "}, "claim: "),
-        ({"claim": 7}, "claim: Input should be a valid string"),
+        ({"claim": "  "}, "claim: is empty"),
+        ({"claim": 7}, "claim: must be text, not 7"),
         ({"explanation": None}, "explanation: "),
         ({"source_dataset": "flickr"}, "source_dataset is 'flickr'"),
         ({"source_dataset": "irfl", "phenomenon": "humor"}, "phenomenon is 'humor'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer.main
@@ -146,3 +147,70 @@ def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
     for what, known in (("benchmarks", "maia"), ("settings", "32-frames"), ("models", "gpt-4o")):
         assert run(["list", what]) == 0
         assert known in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "said"),
+    [
+        ("/proc/x", 3, "/proc/x: [Errno 2] No such file or directory: '/proc/x'; no folder can be made there"),
+        ("{folder}/file", 3, "{folder}/file: a file stands where a folder is wanted"),
+        ("{folder}/file/below", 3, "{folder}/file: a file stands where a folder is wanted"),
+        ("s3://bucket/x", 2, "--out s3://bucket/x: the demo keeps its data and its model in a local folder"),
+    ],
+)
+def test_the_demo_refuses_places_that_it_cannot_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, code: int, said: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["demo", "--out", out.format(folder=tmp_path)]) == code
+    assert capsys.readouterr().err.startswith(f"vlmsweep: {said.format(folder=tmp_path)}")
+    assert run(["demo", "--help"]) == 0
+    assert "s3" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status", "{file}"],
+        ["compare", "{file}", "{file}"],
+        ["ingest", "maia", "{folder}", "--data", "{file}"],
+        [
+            "nightly",
+            "--models",
+            "random",
+            "--benchmarks",
+            "maia",
+            "--data",
+            "{data}",
+            "--out",
+            "{folder}/o",
+            "--history",
+            "{file}",
+            "--dry-run",
+        ],
+    ],
+)
+def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
+    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text("")
+    assert run([one.format(file=file, folder=tmp_path, data=maia_data) for one in arguments]) == 3
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("vlmsweep: ")]
+    assert said == [f"vlmsweep: {file}: a file stands where a folder is wanted"]
+
+
+def test_a_model_that_does_not_fit_here_is_not_said_to_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "m.yaml").write_text(
+        "huge: {engine: transformers, model: x, parameters_b: 72}\nodd: {engine: transformers, model: y}\n"
+    )
+    monkeypatch.setattr("jobs.doctor.cards_here", list)
+    monkeypatch.setattr("jobs.doctor.memory_here", lambda: (24 * 10**9, 0))
+    assert run(["list", "models", "--json", "--models-file", str(tmp_path / "m.yaml")]) == 0
+    rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["huge"]["runs here"] == "no"
+    assert rows["huge"]["why not"] == "no GPU; 144.0 GB of weights against 24 GB of memory: does not fit"
+    assert rows["odd"]["runs here"] == "not known"
+    assert (rows["random"]["runs here"], rows["random"]["why not"]) == ("yes", "")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from jobs.cli import run
 from models.spec import ModelSpec, Price
+from pipelines.execute import ModelUnavailableError
 from pipelines.fingerprints import code_fingerprint
 from pipelines.history import History, Pair, night_name
 from pipelines.nightly import Due, Night, _moves, due_pairs
@@ -66,6 +70,46 @@ def test_changed_code_makes_everything_due(spec: RunSpec, tmp_path: Path, monkey
     assert [due.why for due in due_pairs(spec, history)] == ["changed: code"]
 
 
+def test_a_night_over_fewer_pairs_makes_no_other_new(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(str(tmp_path / "history"))
+    two = replace(spec, models={"m": random(), "n": random(seed=2)})
+    kept(history, two)
+    other = Pair(night=NOW, model="n", benchmark="maia", state="failed", why="away", measured=EARLIER)
+    history.write(NOW, [other], [], "")
+    steady, failed = due_pairs(two, history)
+    assert (steady.why, failed.why[:9]) == ("", "changed: ")
+    assert steady.before is not None
+    assert steady.before.measured == EARLIER  # so its movement is looked for
+    assert failed.before == other  # the newest night that had it
+    monkeypatch.setattr("pipelines.history.NIGHTS_BACK", 1)
+    assert next(due.why for due in due_pairs(two, history)) == "new"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_night_in_which_nothing_could_be_run_is_told_and_ends_with_3(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise ModelUnavailableError("model 'random': its weights are not here")
+
+    monkeypatch.setattr("pipelines.nightly.run_sweep", away)
+    monkeypatch.setattr("pipelines.nightly.joined", lambda _: nullcontext())
+    told = tmp_path / "told.md"
+    arguments = ["nightly", "--models", "random", "--benchmarks", "maia", "--data", maia_data]
+    arguments += ["--out", str(tmp_path / "out"), "--summary", str(told), *(["--json"] if as_json else [])]
+    assert run(arguments) == 3
+    shown = capfd.readouterr()
+    assert "its weights are not here" in told.read_text()
+    assert shown.out.count("its weights are not here") == 1
+    assert "its weights" not in shown.err
+    assert "the night is recorded" in shown.err
+    if as_json:
+        assert [pair["state"] for pair in json.loads(shown.out)["pairs"]] == ["failed"]
+    assert len(History(str(tmp_path / "out" / "history")).last_pairs({("random", "maia")})) == 1
+
+
 def test_the_code_s_fingerprint_is_steady() -> None:
     first = code_fingerprint()
     code_fingerprint.cache_clear()
@@ -102,10 +146,10 @@ def test_a_number_moved_when_it_left_its_interval(tmp_path: Path, now: float | N
 
 def test_history_gives_back_what_was_written(tmp_path: Path) -> None:
     history = History(str(tmp_path))
-    assert history.last_pairs() == {}
+    assert history.last_pairs({("m", "maia")}) == {}
     pair = Pair(night=NOW, model="m", benchmark="maia", state="failed", why="x", parts={"code": "1"}, cost_usd=None)
     history.write(NOW, [pair], [metric(0.5)], "# told\n")
-    assert history.last_pairs() == {("m", "maia"): pair}
+    assert history.last_pairs({("m", "maia"), ("n", "maia")}) == {("m", "maia"): pair}
     assert history.metrics(NOW) == [{"night": NOW, **metric(0.5)}]
     assert history.metrics("") == history.metrics(EARLIER) == []
     assert night_name(datetime(2026, 1, 2, 2, tzinfo=UTC)) == NOW

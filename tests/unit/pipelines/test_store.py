@@ -1,5 +1,7 @@
 import errno
 import os
+import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,55 @@ def test_a_path_cannot_leave_its_folder(tmp_path: Path, path: str) -> None:
 def test_a_place_that_cannot_be_written_says_so() -> None:
     with pytest.raises(StoreError, match="/proc/nowhere"):
         Store("/proc/nowhere").check_writable()
+
+
+def test_a_message_names_the_folder_and_not_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path, *_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(StoreError, match=f"^{re.escape(str(tmp_path))}: no permission") as told:
+        Store(str(tmp_path)).check_writable()
+    assert "probe" not in str(told.value)
+    assert "tmp)" not in str(told.value)
+
+
+@pytest.mark.parametrize("below", ["", "/below", "/far/below"])
+def test_a_file_where_a_folder_is_wanted_is_one_sentence(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text("")
+    store = Store(f"{file}{below}")
+    asks = (store.check_writable, store.list, partial(store.put, "a", b""), partial(store.get, "a"))
+    for ask in asks:
+        with pytest.raises(StoreError) as told:
+            ask()
+        assert str(told.value) == f"{file}: a file stands where a folder is wanted"
+    assert not store.exists("a")
+
+
+class NoBucket:
+    """An object store without the bucket; s3fs tells so as a missing file, with the store's answer behind it."""
+
+    def __init__(self, link: str) -> None:
+        self.link = link
+
+    def fail(self, *_: object, **__: object) -> None:
+        missing = FileNotFoundError("The specified bucket does not exist")
+        setattr(missing, self.link, ClientError(404, "NoSuchBucket"))
+        raise missing
+
+    pipe_file = call_s3 = info = find = fail
+
+
+@pytest.mark.parametrize("link", ["__cause__", "__context__"])
+def test_a_bucket_that_is_not_there_is_no_missing_file(monkeypatch: pytest.MonkeyPatch, link: str) -> None:
+    store = Store("s3://nobucket/x")
+    monkeypatch.setattr(store, "_fs", NoBucket(link))
+    asks = (store.check_writable, store.list, partial(store.get, "a"), partial(store.exists, "a"))
+    for ask in (*asks, partial(store.put_if, "a", b"", None)):
+        with pytest.raises(StoreError) as told:
+            ask()
+        assert str(told.value) == "s3://nobucket/x: The specified bucket does not exist; create the bucket first"
 
 
 def test_a_missing_file_is_told_apart(tmp_path: Path) -> None:
