@@ -14,7 +14,6 @@ import typer
 from jobs import commands
 from jobs.console import SENTENCES, log_as_json, logs_are_json, remark
 from jobs.options import normalised
-from jobs.unsealing import unseal
 
 __all__ = ["app", "main"]
 
@@ -47,6 +46,8 @@ def _everywhere(
     ] = LogFormat.TEXT,
 ) -> None:
     log_as_json(wanted=log_format is LogFormat.JSON)
+    from jobs.unsealing import unseal
+
     unseal()
 
 
