@@ -24,14 +24,6 @@ COMMANDS = {
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version", "history",
         "cost-limit", "summary", "gpu-hour-usd",
     },
-    "predict": {
-        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "captioner",
-        "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
-    },
-    "report": {
-        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "address",
-        "fail-on-error", "seed", "prompts", "prompt-version", "captioner", "human",
-    },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
@@ -40,7 +32,7 @@ COMMANDS = {
     "score": {
         "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
         "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts", "prompt-version", "captioner",
-        "human",
+        "human", "dry-run",
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
     "status": set(),
@@ -51,6 +43,7 @@ COMMANDS = {
         "cost-limit", "human",
     },
 }  # fmt: skip
+COMMANDS |= {"predict": COMMANDS["run"], "report": COMMANDS["run"]}
 EVERYWHERE = {"help", "config", "verbose", "json"}
 HEAVY = ("torch", "transformers", "ray", "pyarrow", "numpy", "pandas", "pydantic", "matplotlib", "openai", "s3fs")
 
@@ -72,6 +65,11 @@ def test_flags_are_those_that_users_rely_on() -> None:
 
 def test_submit_takes_what_run_takes() -> None:
     assert COMMANDS["run"] - {"dry-run"} <= COMMANDS["submit"]
+
+
+def test_stages_take_what_run_takes() -> None:
+    for stage in ("predict", "score", "report"):
+        assert COMMANDS["run"] <= COMMANDS[stage], stage
 
 
 def test_help_loads_nothing_heavy() -> None:
