@@ -11,7 +11,7 @@ from jobs.listing import counted, same_data
 from jobs.planned import helper_rows, show_plan
 from pipelines.entries import left_behind, load_run, merge_entries
 from pipelines.external import usable_rows
-from pipelines.foretelling import captioners, judges
+from pipelines.foretelling import captioners, captions_to_come, judges
 from pipelines.run_spec import RunSpec
 from pipelines.store import Store
 from pipelines.sweep import entries_of, plan_sweep
@@ -32,7 +32,7 @@ def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
     if "predict" in stages:
         helpers = captioners(spec)
         helpers += judges(spec, entries, to_come=own) if "score" in stages else []
-        show_plan(spec, plan_sweep(spec), helpers, as_json=as_json)
+        show_plan(spec, plan_sweep(spec, captions_to_come), helpers, as_json=as_json)
     else:
         helpers = judges(spec, entries) if "score" in stages else []
         cells = [cell for entry in entries for one in entry.by_cut() for cell in counted(out, one)]
@@ -48,7 +48,8 @@ def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
             for name in sorted({entry.benchmark for entry in entries}):
                 scorers = ", ".join(f"{one.kind}={one.model}" for one in spec.scorers_for(name))
                 say(f"{name}: scored by rules" + (f" and {scorers}" if scorers else ""))
-        say(f"Nothing was run. What is done or failed would be {verb}; scores that are up to date are kept.")
+        kept = "; scores that are up to date are kept" if "score" in stages else ""
+        say(f"Nothing was run. What is done or failed would be {verb}{kept}.")
     if not as_json:
         for sentence in left_behind(earlier, own):
             say(sentence)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from models.spec import ModelSpec
-from pipelines.asking import Asked, load_captions
+from pipelines.asking import Asked, Asker, load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark, JudgeAsk, Row, Sample
 from pipelines.dataset import Dataset
@@ -19,7 +19,7 @@ from pipelines.run_spec import RunSpec
 from pipelines.scoring_run import context_of, planned_rows
 from pipelines.store import Store
 
-__all__ = ["Helper", "captioners", "judges"]
+__all__ = ["Helper", "captioners", "captions_to_come", "judges"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,18 @@ def captioners(spec: RunSpec) -> list[Helper]:
     ]
 
 
+def captions_to_come(spec: RunSpec, asker: Asker, dataset: Dataset) -> dict[str, str]:
+    """Captions by picture hash: those that are there, and in place of the others words of the greatest length."""
+    known = load_captions(Store(spec.out), asker.benchmark_name, asker.captioner)
+    name = asker.captioner.rpartition("@")[0]
+    for captioning in [one for one, _ in spec.caption_askers(name)] if name else []:
+        if captioning.benchmark_name == asker.benchmark_name:
+            for _, sample in selected_samples(dataset, spec.limit, spec.sample_ids):
+                for asked in captioning.ask(sample):
+                    known.setdefault(asked.columns["variant"], _words(asked))
+    return known
+
+
 def judges(spec: RunSpec, entries: Sequence[Entry], *, to_come: Sequence[Entry] = ()) -> list[Helper]:
     """What the judge will be asked at the most: every answer that needs it, again as often as it may be unreadable.
 
@@ -64,7 +76,7 @@ def judges(spec: RunSpec, entries: Sequence[Entry], *, to_come: Sequence[Entry] 
         for entry in own:
             asking.answered(entry, out)
         for entry in (one for one in to_come if one.benchmark == name):
-            asking.to_come(entry, out)
+            asking.to_come(entry, spec)
         rounds = f"judge, at most {asking.rounds} rounds" if asking.rounds > 1 else "judge, at most"
         found.append(
             Helper(role="judge", name=asking.judge.name, spec=asking.judge.spec, plan=asking.plan, told=rounds)
@@ -93,17 +105,20 @@ class _Asking:
                 self._seen.add(request.request_id)
                 self._count(ask, self.judge.verdict(ask, one.read_verdict).tries, row)
 
-    def to_come(self, entry: Entry, out: Store) -> None:
+    def to_come(self, entry: Entry, spec: RunSpec) -> None:
         """Of answers that are not: equal ones, which share a verdict, cannot be foretold."""
         context, one = context_of(entry), benchmark(entry.benchmark)
-        finished = read_done(out, entry.benchmark, entry.model).finished
-        for sample, asked in _requests(entry, context.dataset, out):
-            if asked.excluded or bytes.fromhex(asked.request_id) in finished:
-                continue
-            row = _longest(asked, sample, context.seed)
-            ask = one.judge(row, context.texts)
-            if isinstance(ask, JudgeAsk):
-                self._count(ask, 0, row)
+        finished = read_done(Store(spec.out), entry.benchmark, entry.model).finished
+        asker = entry.parsed_asker()
+        captions = captions_to_come(spec, asker, context.dataset)
+        for _, sample in selected_samples(context.dataset, spec.limit, spec.sample_ids):
+            for asked in asker.ask(sample, captions):
+                if asked.excluded or bytes.fromhex(asked.request_id) in finished:
+                    continue
+                row = _longest(asked, sample, context.seed)
+                ask = one.judge(row, context.texts)
+                if isinstance(ask, JudgeAsk):
+                    self._count(ask, 0, row)
 
     def _count(self, ask: JudgeAsk, tried: int, row: Row) -> None:
         self.plan.requests["judge", ""] += 1
@@ -115,19 +130,15 @@ class _Asking:
             count_words(self.plan, request, row.sample)
 
 
-def _requests(entry: Entry, dataset: Dataset, out: Store) -> Iterator[tuple[Sample, Asked]]:
-    for one in entry.by_cut():
-        asker = one.parsed_asker()
-        captions = load_captions(out, entry.benchmark, asker.captioner)
-        for _, sample in selected_samples(dataset, one.parsed_limit(), one.sample_ids):
-            for asked in asker.ask(sample, captions):
-                yield sample, asked
+def _words(asked: Asked) -> str:
+    """Words that say nothing, as many as a request may be answered with."""
+    steps = asked.request.steps
+    most = steps[-1].generation.max_new_tokens * CHARS_PER_TOKEN if steps else 0
+    return " ".join(["word"] * max(1, round(most / len("word "))))
 
 
 def _longest(asked: Asked, sample: Sample, seed: int) -> Row:
     """An answer that says nothing, as long as it may be."""
-    steps = asked.request.steps
-    words = "word " * max(1, round(steps[-1].generation.max_new_tokens * CHARS_PER_TOKEN / 5)) if steps else "word"
     return Row(
         request_id=asked.request_id,
         sample=sample,
@@ -136,8 +147,8 @@ def _longest(asked: Asked, sample: Sample, seed: int) -> Row:
         setting=asked.columns["setting"],
         variant=asked.columns["variant"],
         status="ok",
-        output=words.strip(),
+        output=_words(asked),
         finish_reason="stop",
-        steps=tuple("word" for _ in steps[:-1]),
+        steps=tuple("word" for _ in asked.request.steps[:-1]),
         seed=seed,
     )

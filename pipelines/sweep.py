@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,10 +59,21 @@ class Outcome:
         return sum(count.requests for count in self.counts)
 
 
-def plan_sweep(spec: RunSpec) -> dict[str, list[Plan]]:
+def _captions_there(spec: RunSpec, asker: Asker, dataset: Dataset) -> Mapping[str, str]:
+    del dataset
+    return load_captions(Store(spec.out), asker.benchmark_name, asker.captioner)
+
+
+def plan_sweep(
+    spec: RunSpec, captions: Callable[[RunSpec, Asker, Dataset], Mapping[str, str]] = _captions_there
+) -> dict[str, list[Plan]]:
     """The plan of every model, benchmark by benchmark, without what is done already.
 
     What is damaged or doubled in the output is mended by a run that holds its lock; a dry run only reads.
+
+    Args:
+        spec: the sweep.
+        captions: gives what prompts can hold of captions, by picture hash; those that are in the output.
     """
     out = Store(spec.out)
     return {
@@ -73,7 +84,7 @@ def plan_sweep(spec: RunSpec) -> dict[str, list[Plan]]:
                 read_done(out, asker.benchmark_name, model, mend=bool(spec.lock)),
                 limit=spec.limit,
                 sample_ids=spec.sample_ids,
-                captions=load_captions(out, asker.benchmark_name, asker.captioner),
+                captions=captions(spec, asker, dataset),
                 replicas=spec.models[model].replicas.max,
             )
             for asker, dataset in spec.askers(model)
