@@ -22,11 +22,16 @@ from pipelines.store import is_remote
 __all__ = ["checked_model", "checked_names", "external_spec", "read_column_map", "run_spec"]
 
 
-def run_spec(flags: Mapping[str, Any]) -> RunSpec:
+_UNHEARD = {"predict": ("judge", "scorers", "human"), "report": ("judge", "scorers", "cost_limit")}
+"""Flags that say nothing to a stage that runs alone; it takes them, that one file of flags serves all stages."""
+
+
+def run_spec(flags: Mapping[str, Any], stages: Sequence[str] = ()) -> RunSpec:
     """The sweep that these flags mean.
 
     Args:
         flags: parameters of a command by name.
+        stages: those that will be run; none for all.
 
     Raises:
         ValueError: a name is not known, a value has the wrong form, a file cannot be read, or a key is not set.
@@ -35,6 +40,8 @@ def run_spec(flags: Mapping[str, Any]) -> RunSpec:
         raise ValueError("--models: name at least one model; see `vlmsweep list models`")
     if not names(flags["benchmarks"]):
         raise ValueError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
+    if len(stages) == 1:
+        flags = {**flags, **dict.fromkeys(_UNHEARD.get(stages[0], ()))}
     models = load_models(flags.get("models_file") or [])
     chosen = pick(names(flags["models"]), models)
     return _spec(flags, chosen, names(flags["benchmarks"]), models)

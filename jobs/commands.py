@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,9 +28,9 @@ def register(app: typer.Typer) -> None:
     app.command("list")(list_)
     app.command()(ingest)
     app.command()(run)
-    app.command()(predict)
+    app.command("predict")(predict)
     app.command()(score)
-    app.command()(report)
+    app.command("report")(report)
     app.command()(status)
     app.command()(compare)
     app.command()(submit)
@@ -139,30 +141,24 @@ def run(
     return _sweep(locals(), ("predict", "score", "report"))
 
 
-def predict(
-    models: o.Models,
-    benchmarks: o.Benchmarks,
-    data: o.Data,
-    out: o.Out,
-    tasks: o.Tasks = None,
-    settings: o.Settings = None,
-    limit: o.LimitText = None,
-    sample_ids: o.SampleIds = None,
-    models_file: o.ModelsFile = None,
-    captioner: o.Captioner = None,
-    address: o.Address = None,
-    fail_on_error: o.FailOnError = "true",
-    cost_limit: o.CostLimit = None,
-    seed: o.Seed = 42,
-    prompts: o.Prompts = None,
-    instead: o.Instead = None,
-    dry_run: o.DryRun = False,
-    config: o.ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
-) -> int:
-    """Only ask the models."""
-    return _sweep(locals(), ("predict",))
+def _stage(doc: str, *stages: str) -> Callable[..., int]:
+    """A command with the flags of `run`, that one `--config` may serve it and its stages."""
+
+    @functools.wraps(run)
+    def command(**flags: Any) -> int:
+        return _sweep(flags, stages)
+
+    command.__doc__ = doc
+    return command
+
+
+predict = _stage(
+    """Only ask the models, and the captioner before them.
+
+    Takes what `run` takes, so that one file serves both; --judge, --scorer and --human say nothing here.
+    """,
+    "predict",
+)
 
 
 def score(
@@ -187,12 +183,16 @@ def score(
     seed: o.Seed = 42,
     prompts: o.Prompts = None,
     instead: o.Instead = None,
+    dry_run: o.DryRun = False,
     human: o.Human = None,
     config: o.ConfigFile = None,
     verbose: o.Verbose = False,
     json: o.Json = False,
 ) -> int:
-    """Score the predictions in --out, or answers made elsewhere; the latter are also reduced and reported."""
+    """Score the predictions in --out, or answers made elsewhere; the latter are also reduced and reported.
+
+    Takes what `run` takes, so that one file serves both. --dry-run tells what would be judged and scored.
+    """
     flags = locals()
     if predictions is None:
         return _sweep(flags, ("score",))
@@ -201,6 +201,11 @@ def score(
 
     prepare(verbose=verbose, config=config)
     spec = external_spec(flags)
+    if dry_run:
+        from jobs.dry_run import show_file
+
+        show_file(spec, predictions, as_json=json)
+        return 0
     progress = Progress(quiet=json)
     with only_results_on_stdout():
         outcome = score_external(spec, predictions, watcher=progress)
@@ -208,29 +213,14 @@ def score(
     return _told(outcome, spec, as_json=json)
 
 
-def report(
-    models: o.Models,
-    benchmarks: o.Benchmarks,
-    data: o.Data,
-    out: o.Out,
-    tasks: o.Tasks = None,
-    settings: o.Settings = None,
-    limit: o.LimitText = None,
-    sample_ids: o.SampleIds = None,
-    models_file: o.ModelsFile = None,
-    captioner: o.Captioner = None,
-    address: o.Address = None,
-    fail_on_error: o.FailOnError = "true",
-    seed: o.Seed = 42,
-    prompts: o.Prompts = None,
-    instead: o.Instead = None,
-    human: o.Human = None,
-    config: o.ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
-) -> int:
-    """Reduce the scores in --out and write the report again."""
-    return _sweep(locals(), ("report",))
+report = _stage(
+    """Reduce the scores in --out and write the report again.
+
+    Takes what `run` takes, so that one file serves both; --judge, --scorer and --cost-limit say nothing here, because
+    nothing is asked or scored. --dry-run tells what would be reduced.
+    """,
+    "report",
+)
 
 
 def status(
@@ -348,14 +338,14 @@ def prepare(*, verbose: bool, config: Path | None) -> None:
 
 def _sweep(flags: dict[str, Any], stages: tuple[str, ...]) -> int:
     from jobs.building import run_spec
-    from pipelines.sweep import plan_sweep, run_sweep
+    from pipelines.sweep import run_sweep
 
     prepare(verbose=flags["verbose"], config=flags["config"])
-    spec = run_spec(flags)
-    if flags.get("dry_run"):
-        from jobs.planned import show_plan
+    spec = run_spec(flags, stages)
+    if flags["dry_run"]:
+        from jobs.dry_run import show_stages
 
-        show_plan(spec, plan_sweep(spec), as_json=flags["json"])
+        show_stages(spec, stages, as_json=flags["json"])
         return 0
     progress = Progress(quiet=flags["json"])
     with only_results_on_stdout():

@@ -21,7 +21,7 @@ from pipelines.status import read_status
 from pipelines.store import Store, StoreError
 from pipelines.sweep import Outcome
 
-__all__ = ["headline", "listing", "show_comparison", "status_rows", "summary"]
+__all__ = ["counted", "headline", "listing", "same_data", "show_comparison", "status_rows", "summary"]
 
 
 FRESH_S = 30
@@ -63,12 +63,15 @@ def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
     if not run:
         raise ValueError(f"{uri}: no run.json; is this the --out of a run?")
     fresh = bool(told) and datetime.now(UTC) - datetime.fromisoformat(told["updated"]) < timedelta(seconds=FRESH_S)
-    if fresh or any(not _same_data(entry) for entry in run["entries"]):
+    if fresh or any(not same_data(entry) for entry in run["entries"]):
         return told.get("updated", run["updated"]), told.get("cells", [])
-    return datetime.now(UTC).isoformat(timespec="seconds"), [cell for e in run["entries"] for cell in _counted(out, e)]
+    return datetime.now(UTC).isoformat(timespec="seconds"), [
+        cell for entry in run["entries"] for one in entry.by_cut() for cell in counted(out, one)
+    ]
 
 
-def _same_data(entry: Entry) -> bool:
+def same_data(entry: Entry) -> bool:
+    """Whether an entry's data is still what it was asked about."""
     try:
         manifest = Dataset.open(Store(entry.data), entry.benchmark).manifest
     except (DatasetError, StoreError):
@@ -76,8 +79,11 @@ def _same_data(entry: Entry) -> bool:
     return manifest.dataset_fingerprint == entry.parsed_asker().dataset_fingerprint
 
 
-def _counted(out: Store, entry: Entry) -> list[dict[str, Any]]:
-    """Counts from the parts themselves: a run that was killed could not write its last word."""
+def counted(out: Store, entry: Entry) -> list[dict[str, Any]]:
+    """Counts from the parts themselves: a run that was killed could not write its last word.
+
+    Of answers made elsewhere nothing is pending: what their file has no row for was not asked of it.
+    """
     asker = entry.parsed_asker()
     plan = make_plan(
         Dataset.open(Store(entry.data), entry.benchmark),
@@ -93,13 +99,14 @@ def _counted(out: Store, entry: Entry) -> list[dict[str, Any]]:
             "benchmark": entry.benchmark,
             "task": task,
             "setting": setting,
-            "requests": total,
-            "pending": plan.pending[task, setting] - plan.failed[task, setting],
+            "requests": total - (pending if entry.external else 0),
+            "pending": 0 if entry.external else pending,
             "running": 0,
-            "done": total - plan.pending[task, setting],
+            "done": total - pending - plan.failed[task, setting],
             "failed": plan.failed[task, setting],
         }
         for (task, setting), total in plan.requests.items()
+        for pending in [plan.pending[task, setting] - plan.failed[task, setting]]
     ]
 
 

@@ -8,18 +8,23 @@ from typing import Any
 from jobs.console import say, say_json, table
 from jobs.scheduling import schedule_told
 from jobs.sizing import placed_for, placement_told
+from models.spec import ModelSpec
+from pipelines.foretelling import Helper
 from pipelines.plan import Plan
 from pipelines.run_spec import RunSpec
 
-__all__ = ["show_plan"]
+__all__ = ["helper_rows", "show_plan"]
 
 
-def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bool) -> None:
-    """Print what a run would do: requests, groups, tokens, GPUs and price."""
-    rows = [_plan_row(spec, model, plan) for model, own in plans.items() for plan in own]
+def show_plan(
+    spec: RunSpec, plans: Mapping[str, Sequence[Plan]], helpers: Sequence[Helper] = (), *, as_json: bool
+) -> None:
+    """Print what a run would do: requests, groups, tokens, GPUs and price; of models, captioners and the judge."""
+    rows = [_plan_row(spec.models[model], model, plan) for model, own in plans.items() for plan in own]
+    beside = helper_rows(helpers)
     times = schedule_told(spec, plans)
     if as_json:
-        say_json({"plan": rows, "schedule": times})
+        say_json({"plan": rows, "helpers": beside, "schedule": times})
         return
     heads = (
         "model",
@@ -34,7 +39,7 @@ def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bo
         "GPU GB",
         "price",
     )
-    say(table(heads, [[_shown(row[key]) for key in _PLAN_KEYS] for row in rows]))
+    say(table(heads, [[_shown(row[key]) for key in _PLAN_KEYS] for row in (*rows, *beside)]))
     cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
     say("")
     say(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
@@ -47,6 +52,14 @@ def show_plan(spec: RunSpec, plans: Mapping[str, Sequence[Plan]], *, as_json: bo
         say("")
         _show_times(times)
     say("Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.")
+
+
+def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:
+    """Rows of captioners and the judge, like those of models."""
+    return [
+        {**_plan_row(one.spec, f"{one.name} ({one.told})", one.plan), "role": one.role, "name": one.name}
+        for one in helpers
+    ]
 
 
 def _show_times(times: Mapping[str, Any]) -> None:
@@ -87,8 +100,7 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _plan_row(spec: RunSpec, model: str, plan: Plan) -> dict[str, Any]:
-    one = spec.models[model]
+def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
     local = one.engine in ("transformers", "vllm")
     placed = placed_for(one, plan) if local else None
     price = None

@@ -80,8 +80,8 @@ def unit_seconds(plan: Plan, unit: Unit, spec: ModelSpec, card: Card) -> float:
     """
     groups = len({piece.group for piece in unit.pieces if piece.group})
     media = plan.distinct_media_tokens / max(1, len(plan.groups))
-    text = (plan.prompt_tokens - plan.shared_tokens) / max(1, plan.total)
-    written = plan.output_tokens / max(1, plan.total) * card.answer_share
+    text = (plan.prompt_tokens - plan.shared_tokens) / max(1, plan.to_do)
+    written = plan.output_tokens / max(1, plan.to_do) * card.answer_share
     ranks = spec.tensor_parallel * (card.parallel_use if spec.tensor_parallel > 1 else 1.0)
     tokens = groups * media + unit.requests * text
     reading = 2 * _parameters(spec) * tokens / (card.flops * card.prefill_use * ranks)

@@ -17,7 +17,7 @@ from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import Rejection
 from pipelines.dataset import Dataset
-from pipelines.entries import Entry, load_run, merge_entries, save_run
+from pipelines.entries import Entry, left_behind, load_run, merge_entries, save_run
 from pipelines.human import check_human
 from pipelines.lock import held
 from pipelines.records import PREDICTIONS, healthy_parts, part_folder, read_parquet, table_bytes
@@ -28,7 +28,7 @@ from pipelines.store import Store
 from pipelines.sweep import Outcome, score_and_report
 from pipelines.watching import Watcher
 
-__all__ = ["import_rows", "score_external"]
+__all__ = ["import_rows", "score_external", "usable_rows"]
 
 log = logging.getLogger(__name__)
 
@@ -60,15 +60,10 @@ def score_external(spec: RunSpec, path: Path, *, watcher: Watcher) -> Outcome:
 
 
 def _score(spec: RunSpec, out: Store, path: Path, watcher: Watcher) -> Outcome:
-    rejections: list[Rejection] = []
-    groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
-    for line, row in _rows(path, rejections):
-        _check_names(row, path, line)
-        if row["benchmark"] in spec.benchmarks:
-            groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
+    rejections, groups = usable_rows(spec, path)
     entries = []
     for (name, model), rows in sorted(groups.items()):
-        entry = import_rows(spec, out, name, model, [*_filtered(spec, rows)], path, rejections)
+        entry = import_rows(spec, out, name, model, rows, path, rejections)
         entries += [entry] if entry else []
     out.put("rejected.jsonl", b"".join(json.dumps(asdict(r), ensure_ascii=True).encode() + b"\n" for r in rejections))
     if not entries:
@@ -77,6 +72,23 @@ def _score(spec: RunSpec, out: Store, path: Path, watcher: Watcher) -> Outcome:
     if rejections:
         log.warning("%d rows of %s not used, listed in %s/rejected.jsonl", len(rejections), path, out.uri)
     return _run(spec, out, entries, watcher)
+
+
+def usable_rows(
+    spec: RunSpec, path: Path
+) -> tuple[list[Rejection], dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]]:
+    """What of a file cannot be read, and the rest that the spec asks for, with line numbers, by benchmark and model.
+
+    Raises:
+        ValueError: the file cannot be read, lacks a column, or names what does not exist.
+    """
+    rejections: list[Rejection] = []
+    groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
+    for line, row in _rows(path, rejections):
+        _check_names(row, path, line)
+        if row["benchmark"] in spec.benchmarks:
+            groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
+    return rejections, {key: [*_filtered(spec, rows)] for key, rows in groups.items()}
 
 
 def _run(spec: RunSpec, out: Store, entries: Sequence[Entry], watcher: Watcher) -> Outcome:
@@ -97,7 +109,7 @@ def _run(spec: RunSpec, out: Store, entries: Sequence[Entry], watcher: Watcher) 
     from pipelines.human_entries import with_people
 
     run, _ = with_people(spec, out, run)
-    outcome = Outcome()
+    outcome = Outcome(warnings=left_behind(earlier.get("entries", []), entries))
     with joined(spec.address) as cluster:
         score_and_report(spec, run, cluster, outcome, watcher=watcher)
     write_counts(out, outcome.counts)

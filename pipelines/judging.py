@@ -38,11 +38,11 @@ class Judge:
     failed: set[str] = field(default_factory=set)
 
     @classmethod
-    def recall(cls, name: str, spec: ModelSpec, out: Store, benchmark_name: str) -> Judge:
-        """The judge with what earlier runs asked it."""
+    def recall(cls, name: str, spec: ModelSpec, out: Store, benchmark_name: str, *, mend: bool = True) -> Judge:
+        """The judge with what earlier runs asked it; `mend` is only for who holds the output."""
         judge = cls(name=name, spec=spec)
         for _, table in healthy_parts(
-            out, part_folder("judgements", benchmark_name, name), ["request_id", "status", "output"], mend=True
+            out, part_folder("judgements", benchmark_name, name), ["request_id", "status", "output"], mend=mend
         ):
             for row in table.to_pylist():
                 if row["status"] == "ok":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from models.messages import Media, Text
+from models.messages import Media, Request, Text
 from pipelines.asking import Asked, Asker
 from pipelines.benchmarks.base import Sample
 from pipelines.dataset import Dataset
@@ -18,7 +18,7 @@ from pipelines.selection import Limit
 from pipelines.store import Store
 from pipelines.units import Piece, Place, Pool, Unit, UnitMaker, retry_units, unit_name
 
-__all__ = ["Done", "Piece", "Plan", "Unit", "make_plan", "read_done", "selected_samples", "unit_name"]
+__all__ = ["Done", "Piece", "Plan", "Unit", "count_words", "make_plan", "read_done", "selected_samples", "unit_name"]
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +47,11 @@ class Plan:
     failed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Pending ones that an earlier run failed at."""
     calls: int = 0
-    """Model calls of the whole plan, all steps counted."""
+    """Model calls still to be made, all steps counted."""
     groups: set[str] = field(default_factory=set)
-    """Media groups of the whole plan; text-only requests are in none."""
+    """Media groups of what is to do; text-only requests are in none."""
     prompt_tokens: int = 0
-    """Estimate over the whole plan: 3.5 characters a token, 28 x 28 pixels a token, two frames a token's depth."""
+    """Estimate over what is to do: 3.5 characters a token, 28 x 28 pixels a token, two frames a token's depth."""
     shared_tokens: int = 0
     """Part of the estimate that media make up."""
     distinct_media_tokens: int = 0
@@ -154,7 +154,7 @@ def make_plan(  # noqa: PLR0913  one keyword a choice
                     partial.add((place, sample.sample_id))
                     continue
                 shown.add(asked.request_id)
-            _count(plan, asked, sample)
+            plan.requests[asked.columns["task"], asked.columns["setting"]] += 1
             if place not in maker.sizes:
                 maker.sizes[place] = decoded_bytes(asked, sample)
             key = bytes.fromhex(asked.request_id)
@@ -162,6 +162,7 @@ def make_plan(  # noqa: PLR0913  one keyword a choice
                 partial.add((place, sample.sample_id))
                 continue
             plan.pending[asked.columns["task"], asked.columns["setting"]] += 1
+            _count(plan, asked, sample)
             if key in done.failed:
                 partial.add((place, sample.sample_id))
                 plan.failed[asked.columns["task"], asked.columns["setting"]] += 1
@@ -213,15 +214,20 @@ def decoded_bytes(asked: Asked, sample: Sample) -> int:
 
 
 def _count(plan: Plan, asked: Asked, sample: Sample) -> None:
-    plan.requests[asked.columns["task"], asked.columns["setting"]] += 1
+    """Add what a request that is to do costs; a done one costs nothing more."""
     if asked.excluded:
         return
     plan.calls += len(asked.request.steps)
     new_group = bool(asked.group) and asked.group not in plan.groups
     if asked.group:
         plan.groups.add(asked.group)
+    count_words(plan, asked.request, sample, new_group=new_group)
+
+
+def count_words(plan: Plan, request: Request, sample: Sample, *, new_group: bool = False) -> None:
+    """Add the tokens that a request reads and may write, as they are estimated."""
     sizes = {ref.sha256: ref for ref in sample.media}
-    for step in asked.request.steps:
+    for step in request.steps:
         plan.output_tokens += step.generation.max_new_tokens
         for turn in step.turns:
             for part in turn.parts:

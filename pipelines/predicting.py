@@ -24,7 +24,7 @@ from pipelines.telemetry import about, count_commit, count_spent, count_waiting
 from pipelines.together import ask_together
 from pipelines.watching import Watcher
 
-__all__ = ["caption", "predict", "run_job"]
+__all__ = ["caption", "caption_plans", "predict", "run_job"]
 
 log = logging.getLogger(__name__)
 
@@ -48,22 +48,27 @@ def caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spe
 def _caption_by(  # noqa: PLR0917  what a run consists of
     name: str, model: ModelSpec, spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending
 ) -> bool:
-    out = Store(spec.out)
-    plans = [
-        make_plan(
-            dataset,
-            asker,
-            read_done(out, asker.benchmark_name, name, "captions", mend=True),
-            limit=spec.limit,
-            sample_ids=spec.sample_ids,
-            replicas=model.replicas.max,
-        )
-        for asker, dataset in spec.caption_askers(name)
-    ]
+    plans = caption_plans(spec, name)
     job = _job(spec, name, model, plans)
     if job.units:
         run_job(f"caption {name}", job, cluster, watcher, spending)
     return bool(job.units)
+
+
+def caption_plans(spec: RunSpec, name: str) -> list[Plan]:
+    """What a captioner is still to be asked, benchmark by benchmark; mends the output only for a run that holds it."""
+    out = Store(spec.out)
+    return [
+        make_plan(
+            dataset,
+            asker,
+            read_done(out, asker.benchmark_name, name, "captions", mend=bool(spec.lock)),
+            limit=spec.limit,
+            sample_ids=spec.sample_ids,
+            replicas=spec.captioners[name].replicas.max,
+        )
+        for asker, dataset in spec.caption_askers(name)
+    ]
 
 
 def predict(  # noqa: PLR0917  what a run consists of

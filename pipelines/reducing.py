@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from models.messages import Request, Text
-from pipelines.asking import load_captions
+from pipelines.asking import Asker, load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Metric, Sample
 from pipelines.dataset import Dataset
@@ -95,15 +95,14 @@ def _planned(
     entry: Entry, dataset: Dataset, out: Store
 ) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str], dict[str, bytes]]:
     """Every request that the plan has: identity columns, samples by id, words of those shown as examples, media."""
-    asker = entry.parsed_asker()
-    captions = load_captions(out, entry.benchmark, asker.captioner)
+    captions = load_captions(out, entry.benchmark, entry.parsed_asker().captioner)
     names = ("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster")
     columns: dict[str, list[str]] = {name: [] for name in names}
     samples: dict[str, Sample] = {}
     words: dict[str, str] = {}
     media: dict[str, bytes] = {}
     shown: Counter[tuple[str, str]] = Counter()
-    for _, sample in selected_samples(dataset, entry.parsed_limit(), entry.sample_ids):
+    for asker, sample in _asked_samples(entry, dataset):
         samples[sample.sample_id] = sample
         for asked in asker.ask(sample, captions):
             own = {**asked.columns, "subset": sample.subset, "category": sample.category, "cluster": sample.cluster}
@@ -116,6 +115,14 @@ def _planned(
                 shown[cell] += 1
                 words[asked.request_id] = _words(asked.request)
     return columns, samples, words, media
+
+
+def _asked_samples(entry: Entry, dataset: Dataset) -> Iterator[tuple[Asker, Sample]]:
+    """Cut by cut: the maker of its cells' requests, and each sample that they are made of."""
+    for one in entry.by_cut():
+        asker = one.parsed_asker()
+        for _, sample in selected_samples(dataset, one.parsed_limit(), one.sample_ids):
+            yield asker, sample
 
 
 def _drawn(request_id: str, already: int) -> bool:
@@ -171,8 +178,10 @@ def _row(entry: Entry, metric: Metric) -> dict[str, Any]:
 
 
 def _counts(entry: Entry, frame: pd.DataFrame) -> list[CellCount]:
+    """Cell by cell; of answers made elsewhere those that the file has no row for are nobody's to give."""
     counts = []
-    for (task, setting), rows in frame.groupby(["task", "setting"], sort=False):
+    given = frame[frame["status"] != "missing"] if entry.external else frame
+    for (task, setting), rows in given.groupby(["task", "setting"], sort=False):
         by = Counter(rows["status"])
         counts.append(
             CellCount(

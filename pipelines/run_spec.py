@@ -124,6 +124,16 @@ class RunSpec:
         key = caption_key(name, self.captioners[name].answer_fingerprint()) if name else ""
         return [(replace(asker, captioner=key), dataset) for asker, dataset in self._askers(model, self.models[model])]
 
+    def check_data(self) -> None:
+        """Look whether every benchmark's data is there, before anything is started.
+
+        Raises:
+            DatasetError, StoreError: one is not, or its place cannot be reached.
+        """
+        for name in self.benchmarks:
+            if cells_of(benchmark(name), self.tasks, self.settings):
+                Dataset.open(Store(self.data), name)
+
     @property
     def captioners(self) -> dict[str, ModelSpec]:
         """Who captions, by name: the one that was named, or every model for itself."""

@@ -24,7 +24,7 @@ from pipelines.store import Store
 from pipelines.units import Unit
 from pipelines.watching import Watcher
 
-__all__ = ["judge_rounds", "score_parts"]
+__all__ = ["context_of", "judge_rounds", "planned_rows", "score_parts"]
 
 log = logging.getLogger(__name__)
 
@@ -95,25 +95,34 @@ def _alike(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 def _open_units(judge: Judge, entries: Sequence[Entry], out: Store, skip: set[str]) -> list[Unit]:
     first = entries[0]
-    context = Context.from_json(first.data, first.benchmark, prompts_of(first), first.parsed_asker().seed)
+    context = context_of(first)
+    rows = (pair for entry in entries for pair in planned_rows(entry, context, out))
+    return judge_units(judge, rows, first.benchmark, context.texts, skip=skip)
 
-    def rows() -> Iterator[tuple[str, Row]]:
-        for entry in entries:
-            planned = planned_ids(entry, context.dataset, out)
-            for path in _parts([entry], out):
-                for row in rows_of(out, path, context):
-                    if row.request_id in planned:
-                        yield path, row
 
-    return judge_units(judge, rows(), first.benchmark, context.texts, skip=skip)
+def context_of(entry: Entry) -> Context:
+    """What an entry's rows are read with."""
+    return Context.from_json(entry.data, entry.benchmark, prompts_of(entry), entry.parsed_asker().seed)
+
+
+def planned_rows(entry: Entry, context: Context, out: Store) -> Iterator[tuple[str, Row]]:
+    """What was answered of an entry's plan, each with its part."""
+    planned = planned_ids(entry, context.dataset, out)
+    for path in _parts([entry], out):
+        for row in rows_of(out, path, context):
+            if row.request_id in planned:
+                yield path, row
 
 
 def planned_ids(entry: Entry, dataset: Dataset, out: Store) -> set[str]:
     """Requests of an entry's plan: an output may hold answers to older prompts, which no judge is paid for."""
-    asker = entry.parsed_asker()
-    captions = load_captions(out, entry.benchmark, asker.captioner)
-    samples = selected_samples(dataset, entry.parsed_limit(), entry.sample_ids)
-    return {asked.request_id for _, sample in samples for asked in asker.ask(sample, captions)}
+    captions = load_captions(out, entry.benchmark, entry.parsed_asker().captioner)
+    return {
+        asked.request_id
+        for one in entry.by_cut()
+        for _, sample in selected_samples(dataset, one.parsed_limit(), one.sample_ids)
+        for asked in one.parsed_asker().ask(sample, captions)
+    }
 
 
 def _parts(entries: Sequence[Entry], out: Store) -> Iterator[str]:

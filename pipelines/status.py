@@ -43,13 +43,17 @@ class StatusBoard:
         self._running: set[str] = set()
         self._written = 0.0
         self._lock = threading.RLock()  # models may run beside each other
-        self._others = [cell for cell in read_status(out).get("cells", []) if cell["model"] not in plans]
         for model, own in plans.items():
             for plan in own:
                 for (task, setting), n in plan.requests.items():
                     key = (model, plan.asker.benchmark_name, task, setting)
                     self._requests[key] = n
                     self._left[key] = plan.pending[task, setting]
+        self._others = [
+            cell
+            for cell in read_status(out).get("cells", [])
+            if tuple(cell[name] for name in ("model", "benchmark", "task", "setting")) not in self._requests
+        ]
         self.write()
         self._over = threading.Event()
         self._beats = threading.Thread(target=self._beat, name="vlmsweep-status", daemon=True)

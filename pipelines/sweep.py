@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cluster.join import ClusterInfo, joined, looked_at_again
 from models.spec import ModelSpec
-from pipelines.asking import load_captions
+from pipelines.asking import Asker, load_captions
 from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset, DatasetError
-from pipelines.entries import Entry, load_run, merge_entries, save_run
+from pipelines.entries import Entry, left_behind, load_run, merge_entries, save_run
 from pipelines.execute import Job, ModelUnavailableError
 from pipelines.human import check_human
 from pipelines.lock import held, still_held
@@ -27,7 +27,7 @@ from pipelines.status import StatusBoard
 from pipelines.store import Store
 from pipelines.watching import SilentWatcher, Watcher
 
-__all__ = ["Outcome", "plan_sweep", "run_sweep", "score_and_report"]
+__all__ = ["Outcome", "entries_of", "plan_sweep", "run_sweep", "score_and_report"]
 
 STAGES = ("predict", "score", "report")
 
@@ -59,10 +59,21 @@ class Outcome:
         return sum(count.requests for count in self.counts)
 
 
-def plan_sweep(spec: RunSpec) -> dict[str, list[Plan]]:
+def _captions_there(spec: RunSpec, asker: Asker, dataset: Dataset) -> Mapping[str, str]:
+    del dataset
+    return load_captions(Store(spec.out), asker.benchmark_name, asker.captioner)
+
+
+def plan_sweep(
+    spec: RunSpec, captions: Callable[[RunSpec, Asker, Dataset], Mapping[str, str]] = _captions_there
+) -> dict[str, list[Plan]]:
     """The plan of every model, benchmark by benchmark, without what is done already.
 
     What is damaged or doubled in the output is mended by a run that holds its lock; a dry run only reads.
+
+    Args:
+        spec: the sweep.
+        captions: gives what prompts can hold of captions, by picture hash; those that are in the output.
     """
     out = Store(spec.out)
     return {
@@ -73,7 +84,7 @@ def plan_sweep(spec: RunSpec) -> dict[str, list[Plan]]:
                 read_done(out, asker.benchmark_name, model, mend=bool(spec.lock)),
                 limit=spec.limit,
                 sample_ids=spec.sample_ids,
-                captions=load_captions(out, asker.benchmark_name, asker.captioner),
+                captions=captions(spec, asker, dataset),
                 replicas=spec.models[model].replicas.max,
             )
             for asker, dataset in spec.askers(model)
@@ -101,6 +112,7 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     watcher = watcher or SilentWatcher()
     out = Store(spec.out)
     out.check_writable()
+    spec.check_data()
     check_human(spec.human, Store(spec.data))
     outcome = Outcome(warnings=[*_unpinned(spec), *_own_captions(spec)], spending=Spending(spec.cost_limit))
     with held(out) as lock, _tidied(out), joined(spec.address) as cluster:
@@ -108,7 +120,7 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
         plans = plan_sweep(spec)
         if "predict" in stages and caption(spec, cluster, watcher, outcome.spending):
             plans = plan_sweep(spec)  # prompts hold captions, and ids hash prompts
-        run = _record(spec, out, plans)
+        run = _record(spec, out, plans, outcome.warnings)
         board = StatusBoard(out, plans)
         try:
             if "predict" in stages:
@@ -194,27 +206,32 @@ def _usable(spec: RunSpec, entries: Sequence[Entry], outcome: Outcome) -> list[E
     return kept
 
 
-def _record(spec: RunSpec, out: Store, plans: Mapping[str, Sequence[Plan]]) -> dict[str, Any]:
-    """Write `run.json` before the work, so that an output always says what it is."""
-    earlier = load_run(out)
-    askers = [(model, plan.asker) for model, own in plans.items() for plan in own]
-    sweep = spec.describe()
-    entries = [
+def entries_of(spec: RunSpec, askers: Iterable[Asker]) -> list[Entry]:
+    """The entries of a sweep's own models, before they are joined with those of earlier runs."""
+    return [
         Entry(
             benchmark=asker.benchmark_name,
-            model=model,
+            model=asker.model,
             data=spec.data,
             asker=asker.to_json(),
-            limit=sweep["limit"],
+            limit=spec.describe()["limit"],
             sample_ids=spec.sample_ids,
         )
-        for model, asker in askers
+        for asker in askers
     ]
+
+
+def _record(spec: RunSpec, out: Store, plans: Mapping[str, Sequence[Plan]], warnings: list[str]) -> dict[str, Any]:
+    """Write `run.json` before the work, so that an output always says what it is; warns of what leaves the report."""
+    earlier = load_run(out)
+    askers = [(model, plan.asker) for model, own in plans.items() for plan in own]
+    entries = entries_of(spec, [asker for _, asker in askers])
+    warnings += left_behind(earlier.get("entries", []), entries)
     helpers = [pair for pair in (spec.judge, spec.captioner) if pair]
     return save_run(
         out,
         earlier,
-        sweep=sweep,
+        sweep=spec.describe(),
         entries=merge_entries(earlier.get("entries", []), entries),
         parts={
             "models": {name: _shown(model) for name, model in {**dict(helpers), **spec.models}.items()},

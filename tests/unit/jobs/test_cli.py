@@ -25,14 +25,6 @@ COMMANDS = {
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version", "history",
         "cost-limit", "summary", "gpu-hour-usd",
     },
-    "predict": {
-        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "captioner",
-        "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
-    },
-    "report": {
-        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "address",
-        "fail-on-error", "seed", "prompts", "prompt-version", "captioner", "human",
-    },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
@@ -41,7 +33,7 @@ COMMANDS = {
     "score": {
         "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
         "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts", "prompt-version", "captioner",
-        "human",
+        "human", "dry-run",
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
     "status": set(),
@@ -52,6 +44,7 @@ COMMANDS = {
         "cost-limit", "human",
     },
 }  # fmt: skip
+COMMANDS |= {"predict": COMMANDS["run"], "report": COMMANDS["run"]}
 EVERYWHERE = {"help", "config", "verbose", "json"}
 HEAVY = ("torch", "transformers", "ray", "pyarrow", "numpy", "pandas", "pydantic", "matplotlib", "openai", "s3fs")
 
@@ -73,6 +66,52 @@ def test_flags_are_those_that_users_rely_on() -> None:
 
 def test_submit_takes_what_run_takes() -> None:
     assert COMMANDS["run"] - {"dry-run"} <= COMMANDS["submit"]
+
+
+def test_stages_take_what_run_takes() -> None:
+    for stage in ("predict", "score", "report"):
+        assert COMMANDS["run"] <= COMMANDS[stage], stage
+
+
+@pytest.fixture
+def shared_config(maia_data: str, tmp_path: Path) -> Path:
+    """One file for `run` and its stages; the judge's key is not set."""
+    config = tmp_path / "sweep.yaml"
+    lines = ("models: random", "benchmarks: maia", "settings: 1-frame", "judge: gpt-4o", "cost_limit: 5", "limit: 4")
+    more = (f"data: {maia_data}", f"out: {tmp_path / 'out'}", "dry_run: true", "scorer: bertscore=/none")
+    config.write_text("\n".join((*lines, *more)))
+    return config
+
+
+@pytest.mark.parametrize("command", ["run", "predict", "score", "report"])
+def test_one_config_serves_run_and_its_stages(
+    command: str, shared_config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--config", str(shared_config), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert not (shared_config.parent / "out").exists()
+    helpers = {one["role"]: one for one in told.get("helpers", ())}
+    if command in ("run", "predict"):
+        assert [row["to_do"] for row in told["plan"]] == [36]
+    else:
+        assert sum(cell["pending"] for cell in told["cells"]) == 36
+    assert ("judge" in helpers) == (command in ("run", "score"))
+    if command == "run":
+        assert helpers["judge"]["calls"] == 4 * 3
+        assert "at most $" in helpers["judge"]["price"]
+
+
+def test_answers_made_elsewhere_are_counted_and_not_scored(
+    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"benchmark": "maia", "model": "m", "task": "vsv", "setting": "1-frame", "sample_id": "x", "output": "A"}
+    file = tmp_path / "answers.jsonl"
+    file.write_text(json.dumps(row) + "\n{no json\n")
+    flags = ["--predictions", str(file), "--data", maia_data, "--out", str(tmp_path / "out"), "--dry-run", "--json"]
+    assert run(["score", *flags]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["answers"] for one in told["answers"]] == [told["rejected"]] == [1]
+    assert not (tmp_path / "out").exists()
 
 
 def test_help_loads_nothing_heavy() -> None:

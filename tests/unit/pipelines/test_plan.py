@@ -3,9 +3,11 @@ from dataclasses import replace
 
 import pytest
 
+from models.spec import ModelSpec
 from pipelines.asking import Asked, Asker
 from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset
+from pipelines.estimating import Card, unit_seconds
 from pipelines.plan import Done, Plan, make_plan
 from pipelines.selection import Cell, Limit, cells_of
 from pipelines.store import Store
@@ -75,6 +77,22 @@ def test_what_is_done_is_left_out_even_within_a_group(dataset: Dataset, asker: A
 def test_nothing_is_left_when_all_is_done(dataset: Dataset, asker: Asker) -> None:
     done = Done(finished={bytes.fromhex(one.request_id) for one in every(asker, dataset)})
     assert make_plan(dataset, asker, done).units == []
+
+
+def test_what_is_done_costs_nothing_more(dataset: Dataset, asker: Asker) -> None:
+    asked = every(asker, dataset)
+    whole = make_plan(dataset, asker, Done())
+    finished = {bytes.fromhex(one.request_id) for one in asked if one.columns["setting"] != "1-frame"}
+    half = make_plan(dataset, asker, Done(finished=finished))
+    alone = make_plan(dataset, replace(asker, cells=(Cell("vsv", "1-frame"), Cell("oevqa", "1-frame"))), Done())
+    assert half.total == whole.total
+    for name in ("calls", "groups", "prompt_tokens", "shared_tokens", "distinct_media_tokens", "output_tokens"):
+        assert getattr(half, name) == getattr(alone, name) != getattr(whole, name), name
+    card, spec = Card(), ModelSpec(engine="transformers", model="/m", parameters_b=7)
+    seconds = [sum(unit_seconds(plan, unit, spec, card) for unit in plan.units) for plan in (half, alone)]
+    assert seconds[0] == pytest.approx(seconds[1], rel=0.2)
+    done = make_plan(dataset, asker, Done(finished={bytes.fromhex(one.request_id) for one in asked}))
+    assert (done.calls, done.groups, done.prompt_tokens, done.output_tokens) == (0, set(), 0, 0)
 
 
 def test_failed_rows_are_asked_again_into_the_part_that_holds_them(dataset: Dataset, asker: Asker) -> None:
