@@ -145,6 +145,7 @@ def test_a_bucket_that_is_not_there(cli: Cli, maia_data: str, s3: S3) -> None:
     assert told in cli("run", *flags, env=s3.env, code=3).stderr
 
 
+@pytest.mark.slow
 def test_a_judge_that_does_not_answer_ends_with_3_and_keeps_the_predictions(
     cli: Cli, maia_data: str, tmp_path: Path, nobody: str
 ) -> None:

@@ -6,10 +6,13 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import Cli
 from tests.support.endpoint import ScriptedEndpoint, always
 
 
+@pytest.mark.slow
 def test_ends_in_time_and_goes_on(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with ScriptedEndpoint(always("A")) as endpoint:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.integration.conftest import Cli
 from tests.support.maia_source import questions
@@ -74,6 +75,7 @@ def test_parquet_and_wrong_names(cli: Cli, maia_data: str, tmp_path: Path) -> No
     assert "no row" in cli("score", "--predictions", str(tmp_path / "empty.jsonl"), *flags, code=2).stderr
 
 
+@pytest.mark.slow
 def test_files_add_up_and_a_file_replaces_its_own_cells(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     def score(name: str, rows: list[dict]) -> dict[str, dict]:
         file = tmp_path / f"{name}.jsonl"

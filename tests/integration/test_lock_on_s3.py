@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -138,12 +139,12 @@ def test_where_no_conditions_are_heeded_one_of_two_that_begin_at_once_has_it(
     ends: list[str] = []
     both, done = threading.Barrier(2), threading.Event()
 
-    def together(store: Store, path: str) -> tuple[bytes, str]:
+    def together(store: Store, *asked: Any) -> tuple[bytes, str]:
         """Both look before either writes."""
         with contextlib.suppress(threading.BrokenBarrierError):
             both.wait(20)
         both.abort()
-        return whole(store, path)
+        return whole(store, *asked)
 
     whole = Store.get_version
     monkeypatch.setattr(Store, "get_version", together)

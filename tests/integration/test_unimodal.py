@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from models.messages import load_scores
 from models.tiny import build_tiny
 from tests.integration.conftest import Cli
 
 
+@pytest.mark.slow
 def test_text_models_score_statements_and_choose_together(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     folder = build_tiny(tmp_path / "checkpoint", "llama")
     models = tmp_path / "models.yaml"
