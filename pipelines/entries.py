@@ -146,7 +146,7 @@ def _cut_down(old: Entry, new: Entry) -> Iterator[str]:
         if cells and replace(before, cells=()) == replace(now, cells=()) and not _covers(new, one):
             yield (
                 f"{new.model} on {new.benchmark}: {_cells_told(cells)} stand in this report on other "
-                f" samples ({_cut_told(new)}) than before ({_cut_told(one)}); what was answered is "
+                f"samples ({_cut_told(new)}) than before ({_cut_told(one)}); what was answered is "
                 f"kept, and this command with {_cut_told(one)} brings it back"
             )
 

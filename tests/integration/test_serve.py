@@ -132,6 +132,7 @@ def judged(cli: Cli, name: str, said: dict[str, str], data: str, folder: Path) -
     return dict(row)
 
 
+@pytest.mark.slow
 def test_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
     said, _, _ = served
     row = judged(cli, NAME, said, maia_data, tmp_path)
