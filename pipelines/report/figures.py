@@ -127,9 +127,12 @@ def _bar_set(
         if value is None and not figure.stacked and len(spots) * len(figure.series) <= _FEW:
             spot_at = (0, spot) if figure.horizontal else (spot, 0)
             side: dict[str, Any] = (
-                {"va": "center", "ha": "left"} if figure.horizontal else {"va": "bottom", "ha": "center"}
+                {"va": "center", "ha": "left", "fontsize": 6.5}
+                if figure.horizontal
+                else {"va": "bottom", "ha": "center"}
             )
-            axes.annotate("\N{EN DASH}", spot_at, color=MUTED, **side)
+            # A dash alone beside an axis is taken for the end of an interval at 0.
+            axes.annotate(" not measured" if figure.horizontal else "\N{EN DASH}", spot_at, color=MUTED, **side)
     return handle
 
 
