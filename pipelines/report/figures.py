@@ -132,7 +132,7 @@ def _bar_set(
                 else {"va": "bottom", "ha": "center"}
             )
             # A dash alone beside an axis is taken for the end of an interval at 0.
-            axes.annotate(" not measured" if figure.horizontal else "\N{EN DASH}", spot_at, color=MUTED, **side)
+            axes.annotate(" no value" if figure.horizontal else "\N{EN DASH}", spot_at, color=MUTED, **side)
     return handle
 
 

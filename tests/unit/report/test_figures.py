@@ -92,7 +92,7 @@ def test_a_gap_is_a_gap_and_not_a_zero(horizontal: bool) -> None:
         series = (Series(label="s", values=(0.5, value)),)
         return strokes(Bars(id="f", title="t", categories=("a", "b"), series=series, horizontal=horizontal))
 
-    mark = "not measured -->" if horizontal else "<!-- – -->"
+    mark = "no value -->" if horizontal else "<!-- – -->"
     assert mark in bars(None)
     assert mark not in bars(0.0)
 
