@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.base import Metric
-from pipelines.metrics.stats import LEVEL, FloatArray, bootstrap_replicates
+from pipelines.metrics.stats import FloatArray, drawn_ratios, interval_of
 
 __all__ = ["Measure", "Scored", "with_intervals"]
 
@@ -64,31 +63,16 @@ def _bounded(one: Measure, drawn: Sequence[FloatArray]) -> Metric:
     value = one.metric.value
     if value is None or not drawn or len(np.unique(np.concatenate([part.scenes for part in one.parts]))) < 2:
         return one.metric
-    means = sum(drawn[1:], start=drawn[0]) / len(drawn)
-    ends = np.quantile(means[~np.isnan(means)], [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    # Where all draws agree, the arithmetic's noise must not put the value outside of its interval.
-    low, high = (value if math.isclose(end, value, abs_tol=1e-12) else end for end in ends)
-    return replace(one.metric, ci_low=low, ci_high=high)
+    ends = interval_of(sum(drawn[1:], start=drawn[0]) / len(drawn), value)
+    return replace(one.metric, ci_low=ends.low, ci_high=ends.high) if ends else one.metric
 
 
 def _drawn_shares(parts: Sequence[Scored]) -> FloatArray:
     """The share of every part on every draw of scenes, (draws, parts); NaN on a draw without any of its scenes."""
-    scenes, places = np.unique(np.concatenate([part.scenes for part in parts]).astype(np.str_), return_inverse=True)
-    totals = np.zeros((len(scenes), 2 * len(parts)))
-    start = 0
-    for column, part in enumerate(parts):
-        own = places[start : start + len(part)]
-        start += len(part)
-        totals[:, column] = np.bincount(own, weights=part.values, minlength=len(scenes))
-        totals[:, len(parts) + column] = np.bincount(own, minlength=len(scenes))
-    sums: list[FloatArray] = []
-
-    def collect(_: FloatArray, weights: FloatArray) -> FloatArray:
-        sums.append(weights @ totals)
-        return np.zeros(len(weights))
-
-    bootstrap_replicates(np.zeros(len(scenes)), statistic=collect)
-    drawn = np.concatenate(sums)
-    with np.errstate(invalid="ignore"):
-        shares: FloatArray = drawn[:, : len(parts)] / drawn[:, len(parts) :]
-    return shares
+    names = np.concatenate([part.scenes for part in parts]).astype(np.str_)
+    scenes, places = np.unique(names, return_inverse=True)
+    own = np.split(places, np.cumsum([len(part) for part in parts])[:-1])
+    pairs = list(zip(parts, own, strict=True))
+    totals = [np.bincount(at, weights=part.values, minlength=len(scenes)) for part, at in pairs]
+    sizes = [np.bincount(at, minlength=len(scenes)) for _, at in pairs]
+    return drawn_ratios(np.stack(totals, axis=1), np.stack(sizes, axis=1))

@@ -6,7 +6,6 @@ draw, so that they are paired also where failures leave the two sides with other
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.base import Metric
-from pipelines.metrics.stats import LEVEL, FloatArray, bootstrap_replicates
+from pipelines.metrics.stats import FloatArray, drawn_ratios, interval_of
 
 __all__ = ["Measure", "with_intervals"]
 
@@ -45,7 +44,7 @@ def with_intervals(measures: Sequence[Measure], clusters: NDArray[np.str_]) -> l
             found.append(one.metric)
             continue
         drawn = next(means) if one.minus is None else next(means) - next(means)
-        found.append(_bounded(one, drawn[~np.isnan(drawn)], clusters))
+        found.append(_bounded(one, drawn, clusters))
     return found
 
 
@@ -53,26 +52,15 @@ def _bounded(one: Measure, drawn: FloatArray, clusters: NDArray[np.str_]) -> Met
     sides = [~np.isnan(column) for column in (one.column, one.minus) if column is not None]
     if one.metric.value is None or any(np.unique(clusters[side]).size < 2 for side in sides):
         return one.metric
-    value = one.metric.value
-    ends = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    # Where all draws agree, the arithmetic's noise must not put the value outside of its interval.
-    low, high = (value if math.isclose(end, value, abs_tol=1e-12) else end for end in ends)
-    return replace(one.metric, ci_low=low, ci_high=high)
+    ends = interval_of(drawn, one.metric.value)
+    return replace(one.metric, ci_low=ends.low, ci_high=ends.high) if ends else one.metric
 
 
 def _drawn_means(columns: FloatArray, clusters: NDArray[np.str_]) -> FloatArray:
-    """The mean of every column on every draw of clusters, (draws, columns); one pass for all."""
+    """The mean of every column on every draw of clusters, (draws, columns)."""
     known = ~np.isnan(columns)
-    both = np.hstack([np.where(known, columns, 0.0), known.astype(np.float64)])
-    sums: list[FloatArray] = []
-
-    def collect(_: FloatArray, weights: FloatArray) -> FloatArray:
-        sums.append(weights @ both)
-        total: FloatArray = weights.sum(axis=1)
-        return total
-
-    bootstrap_replicates(np.zeros(len(columns)), clusters, statistic=collect)
-    drawn, width = np.concatenate(sums), columns.shape[1]
-    with np.errstate(invalid="ignore"):  # a draw without any item of a column has no mean
-        means: FloatArray = drawn[:, :width] / drawn[:, width:]
-    return means
+    names, places = np.unique(clusters, return_inverse=True)
+    totals, sizes = np.zeros((len(names), columns.shape[1])), np.zeros((len(names), columns.shape[1]))
+    np.add.at(totals, places, np.where(known, columns, 0.0))
+    np.add.at(sizes, places, known)
+    return drawn_ratios(totals, sizes)

@@ -5,6 +5,7 @@ number of clusters, the number of resamples and the seed: the same for every met
 whatever the order of the rows.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
@@ -224,6 +225,40 @@ def paired_bootstrap_p(
     replicates = _difference(a, b, clusters, statistic=statistic, resamples=resamples, seed=seed)
     lost = int(np.count_nonzero(~(replicates > 0.0)))
     return (1 + lost) / (resamples + 1)
+
+
+def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
+    """Ratios of two sums over clusters on every draw of clusters, K of them on the same draws.
+
+    For many means over parts of the same rows: drawing takes ten times as long as all the rest.
+
+    Args:
+        totals: (clusters, K), what each cluster adds to each numerator.
+        sizes: (clusters, K), and to each denominator.
+        resamples: How many draws.
+        seed: Of the draws.
+
+    Returns:
+        (resamples, K); NaN where a draw leaves a denominator empty.
+    """
+    width, both = totals.shape[1], np.hstack([totals, sizes])
+    blocks = _draws(len(both), resamples=resamples, seed=seed, width=both.shape[1])
+    drawn = np.concatenate([counts @ both for counts in blocks])
+    with np.errstate(invalid="ignore"):
+        ratios: FloatArray = drawn[:, :width] / drawn[:, width:]
+    return ratios
+
+
+def interval_of(replicates: FloatArray, value: float, *, level: float = LEVEL) -> Interval | None:
+    """The percentile interval of a number from its replicates; None where none is defined.
+
+    Where all draws agree, the arithmetic's noise does not put the number outside of its interval.
+    """
+    found = _percentiles(replicates, level)
+    if found is None:
+        return None
+    low, high = (value if math.isclose(end, value, abs_tol=1e-12) else end for end in (found.low, found.high))
+    return Interval(low, high)
 
 
 def wilson_ci(successes: int, n: int, *, level: float = LEVEL) -> Interval | None:
