@@ -7,7 +7,6 @@ a disk. There is no append and no rename in a store, so nothing here needs eithe
 from __future__ import annotations
 
 import contextlib
-import errno
 import fnmatch
 import os
 import posixpath
@@ -20,6 +19,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipelines.store_errors import StoreError, TooLargeError, explain, no_bucket, of_the_store, passes, response_code
+
 __all__ = ["FileInfo", "Store", "StoreError", "TooLargeError", "is_remote"]
 
 T = TypeVar("T")
@@ -28,17 +29,6 @@ _SCHEME = "s3://"
 BODY_TRIES = 4
 BODY_PAUSE_S = 1.0
 """For an answer that breaks off in its middle; what fails before its beginning is tried again by the libraries."""
-
-
-class StoreError(RuntimeError):
-    """The store cannot be reached, read or written. The message names the place and what to check."""
-
-    passing = False
-    """Whether it may pass by itself: a store that is away or overloaded, and not one that refuses."""
-
-
-class TooLargeError(ValueError):
-    """A file is larger than its reader takes. Says how large, and what the limit is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +116,7 @@ class Store:
         try:
             return str(self._guard(path, put)["ETag"])
         except (StoreError, FileNotFoundError) as error:
-            if _response_code(error) in ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"):
+            if response_code(error) in ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"):
                 return None
             if isinstance(error, FileNotFoundError):
                 raise StoreError(f"{self.uri}/{path}: {error}; create the bucket first") from error
@@ -188,7 +178,7 @@ class Store:
             try:
                 entries = self._fs.find(base, detail=True)
             except FileNotFoundError as error:
-                if _no_bucket(error):
+                if no_bucket(error):
                     raise
                 return
             for name, info in entries.items():
@@ -247,15 +237,15 @@ class Store:
         try:
             return action()
         except FileNotFoundError as error:
-            if _no_bucket(error):
+            if no_bucket(error):
                 raise StoreError(f"{self.uri}: {error}; create the bucket first") from error
             raise
         except Exception as error:
             if isinstance(error, (NotADirectoryError, FileExistsError)) and (file := _file_on_the_way(place)):
                 raise StoreError(f"{file}: a file stands where a folder is wanted") from error
-            if _of_the_store(error):
-                told = StoreError(f"{place}: {_explain(error)}")
-                told.passing = _passes(error)
+            if of_the_store(error):
+                told = StoreError(f"{place}: {explain(error)}")
+                told.passing = passes(error)
                 raise told from error
             raise
 
@@ -263,16 +253,6 @@ class Store:
 def _unless_gone(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):  # gone since it was listed, or never there
         raise error
-
-
-def _no_bucket(error: BaseException | None) -> bool:
-    """Whether a file is not there because its bucket is not; s3fs names the store's own answer in one of two ways."""
-    while error is not None:
-        response = getattr(error, "response", None)
-        if isinstance(response, dict) and response.get("Error", {}).get("Code") == "NoSuchBucket":
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _file_on_the_way(place: str) -> str:
@@ -313,99 +293,15 @@ def _keep_name(folder: Path) -> None:
             os.close(handle)
 
 
-def _response_code(error: BaseException) -> str:
-    """The store's own error code behind what a library raised; '' when there is none."""
-    return str(_response(error).get("Error", {}).get("Code", ""))
-
-
-def _response(error: BaseException) -> dict[str, Any]:
-    cause: BaseException | None = error
-    while cause is not None:
-        response = getattr(cause, "response", None)
-        if isinstance(response, dict):
-            return response
-        cause = cause.__cause__
-    return {}
-
-
-def _passes(error: BaseException) -> bool:
-    """Whether waiting may help: nobody answers, or who answers is overloaded or broken."""
-    status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if status >= _BROKEN or status == _TOO_MANY or _response_code(error) in _OVERLOADED:
-        return True
-    cause: BaseException | None = error
-    while cause is not None:
-        if type(cause).__name__ in _UNREACHED or getattr(cause, "errno", None) in _PASSING_ERRNOS:
-            return True
-        cause = cause.__cause__
-    return False
-
-
-_BROKEN, _TOO_MANY = 500, 429
-_OVERLOADED = ("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout")
-_PASSING_ERRNOS = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH)
-_UNREACHED = (
-    *("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError", "ConnectionRefusedError"),
-    *("FSTimeoutError", "ReadTimeoutError", "AioReadTimeoutError"),
-    *("ConnectionClosedError", "ConnectionResetError", "HTTPClientError", "ServerDisconnectedError"),
-    *("ClientPayloadError", "IncompleteReadError", "ResponseStreamingError"),
-)
-
-
 @contextlib.contextmanager
 def _unless(left: int) -> Iterator[None]:
     """Let pass what a store's libraries raise while so many tries are left, after a pause."""
     try:
         yield
     except Exception as error:
-        if not left or not _of_the_store(error):
+        if not left or not of_the_store(error):
             raise
         time.sleep(BODY_PAUSE_S)
-
-
-def _of_the_store(error: Exception) -> bool:
-    # botocore's errors share no base with OSError, and importing botocore for local paths would be slow.
-    libraries = ("botocore", "aiobotocore", "aiohttp", "s3fs")
-    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in libraries
-
-
-_REMEDIES = {
-    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"), "renew the credentials"),
-    **dict.fromkeys(("InvalidAccessKeyId", "SignatureDoesNotMatch"), "check AWS_ACCESS_KEY_ID and its secret"),
-    "RequestTimeTooSkewed": "set this machine's clock, which the store says is wrong",
-    **dict.fromkeys(("SlowDown", "Throttling", "RequestLimitExceeded"), "the store asks for fewer requests: wait"),
-    "QuotaExceeded": "the store is full: free some of it",
-}
-"""What to do about what a store says, by its own code."""
-
-
-def _explain(error: Exception) -> str:
-    """One sentence of cause and remedy. Libraries' own texts are cut: they may carry signed addresses."""
-    text = str(error).split("?")[0][:300]
-    name, code, number = type(error).__name__, _response_code(error), getattr(error, "errno", None)
-    if code in _REMEDIES:
-        return f"{code} ({text}); {_REMEDIES[code]}, and the same command goes on"
-    cause = next((told for known, told in _CAUSES if name in known or number in known or text in known), "")
-    return cause.format(text=text) if cause else f"{name}: {text}"
-
-
-_CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
-    ((errno.ENOSPC, errno.EDQUOT), "the disk is full ({text}); free some of it, and the same command goes on"),
-    (("PermissionError",), "no permission ({text}); give the user of this process the right to read and write there"),
-    (
-        ("[Errno 22] Bad Request",),  # how s3fs tells of a refusal without a word
-        "refused ({text}) without a reason; see whether the credentials have expired and this machine's clock is right",
-    ),
-    (
-        ("NoCredentialsError", "PartialCredentialsError"),
-        "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role",
-    ),
-    (
-        _UNREACHED,
-        "the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up",
-    ),
-)
-"""Names of errors or their numbers, and what is told; the first that fits."""
 
 
 def _read(full: Path, path: str, most: int | None) -> bytes:
