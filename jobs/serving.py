@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any
 
-from cluster.join import ClusterInfo
+from cluster.join import ClusterError, ClusterInfo
 from models.messages import Answer, CallReply, Failure, Frames
 from models.serving.chat import (
     MOST_PIXELS,
@@ -38,6 +38,8 @@ GATHER_S = 0.02
 """A batch waits so long for more."""
 START_S = 3600.0
 """Weights of 145 GB may have to come from far."""
+LISTEN_S = 300.0
+"""A proxy listens after three seconds on a machine that has time for it."""
 MOST_BODY = 128 << 20
 _ENGINE_CPUS = 0.5
 _DECODERS = 4
@@ -199,6 +201,7 @@ def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Cal
 
     Raises:
         ModelUnavailableError: the model cannot be had.
+        ClusterError: nobody comes to listen at the door.
     """
     from ray import serve
 
@@ -206,10 +209,7 @@ def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Cal
 
     for logger in ("ray.serve", "ray._private"):
         logging.getLogger(logger).setLevel(logging.ERROR)
-    serve.start(
-        http_options={"host": door.host, "port": door.port},
-        logging_config={"log_level": "ERROR", "enable_access_log": False},
-    )
+    _open(door)
     try:
         handle = serve.run(_application(name, spec, cluster, door), name="vlmsweep", route_prefix="/")
         why = handle.fatal.remote().result(timeout_s=START_S)
@@ -221,6 +221,42 @@ def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Cal
         raise ModelUnavailableError(f"model {name!r}: {why}")
     stop: Callable[[], None] = serve.shutdown
     return stop
+
+
+def _open(door: Door) -> None:
+    """Start Serve and wait until its proxies listen.
+
+    Serve kills a proxy that is not up within a quarter of a minute and begins another with more time, as busy machines
+    need it; its own call knows the first one alone, and fails.
+
+    Raises:
+        ClusterError: nobody comes to listen.
+    """
+    from ray import serve
+    from ray.exceptions import RayActorError, RayTaskError
+
+    last: Exception | None = None
+    try:
+        serve.start(
+            http_options={"host": door.host, "port": door.port},
+            logging_config={"log_level": "ERROR", "enable_access_log": False},
+        )
+    except (RayActorError, RayTaskError, TimeoutError) as error:
+        last = error
+    deadline = time.monotonic() + LISTEN_S
+    while not _listening():
+        if time.monotonic() > deadline or isinstance(last, RayTaskError):
+            serve.shutdown()
+            why = f" ({getattr(last, 'cause', last)})" if last else ""
+            raise ClusterError(f"nobody comes to listen at {door.host} port {door.port}{why}; try another") from last
+        time.sleep(0.2)
+
+
+def _listening() -> bool:
+    from ray import serve
+
+    proxies = serve.status().proxies
+    return bool(proxies) and all(status == "HEALTHY" for status in proxies.values())
 
 
 def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Any:
