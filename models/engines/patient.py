@@ -64,17 +64,15 @@ class PatientEngine:
         """Watch no more, and close the engine."""
         self._closed.set()
         self._watch.join()
+        faulthandler.cancel_dump_traceback_later()
         self._engine.close()
 
     def _look(self) -> None:
         pace = min(LONGEST_PACE_S, self._patience_s / LOOKS_A_PATIENCE)
-        try:
-            while not self._closed.wait(pace):
-                # Put off at every look: it goes off where no Python can run at all.
-                faulthandler.dump_traceback_later(max(self._limit, self._patience_s) + STUCK_S, exit=True, file=_STDERR)
-                deadline = self._deadline
-                if deadline is not None and monotonic() > deadline:
-                    self._stalled(EngineStalledError(f"no answer within {self._limit:g} s"))
-                    return
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+        while not self._closed.wait(pace):
+            # Put off at every look: it goes off where no Python can run at all, or where whoever was told fails.
+            faulthandler.dump_traceback_later(max(self._limit, self._patience_s) + STUCK_S, exit=True, file=_STDERR)
+            deadline = self._deadline
+            if deadline is not None and monotonic() > deadline:
+                self._stalled(EngineStalledError(f"no answer within {self._limit:g} s"))
+                return

@@ -87,9 +87,35 @@ import time; time.sleep(1.0)  # at least one look
 list(one.generate([call("a/0", "?")], {}))
 """
 
+NOBODY_LISTENS = """
+import time
+import models.engines.patient as patient
+from tests.support.calls import call
+
+class Stuck:
+    def generate(self, calls, media):
+        time.sleep(600)
+        yield
+    def close(self): pass
+
+def stalled(error):
+    raise OSError("the ledger cannot be reached")
+
+patient.STUCK_S = 0.0
+patient.TOKEN_S = 0.0
+list(patient.PatientEngine(Stuck(), 2.0, stalled).generate([call("a/0", "?")], {}))
+"""
+
 
 def test_code_that_keeps_python_s_lock_ends_the_process_too() -> None:
     done = subprocess.run([sys.executable, "-c", HOLDS_PYTHON], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "Timeout" in done.stderr
+    assert "in generate" in done.stderr, "where it was stuck is told"
+
+
+def test_the_process_ends_also_where_whoever_is_told_fails() -> None:
+    done = subprocess.run([sys.executable, "-c", NOBODY_LISTENS], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "the ledger cannot be reached" in done.stderr
     assert "in generate" in done.stderr, "where it was stuck is told"
