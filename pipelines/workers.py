@@ -140,7 +140,7 @@ class Replica:
         from models.engines.loading import heard
         from models.engines.patient import PatientEngine
         from models.environment import MissingSecretError
-        from pipelines.work import Answerer
+        from pipelines.answering import Answerer
 
         self._fatal, self._model, self._lines = "", model, lines
         self._ledger, self._out = ledger, Store(out)

@@ -25,7 +25,7 @@ def test_loaders_and_replicas_tell_run_model_part_and_request(maia_data: str, tm
         done = subprocess.run([*command, *address], env=head.env, capture_output=True, text=True, timeout=300)
         assert done.returncode == 1, done.stderr
         files = [path.read_text() for path in head.folder.rglob("worker-*.err") if path.is_file()]
-    lines = [json.loads(line) for text in files for line in text.splitlines() if '"pipelines.work' in line]
+    lines = [json.loads(line) for text in files for line in text.splitlines() if line.startswith("{")]
     (run,) = {line["run"] for line in lines}
     assert run
     assert {line["model"] for line in lines} == {"forgetful"}

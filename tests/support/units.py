@@ -1,0 +1,72 @@
+"""Units of work for tests: what is asked of one, attempts kept in memory, and an engine that does as told."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from models.engines.base import EngineUnreachableError
+from models.messages import Answer, Call, CallReply, Frames, Media, Request
+from pipelines.asking import Asker
+from pipelines.dataset import Dataset
+from pipelines.plan import Done, make_plan
+from pipelines.selection import Limit
+from pipelines.store import Store
+from pipelines.units import Unit
+from pipelines.wire import Answered, Finished, pack_answers, unpack_answers
+
+
+def units_of(maia_data: str, asker: Asker, limit: str = "2") -> list[Unit]:
+    return make_plan(Dataset.open(Store(maia_data), "maia"), asker, Done(), limit=Limit.parse(limit)).units
+
+
+class Memory:
+    """Attempts in memory, as the ledger keeps them."""
+
+    def __init__(self, attempt: int = 1, killers: Mapping[str, str] | None = None) -> None:
+        self.attempt, self.killers, self.noted = attempt, killers or {}, []
+        self.silent: list[str] = []
+        self.excused: list[str] = []
+
+    def begin(self, unit: str) -> tuple[int, Mapping[str, str]]:
+        return self.attempt, self.killers
+
+    def alone(self, unit: str, request_id: str) -> None:
+        self.noted.append(request_id)
+
+    def survived(self, unit: str, request_id: str) -> None:
+        assert self.noted[-1] == request_id
+
+    def excuse(self, unit: str, request_id: str) -> None:
+        self.excused.append(request_id)
+
+    def stalled(self, unit: str, request_id: str) -> None:
+        self.silent.append(request_id)
+
+
+class Script:
+    """An engine that says A, but fails as told."""
+
+    def __init__(self, *, raise_on: str = "", drop: bool = False, gone: bool = False) -> None:
+        self.raise_on, self.drop, self.gone, self.batches = raise_on, drop, gone, []
+
+    def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
+        self.batches.append(len(calls))
+        if self.gone:
+            raise EngineUnreachableError("the endpoint is down")
+        for i, call in enumerate(calls):
+            assert all(one in media for one in call.media)
+            if self.raise_on and self.raise_on in str(call.turns):
+                raise RuntimeError("device-side assert")
+            if not (self.drop and i == 0):
+                yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
+
+    def close(self) -> None:
+        pass
+
+
+def words_of(request: Request) -> str:
+    return request.steps[0].turns[0].parts[1].text
+
+
+def carried(unit: Unit, rows: list[dict[str, Any]]) -> Finished:
+    (one,) = unpack_answers(pack_answers([Answered(unit=unit, rows=rows)]))
+    return one

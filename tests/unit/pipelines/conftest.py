@@ -1,0 +1,50 @@
+"""A small MAIA, its questions and its units, loaded."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.asking import Asker
+from pipelines.benchmarks import benchmark
+from pipelines.dataset import Dataset
+from pipelines.selection import cells_of
+from pipelines.store import Store
+from pipelines.work import Loaded, Loader
+from tests.support.units import units_of
+
+
+@pytest.fixture
+def asker(maia_data: str) -> Asker:
+    dataset = Dataset.open(Store(maia_data), "maia")
+    return Asker(
+        benchmark_name="maia",
+        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
+        model="m",
+        model_fingerprint={},
+        generation={},
+        cells=tuple(cells_of(benchmark("maia"), [], [])),
+        prompts={},
+        instead={},
+        seed=42,
+    )
+
+
+@pytest.fixture
+def make_loader(maia_data: str, asker: Asker, tmp_path: Path) -> Iterator[Callable[..., Loader]]:
+    made: list[Loader] = []
+
+    def make(**changes: Any) -> Loader:
+        made.append(Loader(**{"data": maia_data, "out": str(tmp_path), "askers": [asker], **changes}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def loaded(maia_data: str, asker: Asker, make_loader: Callable[..., Loader]) -> list[Loaded]:
+    loader = make_loader()
+    return [loader.load(unit) for unit in units_of(maia_data, asker)]
