@@ -218,7 +218,7 @@ def _check(flags: Mapping[str, Any]) -> None:
 
 
 def entrypoint(flags: Mapping[str, Any]) -> str:
-    """The driver's command line: what `ray job submit -- ...` would be given."""
+    """The driver's command line on the cluster: the script that is sent along, and its flags there."""
     words = ["sh", f"{FILES}/start.sh"]
     for name, flag in _SINGLE.items():
         if flags.get(name) is not None:
