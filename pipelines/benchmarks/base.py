@@ -1,7 +1,8 @@
 """What a benchmark is to the rest of the pipeline: one subclass of `Benchmark` in one file.
 
 A benchmark says what is asked, how answers are read and what is right. It never names a model, touches a cluster, or
-opens a store: samples come in as records, prompts and verdicts go out as records.
+opens a store: samples come in as records, prompts and verdicts go out as records. The file is long because it is the
+whole of that interface, and most of it says what each part means.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def cli(command_env: dict[str, str]) -> Cli:
         *arguments: str,
         env: dict[str, str] | None = None,
         code: int = 0,
-        timeout: float = 480,
+        timeout: float = 840,
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         for _ in range(3):

@@ -45,7 +45,7 @@ def test_one_sweep_over_all(cli: Cli, data: Path, tmp_path: Path) -> None:
     flags = ("--models", "random", "--judge", "random", "--captioner", "random", "--data", str(data), "--out", str(out))
     benchmarks = ("--benchmarks", ",".join(names))
     (plan,) = [json.loads(cli("run", *flags, *benchmarks, "--dry-run", "--json").stdout)["plan"]]
-    done = cli("run", *flags, *benchmarks, "--json", timeout=500)
+    done = cli("run", *flags, *benchmarks, "--json")
     said = json.loads(done.stdout)
     assert said["failed"] == 0
     tables = {
@@ -78,7 +78,7 @@ def test_one_sweep_over_all(cli: Cli, data: Path, tmp_path: Path) -> None:
     human = tmp_path / "labels.csv"
     rows = vflute_source.rows(12)
     human.write_text("".join(["id,annotator,label\n", *(f"{row['id']},ann,{row['label']}\n" for row in rows)]))
-    again = cli("run", *flags, *benchmarks, "--human", f"vflute={human}", "--json", timeout=500)
+    again = cli("run", *flags, *benchmarks, "--human", f"vflute={human}", "--json")
     assert "predict" not in again.stderr
     assert "caption random" not in again.stderr
     metrics = json.loads((out / "report" / "metrics.json").read_text())

@@ -110,7 +110,7 @@ def test_credentials_expire_and_clocks_part(
         mood.unlink()
         kept = len(parts_of(s3))
         assert kept
-        cli("run", *flags, "--out", "s3://bench/out", env=s3.env, timeout=500)
+        cli("run", *flags, "--out", "s3://bench/out", env=s3.env)
         whole(parts_of(s3))
 
 

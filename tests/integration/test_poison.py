@@ -23,7 +23,7 @@ def test_a_killer_costs_its_own_row_and_a_retry_mends_it(cli: Cli, maia_data: st
     out = tmp_path / "out"
     flags = ("--models", "deadly", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     place = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
-    done = cli("run", *flags, *place, "--json", code=1, timeout=500)
+    done = cli("run", *flags, *place, "--json", code=1)
     table = predictions(out, "deadly")
     assert table.num_rows == len(set(table["request_id"].to_pylist())) == 384
     bad = table.filter(pa.compute.equal(table["status"], "error")).to_pylist()
@@ -51,7 +51,7 @@ def test_one_that_is_never_answered_costs_its_own_row(cli: Cli, maia_data: str, 
     out = tmp_path / "out"
     flags = ("--models", "hanging", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     place = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
-    cli("run", *flags, *place, code=1, timeout=580)
+    cli("run", *flags, *place, code=1)
     table = predictions(out, "hanging")
     assert table.num_rows == len(set(table["request_id"].to_pylist())) == 384
     bad = table.filter(pa.compute.equal(table["status"], "error")).to_pylist()

@@ -81,7 +81,7 @@ def sweep_killed_once(
         first.wait()
     kept = {key: read(s3, key) for key in keys(s3, f"{out}/predictions/")}
     before = predictions(s3, out).num_rows
-    done = cli(*command, env=s3.env, timeout=500)
+    done = cli(*command, env=s3.env)
     return {"plan": plan, "out": out, "kept": kept, "before": before, "stdout": done.stdout}
 
 

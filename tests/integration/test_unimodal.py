@@ -23,7 +23,7 @@ def test_text_models_score_statements_and_choose_together(cli: Cli, maia_data: s
     )
     out = tmp_path / "out"
     flags = ("--models-file", str(models), "--benchmarks", "maia", "--settings", "unimodal", "--limit", "12")
-    cli("run", "--models", "reader,chance", *flags, "--data", maia_data, "--out", str(out), timeout=500)
+    cli("run", "--models", "reader,chance", *flags, "--data", maia_data, "--out", str(out))
     rows = pa.concat_tables(
         [pq.ParquetFile(p).read() for p in out.glob("predictions/*/model=reader/*.parquet")]
     ).to_pylist()
