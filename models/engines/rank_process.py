@@ -22,6 +22,7 @@ from typing import Any
 
 from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
 from models.engines.loading import heard
+from models.engines.rank_lines import hand_up
 from models.engines.rank_wire import pack_reply, unpack_calls
 from models.messages import CallReply
 from models.spec import ModelSpec
@@ -31,6 +32,8 @@ __all__ = ["Seat", "rank_main"]
 _SILENCE = timedelta(hours=2)
 """A collective waits so long: large weights arrive at very different times. It is the parent who loses patience."""
 _PR_SET_PDEATHSIG = 1
+_SPEAKING = threading.Lock()
+"""Answers and log lines come from several threads, and share the pipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +48,15 @@ class Seat:
     """The model's spec as JSON."""
     device: str
     """`cpu` or `cuda`."""
+    log_level: int
+    """From which the parent wants to have log lines."""
 
 
 def rank_main(seat: Seat, pipe: connection.Connection) -> None:
     """Join the group, load this rank's share, answer until told to stop."""
     _die_with_the_parent()
     _settle(seat)
+    hand_up(partial(_say, pipe), seat.log_level, seat.rank)
     try:
         with heard(partial(_tell_loading, pipe) if seat.rank == 0 else _silent):
             engine = _join(seat)
@@ -105,7 +111,8 @@ def _essence(raw: dict[str, Any]) -> bytes:
 
 
 def _say(pipe: connection.Connection, **message: Any) -> None:
-    pipe.send_bytes(json.dumps(message).encode())
+    with _SPEAKING:
+        pipe.send_bytes(json.dumps(message).encode())
 
 
 def _die_with_the_parent() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from models.engines.base import Engine, EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.engines.loading import tell
 from models.engines.patient import allowed_silence
+from models.engines.rank_lines import own_level, relay
 from models.engines.rank_process import Seat, rank_main
 from models.engines.rank_wire import pack_calls, unpack_reply
 from models.engines.weights import at_hand, check_fit, free_host_bytes
@@ -151,6 +152,7 @@ class RankedEngine:
                 port=self._store.port,
                 spec=self._spec.model_dump_json(),
                 device=_device(self._spec),
+                log_level=own_level(),
             )
             process = context.Process(target=rank_main, args=(seat, theirs), name=f"rank-{rank}", daemon=True)
             process.start()
@@ -207,9 +209,13 @@ class RankedEngine:
             for pipe in speaking:
                 rank = by_pipe[pipe]
                 try:
-                    yield rank, json.loads(pipe.recv_bytes())
+                    message = json.loads(pipe.recv_bytes())
                 except (EOFError, OSError) as error:
                     raise EngineDiedError(self._obituary(rank)) from error
+                if message["kind"] == "line":
+                    relay(message, rank)
+                else:
+                    yield rank, message
             if not speaking:
                 raise EngineDiedError(self._obituary(next(by_end[end] for end in by_end if end in ready)))
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +17,12 @@ import torch
 
 from models.engines import build_engine
 from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
+from models.engines.rank_lines import own_level, relay
 from models.engines.rank_wire import pack_calls, pack_reply, unpack_calls, unpack_reply
 from models.engines.ranks import RankedEngine
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, user
 from models.spec import ModelSpec
+from tests.support.rank_lines import a_rank_that_logs
 from tests.unit.engines.alone import CLIP, MEDIA, PICTURE, Alone, calls_about, excused, texts
 from tests.unit.engines.conftest import Checkpoints
 
@@ -137,6 +143,43 @@ def test_a_model_without_a_plan_is_one_process_and_says_so(
 def test_a_model_that_is_not_there() -> None:
     with pytest.raises(EngineUnreachableError, match="there is no folder"):
         ranked("/nowhere/at/all")
+
+
+@pytest.mark.parametrize(
+    ("level", "rank", "told"),
+    [
+        (logging.INFO, 0, ["info of ours", "warning of ours", "error of a library"]),
+        (logging.WARNING, 0, ["warning of ours", "error of a library"]),
+        (logging.INFO, 1, ["error of a library"]),
+    ],
+)
+def test_lines_of_ranks_are_their_parents(
+    level: int, rank: int, told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=a_rank_that_logs, args=(theirs, level, rank))
+    process.start()
+    theirs.close()
+    caplog.set_level(logging.INFO)
+    with contextlib.suppress(EOFError):
+        while True:
+            relay(json.loads(ours.recv_bytes()), rank)
+    process.join()
+    assert [record.message.splitlines()[0] for record in caplog.records] == [f"rank {rank}: {text}" for text in told]
+    assert {record.name for record in caplog.records} <= {"models.engines.some", "library"}
+    assert "ValueError: why" in caplog.records[-1].message
+
+
+def test_what_an_engine_says_in_its_ranks_is_said_here(
+    checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(own_level())
+    engine = ranked(checkpoint_of("llama"), share_prefix=False)
+    engine.close()
+    lines = [(record.name, record.message) for record in caplog.records]
+    told = "rank 0: llama answers in plain batches: share_prefix is false"
+    assert lines == [("models.engines.transformers_engine", told)]
 
 
 def test_messages_cross_unchanged() -> None:
