@@ -6,6 +6,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from cluster.join import joined
@@ -39,14 +40,11 @@ def serve_until_stopped(flags: Mapping[str, Any]) -> int:
     key = None if flags["no_key"] else _key(flags["key_env"])
     door = Door(host=flags["host"], port=port, key=key_hash(key) if key else None, idle_s=flags["idle_s"])
     try:
-        with joined(flags["address"] or ray_address(), verbose=flags["verbose"]) as cluster:
+        with joined(flags["address"] or ray_address(), verbose=flags["verbose"]) as cluster, ExitStack() as stack:
             with only_results_on_stdout():
-                stop = serving(name, spec, cluster, door)
-            try:
-                _announce(flags, port, name, key if key and not flags["key_env"] else None)
-                threading.Event().wait()
-            finally:
-                stop()
+                stack.enter_context(serving(name, spec, cluster, door))
+            _announce(flags, port, name, key if key and not flags["key_env"] else None)
+            threading.Event().wait()
     except KeyboardInterrupt:
         return 0
     return 0

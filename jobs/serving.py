@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import itertools
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
@@ -190,8 +191,9 @@ class Door:
     """Seconds without requests after which replicas are given back, down to `replicas.min`."""
 
 
-def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Callable[[], None]:
-    """Start serving on a joined cluster; returns what stops it.
+@contextlib.contextmanager
+def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Iterator[None]:
+    """Serve on a joined cluster for the length of a block.
 
     Args:
         name: by which the model is asked for.
@@ -201,26 +203,50 @@ def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Cal
 
     Raises:
         ModelUnavailableError: the model cannot be had.
-        ClusterError: nobody comes to listen at the door.
+        ClusterError: the cluster serves something already, or nobody comes to listen at the door.
     """
+    from ray import serve
+
+    for logger in ("ray.serve", "ray._private"):
+        logging.getLogger(logger).setLevel(logging.ERROR)
+    _refuse_a_second()
+    try:
+        _open(door)
+        _start(name, spec, cluster, door)
+        yield
+    finally:  # on a cluster that outlives this process, what Serve holds does too
+        serve.shutdown()
+
+
+def _refuse_a_second() -> None:
+    """A cluster has one Serve, and that has one port; to end it at our end would end others' models.
+
+    Raises:
+        ClusterError: it runs.
+    """
+    from ray import serve
+
+    running = serve.status()
+    if running.proxies or running.applications:
+        what = ", ".join(sorted(running.applications)) or "nothing yet"
+        raise ClusterError(
+            f"Ray Serve runs on this cluster already (it serves {what}); end that first, if it was left behind with"
+            " `serve shutdown`, or serve without --address"
+        )
+
+
+def _start(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> None:
     from ray import serve
 
     from pipelines.execute import ModelUnavailableError
 
-    for logger in ("ray.serve", "ray._private"):
-        logging.getLogger(logger).setLevel(logging.ERROR)
-    _open(door)
     try:
         handle = serve.run(_application(name, spec, cluster, door), name="vlmsweep", route_prefix="/")
         why = handle.fatal.remote().result(timeout_s=START_S)
     except (RuntimeError, TimeoutError) as error:
-        serve.shutdown()
         raise ModelUnavailableError(f"model {name!r} could not be started: {error}") from error
     if why:
-        serve.shutdown()
         raise ModelUnavailableError(f"model {name!r}: {why}")
-    stop: Callable[[], None] = serve.shutdown
-    return stop
 
 
 def _open(door: Door) -> None:
@@ -246,7 +272,6 @@ def _open(door: Door) -> None:
     deadline = time.monotonic() + LISTEN_S
     while not _listening():
         if time.monotonic() > deadline or isinstance(last, RayTaskError):
-            serve.shutdown()
             why = f" ({getattr(last, 'cause', last)})" if last else ""
             raise ClusterError(f"nobody comes to listen at {door.host} port {door.port}{why}; try another") from last
         time.sleep(0.2)

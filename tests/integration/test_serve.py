@@ -24,16 +24,20 @@ from PIL import Image
 from models.tiny import build_tiny
 from tests.integration.conftest import Cli
 from tests.integration.test_interrupt import descendants
+from tests.support.ray_head import ray_head
 
 NAME = "tosser"
 
 
 @contextlib.contextmanager
-def serving(name: str, entry: str, folder: Path, env: dict[str, str]) -> Iterator[tuple[dict[str, str], Any, Path]]:
+def serving(
+    name: str, entry: str, folder: Path, env: dict[str, str], *flags: str
+) -> Iterator[tuple[dict[str, str], Any, Path]]:
     """An endpoint for the length of a block: what it said of itself, its process, and the folder of its log."""
     models = folder / "models.yaml"
     models.write_text(f"{name}: {entry}")
-    command = [sys.executable, "-m", "jobs.cli", "serve", name, "--port", "0", "--models-file", str(models), "--json"]
+    own = ("--port", "0", "--models-file", str(models), "--json")
+    command = [sys.executable, "-m", "jobs.cli", "serve", name, *own, *flags]
     with (folder / "err").open("wb") as err:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=env, text=True)
     try:
@@ -189,6 +193,17 @@ def test_a_checkpoint_answers_about_words_and_pictures_and_judges(
     assert all(0 < one.completion_tokens <= 5 for one in (words, *shown))
     assert min(one.prompt_tokens for one in shown) > words.prompt_tokens
     assert max(one.prompt_tokens_details.cached_tokens for one in shown) > 0, "one picture, encoded once"
+
+
+@pytest.mark.slow
+def test_a_cluster_serves_one_at_a_time_and_another_after_it(cli: Cli, tmp_path: Path) -> None:
+    with ray_head("--num-cpus=2") as head:
+        where = ("--address", f"127.0.0.1:{head.gcs}")
+        for _ in range(2):
+            with serving(NAME, "{engine: random}", tmp_path, head.env, *where) as (said, _, _):
+                told = cli("serve", "random", "--port", "0", *where, env=head.env, code=3).stderr
+                assert "runs on this cluster already (it serves vlmsweep)" in told
+                assert [one.id for one in client(said).models.list()] == [NAME]
 
 
 def test_a_port_that_is_taken_and_a_model_that_is_not_known_end_with_2(cli: Cli) -> None:

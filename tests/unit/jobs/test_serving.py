@@ -8,10 +8,12 @@ from ray import serve
 from ray.exceptions import ActorDiedError, RayTaskError
 from ray.serve.schema import ProxyStatus, ServeStatus
 
-from cluster.join import ClusterError
+from cluster.join import ClusterError, ClusterInfo
 from jobs import serving
 from jobs.serving import Door
+from models.spec import ModelSpec
 
+SPEC, CLUSTER = ModelSpec(engine="random"), ClusterInfo("", 2.0, 0.0)
 DOOR = Door(host="127.0.0.1", port=8123, key=None, idle_s=1.0)
 STARTING, HEALTHY = ServeStatus(proxies={"a": ProxyStatus.STARTING}), ServeStatus(proxies={"a": ProxyStatus.HEALTHY})
 
@@ -44,20 +46,27 @@ def test_a_proxy_that_is_begun_again_is_waited_for(error: Exception | None, monk
     started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING, STARTING, HEALTHY]))
     serving._open(DOOR)
     assert started.asked == 4
-    assert not started.is_shut
 
 
 def test_a_proxy_that_cannot_listen_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RayTaskError("ready", "port 8123 is taken", OSError("port 8123 is taken"))
-    started = Serve(monkeypatch, error, iter([STARTING]))
-    with pytest.raises(ClusterError, match=r"nobody comes to listen at 127.0.0.1 port 8123 \(port 8123 is taken\)"):
-        serving._open(DOOR)
+    started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING]))
+    told = r"nobody comes to listen at 127.0.0.1 port 8123 \(port 8123 is taken\)"
+    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, DOOR):
+        pytest.fail("nobody listens")
     assert started.is_shut
 
 
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = Serve(monkeypatch, None, iter(lambda: STARTING, HEALTHY))
+    Serve(monkeypatch, None, iter(lambda: STARTING, HEALTHY))
     monkeypatch.setattr(serving, "LISTEN_S", 0.0)
     with pytest.raises(ClusterError, match="nobody comes to listen"):
         serving._open(DOOR)
-    assert started.is_shut
+
+
+def test_a_serve_of_others_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Serve(monkeypatch, None, iter([HEALTHY]))
+    told = "serves nothing yet.*serve shutdown"
+    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, DOOR):
+        pytest.fail("it is taken")
+    assert not started.is_shut
