@@ -25,7 +25,7 @@ POLL_S = 0.5
 STOP_S = 30.0
 """A driver that is stopped writes its status and shuts its pools before it ends."""
 PENDING_STOP_S = 2.0
-AGENT_S, AGENT_PAUSE_S = 60.0, 2.0
+AGENT_S, AGENT_PAUSE_S = 180.0, 2.0
 NO_AGENT = "No available agent to submit job"
 """What Ray's head answers with status 500 until its node's agent has told it of itself."""
 OUT_OF_REACH_S = 300.0
