@@ -83,20 +83,33 @@ def run(arguments: list[str]) -> int:
                 raise
             logging.getLogger("vlmsweep").exception("a fault of the program")
             return FAILED_ROWS
-        return _ended(str(problem), known)
+        return _ended(_told(problem), known)
     return _ended("interrupted; the same command goes on from here", code) if code == INTERRUPTED else code
 
 
 def _code_of(problem: Exception) -> int | None:
-    """The exit code of an error that is told to the user by its message alone; None for a fault of ours."""
+    """The exit code of an error that is told to the user by its message alone; None for ours."""
     from cluster.join import ClusterError
     from pipelines.execute import ModelUnavailableError
     from pipelines.store import StoreError
 
-    if isinstance(problem, (ClusterError, ModelUnavailableError, StoreError)):
+    if isinstance(problem, (ClusterError, ModelUnavailableError, StoreError)) or _of_ray(problem):
         return UNREACHABLE
     # DatasetError, SourceError, ModelsFileError, UnknownNameError and their like are ValueErrors with a remedy.
     return USAGE if isinstance(problem, ValueError) else None
+
+
+def _told(problem: Exception) -> str:
+    if not _of_ray(problem):
+        return str(problem)
+    first = str(problem).strip().partition("\n")[0]
+    return f"Ray failed ({type(problem).__name__}: {first}); the same command goes on, and -v shows Ray's own words"
+
+
+def _of_ray(problem: Exception) -> bool:
+    """Whether a part of Ray is gone or took too long; what our own code raises in a task of Ray's is ours."""
+    kinds = {kind.__name__ for kind in type(problem).__mro__ if kind.__module__ == "ray.exceptions"}
+    return "RayError" in kinds and "RayTaskError" not in kinds
 
 
 def _ended(message: str, code: int) -> int:

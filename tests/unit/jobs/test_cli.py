@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import typer.main
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from jobs.cli import app, run
 from jobs.options import names, normalised
@@ -237,6 +239,28 @@ def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
     assert run([one.format(file=file, folder=tmp_path, data=maia_data) for one in arguments]) == 3
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("vlmsweep: ")]
     assert said == [f"vlmsweep: {file}: a file stands where a folder is wanted"]
+
+
+def test_a_part_of_ray_that_is_gone_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone() -> NoReturn:
+        raise ActorDiedError
+
+    monkeypatch.setattr("jobs.doctor.cards_here", gone)
+    assert run(["doctor"]) == 3
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("vlmsweep: Ray failed (ActorDiedError: ")
+    assert "the same command goes on" in said
+
+
+def test_a_fault_of_ours_in_a_task_of_ray_s_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault() -> NoReturn:
+        raise RayTaskError("load", "KeyError: 'missing'", KeyError("missing"))
+
+    monkeypatch.setattr("jobs.doctor.cards_here", fault)
+    with pytest.raises(RayTaskError):
+        run(["doctor"])
 
 
 def test_a_model_that_does_not_fit_here_is_not_said_to_run(
