@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 LOOK_S = 0.5
 VITAL = {"raylet": "raylet", "gcs_server": "head"}
 """Ray's own names of its processes, and what they are called here."""
+ORDERLY, ORDERLY_S = (0, -signal.SIGTERM, -signal.SIGINT), 60.0
+"""How Ray ends where the signal that ends this process went to all of its group: then this one is on its way too."""
 _UNREACHABLE = 3
 
 
@@ -53,6 +55,8 @@ def _watch(node: Any, folder: str, over: threading.Event) -> None:
         dead = [(VITAL[kind], process.returncode) for kind, process in node.dead_processes() if kind in VITAL]
         if dead:
             name, code = dead[0]
+            if code in ORDERLY and over.wait(ORDERLY_S):
+                return
             how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
             why = ", as for want of memory" if code == -signal.SIGKILL else ""
             log.error("Ray's %s has ended %s%s; the same command goes on from here", name, how, why)

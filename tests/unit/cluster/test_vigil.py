@@ -21,11 +21,16 @@ class Node:
 
 logging.basicConfig()
 vigil.LOOK_S = 0.05
+vigil.ORDERLY_S = float(sys.argv[5])
 ray._private.worker._global_node = Node()
 with vigil.watched(sys.argv[3]):
     time.sleep(float(sys.argv[4]))
 print("the block is over")
 """
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", CODE, *words], capture_output=True, text=True, timeout=240)
 
 
 @pytest.mark.parametrize(
@@ -39,17 +44,15 @@ print("the block is over")
 def test_what_all_hang_on(process: str, code: int, told: str, tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, process, str(code), str(files), "240"], capture_output=True, text=True, timeout=240
-    )
+    done = run(process, str(code), str(files), "240", "0.1")
     assert done.returncode == 3
     assert told in done.stderr
     assert done.stdout == "the rest is ended\n"
     assert not files.exists()
 
 
-def test_what_is_not_missed(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", CODE, "log_monitor", "-9", str(tmp_path), "0.5"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240)
+@pytest.mark.parametrize(("process", "code"), [("log_monitor", "-9"), ("raylet", "-15"), ("gcs_server", "0")])
+def test_what_is_not_missed_and_what_was_told_to_end(process: str, code: str, tmp_path: Path) -> None:
+    done = run(process, code, str(tmp_path), "0.5", "240")
     assert (done.returncode, done.stdout) == (0, "the block is over\n")
     assert tmp_path.exists()
