@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.growth import grows_to
-from cluster.vigil import watched
+from cluster.vigil import head_watched, watched
 
 __all__ = ["ClusterError", "ClusterInfo", "joined", "knock", "looked_at_again"]
 
@@ -96,8 +96,8 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             mend = "check the address and that it runs" if address else "run again when this machine is less busy"
             raise ClusterError(f"{place} cannot be used: {error}; {mend}") from error
         stack.callback(ray.shutdown)
-        if address is None:
-            stack.enter_context(watched(folder))
+        head = ray.get_runtime_context().gcs_address
+        stack.enter_context(watched(folder) if address is None else head_watched(head, knock))
         _OPEN[address] = _looked_at(address)
         stack.callback(_OPEN.pop, address)
         yield _OPEN[address]

@@ -1,4 +1,4 @@
-"""The processes of an embedded Ray on which all others hang, watched while it runs.
+"""What a driver hangs on, watched while it runs: the processes of an embedded Ray, or the head of a cluster.
 
 Without it a driver whose raylet or head is gone is ended by Ray's native code: after a minute, with 1 and in silence.
 """
@@ -11,12 +11,13 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
-__all__ = ["watched"]
+__all__ = ["head_watched", "watched"]
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,9 @@ VITAL = {"raylet": "raylet", "gcs_server": "head"}
 """Ray's own names of its processes, and what they are called here."""
 ORDERLY, ORDERLY_S = (0, -signal.SIGTERM, -signal.SIGINT), 60.0
 """How Ray ends where the signal that ends this process went to all of its group: then this one is on its way too."""
+KNOCK_EVERY_S = 5.0
+AWAY_S = 45.0
+"""A head may be away for so long; Ray ends its drivers after 60 s."""
 _UNREACHABLE = 3
 
 
@@ -40,14 +44,32 @@ def watched(folder: str) -> Iterator[None]:
     import ray
 
     node = ray._private.worker._global_node  # noqa: SLF001  Ray tells of its processes nowhere else
+    with _beside(_watch, node, folder):
+        yield
+
+
+@contextmanager
+def head_watched(address: str, knock: Callable[[str], None]) -> Iterator[None]:
+    """For the length of a block, end this process with 3 when the head of its cluster stays away; the log says so.
+
+    Args:
+        address: of the head, `host:port`.
+        knock: raises `RuntimeError` where nobody answers there.
+    """
+    with _beside(_watch_head, address, knock):
+        yield
+
+
+@contextmanager
+def _beside(watch: Callable[..., None], *arguments: Any) -> Iterator[None]:
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(node, folder, over), name="ray-vigil", daemon=True)
-    watch.start()
+    thread = threading.Thread(target=watch, args=(*arguments, over), name="ray-vigil", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
-        watch.join()
+        thread.join()
 
 
 def _watch(node: Any, folder: str, over: threading.Event) -> None:
@@ -66,9 +88,37 @@ def _watch(node: Any, folder: str, over: threading.Event) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             shutil.rmtree(folder, ignore_errors=True)
-            logging.shutdown()
-            sys.stdout.flush()
-            os._exit(_UNREACHABLE)
+            _end()
+
+
+def _watch_head(address: str, knock: Callable[[str], None], over: threading.Event) -> None:
+    if not _answers(knock, address):
+        return  # the cluster was joined another way, and this address tells nothing
+    last = monotonic()
+    told = False
+    while not over.wait(KNOCK_EVERY_S):
+        if _answers(knock, address):
+            last, told = monotonic(), False
+        elif not told:
+            log.warning("the cluster's head at %s is gone; if it stays away this run ends within a minute", address)
+            told = True
+        elif monotonic() - last > AWAY_S:
+            log.error("the cluster's head stays away; the same command goes on from here once there is one")
+            _end()
+
+
+def _answers(knock: Callable[[str], None], address: str) -> bool:
+    try:
+        knock(address)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _end() -> None:
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(_UNREACHABLE)
 
 
 def _below(pid: int) -> set[int]:

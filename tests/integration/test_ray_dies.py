@@ -1,4 +1,4 @@
-"""An embedded Ray whose own processes are killed ends the run at once and in words, and the same command goes on."""
+"""A Ray whose own processes are killed ends the run in words, and the same command goes on."""
 
 from __future__ import annotations
 
@@ -13,39 +13,67 @@ import pytest
 
 from tests.chaos.sweeps import parts
 from tests.integration.conftest import Cli
+from tests.support.ray_head import ray_head
+
+ANSWERED = "slow: {engine: random}\n"
+
+
+@pytest.fixture
+def words(maia_data: str, tmp_path: Path) -> list[str]:
+    models, out = tmp_path / "models.yaml", tmp_path / "out"
+    models.write_text("slow: {engine: random, faults: {call_s: 0.2}}\n")
+    flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
+    return ["predict", *flags, "--data", maia_data, "--out", str(out)]
+
+
+def begun(words: list[str], out: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A run that has committed something."""
+    with (out.parent / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "jobs.cli", *words], env=env, stdout=log, stderr=log)
+    deadline = time.monotonic() + 400
+    while not parts(out):
+        assert process.poll() is None, (out.parent / "log").read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return process
+
+
+def named(pid: int, program: str) -> psutil.Process:
+    (one,) = [one for one in psutil.Process(pid).children(recursive=True) if one.name() == program]
+    return one
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "name"), [("raylet", "raylet"), ("gcs_server", "head")])
-def test_a_run_whose_ray_is_killed_says_so_and_goes_on(
-    program: str, name: str, cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
+def test_a_run_whose_own_ray_is_killed_says_so_and_goes_on(
+    program: str, name: str, cli: Cli, command_env: dict[str, str], words: list[str], tmp_path: Path
 ) -> None:
-    models, out, short = tmp_path / "models.yaml", tmp_path / "out", Path("/tmp")
-    models.write_text("slow: {engine: random, faults: {call_s: 0.2}}\n")
-    flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
-    place = ("--data", maia_data, "--out", str(out))
-    command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *place]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, env=command_env, stdout=log, stderr=log)
-    deadline = time.monotonic() + 400
-    while not parts(out):
-        assert process.poll() is None, (tmp_path / "log").read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    out = tmp_path / "out"
+    process = begun(words, out, command_env)
     below = psutil.Process(process.pid).children(recursive=True)
-    (victim,) = [one for one in below if one.name() == program]
-    victim.kill()
+    named(process.pid, program).kill()
     assert process.wait(60) == 3
     said = (tmp_path / "log").read_text()
     assert f"Ray's {name} has ended by SIGKILL" in said
     assert "Traceback" not in said
     _, alive = psutil.wait_procs(below, 60)
     assert not alive
-    assert not list(short.glob(f"vlmsweep-{process.pid}-*"))
+    assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
     kept = {path: path.read_bytes() for path in parts(out)}
-    models.write_text("slow: {engine: random}\n")
-    cli("predict", *flags, *place)
+    (tmp_path / "models.yaml").write_text(ANSWERED)
+    cli(*words)
     assert all(path.read_bytes() == content for path, content in kept.items())
     rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(["request_id", "status"]).to_pylist()]
     assert len(rows) == len({row["request_id"] for row in rows})
     assert {row["status"] for row in rows} == {"ok"}
+
+
+@pytest.mark.slow
+def test_a_run_on_a_cluster_whose_head_is_killed_says_so(words: list[str], tmp_path: Path) -> None:
+    with ray_head("--num-cpus=2") as head:
+        process = begun([*words, "--address", f"127.0.0.1:{head.gcs}"], tmp_path / "out", head.env)
+        named(head.processes[0].pid, "gcs_server").kill()
+        assert process.wait(240) == 3
+    said = (tmp_path / "log").read_text()
+    assert "the cluster's head stays away; the same command goes on" in said
+    assert "Traceback" not in said

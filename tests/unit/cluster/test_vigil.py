@@ -29,6 +29,27 @@ print("the block is over")
 """
 
 
+HEAD = """
+import logging, sys, time
+from cluster import vigil
+
+answers = list(sys.argv[1])
+told = []
+
+def knock(address):
+    told.append(answers.pop(0) if answers else told[-1])
+    if told[-1] == "-":
+        raise RuntimeError("nobody at " + address)
+
+logging.basicConfig()
+vigil.KNOCK_EVERY_S, vigil.AWAY_S = 0.05, float(sys.argv[2])
+with vigil.head_watched("head:1", knock):
+    while len(told) < int(sys.argv[3]):
+        time.sleep(0.01)
+print("the block is over")
+"""
+
+
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", CODE, *words], capture_output=True, text=True, timeout=240)
 
@@ -56,3 +77,26 @@ def test_what_is_not_missed_and_what_was_told_to_end(process: str, code: str, tm
     done = run(process, code, str(tmp_path), "0.5", "240")
     assert (done.returncode, done.stdout) == (0, "the block is over\n")
     assert tmp_path.exists()
+
+
+def watch_head(answers: str, away_s: float, knocks: int) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", HEAD, answers, str(away_s), str(knocks)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=240)
+
+
+def test_a_head_that_stays_away_ends_the_process() -> None:
+    done = watch_head("++-", away_s=0.5, knocks=10**6)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.count("the cluster's head at head:1 is gone") == 1
+    assert "the cluster's head stays away; the same command goes on" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [("+", 0), ("+--+--+", 2), ("-", 0)],
+    ids=["stays", "comes back, twice", "was never reached there"],
+)
+def test_a_head_that_comes_back_or_was_never_reached_there(answers: str, told: int) -> None:
+    done = watch_head(answers, away_s=60, knocks=len(answers))
+    assert (done.returncode, done.stdout) == (0, "the block is over\n")
+    assert done.stderr.count("is gone") == told
