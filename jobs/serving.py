@@ -230,8 +230,8 @@ def _refuse_a_second() -> None:
     if running.proxies or running.applications:
         what = ", ".join(sorted(running.applications)) or "nothing yet"
         raise ClusterError(
-            f"Ray Serve runs on this cluster already (it serves {what}); end that first, if it was left behind with"
-            " `serve shutdown`, or serve without --address"
+            f"Ray Serve runs on this cluster already (it serves {what}); end that first, by `serve shutdown` where it"
+            " was left behind, or serve without --address"
         )
 
 

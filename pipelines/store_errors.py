@@ -24,10 +24,10 @@ class TooLargeError(ValueError):
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what it was raised from, or while; libraries do either."""
+    """An error and what it was raised from, or while; libraries do either, and `from None` ends it."""
     while error is not None:
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def _response(error: BaseException) -> dict[str, Any]:

@@ -98,13 +98,10 @@ def bootstrap_replicates(
     if rows.size == 0:
         raise ValueError("no rows to resample")
     numbers = _cluster_numbers(clusters, rows.size)
-    n_clusters = int(numbers.max()) + 1
     if statistic == "mean":
         totals = _cluster_totals(rows, numbers)
-        blocks = _draws(n_clusters, resamples=resamples, seed=seed, width=n_clusters)
-        drawn: FloatArray = np.concatenate([counts @ totals for counts in blocks])
-        means: FloatArray = drawn[:, 0] / drawn[:, 1]
-        return means
+        return drawn_ratios(totals[:, :1], totals[:, 1:], resamples=resamples, seed=seed)[:, 0]
+    n_clusters = int(numbers.max()) + 1
     blocks = _draws(n_clusters, resamples=resamples, seed=seed, width=rows.size)
     return np.concatenate([statistic(rows, counts[:, numbers]) for counts in blocks])
 

@@ -34,6 +34,25 @@ def test_a_statistic_of_weights_is_drawn_like_the_mean() -> None:
     np.testing.assert_allclose(means, weighted)
 
 
+def test_ratios_of_parts_are_drawn_together_and_empty_ones_are_none() -> None:
+    # Part 1 has rows in all three clusters, part 2 in the last alone.
+    totals, sizes = np.array([[1.0, 0.0], [1.0, 0.0], [2.0, 3.0]]), np.array([[2.0, 0.0], [1.0, 0.0], [3.0, 4.0]])
+    drawn = stats.drawn_ratios(totals, sizes, resamples=500)
+    np.testing.assert_array_equal(drawn[:, 0], stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=500))
+    rest = stats.drawn_ratios(np.array([[0.0], [0.0], [1.0]]), np.ones((3, 1)), resamples=500)
+    absent = rest[:, 0] == 0.0
+    assert 0 < absent.sum() < 500
+    np.testing.assert_array_equal(np.isnan(drawn[:, 1]), absent)
+    np.testing.assert_allclose(drawn[~absent, 1], 0.75)
+
+
+def test_an_interval_of_equal_draws_holds_its_number() -> None:
+    third = 1 / 3
+    assert stats.interval_of(np.full(9, third + 1e-16), third) == stats.Interval(third, third)
+    assert stats.interval_of(np.array([0.1, np.nan, 0.3]), 0.2, level=0.5) == stats.Interval(0.15, 0.25)
+    assert stats.interval_of(np.array([np.nan]), 0.2) is None
+
+
 def test_the_number_of_draws_does_not_touch_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=100)
     monkeypatch.setattr(stats, "_BLOCK_CELLS", 7)  # two draws of three clusters a block

@@ -78,7 +78,7 @@ def test_one_that_the_engine_fell_silent_under_is_an_error_of_its_own_name(loade
 class Dying(Script):
     """An engine whose processes die under one request."""
 
-    def __init__(self, on: str, error: type[EngineDiedError] = EngineDiedError) -> None:
+    def __init__(self, on: str, error: type[EngineDiedError]) -> None:
         super().__init__()
         self.on, self.error = on, error
 
@@ -89,27 +89,26 @@ class Dying(Script):
             yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
 
 
-def test_a_dead_rank_is_no_bad_row_and_one_alone_under_it_is_excused(loaded: list[Loaded]) -> None:
-    one = loaded[0]
+def died(one: Loaded, error: type[EngineDiedError]) -> tuple[str, Memory, Memory]:
+    """The request under which an engine's processes died, and what was noted: all asked together, and one by one."""
     victim = one.requests[3].request_id
     together, alone = Memory(), Memory(attempt=2)
     for memory in (together, alone):
-        with pytest.raises(EngineDiedError):
-            Answerer(Dying(victim), memory).answer(one)
-    assert together.excused == [""]
-    assert alone.excused == [victim]
+        with pytest.raises(error):
+            Answerer(Dying(victim, error), memory).answer(one)
+    return victim, together, alone
+
+
+def test_a_dead_rank_is_no_bad_row_and_one_alone_under_it_is_excused(loaded: list[Loaded]) -> None:
+    victim, together, alone = died(loaded[0], EngineDiedError)
+    assert (together.excused, alone.excused) == ([""], [victim])
+    assert (together.silent, alone.silent) == ([], [])
 
 
 def test_silent_ranks_are_not_excused(loaded: list[Loaded]) -> None:
-    one = loaded[0]
-    victim = one.requests[3].request_id
-    together, alone = Memory(), Memory(attempt=2)
-    for memory in (together, alone):
-        with pytest.raises(EngineStalledError):
-            Answerer(Dying(victim, EngineStalledError), memory).answer(one)
-        assert memory.excused == []
-    assert together.silent == [""]
-    assert alone.silent == [victim]
+    victim, together, alone = died(loaded[0], EngineStalledError)
+    assert (together.excused, alone.excused) == ([], [])
+    assert (together.silent, alone.silent) == ([""], [victim])
 
 
 def test_answers_of_several_units_cross_together(loaded: list[Loaded]) -> None:
