@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.maia_source import write_source
+from tests.support.paths import SHARED_DATA
 
 # The same examples every time: a red test is then red for everybody. `--hypothesis-profile default` explores.
 # Speed is measured by `make bench` alone, and a busy machine is no fault of a strategy.
@@ -19,7 +20,7 @@ settings.load_profile("steady")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-REAL_MAIA = Path(__file__).parents[2] / "shared" / "data" / "maia"
+REAL_MAIA = SHARED_DATA / "maia"
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from pipelines.store import Store
 from tests.bench.jobs import busy_shares, run_units
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
+from tests.support.paths import ROOT
 
 
 def main() -> None:
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("--size", default="tiny", choices=("tiny", "small"))
     parser.add_argument("--pixels", type=int, default=50_176)
     args = parser.parse_args()
-    source = REAL_MAIA if REAL_MAIA.is_dir() else Path(__file__).parents[2] / "jobs" / "demo" / "data"
+    source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data"
     shares, seconds, units = [], [], 0
     with tempfile.TemporaryDirectory() as folder:
         ingest(benchmark("maia"), Folder(str(source)), Store(f"{folder}/data"))

@@ -34,6 +34,7 @@ from pipelines.selection import Cell
 from pipelines.store import Store
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
+from tests.support.paths import ROOT
 
 ALONE = 6
 """Calls asked one at a time in a run, when not told otherwise."""
@@ -43,7 +44,7 @@ PLAIN = 24
 
 def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Frames]]:
     """The questions about the first clip at 32 frames, the clip, and how to decode it."""
-    source = REAL_MAIA if REAL_MAIA.is_dir() else Path(__file__).parents[2] / "jobs" / "demo" / "data"
+    source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data"
     ingest(benchmark("maia"), Folder(str(source)), Store(str(data)))
     dataset = Dataset.open(Store(str(data)), "maia")
     samples = list(dataset.samples())

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.paths import ROOT
+
 if TYPE_CHECKING:
     from pipelines.units import Unit
 
@@ -75,7 +77,7 @@ def part(word: str) -> bytes:
 
 def cut_commit(folder: Path, step: str, when: str) -> int:
     """Commit the new part over what is there in a process that ends `before` or `after` a step; its exit code."""
-    root = Path(__file__).parents[2]
+    root = ROOT
     command = [sys.executable, "-c", _CHILD, str(folder), step, when]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root)}
     return subprocess.run(command, env=environment, cwd=root, timeout=240).returncode
@@ -153,7 +155,7 @@ def unit() -> Unit:
 
 def cut_commit_on_s3(out: str, commit: str, step: str, when: str, env: dict[str, str]) -> int:
     """Commit a `part` (under its run's lock) or a `lock` (on a condition) over what is there; the exit code."""
-    root = Path(__file__).parents[2]
+    root = ROOT
     command = [sys.executable, "-c", _S3_CHILD, out, commit, step, when]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), **env}
     return subprocess.run(command, env=environment, cwd=root, timeout=240).returncode

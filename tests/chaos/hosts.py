@@ -21,6 +21,7 @@ from random import Random
 
 from tests.chaos.sweeps import Damage, Scene, environment, in_hand, read_answers
 from tests.support.hosts import Host, Network, network
+from tests.support.paths import ROOT
 
 __all__ = ["disturb_hosts"]
 
@@ -89,7 +90,7 @@ def _site(scene: Scene) -> Iterator[_Site]:
                 "AWS_ACCESS_KEY_ID": "chaos",
                 "AWS_SECRET_ACCESS_KEY": "chaos-secret",
                 "AWS_DEFAULT_REGION": "us-east-1",
-                "PYTHONPATH": str(Path(__file__).parents[2]),
+                "PYTHONPATH": str(ROOT),
             }
             site = _Site(folder, net, env)
             _start(site)

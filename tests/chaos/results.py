@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.paths import ROOT
+
 __all__ = ["RESULTS", "ROOT", "Results", "read_results", "write_results"]
 
-ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "chaos-results.json"
 
 Results = dict[str, dict[str, Any]]

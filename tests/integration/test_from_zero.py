@@ -10,6 +10,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.paths import ROOT
+
 CLUSTER = """
 import sys
 from pathlib import Path
@@ -33,7 +35,7 @@ assert any(sample.replicas["gpu1"] and sample.replicas["gpu4"] for sample in bot
 @pytest.mark.timeout(1200)
 def test_nodes_come_for_two_models_and_go(tmp_path: Path) -> None:
     """In a process of its own: Ray joins one cluster a process, and its token is read once."""
-    root = Path(__file__).parents[2]
+    root = ROOT
     told = subprocess.run([sys.executable, "-c", CLUSTER, str(tmp_path)], cwd=root, capture_output=True, text=True)
     assert told.returncode == 0, told.stdout + told.stderr
     parts = (tmp_path / "out").glob("predictions/*/*/*.parquet")

@@ -11,8 +11,8 @@ import pytest
 
 from tests.integration.conftest import Cli
 from tests.support.mate_source import png
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 TOY = ROOT / "tests" / "support" / "toy.py"
 
 

@@ -21,8 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.support.paths import ROOT
+
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = ROOT
 DOCKERFILE = REPOSITORY / "infra" / "docker" / "Dockerfile"
 
 

@@ -12,8 +12,9 @@ from PIL import Image
 
 from pipelines.benchmarks.mate_linking import linking_attributes
 from pipelines.benchmarks.mate_scene import Question, parse_scene
+from tests.support.paths import GOLDEN
 
-_GOLDEN = Path(__file__).parents[1] / "golden" / "mate" / "scenes.jsonl"
+_GOLDEN = GOLDEN / "mate" / "scenes.jsonl"
 RAW: dict[str, dict[str, Any]] = {
     row["id"]: row["scene"] for row in map(json.loads, _GOLDEN.read_text("utf-8").splitlines())
 }

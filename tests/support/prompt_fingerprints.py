@@ -11,17 +11,16 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from pipelines.asking import Asked
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.base import Benchmark
 from tests.support.many_samples import many
+from tests.support.paths import GOLDEN
 from tests.support.sweeps import asked_of
 
 __all__ = ["GOLDEN", "RECORDED", "changed", "current", "golden_rows", "ids_of", "words_of"]
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 RECORDED = GOLDEN / "prompt_fingerprints.json"
 SAMPLES = 24
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 REACHES = {
     *("aiohttp", "boto3", "ftplib", "http", "httpx", "httpx2", "huggingface_hub", "openai", "requests", "s3fs"),
     *("smtplib", "socket", "urllib", "urllib3", "websockets"),

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ from pipelines.benchmarks.maia import BENCHMARK
 from pipelines.benchmarks.maia_metrics import _check_identities, reduce_maia
 from pipelines.benchmarks.maia_reading import COLUMNS, draw_ts_letter
 from tests.support.maia_rows import ANSWERS, Asked, every_column, found, frame, reduced, samples
+from tests.support.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "maia" / "pools.jsonl"
-ROWS = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+GOLDEN_ROWS = GOLDEN / "maia" / "pools.jsonl"
+ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
 HEADLINES = ("statement_accuracy", "pool_accuracy", "oevqa_accuracy", "agg_acc")
 OVER_QUESTIONS = HEADLINES[1:]
 

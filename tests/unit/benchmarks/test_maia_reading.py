@@ -4,7 +4,6 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.benchmarks import maia_reading as maia
+from tests.support.paths import ROOT
 
-TESTS = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
 GOLDEN = TESTS / "golden" / "maia"
 PUBLIC = TESTS.parents[1] / "shared" / "data" / "maia" / "dataset" / "data_20%.json"
 

@@ -4,16 +4,16 @@ import hashlib
 import json
 import random
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipelines.benchmarks import mate_prompts as prompts
 from pipelines.benchmarks.mate_scene import TASKS, TEXTUAL, VISUAL, Question, parse_scene, pointer_pool
+from tests.support.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "mate"
-ROWS = [json.loads(line) for line in (GOLDEN / "scenes.jsonl").read_text("utf-8").splitlines()]
+GOLDEN_ROWS = GOLDEN / "mate"
+ROWS = [json.loads(line) for line in (GOLDEN_ROWS / "scenes.jsonl").read_text("utf-8").splitlines()]
 B = next(parse_scene(row["scene"]) for row in ROWS if row["id"] == "B")
 
 PAIRS = [

@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 from pipelines.benchmarks import mate_reading as reading
 from pipelines.benchmarks.mate_analysis import in_scene
 from pipelines.benchmarks.mate_scene import parse_scene
+from tests.support.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "mate"
+GOLDEN_ROWS = GOLDEN / "mate"
 
 GOLDS: list[reading.Gold] = ["Object_0", "cube", 0.351, 282.0, 282, [1.0, -2.0, 0.7]]
 PIECES = [
@@ -72,7 +72,7 @@ LONG = [
 
 
 def golden(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (GOLDEN / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (GOLDEN_ROWS / f"{name}.jsonl").read_text("utf-8").splitlines()]
 
 
 SCENES = {row["id"]: parse_scene(row["scene"]) for row in golden("scenes")}

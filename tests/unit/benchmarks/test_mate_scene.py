@@ -4,7 +4,6 @@ import json
 import random
 from collections import Counter
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +12,13 @@ from pipelines.benchmarks import mate_analysis as analysis
 from pipelines.benchmarks import mate_linking as links
 from pipelines.benchmarks import mate_scene as scenes
 from pipelines.benchmarks.mate_reading import judge, read_strict
+from tests.support.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "mate"
+GOLDEN_ROWS = GOLDEN / "mate"
 
 
 def golden(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (GOLDEN / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (GOLDEN_ROWS / f"{name}.jsonl").read_text("utf-8").splitlines()]
 
 
 RAW = {row["id"]: row["scene"] for row in golden("scenes")}

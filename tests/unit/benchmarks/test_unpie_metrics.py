@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ from pipelines.benchmarks.unpie import BENCHMARK
 from pipelines.benchmarks.unpie_measure import KINDS, interval
 from pipelines.benchmarks.unpie_metrics import MARGIN_BINS, margin_name
 from pipelines.metrics.stats import bootstrap_ci, half_up
+from tests.support.paths import GOLDEN
 from tests.support.unpie_rows import SIX, asked, cell, found, judged, reduced, sample, samples, scored, similar
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "unpie" / "metrics.jsonl"
-ROWS = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+GOLDEN_ROWS = GOLDEN / "unpie" / "metrics.jsonl"
+ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
 CLOSE = (0.9132, 0.8870)
 FEW = samples(4)
 

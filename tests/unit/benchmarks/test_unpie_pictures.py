@@ -14,10 +14,11 @@ from pipelines.benchmarks import unpie_fetch
 from pipelines.benchmarks.unpie_fetch import PictureError, fetch, is_public
 from pipelines.benchmarks.unpie_pictures import Pictures
 from pipelines.ingest import Folder
+from tests.support.paths import GOLDEN
 from tests.support.unpie_source import mirror, picture
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "unpie" / "addresses.jsonl"
-ROWS = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+GOLDEN_ROWS = GOLDEN / "unpie" / "addresses.jsonl"
+ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
 PNG = picture("one")
 
 

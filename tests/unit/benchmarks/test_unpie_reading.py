@@ -4,7 +4,6 @@ import json
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -23,8 +22,9 @@ from pipelines.benchmarks.unpie_reading import (
     read_translation,
     verdict,
 )
+from tests.support.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "unpie"
+GOLDEN_ROWS = GOLDEN / "unpie"
 LANGUAGES: list[Language] = ["de", "fr", "ko", "en"]
 TAGGED = {"de": "[German]: {}", "fr": "Français : {}", "ko": "[한국어]： {}", "en": "**English:** {}"}
 
@@ -81,7 +81,7 @@ LONG = [
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (GOLDEN / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (GOLDEN_ROWS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.parametrize("row", rows("grounding"), ids=lambda row: repr(row["raw"][:40]))

@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.vague_reading import ChoiceReading, read_choice, read_freeform, without_opener
+from tests.support.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "vague"
+GOLDEN_ROWS = GOLDEN / "vague"
 READINGS = {
     "A": "The speaker wants person1 to feed the parrot.",
     "B": "The speaker wants person1 to shut the window.",
@@ -67,7 +67,7 @@ LONG = [
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (GOLDEN / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (GOLDEN_ROWS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from pipelines.benchmarks.vflute import BENCHMARK
 from pipelines.benchmarks.vflute_facts import SETTINGS
 from pipelines.benchmarks.vflute_hub import EXEMPLARS
 from pipelines.benchmarks.vflute_prompts import TEXTS
+from tests.support.paths import SHARED_DATA
 from tests.support.vflute_source import TEMPLATES
 
 TEXT = PromptTexts(TEXTS)
@@ -247,7 +247,7 @@ def test_the_scene_graph_is_taken_out_of_explanations_of_its_own_setting_only() 
 
 
 def test_no_prompt_carries_the_wording_of_the_published_templates() -> None:
-    real = Path(__file__).parents[4] / "shared" / "data" / "vflute" / "vflute-v2-test-first400.csv"
+    real = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
     if not real.is_file():
         pytest.skip(f"the published rows are not at {real}")
     import csv

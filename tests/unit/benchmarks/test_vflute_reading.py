@@ -4,7 +4,6 @@ import csv
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.vflute_reading import Label, Reading, read_authors, read_robust, stage1_question
+from tests.support.paths import ROOT
 
-TESTS = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
 GOLDEN = TESTS / "golden" / "vflute"
 PUBLIC = TESTS.parents[1] / "shared" / "data" / "vflute" / "vflute-v2-test-first400.csv"
 LABELS: dict[str, Label] = {"entailment": 1, "contradiction": 0}

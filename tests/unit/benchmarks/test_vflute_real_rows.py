@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +13,10 @@ from pipelines.asking import Asked
 from pipelines.benchmarks.base import MediaRef, Sample
 from pipelines.benchmarks.vflute_facts import subset_of
 from pipelines.benchmarks.vflute_text import TextRow, validated
+from tests.support.paths import SHARED_DATA
 from tests.support.sweeps import found, reduced
 
-PUBLIC = Path(__file__).parents[4] / "shared" / "data" / "vflute" / "vflute-v2-test-first400.csv"
+PUBLIC = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
 REF = MediaRef(role="picture", kind="image", sha256="ab" * 32, extension=".png", bytes=9, width=4, height=3)
 LABELS = ("contradiction", "entailment")
 

@@ -18,6 +18,7 @@ from pipelines.benchmarks.vflute_prompts import TEXTS, prompt
 from pipelines.dataset import Dataset
 from pipelines.ingest import Folder, ingest
 from pipelines.store import Store
+from tests.support.paths import SHARED_DATA
 from tests.support.vflute_source import (
     TEMPLATES,
     picture,
@@ -28,7 +29,7 @@ from tests.support.vflute_source import (
     write_pictures,
 )
 
-REAL = Path(__file__).parents[4] / "shared" / "data" / "vflute" / "vflute-v2-test-first400.csv"
+REAL = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
 
 
 def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:

@@ -22,8 +22,8 @@ from pipelines.benchmarks.maia import Maia
 from pipelines.benchmarks.maia_reading import COLUMNS
 from pipelines.ingest import Folder
 from pipelines.media.decoder import Decoder
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 DATA = ROOT / "jobs" / "demo" / "data"
 VIDEOS = json.loads((DATA / "dataset" / "data_demo.json").read_bytes())
 PUBLIC = ROOT.parent / "shared" / "data" / "maia" / "dataset" / "data_20%.json"

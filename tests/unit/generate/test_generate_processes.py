@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.generate import processes
 from pipelines.generate.processes import Processes, start_method
+from tests.support.paths import ROOT
 
 SCRIPT = """
 import json
@@ -46,7 +47,7 @@ def test_a_script_without_a_file_gets_its_results_with_and_without_threads(befor
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         timeout=240,
     )
     assert json.loads(done.stdout) == [method, [1, 2, 3] * 7]

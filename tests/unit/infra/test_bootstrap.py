@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from moto import mock_aws
 
-HERE = Path(__file__).parents[3] / "infra" / "ray"
+from tests.support.paths import ROOT
+
+HERE = ROOT / "infra" / "ray"
 EVERYWHERE = "0.0.0.0/0"
 
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from cluster.growth import GROWS_TO, read_label
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 FILES = ("aws", "gcp")
 
 

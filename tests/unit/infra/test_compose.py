@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from pipelines.telemetry import GROWING, LEVELS
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
 OURS = ("head", "worker", "gpu-worker", "demo")

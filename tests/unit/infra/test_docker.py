@@ -15,8 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.support.image import stages_of
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "infra" / "docker"
 TEXT = (DOCKER / "Dockerfile").read_text()
 

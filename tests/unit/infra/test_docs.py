@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 import typer.main
 
 from jobs.cli import app
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 PAGES = {name: (ROOT / name).read_text().replace("\\\n", " ") for name in ("README.md", "docs/operations.md")}
 COMMANDS = typer.main.get_command(app).commands
 

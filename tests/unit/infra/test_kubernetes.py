@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import jsonschema
 import kubernetes_validate
@@ -14,8 +13,8 @@ import yaml
 
 from cluster.growth import GROWS_TO, read_label
 from tests.support import kuberay
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 HERE = ROOT / "infra" / "kubernetes"
 VERSION = "1.34"
 OBJECTS = {path.stem: list(yaml.safe_load_all(path.read_text())) for path in sorted(HERE.glob("*.yaml"))}

@@ -16,8 +16,8 @@ import yaml
 from jobs.cli import app
 from models.catalog_io import load_models, pick
 from pipelines.benchmarks import benchmark
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 CONFIG_MAP = list(yaml.safe_load_all((ROOT / "infra/kubernetes/store.yaml").read_text()))[2]["data"]
 CONFIGS = {"infra/nightly.yaml": (ROOT / "infra/nightly.yaml").read_text(), "ConfigMap": CONFIG_MAP["nightly.yaml"]}
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

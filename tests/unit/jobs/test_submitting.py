@@ -12,8 +12,8 @@ import pytest
 from jobs.cli import run
 from jobs.submitting import entrypoint, stage
 from models.environment import MissingSecretError, named
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[3]
 SECRETS = (".env", ".env.local", "prod.env", "ray_token", "key.pem", "secrets/openai", "jobs/.env", "data/x.parquet",
            "clip.mp4", "checkpoint/model.safetensors", ".aws/credentials")  # fmt: skip
 

@@ -1,15 +1,16 @@
 """Golden rows and texts that several tests of the metrics share."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "metrics"
+from tests.support.paths import GOLDEN
+
+GOLDEN_ROWS = GOLDEN / "metrics"
 
 
 def golden(name: str) -> list[dict[str, Any]]:
     """The rows of one golden file."""
-    lines = (GOLDEN / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (GOLDEN_ROWS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 

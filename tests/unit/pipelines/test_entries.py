@@ -17,6 +17,7 @@ from pipelines.scoring_run import planned_ids
 from pipelines.selection import Cell
 from pipelines.store import Store
 from pipelines.sweep import run_sweep
+from tests.support.paths import GOLDEN
 
 FRAME, BLACK, OPEN = Cell("vsv", "1-frame"), Cell("vsv", "black-video"), Cell("oevqa", "1-frame")
 
@@ -64,7 +65,7 @@ def test_prompt_fingerprints_are_those_recorded(tmp_path: Path) -> None:
     texts = {**benchmark("maia").prompt_texts, "vsv-it-v1": "other words"}
     run = save_run(Store(str(tmp_path)), {}, sweep={}, entries=[], parts={"prompts": {"maia": texts}})
     found = run["prompt_fingerprints"]["maia"]
-    recorded = json.loads((Path(__file__).parents[2] / "golden" / "prompt_fingerprints.json").read_text())["maia"]
+    recorded = json.loads((GOLDEN / "prompt_fingerprints.json").read_text())["maia"]
     assert {name for name in texts if found[name] != recorded[name]} == {"vsv-it-v1"}
 
 

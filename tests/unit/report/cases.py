@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 from pipelines.benchmarks.display import Bars, Cloud, Figure, Lines, Measured, Points, Radar, Series, Table, TableRow
 from pipelines.report import Answer, BenchmarkPart, CellCount, ReportData
+from tests.support.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "report"
+GOLDEN_ROWS = GOLDEN / "report"
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -45,7 +45,7 @@ HOSTILE = (
 
 
 def golden(name: str) -> list[Any]:
-    return [json.loads(line) for line in (GOLDEN / name).read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (GOLDEN_ROWS / name).read_text(encoding="utf-8").splitlines()]
 
 
 class Page(HTMLParser):
