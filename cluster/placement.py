@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cluster.join import ClusterError
+from cluster.connect import ClusterError
 
 __all__ = ["StoppedError", "await_place", "gpus_of_nodes", "lacking"]
 

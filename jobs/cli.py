@@ -89,7 +89,7 @@ def run(arguments: list[str]) -> int:
 
 def _code_of(problem: Exception) -> int | None:
     """The exit code of an error that is told to the user by its message alone; None for ours."""
-    from cluster.join import ClusterError
+    from cluster.connect import ClusterError
     from pipelines.execute import ModelUnavailableError
     from pipelines.store import StoreError
 

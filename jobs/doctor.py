@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cluster.connect import ClusterError, joined
 from cluster.hardware import Node, nodes_of
-from cluster.join import ClusterError, joined
 from models.availability import why_not_here
 from models.devices import cards_here, memory_here
 from models.placement import Placement, bytes_a_weight, place

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster.beside import run_book
-from cluster.join import joined
+from cluster.connect import joined
 from cluster.placement import gpus_of_nodes
-from cluster.replay import play
-from cluster.schedule import Fleet, ModelWork, lower_bound
+from cluster.scheduling.gpu_scheduler import run_book
+from cluster.scheduling.simulator import play
+from cluster.scheduling.workload import Fleet, ModelWork, lower_bound
 from jobs.console import only_results_on_stdout
 from models.devices import cards_here
 from models.spec import ModelSpec

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from cluster.join import joined
+from cluster.connect import joined
 from jobs.building import checked_model
 from jobs.console import only_results_on_stdout, say, say_json
 from jobs.serving import Door, free_port, is_loopback, serving

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any
 
-from cluster.join import ClusterError, ClusterInfo
+from cluster.connect import ClusterError, ClusterInfo
 from models.messages import Answer, CallReply, Failure, Frames
 from models.serving.chat import (
     MOST_PIXELS,

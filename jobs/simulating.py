@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cluster.schedule import Fleet, ModelWork
-from cluster.simulate import SIZES, rows, shown, workload_json
+from cluster.scheduling.workload import Fleet, ModelWork
 from models.catalog_io import load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark_names
@@ -24,6 +23,7 @@ from pipelines.estimating import Card, replica_gpus, works_of
 from pipelines.plan import Done, Plan, make_plan
 from pipelines.run_spec import RunSpec
 from pipelines.store import Store
+from tests.bench.fleet_simulation import SIZES, rows, shown, workload_json
 
 __all__ = ["PUBLISHED", "Lengthened", "papers_plans", "papers_works"]
 
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--gpus", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--gpu-hour-usd", type=float, default=2.5)
     parser.add_argument("--spot-loss", type=float, default=0.05, help="losses a node-hour")
-    parser.add_argument("--save", type=Path, help="write the workload for `python -m cluster.simulate`")
+    parser.add_argument("--save", type=Path, help="write the workload for `python -m tests.bench.fleet_simulation`")
     given = parser.parse_args(arguments)
     try:
         plans = papers_plans(str(Store(given.data).uri))

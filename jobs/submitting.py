@@ -129,7 +129,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter a flag
 
 
 def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
-    from cluster.jobs import JobApi, JobOrder
+    from cluster.job_client import JobApi, JobOrder
     from jobs.unsealing import HOOK
 
     env = _sealed(flags["env"] or ())
@@ -170,7 +170,7 @@ def _sealed(names: Sequence[str]) -> dict[str, str]:
     values = named(names)
     if not values:
         return {}
-    from cluster.sealing import seal
+    from cluster.env_encryption import seal
 
     return {SEALED: seal(values)}
 
@@ -185,7 +185,7 @@ def _exit_code(status: str, driver: int | None) -> int:
 
 
 def _stopped(address: str, name: str, *, as_json: bool) -> int:
-    from cluster.jobs import JobApi
+    from cluster.job_client import JobApi
 
     ended = JobApi(address).stop(name)
     if as_json:

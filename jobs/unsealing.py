@@ -19,6 +19,6 @@ def unseal() -> None:
     text = sealed()
     if text is None:
         return
-    from cluster.sealing import opened
+    from cluster.env_encryption import opened
 
     put(opened(text))

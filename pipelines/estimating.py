@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster.schedule import ModelWork
+from cluster.scheduling.workload import ModelWork
 from models.spec import ModelSpec
 from pipelines.plan import Plan
 from pipelines.units import Unit

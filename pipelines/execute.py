@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cluster.join import ClusterError, ClusterInfo
+from cluster.connect import ClusterError, ClusterInfo
 from cluster.placement import await_place
 from models.spec import ModelSpec
 from pipelines.convoys import groups_alone, make_convoys

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cluster.join import joined
+from cluster.connect import joined
 from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import Rejection

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster.join import ClusterError, joined
+from cluster.connect import ClusterError, joined
 from pipelines.execute import ModelUnavailableError
 from pipelines.fingerprints import changed_parts, code_fingerprint, pair_parts
 from pipelines.history import History, Pair, night_name

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cluster.beside import better_book, shared
-from cluster.join import ClusterInfo
+from cluster.connect import ClusterInfo
 from cluster.placement import gpus_of_nodes
+from cluster.scheduling.gpu_scheduler import better_book, shared
 from models.spec import ModelSpec
 from pipelines.estimating import work_of
 from pipelines.execute import Job, ModelUnavailableError, Receipt, execute

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cluster.join import ClusterInfo
+from cluster.connect import ClusterInfo
 from models.spec import ModelSpec
 from pipelines.asking import load_captions
 from pipelines.benchmarks.base import Row

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cluster.join import ClusterInfo, joined, looked_at_again
+from cluster.connect import ClusterInfo, joined, looked_at_again
 from models.spec import ModelSpec
 from pipelines.asking import Asker, load_captions
 from pipelines.benchmarks import benchmark

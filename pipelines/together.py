@@ -1,4 +1,4 @@
-"""Models of a sweep asked beside each other, by the book of `cluster.beside`: one thread each, one watcher."""
+"""Models of a sweep asked beside each other, by the book of `cluster.scheduling.gpu_scheduler`: one thread each, one watcher."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from cluster.beside import Book, side_by_side
-from cluster.join import ClusterInfo
+from cluster.connect import ClusterInfo
 from cluster.placement import StoppedError
+from cluster.scheduling.gpu_scheduler import Book, side_by_side
 from pipelines.execute import Receipt
 from pipelines.status import StatusBoard
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cluster.growth import GROWS_TO
+from cluster.autoscaling import GROWS_TO
 from models.tiny import build_tiny
 from pipelines.status import read_status
 from pipelines.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.join import ClusterInfo, joined
+from cluster.connect import ClusterInfo, joined
 from models.spec import ModelSpec
 from pipelines.execute import Job, Receipt, execute
 from pipelines.loading import UnitLoaderSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.join import joined
+from cluster.connect import joined
 from jobs.cli import run
 
 

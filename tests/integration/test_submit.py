@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.sealing import opened
+from cluster.env_encryption import opened
 from jobs.cli import run
 from tests.support.ray_head import RayHead, ray_head
 
@@ -88,7 +88,7 @@ def test_left_stopped_and_resumed(
     assert follower.returncode == 130, said
     assert "nothing new was sent" in said
     assert "goes on" in said
-    from cluster.jobs import JobApi
+    from cluster.job_client import JobApi
 
     api = JobApi(shell.url)
     assert api.tries(told["submission_id"]) == [(told["submission_id"], "RUNNING")]
@@ -132,7 +132,7 @@ def test_a_driver_s_own_exit_code_is_handed_on_and_a_name_of_ones_own_is_used_on
     place = ["--out", str(tmp_path / "out"), "--address", shell.url, "--submission-id", "night-1"]
     assert run([*flags, *place]) == 2
     assert "vlmsweep ingest maia" in capfd.readouterr().err
-    from cluster.jobs import JobApi, JobOrder
+    from cluster.job_client import JobApi, JobOrder
 
     def order(name: str) -> JobOrder:
         return JobOrder(entrypoint="true", folder=tmp_path, env={}, submission_id=name, once=True)

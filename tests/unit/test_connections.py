@@ -17,7 +17,7 @@ REACHES = {
 }
 PURE = {"urllib.parse"}
 ALLOWED = {
-    "cluster/join.py": {"socket"},  # knocks at --address
+    "cluster/connect.py": {"socket"},  # knocks at --address
     "jobs/serving.py": {"socket"},  # listens
     "models/engines/openai_engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/weights.py": {"boto3"},  # s3:// of the user's models file

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster import placement
-from cluster.join import ClusterError
+from cluster.connect import ClusterError
 
 BIG = {"CPU": 32.0, "GPU": 8.0, "memory": 1e12}
 SMALL = {"CPU": 8.0, "GPU": 2.0}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.growth import GROWS_TO, read_label
+from cluster.autoscaling import GROWS_TO, read_label
 from tests.support.paths import ROOT
 
 FILES = ("aws", "gcp")

@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from cluster.growth import GROWS_TO, read_label
+from cluster.autoscaling import GROWS_TO, read_label
 from tests.support import kuberay
 from tests.support.paths import ROOT
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import jobs.scheduling as page
-from cluster.join import ClusterInfo
-from cluster.schedule import Fleet
+from cluster.connect import ClusterInfo
+from cluster.scheduling.workload import Fleet
 from jobs.planned import show_plan
 from jobs.scheduling import schedule, schedule_told
 from models.devices import Card

@@ -8,7 +8,7 @@ from ray import serve
 from ray.exceptions import ActorDiedError, RayTaskError
 from ray.serve.schema import ProxyStatus, ServeStatus
 
-from cluster.join import ClusterError, ClusterInfo
+from cluster.connect import ClusterError, ClusterInfo
 from jobs import serving
 from jobs.serving import Door
 from models.spec import ModelSpec

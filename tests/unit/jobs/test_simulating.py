@@ -54,7 +54,7 @@ def test_the_table(
     assert main(["--data", maia_data, "--gpus", "8", "64", "--save", str(tmp_path / "w.json")]) == 0
     out = capsys.readouterr().out
     assert "1,944 requests" in out
-    from cluster.simulate import main as simulate
+    from tests.bench.fleet_simulation import main as simulate
 
     assert simulate([str(tmp_path / "w.json"), "--gpus", "8", "64"]) == 0
     assert capsys.readouterr().out.splitlines()[1][:12] in out

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cluster.sealing import seal
+from cluster.env_encryption import seal
 from jobs.unsealing import HOOK
 from models.environment import SEALED
 
@@ -17,7 +17,7 @@ LOOK = f"from ray._common.utils import load_class; load_class({HOOK!r})(); impor
 
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("cluster.sealing._token", lambda: "t0ken")
+    monkeypatch.setattr("cluster.env_encryption._token", lambda: "t0ken")
     return seal({"MARK": "the value", "OTHER": "x"})
 
 

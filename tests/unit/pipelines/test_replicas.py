@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.join import ClusterInfo
+from cluster.connect import ClusterInfo
 from models.spec import ModelSpec
 from pipelines.execute import Job, _engine_resources, _replicas
 from pipelines.loading import UnitLoaderSpec

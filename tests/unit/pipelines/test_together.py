@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import pipelines.predicting as page
-from cluster.join import ClusterInfo
-from cluster.schedule import Fleet
+from cluster.connect import ClusterInfo
+from cluster.scheduling.workload import Fleet
 from jobs.scheduling import schedule
 from models.spec import ModelSpec, Replicas
 from pipelines.estimating import work_of

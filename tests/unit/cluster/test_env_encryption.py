@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from ray._private.authentication_test_utils import reset_auth_token_state
 
-from cluster.sealing import SealError, opened, seal
+from cluster.env_encryption import SealError, opened, seal
 
 VALUES = {"KEY": "sk-planted-of-a-model", "AWS_SECRET_ACCESS_KEY": "planted-of-a-store", "WORD": "è 漢 \n '\""}
 TOKEN = "7" * 64

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.growth import GROWS_TO, grows_to, read_label
+from cluster.autoscaling import GROWS_TO, grows_to, read_label
 
 COUNTS = st.dictionaries(st.integers(1, 16), st.integers(1, 30), min_size=1, max_size=4)
 

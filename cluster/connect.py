@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cluster.growth import grows_to
-from cluster.vigil import head_watched, watched
+from cluster.autoscaling import grows_to
+from cluster.watchdog import head_watched, watched
 
 __all__ = ["ClusterError", "ClusterInfo", "joined", "knock", "looked_at_again"]
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.beside import Book, better_book, reckoned, run_book
-from cluster.replay import play
-from cluster.schedule import Fleet, ModelWork, Played, lower_bound
-from cluster.simulate import main, read_workload, rows, workload_json
+from cluster.scheduling.gpu_scheduler import Book, better_book, reckoned, run_book
+from cluster.scheduling.simulator import play
+from cluster.scheduling.workload import Fleet, ModelWork, Played, lower_bound
+from tests.bench.fleet_simulation import main, read_workload, rows, workload_json
 
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWork:

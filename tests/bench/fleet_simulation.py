@@ -1,4 +1,4 @@
-"""`python -m cluster.simulate WORKLOAD.json`: a sweep on 8 to 1,024 GPUs, without one.
+"""`python -m tests.bench.fleet_simulation WORKLOAD.json`: a sweep on 8 to 1,024 GPUs, without one.
 
 The workload is a list of `{name, gpus, load_s, units: [seconds, ...]}`, as `python -m jobs.simulating` makes it from
 the planner's own units. For each size of the fleet, as a run does it: makespan, GPU time used of that paid, price,
@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cluster.beside import Book, run_book
-from cluster.replay import play
-from cluster.schedule import Fleet, ModelWork, Played, lower_bound
+from cluster.scheduling.gpu_scheduler import Book, run_book
+from cluster.scheduling.simulator import play
+from cluster.scheduling.workload import Fleet, ModelWork, Played, lower_bound
 
 __all__ = ["SIZES", "Row", "read_workload", "rows", "shown", "workload_json"]
 
@@ -110,7 +110,9 @@ def workload_json(works: Iterable[ModelWork]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table of a workload."""
-    parser = argparse.ArgumentParser(prog="python -m cluster.simulate", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench.fleet_simulation", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("workload", type=Path)
     parser.add_argument("--gpus", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--gpus-a-node", type=int, default=8)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cluster.join import ClusterError, knock
+from cluster.connect import ClusterError, knock
 
 __all__ = ["JobApi", "JobEnd", "JobOrder"]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.beside import ELSEWHERE, Book, better_book, reckoned, side_by_side
-from cluster.schedule import ModelWork
+from cluster.scheduling.gpu_scheduler import ELSEWHERE, Book, better_book, reckoned, side_by_side
+from cluster.scheduling.workload import ModelWork
 
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWork:

@@ -5,7 +5,7 @@ from typing import NoReturn
 import pytest
 import ray
 
-from cluster.join import ClusterError, joined
+from cluster.connect import ClusterError, joined
 
 
 def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster import jobs
-from cluster.jobs import JobApi, JobOrder
-from cluster.join import ClusterError
+from cluster import job_client as jobs
+from cluster.connect import ClusterError
+from cluster.job_client import JobApi, JobOrder
 
 REFUSED = "No available agent to submit job, please try again later."
 

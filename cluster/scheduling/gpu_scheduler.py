@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 
-from cluster.schedule import ModelWork
+from cluster.scheduling.workload import ModelWork
 
 __all__ = ["Book", "better_book", "reckoned", "run_book", "shared", "side_by_side"]
 

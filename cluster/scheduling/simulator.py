@@ -12,8 +12,8 @@ import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from cluster.beside import Book
-from cluster.schedule import Fleet, ModelWork, Played
+from cluster.scheduling.gpu_scheduler import Book
+from cluster.scheduling.workload import Fleet, ModelWork, Played
 
 __all__ = ["play"]
 

@@ -1,6 +1,6 @@
 """What there is to do and on what, for plays of a sweep that cost nothing, and the time that no schedule can beat.
 
-Which model runs when is `cluster.beside`'s to say; `cluster.replay` plays it through on a clock.
+Which model runs when is `cluster.scheduling.gpu_scheduler`'s to say; `cluster.scheduling.simulator` plays it through on a clock.
 """
 
 from __future__ import annotations
