@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from jobs.options import names
-from models.catalog_io import load_models, pick
+from models.catalog_loader import load_models, pick
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
-from models.yaml_files import YamlFileError, read_yaml
+from models.strict_yaml import YamlFileError, read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.human import place_of_human, read_human
 from pipelines.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec

@@ -275,7 +275,7 @@ def doctor(
 ) -> int:
     """Tell what this machine or cluster can run; ends with 3 if something that was asked for cannot."""
     from jobs.doctor import examine, ok, told
-    from models.catalog_io import load_models, pick
+    from models.catalog_loader import load_models, pick
     from models.environment import ray_address
 
     prepare(verbose=verbose, config=config)

@@ -13,10 +13,10 @@ from typing import Any
 
 from cluster.connect import ClusterError, joined
 from cluster.hardware import Node, nodes_of
+from cluster.local_gpus import cards_here, memory_here
 from models.availability import why_not_here
-from models.devices import cards_here, memory_here
-from models.placement import Placement, bytes_a_weight, place
-from models.sizes import size_of
+from models.checkpoint_sizes import size_of
+from models.gpu_memory import Placement, bytes_a_weight, place
 from models.spec import ModelSpec
 from pipelines.store import Store, StoreError, is_remote
 

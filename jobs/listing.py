@@ -45,7 +45,7 @@ def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], l
         ]
         return ("benchmark", "task", "settings"), cells
     if what == "models":
-        from models.catalog_io import load_models
+        from models.catalog_loader import load_models
 
         return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))
     raise closest("list", what, ["benchmarks", "models", "settings"])

@@ -72,7 +72,7 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     """
     if value is None:
         return None
-    from models.yaml_files import YamlFileError, read_yaml
+    from models.strict_yaml import YamlFileError, read_yaml
 
     try:
         raw, _ = read_yaml(value, "file", as_written=True)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.connect import joined
+from cluster.local_gpus import cards_here
 from cluster.placement import gpus_of_nodes
 from cluster.scheduling.gpu_scheduler import run_book
 from cluster.scheduling.simulator import play
 from cluster.scheduling.workload import Fleet, ModelWork, lower_bound
 from jobs.console import only_results_on_stdout
-from models.devices import cards_here
 from models.spec import ModelSpec
 from pipelines.estimating import work_of, works_of
 from pipelines.plan import Plan

@@ -12,9 +12,9 @@ from typing import Any
 from cluster.connect import joined
 from jobs.building import checked_model
 from jobs.console import only_results_on_stdout, say, say_json
+from jobs.serve.auth import key_hash
 from jobs.serving import Door, free_port, is_loopback, serving
 from models.environment import ray_address, secret
-from models.serving.keys import key_hash
 
 __all__ = ["serve_until_stopped"]
 

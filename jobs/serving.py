@@ -16,8 +16,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from cluster.connect import ClusterError, ClusterInfo
-from models.messages import Answer, CallReply, Failure, Frames
-from models.serving.chat import (
+from jobs.serve.auth import may_ask
+from jobs.serve.chat_api import (
     MOST_PIXELS,
     Asked,
     BadRequestError,
@@ -27,7 +27,7 @@ from models.serving.chat import (
     model_list,
     read_chat,
 )
-from models.serving.keys import may_ask
+from models.messages import Answer, CallReply, Failure, Frames
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
 

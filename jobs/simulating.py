@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cluster.scheduling.workload import Fleet, ModelWork
-from models.catalog_io import load_models
+from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.base import Sample

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cluster.local_gpus import cards_here
 from jobs.doctor import Finding, models_here
-from models.devices import cards_here
-from models.placement import ASSUMED_CARD, Load, Placement, bytes_a_weight, place
-from models.sizes import size_of
+from models.checkpoint_sizes import size_of
+from models.gpu_memory import ASSUMED_CARD, Load, Placement, bytes_a_weight, place
 from models.spec import ModelSpec
 from pipelines.plan import Plan
 

@@ -20,7 +20,7 @@ _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CA
 def why_not_here(spec: ModelSpec) -> str:
     """Why this model cannot be asked from this machine; '' when it can.
 
-    Memory is not looked at: see `models.placement`. Whether the hub has the weights is not asked either.
+    Memory is not looked at: see `models.gpu_memory`. Whether the hub has the weights is not asked either.
     """
     if spec.elsewhere:
         return f"{spec.elsewhere.why.strip()} Runs with: {spec.elsewhere.runs_with.strip()}"

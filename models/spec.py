@@ -68,7 +68,7 @@ class Limits(_Strict):
 
 
 class Shape(_Strict):
-    """The language half's numbers, as config.json names them, for the arithmetic of `models.placement`."""
+    """The language half's numbers, as config.json names them, for the arithmetic of `models.gpu_memory`."""
 
     layers: PositiveInt
     hidden: PositiveInt

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from models.codec import dump_requests, load_requests
+from models.message_codec import dump_requests, load_requests
 from models.messages import Frames, Media
 from pipelines.media.decoder import blank_frames
 from pipelines.records import PREDICTIONS

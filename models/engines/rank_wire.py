@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from models.codec import dump_requests, load_requests
+from models.message_codec import dump_requests, load_requests
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Request, Step
 
 __all__ = ["pack_calls", "pack_reply", "unpack_calls", "unpack_reply"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from models.picture_forms import EXTENSIONS, WANTED, form_of
+from models.image_formats import EXTENSIONS, WANTED, form_of
 from pipelines.benchmarks.base import Source, SourceError
 from pipelines.benchmarks.unpie_fetch import PictureError, fetch
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from models.picture_forms import PICTURE_FORMS, WANTED
+from models.image_formats import PICTURE_FORMS, WANTED
 
 MAX_CLIP_BYTES = 2 << 30
 """Decoded frames of one request; more is refused."""

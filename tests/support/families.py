@@ -22,7 +22,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from models.catalog_io import load_models
+from models.catalog_loader import load_models
 from models.tiny import ARCHITECTURES, build_tiny
 from tests.support.ray_head import RayHead, ray_head
 from tests.support.small_data import ingest_all

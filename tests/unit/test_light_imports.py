@@ -18,8 +18,8 @@ LIGHT = [
     "models.messages",
     "models.spec",
     "models.environment",
-    "models.catalog_io",
-    "models.codec",
+    "models.catalog_loader",
+    "models.message_codec",
     "models.tiny",
     "models.tiny_configs",
     "models.engines",
@@ -46,7 +46,7 @@ def test_the_whole_of_pipelines_loads_neither_ray_nor_a_model_library() -> None:
 
 def test_reading_the_catalog_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from models.catalog_io import load_models; from models.engines import build_engine\n"
+        "import sys; from models.catalog_loader import load_models; from models.engines import build_engine\n"
         "build_engine('random', load_models()['random'])\n"
         f"print(*sorted({HEAVY!r} & set(sys.modules)))"
     )

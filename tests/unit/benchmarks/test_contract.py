@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.catalog_io import CATALOG, load_models
+from models.catalog_loader import CATALOG, load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
 from tests.support.prompt_fingerprints import RECORDED, changed, current, golden_rows, ids_of, requests_of, words_of

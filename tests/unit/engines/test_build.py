@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from models.catalog_io import load_models
+from models.catalog_loader import load_models
 from models.engines import build_engine
 from models.engines.base import EngineUnreachableError
 from models.engines.openai_engine import OpenAIEngine

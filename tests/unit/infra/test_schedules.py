@@ -14,7 +14,7 @@ import typer.main
 import yaml
 
 from jobs.cli import app
-from models.catalog_io import load_models, pick
+from models.catalog_loader import load_models, pick
 from pipelines.benchmarks import benchmark
 from tests.support.paths import ROOT
 

@@ -10,7 +10,7 @@ import pytest
 from cluster.hardware import Node
 from jobs import doctor
 from jobs.cli import run
-from models.catalog_io import load_models, pick
+from models.catalog_loader import load_models, pick
 
 GB = 10**9
 

@@ -11,10 +11,10 @@ import pytest
 
 import jobs.scheduling as page
 from cluster.connect import ClusterInfo
+from cluster.local_gpus import Card
 from cluster.scheduling.workload import Fleet
 from jobs.planned import show_plan
 from jobs.scheduling import schedule, schedule_told
-from models.devices import Card
 from models.spec import ModelSpec
 from pipelines.estimating import work_of
 from pipelines.run_spec import RunSpec

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.simulating import PUBLISHED, main, papers_plans, papers_works
-from models.catalog_io import load_models
+from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.estimating import Card, replica_gpus, unit_seconds, works_of
 

@@ -133,7 +133,7 @@ def test_answers_made_elsewhere_lack_nothing(maia_data: str, tmp_path: Path) -> 
 
 
 def test_data_is_looked_for_before_a_cluster_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from models.catalog_io import load_models
+    from models.catalog_loader import load_models
 
     monkeypatch.setattr("pipelines.sweep.joined", lambda address: pytest.fail(f"Ray was started ({address})"))
     spec = RunSpec(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from models.catalog_io import load_models
+from models.catalog_loader import load_models
 from pipelines.benchmarks import benchmark
 from pipelines.external import import_rows
 from pipelines.foretelling import captioners, captions_to_come, judges

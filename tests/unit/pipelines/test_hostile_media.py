@@ -15,8 +15,8 @@ import pytest
 from PIL import Image, ImageFile
 
 import pipelines
+from models.image_formats import EXTENSIONS, PICTURE_FORMS, form_of
 from models.messages import Media
-from models.picture_forms import EXTENSIONS, PICTURE_FORMS, form_of
 from pipelines import ingest as ingesting
 from pipelines.benchmarks import benchmark, parquet_rows
 from pipelines.benchmarks.base import Rejection, SourceError

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from jobs.serve.auth import key_hash, may_ask
+from jobs.serve.chat_api import MOST_PIXELS, BadRequestError, completion, failure_reply, read_chat
 from jobs.serving import Model
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
-from models.serving.chat import MOST_PIXELS, BadRequestError, completion, failure_reply, read_chat
-from models.serving.keys import key_hash, may_ask
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
 

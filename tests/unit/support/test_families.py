@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from models.catalog_io import load_models
+from models.catalog_loader import load_models
 from models.tiny import ARCHITECTURES
 from tests.support.families import TRIALS, covered, elsewhere, healthy, page
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from models.catalog_io import load_models
-from models.placement import DEGREES, Load, Size, need, place
-from models.sizes import size_of
+from models.catalog_loader import load_models
+from models.checkpoint_sizes import size_of
+from models.gpu_memory import DEGREES, Load, Size, need, place
 from models.spec import ModelSpec, Shape
 
 SEVEN_B = Size(

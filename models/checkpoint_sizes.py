@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.placement import Size
+from models.gpu_memory import Size
 from models.spec import ModelSpec, Shape
 
 __all__ = ["size_of"]

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
+from models.image_formats import form_of
 from models.messages import Answer, Call, Failure, Frames, Generation, Media, Part, Role, Text, Turn
-from models.picture_forms import form_of
 from models.spec import ModelSpec
 
 __all__ = [

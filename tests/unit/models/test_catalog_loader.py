@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.availability import known_architectures, why_not_here
-from models.catalog_io import CATALOG, ModelsFileError, UnknownModelError, load_models, pick
-from models.placement import ASSUMED_CARD, place
-from models.published import NO_MODEL, models_published_as
-from models.sizes import size_of
+from models.catalog_loader import CATALOG, ModelsFileError, UnknownModelError, load_models, pick
+from models.checkpoint_sizes import size_of
+from models.gpu_memory import ASSUMED_CARD, place
 from models.spec import ModelSpec
 from pipelines.report.published import BENCHMARKS, published
+from tests.support.published_models import NO_MODEL, models_published_as
 
 HUB_ENGINES = ("transformers", "vllm")
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from models.spec import ModelSpec
-from models.yaml_files import YamlFileError, read_yaml
+from models.strict_yaml import YamlFileError, read_yaml
 
 __all__ = ["CATALOG", "ModelsFileError", "UnknownModelError", "load_models", "pick"]
 
