@@ -23,7 +23,7 @@ SMALL = 0.1e9
 _GB = 1e9
 
 Load = tuple[str, float, float]
-"""See `models.engines.loading.Listener`."""
+"""See `models.engines.transformers.load_progress.Listener`."""
 
 
 @dataclass

@@ -137,8 +137,8 @@ class Replica:
 
         from models.engines import build_engine
         from models.engines.base import EngineUnreachableError
-        from models.engines.loading import heard
-        from models.engines.patient import PatientEngine
+        from models.engines.transformers.load_progress import heard
+        from models.engines.watchdog import PatientEngine
         from models.environment import MissingSecretError
         from pipelines.answering import Answerer
 

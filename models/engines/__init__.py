@@ -10,10 +10,10 @@ from models.spec import ModelSpec
 __all__ = ["build_engine"]
 
 _ENGINES = {
-    "openai": ("models.engines.openai_engine", "OpenAIEngine"),
-    "random": ("models.engines.random_engine", "RandomEngine"),
-    "transformers": ("models.engines.transformers_engine", "TransformersEngine"),
-    "vllm": ("models.engines.vllm_engine", "VLLMEngine"),
+    "openai": ("models.engines.openai.engine", "OpenAIEngine"),
+    "random": ("models.engines.random_baseline", "RandomEngine"),
+    "transformers": ("models.engines.transformers.engine", "TransformersEngine"),
+    "vllm": ("models.engines.vllm", "VLLMEngine"),
 }
 
 
@@ -30,7 +30,7 @@ def build_engine(name: str, spec: ModelSpec) -> Engine:
     """
     module, cls = _ENGINES[spec.engine]
     if spec.engine == "transformers" and spec.tensor_parallel > 1:
-        module, cls = "models.engines.ranks", "open_ranked"
+        module, cls = "models.engines.tensor_parallel.engine", "open_ranked"
     try:
         made: Engine = getattr(importlib.import_module(module), cls)(spec)
     except ModuleNotFoundError as error:

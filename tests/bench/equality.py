@@ -26,11 +26,11 @@ from typing import Any
 import torch
 import transformers
 
-from models.engines.transformers_engine import TransformersEngine
+from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Generation, Media
 from models.spec import ModelSpec
 from models.tiny import ARCHITECTURES, build_tiny
-from tests.unit.engines.alone import (
+from tests.unit.models.engines.transformers.reference_answers import (
     FIRST_FRAME,
     MEDIA,
     OTHER,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from models.engines.transformers_engine import TransformersEngine
+from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Generation, Media, user
 from models.spec import Limits, ModelSpec
 from models.tiny import build_tiny

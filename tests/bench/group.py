@@ -21,7 +21,7 @@ from typing import Any
 
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.engines.transformers_engine import TransformersEngine
+from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Media
 from models.spec import Limits, ModelSpec
 from models.tiny import build_tiny

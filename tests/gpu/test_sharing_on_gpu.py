@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from models.engines.attention import pick_kernel, plain_attention
-from models.engines.transformers_engine import TransformersEngine
+from models.engines.transformers.attention import pick_kernel, plain_attention
+from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Generation, Media, user
 from models.spec import ModelSpec
 from models.tiny import build_tiny

@@ -6,7 +6,7 @@ from functools import partial
 from multiprocessing import connection
 from typing import Any
 
-from models.engines.rank_lines import hand_up
+from models.engines.tensor_parallel.log_forwarding import hand_up
 
 
 def _say(pipe: connection.Connection, **message: Any) -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.engines import build_engine
-from models.engines.ranks import RankedEngine
+from models.engines.tensor_parallel.engine import RankedEngine
 from models.spec import ModelSpec
 from models.tiny import build_tiny
 from pipelines.benchmarks import benchmark

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from models.engines.openai_engine import OpenAIEngine
+from models.engines.openai.engine import OpenAIEngine
 from models.messages import Answer
 from models.spec import ModelSpec
 from tests.support.calls import MEDIA, call

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from models.engines.base import answer_requests
-from models.engines.random_engine import RandomEngine
+from models.engines.random_baseline import RandomEngine
 from models.messages import Answer
 from models.spec import ModelSpec
 from pipelines.asking import Asked, Asker

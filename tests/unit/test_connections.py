@@ -19,8 +19,8 @@ PURE = {"urllib.parse"}
 ALLOWED = {
     "cluster/connect.py": {"socket"},  # knocks at --address
     "jobs/serving.py": {"socket"},  # listens
-    "models/engines/openai_engine.py": {"openai"},  # base_url of the user's models file
-    "models/engines/weights.py": {"boto3"},  # s3:// of the user's models file
+    "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
+    "models/engines/transformers/weights.py": {"boto3"},  # s3:// of the user's models file
     "pipelines/benchmarks/unpie_fetch.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
     "pipelines/holder.py": {"socket"},  # this machine's name
     "pipelines/scoring.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name

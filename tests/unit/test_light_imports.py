@@ -24,8 +24,8 @@ LIGHT = [
     "models.tiny_configs",
     "models.engines",
     "models.engines.base",
-    "models.engines.random_engine",
-    "models.engines.openai_engine",
+    "models.engines.random_baseline",
+    "models.engines.openai.engine",
 ]
 
 

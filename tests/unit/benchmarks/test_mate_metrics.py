@@ -229,7 +229,7 @@ class TestWhole:
         assert rest == {("crossmodal", "2-shot", "", "Color+Size (2nd row)", "exact_match")}
 
     def test_the_random_engine_comes_to_the_closed_form(self, samples: list[Sample]) -> None:
-        from models.engines.random_engine import RandomEngine
+        from models.engines.random_baseline import RandomEngine
         from models.messages import Answer as Said
         from models.messages import Call
 

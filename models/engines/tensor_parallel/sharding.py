@@ -1,0 +1,107 @@
+"""How a model is divided among ranks: transformers' own plan, and what it leaves open about heads that are shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models.engines.base import EngineUnreachableError
+from models.spec import ModelSpec
+
+__all__ = ["division", "fit_heads", "heads_of", "plan_ranks"]
+
+_KV_STYLE = "vlmsweep_shared_kv"
+_KV_LAYERS = ("k_proj", "v_proj")
+
+
+def plan_ranks(spec: ModelSpec) -> str | None:
+    """See whether a model can be divided, without loading it.
+
+    Returns:
+        None when it can; else what is done instead, as a sentence.
+
+    Raises:
+        EngineUnreachableError: it cannot be had, or has a plan that so many ranks do not fit.
+    """
+    from models.engines.transformers.checkpoint import empty_model
+
+    model = empty_model(spec)
+    if not any(".layers." in f".{name}" for name in model.tp_plan or ()):
+        return (
+            f"{spec.model}: transformers has no tensor-parallel plan for {model.config.model_type}; one process lays "
+            f"its layers over the {spec.tensor_parallel} GPUs of a replica (on a CPU it holds them all), "
+            "and calls are answered in plain batches"
+        )
+    queries, keys = heads_of(model.config.get_text_config())
+    ranks = spec.tensor_parallel
+    if not _fits(queries, keys, ranks):
+        fit = [n for n in range(1, queries + 1) if _fits(queries, keys, n)]
+        raise EngineUnreachableError(
+            f"{spec.model}: its {queries} attention heads over {keys} key heads cannot be divided among {ranks} ranks; "
+            f"tensor_parallel can be {', '.join(map(str, fit))}"
+        )
+    if spec.adapter is not None and keys % ranks:
+        raise EngineUnreachableError(
+            f"{spec.model}: an adapter cannot be divided among more ranks than key heads ({ranks} and {keys}); "
+            f"set tensor_parallel to {keys} or a divisor of it"
+        )
+    return None
+
+
+def heads_of(text: Any) -> tuple[int, int]:
+    """Query heads and key heads of a language model's configuration; (1, 1) where it names none."""
+    queries = getattr(text, "num_attention_heads", None) or 1
+    return queries, getattr(text, "num_key_value_heads", None) or queries
+
+
+def division(model: Any, ranks: int) -> Any:
+    """The configuration by which `from_pretrained` loads this process's share and nothing else.
+
+    With fewer key heads than ranks, several ranks use one key head: their shares of the projection are put together
+    and each takes the head that its queries look at.
+
+    Args:
+        model: the empty model (see `checkpoint.empty_model`).
+        ranks: how many there are.
+    """
+    from transformers.distributed.configuration_utils import DistributedConfig
+
+    _, keys = heads_of(model.config.get_text_config())
+    if keys % ranks == 0:
+        return DistributedConfig(tp_size=ranks)
+    _register_shared_kv(keys, ranks)
+    plan = {
+        name: _KV_STYLE
+        for name, style in model.tp_plan.items()
+        if style == "colwise" and name.rpartition(".")[2] in _KV_LAYERS
+    }
+    return DistributedConfig(tp_size=ranks, tp_plan=plan)
+
+
+def fit_heads(model: Any, ranks: int) -> None:
+    """Tell the attention layers how many of their query heads share a key head in this rank."""
+    queries, keys = heads_of(model.config.get_text_config())
+    if keys % ranks == 0:
+        return
+    for module in model.get_decoder().modules():
+        if hasattr(module, "num_key_value_groups"):
+            module.num_key_value_groups = queries // ranks
+
+
+def _fits(queries: int, keys: int, ranks: int) -> bool:
+    return queries % ranks == 0 and (keys % ranks == 0 or ranks % keys == 0)
+
+
+def _register_shared_kv(keys: int, ranks: int) -> None:
+    from torch.distributed.tensor import Replicate
+    from transformers.distributed.tensor_parallel import ALL_PARALLEL_STYLES, ColwiseParallel
+
+    class SharedKeyHeads(ColwiseParallel):  # type: ignore[misc]  # transformers is not followed
+        """Columns divided as usual, then put together and cut at the head that this rank's queries share."""
+
+        def transform_output_post_forward(self, module: Any, output: Any, mesh: Any) -> Any:
+            whole = super().transform_output_post_forward(module, output, mesh)
+            width = module.out_features // keys
+            head = mesh.get_local_rank() * keys // ranks
+            return whole[..., head * width : (head + 1) * width]
+
+    ALL_PARALLEL_STYLES.register(_KV_STYLE, SharedKeyHeads(input_layouts=Replicate(), output_layouts=Replicate()))

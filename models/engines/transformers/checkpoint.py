@@ -1,0 +1,240 @@
+"""Loads a checkpoint for the `transformers` engine: weights, processor, adapter, and what ends an answer."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.engines.base import EngineUnreachableError
+from models.engines.tensor_parallel.sharding import division, fit_heads
+from models.engines.transformers.load_progress import weights_told
+from models.engines.transformers.weights import at_hand, check_fit, free_host_bytes, known_bytes
+from models.spec import ModelSpec
+
+__all__ = ["Checkpoint", "empty_model", "load_checkpoint"]
+
+_DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
+_ADAPTER = "adapter_model.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A model ready to answer, and what must be known of it."""
+
+    model: Any
+    processor: Any | None
+    """None for a model that reads text alone."""
+    tokenizer: Any
+    device: torch.device
+    end_ids: frozenset[int]
+    """Tokens that end an answer."""
+    pad_id: int
+    max_len: int | None
+    """Tokens that the model was built for, prompt and answer together."""
+
+    @property
+    def text_config(self) -> Any:
+        """Configuration of the language half."""
+        return self.model.config.get_text_config()
+
+
+def load_checkpoint(spec: ModelSpec) -> Checkpoint:
+    """Load what a spec names: safetensors only, remote code only where the spec allows it.
+
+    The checkpoint's own generation settings are dropped, but for its end tokens: sampling and penalties are the
+    benchmark's to choose.
+
+    Raises:
+        EngineUnreachableError: naming the model and what to do.
+    """
+    if spec.dtype not in _DTYPES:
+        raise EngineUnreachableError(f"{spec.model}: dtype {spec.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
+    device = _device(spec)
+    check_fit(spec, *_room(device))  # by the entry's numbers, before anything is fetched
+    spec = at_hand(spec)
+    check_fit(spec, *_room(device))
+    try:
+        processor, tokenizer = _processor(spec)
+        with weights_told(_own_bytes(spec)):
+            model = _adapted(_weights(spec, device, text_only=processor is None), spec)
+    except _LOAD_ERRORS as error:
+        raise EngineUnreachableError(_advice(spec, error)) from error
+    model.eval()
+    end_ids, pad_id = _settle_generation(model, tokenizer)
+    text = model.config.get_text_config()
+    return Checkpoint(
+        model=model,
+        processor=processor,
+        tokenizer=tokenizer,
+        device=device,
+        end_ids=end_ids,
+        pad_id=pad_id,
+        max_len=getattr(text, "max_position_embeddings", None),
+    )
+
+
+def _device(spec: ModelSpec) -> torch.device:
+    if spec.device == "cuda" and not torch.cuda.is_available():
+        raise EngineUnreachableError(f"{spec.model}: device cuda is asked for, but torch sees no GPU here")
+    if spec.device != "cpu" and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    # Ray gives a worker OMP_NUM_THREADS=1; a model on the CPU is alone there and wants every core.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    torch.set_num_threads(max(1, cores // ranks))
+    return torch.device("cpu")
+
+
+def _room(device: torch.device) -> tuple[int, str]:
+    """Bytes for weights in this process, and whose they are; ranks on a CPU share one machine's."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0]), "GPU memory"
+    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    return free_host_bytes() // ranks, "memory"
+
+
+def _own_bytes(spec: ModelSpec) -> float:
+    """Weights that this process will hold, as far as they lie here or the spec tells; 0 when nobody knows."""
+    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    return known_bytes(spec) / ranks
+
+
+def _source(spec: ModelSpec) -> dict[str, Any]:
+    return {
+        "pretrained_model_name_or_path": spec.model,
+        "revision": spec.revision or "main",
+        "trust_remote_code": spec.trust_remote_code,
+    }
+
+
+def _processor(spec: ModelSpec) -> tuple[Any | None, Any]:
+    from transformers import AutoProcessor, AutoTokenizer
+
+    if not _sees(_config(spec)):
+        tokenizer = AutoTokenizer.from_pretrained(**_source(spec), padding_side="left")
+        return None, tokenizer
+    processor = AutoProcessor.from_pretrained(**_source(spec))
+    processor.tokenizer.padding_side = "left"
+    return processor, processor.tokenizer
+
+
+def _config(spec: ModelSpec) -> Any:
+    from transformers import AutoConfig
+
+    folder = Path(spec.model)
+    if not folder.is_dir() and (folder.is_absolute() or spec.model.startswith((".", "~"))):
+        raise FileNotFoundError(f"there is no folder {spec.model}")
+    return AutoConfig.from_pretrained(**_source(spec))
+
+
+def _sees(config: Any) -> bool:
+    """Whether the configuration is of a model that takes pictures."""
+    return _listed(config) or getattr(config, "vision_config", None) is not None
+
+
+def _listed(config: Any) -> bool:
+    """Whether the model is found among those that take pictures; Phi-4 is found among the language models."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    if config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        return True
+    return "AutoModelForImageTextToText" in (getattr(config, "auto_map", None) or {})
+
+
+def _weights(spec: ModelSpec, device: torch.device, *, text_only: bool) -> Any:
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    pictures = not text_only and _listed(_config(spec))
+    maker = AutoModelForImageTextToText if pictures else AutoModelForCausalLM
+    ranked = torch.distributed.is_initialized()
+    dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
+    place: dict[str, Any] = {}
+    if ranked:
+        place["distributed_config"] = division(empty_model(spec), spec.tensor_parallel)
+    elif device.type != "cpu":
+        place["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
+    model = maker.from_pretrained(**_source(spec), dtype=dtype, use_safetensors=True, **place)
+    if ranked:
+        fit_heads(model, spec.tensor_parallel)
+    return model
+
+
+def empty_model(spec: ModelSpec) -> Any:
+    """The model without weights or memory: what it is made of, and how transformers would divide it.
+
+    Raises:
+        EngineUnreachableError: its configuration cannot be had.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    try:
+        config = _config(spec)
+        maker = AutoModelForImageTextToText if _listed(config) else AutoModelForCausalLM
+        with torch.device("meta"):
+            return maker.from_config(config, trust_remote_code=spec.trust_remote_code)
+    except _LOAD_ERRORS as error:
+        raise EngineUnreachableError(_advice(spec, error)) from error
+
+
+def _adapted(model: Any, spec: ModelSpec) -> Any:
+    """The model with its adapter's layers put in; the base class stays, so all else works as without one."""
+    if spec.adapter is None:
+        return model
+    from peft import PeftConfig, PeftModel
+
+    if Path(spec.adapter).is_dir() and not (Path(spec.adapter) / _ADAPTER).is_file():
+        raise FileNotFoundError(f"the adapter {spec.adapter} holds no {_ADAPTER}")
+    if PeftConfig.from_pretrained(spec.adapter).is_prompt_learning:
+        raise ValueError(f"the adapter {spec.adapter} learns a prompt; only adapters of layers (LoRA) are served")
+    return PeftModel.from_pretrained(model, spec.adapter, use_safetensors=True).get_base_model()
+
+
+def _settle_generation(model: Any, tokenizer: Any) -> tuple[frozenset[int], int]:
+    """Replace the checkpoint's generation settings by greedy ones with the same end tokens."""
+    from transformers import GenerationConfig
+
+    stated = (
+        getattr(model.generation_config, "eos_token_id", None),
+        getattr(model.config.get_text_config(), "eos_token_id", None),
+    )
+    found = next((ids for ids in stated if ids is not None), ())
+    ends = {found} if isinstance(found, int) else set(found)
+    if tokenizer.eos_token_id is not None:
+        ends.add(tokenizer.eos_token_id)
+    pad = tokenizer.pad_token_id
+    pad_id = int(pad if pad is not None else min(ends, default=0))
+    model.generation_config = GenerationConfig(do_sample=False, eos_token_id=sorted(ends) or None, pad_token_id=pad_id)
+    return frozenset(ends), pad_id
+
+
+def _load_errors() -> tuple[type[Exception], ...]:
+    from safetensors import SafetensorError
+
+    return (OSError, ValueError, ImportError, RuntimeError, KeyError, AttributeError, TypeError, SafetensorError)
+
+
+_LOAD_ERRORS = _load_errors()
+"""Whatever a damaged or foreign checkpoint makes the libraries raise."""
+
+
+def _advice(spec: ModelSpec, error: Exception) -> str:
+    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    local = Path(spec.model).is_dir()
+    if local and not any(Path(spec.model).glob("*.safetensors")):
+        what = (
+            "the folder holds no *.safetensors, and no other weights are read: convert them where you trust them, with "
+            "AutoModel....from_pretrained(folder).save_pretrained(new_folder)"
+        )
+    elif not spec.trust_remote_code and "custom code" in first:
+        what = "code that comes with weights is run only where the entry says trust_remote_code: true; read it first"
+    elif local:
+        what = "see that the folder is complete: config.json, *.safetensors, tokenizer and processor files"
+    elif isinstance(error, FileNotFoundError):
+        what = "give an existing folder or a hub id"
+    else:
+        what = "see that the hub can be reached and the id and revision exist, or give a local folder"
+    return f"the model {spec.model} cannot be loaded: {first} ({what})"

@@ -1,0 +1,316 @@
+"""A language model run on packed rows: many prompts in one line of tokens, no padding, shared beginnings kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.engines.transformers.kv_cache import Pass, Rows, Segment
+
+__all__ = ["PackedModel", "SharingUnsupportedError"]
+
+_NAME = "vlmsweep_packed"
+_HARMLESS = frozenset(
+    {"dropout", "position_ids", "is_causal", "use_cache", "cache_position", "output_attentions", "logits_to_keep"}
+)
+
+
+class SharingUnsupportedError(RuntimeError):
+    """This model's attention or cache is of a kind that packed rows are not made for."""
+
+
+def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    packed_step: Pass | None = None,
+    **more: Any,
+) -> tuple[Tensor, None]:
+    """Entered in transformers' table of attention functions under `_NAME`; in use only inside `PackedModel`."""
+    if packed_step is None:
+        raise SharingUnsupportedError(f"{type(module).__name__} does not pass keyword arguments on")
+    odd = sorted(name for name, value in more.items() if value is not None and name not in _HARMLESS)
+    if attention_mask is not None:
+        odd.append("attention_mask")
+    if odd:
+        raise SharingUnsupportedError(f"{type(module).__name__} uses {', '.join(odd)}")
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    try:
+        return packed_step.attend(module.layer_idx, query, (key, value), scale, sliding_window), None
+    except LookupError as error:
+        raise SharingUnsupportedError(str(error)) from error
+
+
+class PackedModel:
+    """Runs a causal language model, or the language half of a vision-language model, on packed rows."""
+
+    def __init__(self, model: Any, device: torch.device) -> None:
+        from transformers import AttentionInterface
+
+        AttentionInterface.register(_NAME, _packed_attention)
+        self._model = model
+        self._device = device
+        self._decoder = model.get_decoder()
+        self._layers = int(self._decoder.config.num_hidden_layers)
+        # BLIP-2 insists on pixels in every pass; its language model does not.
+        self._speaker = model.language_model if model.config.model_type == "blip-2" else model
+        self.counts_apart = hasattr(getattr(model, "model", None), "rope_deltas")
+        """Whether pixels take positions other than their index: only the word after them tells how it goes on."""
+
+    def encode(
+        self, ids: Sequence[int], inputs: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> tuple[Segment, Tensor]:
+        """Run the whole model once on a prompt's beginning with its pixels.
+
+        Args:
+            ids: tokens, those of all the pixels included.
+            inputs: pixel tensors, for one prompt.
+            extras: further tensors by token, [1, tokens].
+
+        Returns:
+            What later tokens see of it, and the logits [vocabulary] of the token to follow.
+
+        Raises:
+            SharingUnsupportedError: the cache is no plain one (states of another kind).
+        """
+        tokens = torch.tensor([ids], device=self._device)
+        with self._watched() as positions:
+            out = self._model(
+                input_ids=tokens,
+                attention_mask=torch.ones_like(tokens),
+                use_cache=True,
+                logits_to_keep=1,
+                **inputs,
+                **extras,
+            )
+        out = getattr(out, "language_model_outputs", None) or out
+        layers = out.past_key_values.layers
+        self._check(layers)
+        segment = Segment(
+            # A window's layer hands out a view of all tokens: the copy lets go of those outside of it.
+            [layer.keys.contiguous() for layer in layers],
+            [layer.values.contiguous() for layer in layers],
+            length=len(ids),
+            shift=_shift(positions, len(ids)),
+        )
+        return segment, out.logits[0, -1]
+
+    def _check(self, layers: Sequence[Any]) -> None:
+        """Refuse caches and windows of a kind that packed attention does not know."""
+        from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+        kinds = {type(layer) for layer in layers}
+        if len(layers) != self._layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise SharingUnsupportedError(f"the cache is made of {len(layers)} layers of {names}")
+        odd = set(getattr(self._decoder.config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+        if odd:
+            raise SharingUnsupportedError(f"the language model has layers of {', '.join(sorted(odd))}")
+
+    def extend(self, path: tuple[Segment, ...], ids: Sequence[int]) -> Segment:
+        """The segment that these words make after those of the path."""
+        rows, _ = self.start([path], [ids], room=len(ids), chunk=len(ids))
+        order = sorted(rows.keys)
+        return Segment(
+            [rows.keys[layer] for layer in order],
+            [rows.values[layer] for layer in order],
+            length=len(ids),
+            shift=path[-1].shift if path else 0,
+        )
+
+    def lengthen(self, segment: Segment, ids: Sequence[int]) -> tuple[Segment, Tensor]:
+        """One segment of these words behind another's tokens, and the logits [vocabulary] of the token to follow."""
+        rows, logits = self.start([(segment,)], [ids], room=len(ids), chunk=len(ids))
+        keys = [torch.cat([old, rows.keys[layer]], 2) for layer, old in enumerate(segment.keys)]
+        values = [torch.cat([old, rows.values[layer]], 2) for layer, old in enumerate(segment.values)]
+        return Segment(keys, values, length=segment.length + len(ids), shift=segment.shift), logits[0]
+
+    def start(
+        self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], *, room: int, chunk: int
+    ) -> tuple[Rows, Tensor]:
+        """Read every prompt's own tokens.
+
+        Args:
+            paths: segments that each prompt begins with.
+            tails: the tokens that follow, one or more a prompt.
+            room: own tokens to make room for, answers included.
+            chunk: tokens in one pass; a longer tail goes alone.
+
+        Returns:
+            The rows, and the logits [rows, vocabulary] of their next tokens.
+        """
+        rows = Rows(
+            [tuple(path) for path in paths],
+            [0] * len(paths),
+            room,
+            shifts=[path[-1].shift if path else 0 for path in paths],
+        )
+        logits = []
+        for first, last in _chunks([len(tail) for tail in tails], chunk):
+            lengths = [len(tail) for tail in tails[first:last]]
+            row = torch.repeat_interleave(torch.arange(first, last), torch.tensor(lengths))
+            place = torch.cat([torch.arange(length) for length in lengths])
+            ends = torch.tensor(lengths).cumsum(0) - 1
+            ids = torch.tensor([token for tail in tails[first:last] for token in tail])
+            step = self._step(rows, row, place, fresh=True)
+            logits.append(self._run(ids, step, ends.to(self._device)))
+            rows.lengths[first:last] = lengths
+        return rows, torch.cat(logits)
+
+    def score(
+        self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], counts: Sequence[int], *, chunk: int
+    ) -> Tensor:
+        """Log-probabilities of the last tokens of prompts.
+
+        Args:
+            paths: segments that each prompt begins with.
+            tails: the tokens that follow, one more at least than are scored.
+            counts: tokens at each tail's end whose log-probabilities are summed.
+            chunk: tokens in one pass; a longer tail goes alone.
+
+        Returns:
+            Sums [rows] in nats, float64.
+        """
+        shifts = [path[-1].shift if path else 0 for path in paths]
+        rows = Rows([tuple(path) for path in paths], [0] * len(paths), max(map(len, tails)), shifts=shifts)
+        sums: list[Tensor] = []
+        for first, last in _chunks([len(tail) for tail in tails], chunk):
+            lengths = [len(tail) for tail in tails[first:last]]
+            row = torch.repeat_interleave(torch.arange(first, last), torch.tensor(lengths))
+            place = torch.cat([torch.arange(length) for length in lengths])
+            ids = torch.tensor([token for tail in tails[first:last] for token in tail])
+            ends = torch.tensor(lengths).cumsum(0).tolist()
+            wanted = torch.cat(
+                [torch.arange(end - count, end) for end, count in zip(ends, counts[first:last], strict=True)]
+            )
+            step = self._step(rows, row, place, fresh=True)
+            logits = self._run(ids, step, (wanted - 1).to(self._device))
+            said = torch.log_softmax(logits.float(), -1).gather(-1, ids[wanted].to(logits.device)[:, None])[:, 0]
+            sums += [part.double().sum() for part in said.split(list(counts[first:last]))]
+            rows.lengths[first:last] = lengths
+        return torch.stack(sums)
+
+    def adopt(self, segments: Sequence[Segment], *, room: int) -> Rows:
+        """Rows whose own tokens are these segments' alone: prompts that share nothing, read one by one."""
+        lengths = [segment.length for segment in segments]
+        rows = Rows([()] * len(lengths), lengths, max(room, *lengths), shifts=[s.shift for s in segments])
+        for index, segment in enumerate(segments):
+            for layer, (key, value) in enumerate(zip(segment.keys, segment.values, strict=True)):
+                place = torch.arange(segment.length - key.shape[2], segment.length, device=self._device)
+                row = torch.full_like(place, index)
+                rows.write(layer, (row, place), key[0].transpose(0, 1), value[0].transpose(0, 1))
+        return rows
+
+    def step(self, rows: Rows, tokens: Sequence[int]) -> Tensor:
+        """Add one token to every row; the logits [rows, vocabulary] of the next."""
+        rows.reserve(max(rows.lengths) + 1)
+        place = torch.tensor(rows.lengths)
+        step = self._step(rows, torch.arange(len(rows)), place, fresh=False)
+        logits = self._run(torch.tensor(tokens), step, None)
+        rows.lengths = [length + 1 for length in rows.lengths]
+        return logits
+
+    def _step(self, rows: Rows, row: Tensor, place: Tensor, *, fresh: bool) -> Pass:
+        first, last = int(row[0]), int(row[-1])
+        users: dict[Segment, list[int]] = {}
+        starts: dict[Segment, int] = {}
+        begun = [0] * len(rows)
+        for index in range(first, last + 1):
+            for segment in rows.paths[index]:
+                users.setdefault(segment, []).append(index)
+                starts[segment] = begun[index]
+                begun[index] += segment.length
+        segments: list[tuple[Segment, int, Tensor | None]] = []
+        for segment, indices in users.items():
+            whole = len(indices) == last - first + 1
+            tokens = None if whole else torch.isin(row, torch.tensor(indices)).nonzero().flatten()
+            segments.append((segment, starts[segment], None if tokens is None else tokens.to(self._device)))
+        where = torch.tensor(begun)[row] + place
+        return Pass(
+            rows=rows,
+            row=row.to(self._device),
+            place=place.to(self._device),
+            first=first,
+            count=last - first + 1,
+            longest=int(place.max()) + 1,
+            fresh=fresh,
+            segments=segments,
+            index=where.to(self._device),
+            lowest=int(where.min()),
+            highest=int(where.max()),
+        )
+
+    def _run(self, ids: Tensor, step: Pass, ends: Tensor | None) -> Tensor:
+        starts = torch.tensor([step.rows.position(row) for row in range(len(step.rows))], device=self._device)
+        with self._packed():
+            out = self._speaker(
+                input_ids=ids[None].to(self._device),
+                position_ids=(starts[step.row] + step.place)[None],
+                use_cache=False,
+                logits_to_keep=0 if ends is None else ends,
+                packed_step=step,
+            )
+        if len(step.layers) != self._layers:
+            raise SharingUnsupportedError(f"{len(step.layers)} of {self._layers} layers took part")
+        logits: Tensor = out.logits[0]
+        return logits
+
+    @contextmanager
+    def _watched(self) -> Iterator[list[Tensor]]:
+        """The positions that the language model is given by the vision-language model around it."""
+        seen: list[Tensor] = []
+
+        def look(_: Any, __: Any, kwargs: dict[str, Any]) -> None:
+            if kwargs.get("position_ids") is not None:
+                seen.append(kwargs["position_ids"])
+
+        hook = self._decoder.register_forward_pre_hook(look, with_kwargs=True)
+        try:
+            yield seen
+        finally:
+            hook.remove()
+
+    @contextmanager
+    def _packed(self) -> Iterator[None]:
+        """The language model's attention replaced for one pass; the vision tower keeps its own."""
+        config = self._decoder.config
+        usual = config._attn_implementation  # noqa: SLF001  # the switch itself; its setter walks over all parts
+        config._attn_implementation = _NAME  # noqa: SLF001
+        try:
+            yield
+        finally:
+            config._attn_implementation = usual  # noqa: SLF001
+
+
+def _shift(positions: Sequence[Tensor], length: int) -> int:
+    """What is added to a token's index to get its position, after so many tokens of words and pixels.
+
+    Pixels take fewer positions than tokens in models that count rows and columns. `generate` lets positions go on by
+    one from the prompt's last token; `rope_deltas` would jump behind a clip's last moment.
+    """
+    if not positions:
+        return 0
+    last = positions[-1][..., -1].flatten()[-3:]
+    if not bool((last == last[0]).all()):
+        raise ValueError("the shared beginning ends inside a picture or clip")
+    return int(last[0]) + 1 - length
+
+
+def _chunks(lengths: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Runs of consecutive rows that take at most so many tokens when laid side by side; each has one row at least."""
+    first, longest = 0, 0
+    for index, length in enumerate(lengths):
+        if index > first and (index + 1 - first) * max(longest, length) > most:
+            yield first, index
+            first, longest = index, 0
+        longest = max(longest, length)
+    yield first, len(lengths)

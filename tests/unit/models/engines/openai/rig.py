@@ -1,0 +1,62 @@
+"""An engine at a scripted endpoint, in a time of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from models.engines.openai.engine import OpenAIEngine
+from models.messages import Answer, Call, CallReply, Failure
+from models.spec import ModelSpec
+from tests.support.calls import MEDIA, call
+from tests.support.endpoint import (
+    Script,
+    ScriptedEndpoint,
+    by_rules,
+)
+from tests.support.fake_time import FakeTime
+
+KEY = "sk-test-0123456789abcdef"
+
+
+class Rig:
+    """An engine at a scripted endpoint, in a time of its own."""
+
+    def __init__(self, endpoint: ScriptedEndpoint, engine: OpenAIEngine, time: FakeTime) -> None:
+        self.endpoint = endpoint
+        self.engine = engine
+        self.time = time
+
+    def ask(self, *calls: Call) -> list[CallReply]:
+        return list(self.engine.generate(calls, MEDIA))
+
+    def one(self, *parts: Any) -> Answer | Failure:
+        (reply,) = self.ask(call("a/0", *parts))
+        return reply.outcome
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The only request there was."""
+        (asked,) = self.endpoint.seen
+        return asked.body
+
+
+@contextmanager
+def rig(script: Script | Sequence[dict[str, Any]], **spec: Any) -> Iterator[Rig]:
+    time = FakeTime()
+    with ScriptedEndpoint(script if callable(script) else by_rules(script)) as endpoint:
+        settings = {"engine": "openai", "model": "scripted", "base_url": endpoint.base_url, **spec}
+        engine = OpenAIEngine(ModelSpec(**settings), clock=time.now, now=time.now, sleep=time.sleep)
+        try:
+            yield Rig(endpoint, engine, time)
+        finally:
+            engine.close()
+
+
+def many(count: int) -> list[Call]:
+    return [call(f"{index}/0", f"question {index}") for index in range(count)]
+
+
+def kinds(replies: Sequence[CallReply]) -> list[str]:
+    return sorted(one.outcome.type if isinstance(one.outcome, Failure) else "answer" for one in replies)

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from models.engines.openai.engine import OpenAIEngine
+from models.engines.openai.messages import data_uris
+from models.environment import MissingSecretError
+from models.messages import Answer, Failure, Frames, Media
+from models.spec import Limits, ModelSpec
+from tests.support.calls import CLIP, PICTURE, call
+from tests.support.endpoint import (
+    Action,
+    Asked,
+    Raw,
+    Say,
+    Status,
+    always,
+)
+from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
+
+
+class TestWhatIsSent:
+    def test_the_whole_body(self) -> None:
+        with rig(always("A")) as at:
+            at.ask(call("a/0", "Hi", max_new_tokens=5, seed=43))
+            assert at.sent == {
+                "model": "scripted",
+                "messages": [{"role": "user", "content": "Hi"}],
+                "max_tokens": 5,
+                "temperature": 0.0,
+                "seed": 43,
+            }
+
+    def test_pictures_before_words(self) -> None:
+        with rig(always("A")) as at:
+            at.one("Look: ", CLIP, PICTURE)
+            (message,) = at.sent["messages"]
+            assert [part["type"] for part in message["content"]] == ["image_url"] * 5 + ["text"]
+            assert all(uri.startswith("data:image/jpeg;base64,") for uri in at.endpoint.seen[0].pictures)
+
+    def test_limits_are_obeyed(self) -> None:
+        with rig(always("A"), limits={"max_frames": 2}) as at:
+            at.one(CLIP, "What happens?")
+            assert len(at.endpoint.seen[0].pictures) == 2
+
+    def test_a_clip_is_encoded_once_a_group(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        encoded: list[Media] = []
+
+        def counting(media: Media, frames: Frames, limits: Limits) -> list[str]:
+            encoded.append(media)
+            return data_uris(media, frames, limits)
+
+        monkeypatch.setattr("models.engines.openai.engine.data_uris", counting)
+        with rig(always("A")) as at:
+            at.ask(*(call(f"{index}/0", CLIP, PICTURE, f"{index}?") for index in range(5)))
+            assert sorted(encoded, key=repr) == [PICTURE, CLIP]
+            assert len({tuple(asked.pictures) for asked in at.endpoint.seen}) == 1
+
+    def test_the_system_prompt_of_the_spec(self) -> None:
+        with rig(always("A"), system="Be brief.") as at:
+            at.one("Hi")
+            assert at.sent["messages"][0] == {"role": "system", "content": "Be brief."}
+
+    def test_parameters_that_the_endpoint_refuses_are_left_out(self) -> None:
+        with rig(always("A"), omit_parameters=["temperature", "seed"]) as at:
+            at.one("Hi")
+            assert set(at.sent) == {"model", "messages", "max_tokens"}
+
+    def test_the_other_name_of_the_token_limit_is_learnt_once(self) -> None:
+        def script(asked: Asked) -> Action | str:
+            if "max_tokens" in asked.body:
+                return Status(status=400, message="Unsupported 'max_tokens'; use 'max_completion_tokens' instead.")
+            return "A"
+
+        with rig(script, retries=0, concurrency=1) as at:
+            assert kinds(at.ask(*many(3))) == ["answer"] * 3
+            assert [set(asked.body) & {"max_tokens", "max_completion_tokens"} for asked in at.endpoint.seen] == [
+                {"max_tokens"},
+                *[{"max_completion_tokens"}] * 3,
+            ]
+            assert at.time.slept == []
+
+    def test_an_endpoint_that_refuses_both_names_is_not_asked_for_ever(self) -> None:
+        with rig([{"status": 400, "message": "neither max_tokens nor max_completion_tokens"}]) as at:
+            assert isinstance(at.one("Hi"), Failure)
+            assert len(at.endpoint.seen) == 2
+
+    def test_the_key_goes_in_the_header(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SCRIPTED_KEY", KEY)
+        with rig(always("A"), api_key_env="SCRIPTED_KEY") as at:
+            at.one("Hi")
+            assert at.endpoint.seen[0].headers["authorization"] == f"Bearer {KEY}"
+
+    def test_nothing_of_the_environment_is_sent_that_the_spec_does_not_name(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+            monkeypatch.setenv(name, KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+        with rig(always("A")) as at:
+            at.one("Hi")
+            assert KEY not in str(at.endpoint.seen[0].headers)
+
+    def test_a_missing_key_is_told_before_anything_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("SCRIPTED_KEY", raising=False)
+        spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", api_key_env="SCRIPTED_KEY")
+        before = set(threading.enumerate())
+        with pytest.raises(MissingSecretError, match="SCRIPTED_KEY"):
+            OpenAIEngine(spec)
+        assert set(threading.enumerate()) <= before  # those of earlier endpoints may end meanwhile
+
+
+class TestWhatIsRead:
+    def test_text_tokens_and_reason(self) -> None:
+        with rig(lambda _: Say(text=" A) è vero ", cached_tokens=3)) as at:
+            assert at.one("four words in all") == Answer(
+                text=" A) è vero ", input_tokens=4, output_tokens=3, cached_tokens=3, decoding="greedy"
+            )
+
+    def test_length(self) -> None:
+        with rig(always("one two three")) as at:
+            (reply,) = at.ask(call("a/0", "Hi", max_new_tokens=2))
+            assert isinstance(reply.outcome, Answer)
+            assert (reply.outcome.text, reply.outcome.finish_reason) == ("one two", "length")
+
+    @pytest.mark.parametrize(("temperature", "decoding"), [(0.0, "greedy"), (0.5, "sampled")])
+    def test_an_endpoint_has_no_beams_and_says_so(self, temperature: float, decoding: str) -> None:
+        with rig([{"say": "A"}]) as at:
+            asked = call("a/0", "Hi")
+            beams = replace(asked.generation, num_beams=3, temperature=temperature)
+            (reply,) = at.ask(replace(asked, generation=beams))
+            assert isinstance(reply.outcome, Answer)
+            assert reply.outcome.decoding == decoding
+            assert "beams" not in repr(at.endpoint.seen)
+
+    def test_content_filter_is_an_answer(self) -> None:
+        with rig([{"empty": True, "finish_reason": "content_filter"}]) as at:
+            answer = at.one("Hi")
+            assert isinstance(answer, Answer)
+            assert (answer.text, answer.finish_reason) == ("", "content_filter")
+
+    @pytest.mark.parametrize(
+        ("reply", "answer"),
+        [
+            ('{"choices": [{"message": {"content": null}, "finish_reason": "stop"}]}', Answer(text="")),
+            ('{"choices": [{"message": {}}], "usage": null}', Answer(text="")),
+            ('{"choices": [{"message": {"content": null, "refusal": "No."}}]}', Answer(text="No.")),
+            ('{"choices": [{"message": {"content": [{"type": "text", "text": "A"}]}}]}', Answer(text="A")),
+            (
+                '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}',
+                Answer(text="A", input_tokens=5, output_tokens=1),
+            ),
+            (
+                '{"choices": [{"message": {"content": "A", "reasoning": "B"}, "finish_reason": "eos"}], "x": 1}',
+                Answer(text="A", finish_reason="eos"),
+            ),
+            (
+                '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens_details": null}}',
+                Answer(text="A"),
+            ),
+        ],
+    )
+    def test_what_compatible_servers_leave_out_or_add(self, reply: str, answer: Answer) -> None:
+        with rig(lambda _: Raw(reply.encode())) as at:
+            assert at.one("Hi") == replace(answer, decoding="greedy")
+
+    @pytest.mark.parametrize(
+        "reply",
+        [b"", b"{", b"<html>", b"[]", b"null", b'{"choices": []}', b'{"error": {"message": "no"}}', b"\xff\xfe"],
+    )
+    def test_what_is_no_chat_completion_is_tried_again_and_then_a_failure(self, reply: bytes) -> None:
+        with rig(lambda _: Raw(reply), retries=2) as at:
+            outcome = at.one("Hi")
+            assert isinstance(outcome, Failure)
+            assert outcome.type == "bad_reply"
+            assert len(at.endpoint.seen) == 3
+
+    def test_latency_is_the_last_tries_own(self) -> None:
+        with rig([{"status": 500, "times": 2}, {"say": "A"}]) as at:
+            (reply,) = at.ask(call("a/0", "Hi"))
+            assert reply.latency_s == 0.0
+            assert sum(at.time.slept) > 1

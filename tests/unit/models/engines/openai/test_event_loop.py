@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from models.engines.openai.event_loop import BackgroundLoop
+
+
+@pytest.fixture
+def loop() -> Iterator[BackgroundLoop]:
+    loop = BackgroundLoop("under test")
+    yield loop
+    loop.close()
+
+
+async def double(number: int) -> int:
+    await asyncio.sleep(0)
+    if number < 0:
+        raise ValueError("negative")
+    return 2 * number
+
+
+def test_run(loop: BackgroundLoop) -> None:
+    assert loop.run(double(4)) == 8
+    with pytest.raises(ValueError, match="negative"):
+        loop.run(double(-1))
+
+
+def test_everything_runs_in_one_thread_of_its_own(loop: BackgroundLoop) -> None:
+    async def where() -> str:
+        return threading.current_thread().name
+
+    assert loop.run(where()) == loop.run(where()) == "under test"
+
+
+def test_stream_yields_what_is_put_and_then_raises_what_was_raised(loop: BackgroundLoop) -> None:
+    async def produce(put: Callable[[int], None]) -> None:
+        put(1)
+        await asyncio.sleep(0)
+        put(2)
+        raise ValueError("no more")
+
+    items = loop.stream(produce)
+    assert [next(items), next(items)] == [1, 2]
+    with pytest.raises(ValueError, match="no more"):
+        next(items)
+
+
+def test_a_stream_closed_early_has_ended_when_close_returns(loop: BackgroundLoop) -> None:
+    events: list[str] = []
+
+    async def produce(put: Callable[[int], None]) -> None:
+        put(1)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            events.append("cancelled")
+
+    items = loop.stream(produce)
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+    assert events == ["cancelled"]
+
+
+def test_an_error_nobody_waits_for_is_not_logged(loop: BackgroundLoop, caplog: pytest.LogCaptureFixture) -> None:
+    async def produce(put: Callable[[int], None]) -> None:
+        put(1)
+        raise ValueError("unseen")
+
+    items = loop.stream(produce)
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+    del items
+    loop.close()
+    assert caplog.text == ""
+
+
+def test_close_cancels_then_does_the_last_thing_once(loop: BackgroundLoop) -> None:
+    events: list[str] = []
+
+    async def produce(put: Callable[[int], None]) -> None:
+        put(1)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            events.append("cancelled")
+
+    async def last() -> None:
+        events.append("last")
+
+    items = loop.stream(produce)
+    next(items)
+    loop.close(last)
+    loop.close(last)
+    assert events == ["cancelled", "last"]
+    assert loop.closed
+    with pytest.raises(RuntimeError, match="closed while it was still answering"):
+        next(items)

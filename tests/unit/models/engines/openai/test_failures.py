@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.engines.base import EngineUnreachableError
+from models.engines.openai.failures import (
+    STREAK_LIMIT,
+    Blame,
+    Health,
+    Miss,
+    Pacer,
+    backoff_s,
+    clipped,
+    miss_of_status,
+    retry_after_s,
+)
+from models.messages import Failure
+from tests.support.fake_time import FakeTime
+
+NOW = 1_800_000_000.0  # Fri, 15 Jan 2027 08:00:00 GMT
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 1.5 "}, 1.5),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "7"}, 7.0),
+        ({"retry-after": "Fri, 15 Jan 2027 08:01:30 GMT"}, 90.0),
+        ({"retry-after": "Fri, 15 Jan 2027 08:01:30 -0000"}, 90.0),
+        ({"retry-after": "Fri, 15 Jan 2027 09:01:30 +0100"}, 90.0),
+        ({"retry-after": "Fri, 15 Jan 2027 07:00:00 GMT"}, 0.0),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "tomorrow"}, None),
+        ({"retry-after": ""}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers, NOW) == seconds
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_retry_after_of_anything(value: str) -> None:
+    seconds = retry_after_s({"retry-after": value}, NOW)
+    assert seconds is None or seconds >= 0
+
+
+def miss(status: int, body: object = None, text: str = "", headers: dict[str, str] | None = None) -> Miss:
+    return miss_of_status(status, headers or {}, body=body, text=text, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "blame", "may_pass"),
+    [
+        (400, {"message": "no"}, "http_400", Blame.QUESTION, False),
+        (400, {"code": "context_length_exceeded"}, "context_length", Blame.QUESTION, False),
+        (
+            400,
+            {"message": "This model's maximum context length is 8 tokens"},
+            "context_length",
+            Blame.QUESTION,
+            False,
+        ),
+        (401, {}, "http_401", Blame.ENDPOINT, False),
+        (402, {}, "http_402", Blame.QUESTION, False),
+        (403, {}, "http_403", Blame.ENTRY, False),
+        (404, {}, "http_404", Blame.ENTRY, False),
+        (408, {}, "http_408", Blame.ENDPOINT, True),
+        (409, {}, "http_409", Blame.ENDPOINT, True),
+        (413, {}, "http_413", Blame.QUESTION, False),
+        (422, {}, "http_422", Blame.QUESTION, False),
+        (429, {}, "http_429", Blame.ENDPOINT, True),
+        (429, {"code": "insufficient_quota"}, "http_429", Blame.ENDPOINT, False),
+        (429, {"type": "insufficient_quota"}, "http_429", Blame.ENDPOINT, False),
+        (500, {}, "http_500", Blame.ENDPOINT, True),
+        (503, {}, "http_503", Blame.ENDPOINT, True),
+        (529, {}, "http_529", Blame.ENDPOINT, True),
+    ],
+)
+def test_statuses(status: int, body: object, *, kind: str, blame: Blame, may_pass: bool) -> None:
+    found = miss(status, body)
+    assert (found.failure.type, found.blame, found.may_pass) == (kind, blame, may_pass)
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "message"),
+    [
+        ({"message": "too\n long"}, "ignored", "too long"),
+        ({"detail": "not allowed"}, "ignored", "not allowed"),
+        ("plain", "<html>Bad gateway</html>", "<html>Bad gateway</html>"),
+        (None, "", "HTTP 500"),
+        ({"message": None}, "", "HTTP 500"),
+        ([1], "[1]", "[1]"),
+    ],
+)
+def test_messages_come_from_wherever_the_endpoint_put_them(body: object, text: str, message: str) -> None:
+    assert miss(500, body, text).failure.message == message
+
+
+def test_a_pause_is_read_only_where_another_try_follows() -> None:
+    headers = {"retry-after": "9"}
+    assert miss(429, {}, headers=headers).wait_s == 9.0
+    assert miss(503, {}, headers=headers).wait_s == 9.0
+    assert miss(400, {}, headers=headers).wait_s is None
+
+
+def test_secrets_are_hidden_before_the_message_is_cut() -> None:
+    key = "sk-" + "k" * 60
+    found = miss_of_status(
+        400,
+        {},
+        body={"message": "x" * 480 + key},
+        text="",
+        now=NOW,
+        hide=lambda text: text.replace(key, "***"),
+    )
+    assert "sk-" not in found.failure.message
+
+
+def test_clipped() -> None:
+    assert clipped(" a\n\tb ") == "a b"
+    assert clipped("x" * 600) == "x" * 496 + " ..."
+
+
+def test_backoff_doubles_up_to_a_limit() -> None:
+    for attempt, middle in enumerate([0.5, 1, 2, 4, 8, 16, 30, 30, 30]):
+        waits = [backoff_s(f"{index}/0", attempt) for index in range(200)]
+        assert all(0.75 * middle <= wait <= 1.25 * middle for wait in waits)
+        assert max(waits) - min(waits) > 0.4 * middle
+
+
+def test_backoff_depends_on_its_arguments_alone() -> None:
+    assert backoff_s("a/0", 2) == backoff_s("a/0", 2)
+    assert backoff_s("a/0", 2) != backoff_s("b/0", 2)
+    assert backoff_s("a/0", 100_000) < 40
+
+
+class TestPacer:
+    def turns(self, per_minute: float | None, count: int, hold: tuple[int, float] | None = None) -> list[float]:
+        """Times at which `count` tries were let pass; before the n-th one a pause is asked for."""
+        time = FakeTime(0.0)
+
+        async def run() -> list[float]:
+            pacer = Pacer(per_minute, time.now, time.sleep)
+            passed = []
+            for index in range(count):
+                if hold is not None and index == hold[0]:
+                    pacer.hold(hold[1])
+                await pacer.turn()
+                passed.append(time.now())
+            return passed
+
+        return asyncio.run(run())
+
+    def test_without_a_limit_nobody_waits(self) -> None:
+        assert self.turns(None, 5) == [0.0] * 5
+
+    def test_tries_are_evenly_spaced(self) -> None:
+        assert self.turns(120, 4) == [0.0, 0.5, 1.0, 1.5]
+
+    def test_less_than_one_a_minute(self) -> None:
+        assert self.turns(0.5, 3) == [0.0, 120.0, 240.0]
+
+    def test_a_pause_holds_everybody_back_and_the_spacing_stays(self) -> None:
+        assert self.turns(60, 4, hold=(2, 10.0)) == [0.0, 1.0, 11.0, 12.0]
+        assert self.turns(None, 3, hold=(1, 10.0)) == [0.0, 10.0, 10.0]
+
+    def test_those_already_waiting_queue_again_behind_a_pause(self) -> None:
+        time = FakeTime(0.0)
+        passed: list[float] = []
+
+        async def run() -> None:
+            pacer = Pacer(60, time.now, time.sleep)
+
+            async def one() -> None:
+                await pacer.turn()
+                passed.append(time.now())
+                if len(passed) == 1:
+                    await asyncio.sleep(0)  # the others take their turns and wait
+                    pacer.hold(30.0)
+
+            await asyncio.gather(*(one() for _ in range(4)))
+
+        asyncio.run(run())
+        assert passed[0] == 0.0
+        assert len(passed) == 4
+        assert all(at >= 30.0 for at in passed[1:])
+
+
+def health() -> Health:
+    return Health(lambda what: f"gone: {what}")
+
+
+def bad(blame: Blame, kind: str = "http_500") -> Miss:
+    return Miss(failure=Failure(type=kind, message="told"), blame=blame, may_pass=True)
+
+
+class TestHealth:
+    def test_nobody_to_connect_to_ends_it_at_once(self) -> None:
+        with pytest.raises(EngineUnreachableError, match=r"gone: no connection in 3 tries \(connection: told\)"):
+            health().missed(bad(Blame.NO_CONNECTION, "connection"), answers_before=0, tries=3)
+
+    def test_unless_somebody_was_answered_meanwhile(self) -> None:
+        state = health()
+        state.answered()
+        state.missed(bad(Blame.NO_CONNECTION), answers_before=0, tries=3)
+        with pytest.raises(EngineUnreachableError):
+            state.missed(bad(Blame.NO_CONNECTION), answers_before=1, tries=3)
+
+    @pytest.mark.parametrize("blame", [Blame.ENDPOINT, Blame.ENTRY])
+    def test_a_long_streak_ends_it(self, blame: Blame) -> None:
+        state = health()
+        for _ in range(STREAK_LIMIT - 1):
+            state.missed(bad(blame), answers_before=0, tries=1)
+        with pytest.raises(EngineUnreachableError, match=f"no answer to {STREAK_LIMIT} calls in a row"):
+            state.missed(bad(blame), answers_before=0, tries=1)
+
+    def test_an_answer_breaks_the_streak(self) -> None:
+        state = health()
+        for index in range(5 * STREAK_LIMIT):
+            if index % (STREAK_LIMIT - 1) == 0:
+                state.answered()
+            state.missed(bad(Blame.ENDPOINT), answers_before=state.answers, tries=1)
+
+    @pytest.mark.parametrize(("blame", "answers"), [(Blame.QUESTION, 0), (Blame.QUESTION, 1), (Blame.ENTRY, 1)])
+    def test_what_lies_with_the_question_never_ends_it(self, blame: Blame, answers: int) -> None:
+        state = health()
+        for _ in range(answers):
+            state.answered()
+        for _ in range(3 * STREAK_LIMIT):
+            state.missed(bad(blame), answers_before=answers, tries=1)

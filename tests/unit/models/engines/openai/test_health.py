@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import logging
+import socket
+
+import pytest
+
+from models.engines.base import EngineUnreachableError
+from models.engines.openai.engine import OpenAIEngine
+from models.engines.openai.failures import STREAK_LIMIT
+from models.messages import Answer, CallReply, Failure
+from models.spec import ModelSpec
+from tests.support.calls import call
+from tests.support.endpoint import (
+    Action,
+    Raw,
+    Status,
+    always,
+    by_rules,
+)
+from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
+
+
+class TestUnreachable:
+    def test_nobody_there(self) -> None:
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else comes to listen there
+            address = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+            self.check_nobody_there(address)
+
+    def check_nobody_there(self, address: str) -> None:
+        with rig(always("A"), base_url=address, retries=3, concurrency=2) as at:
+            with pytest.raises(EngineUnreachableError) as caught:
+                at.ask(*many(40))
+            told = str(caught.value)
+            assert address in told
+            assert "no connection in 4 tries" in told
+            assert "'scripted'" in told
+            # The first call to use up its tries ended it.
+            assert 3 <= len(at.time.slept) <= 2 * 3
+
+    def test_died_under_way(self) -> None:
+        with rig(always("A"), retries=1) as at:
+            assert kinds(at.ask(*many(3))) == ["answer"] * 3
+            at.endpoint.stop()
+            with pytest.raises(EngineUnreachableError, match="no connection in 2 tries"):
+                at.ask(*many(3))
+
+    @pytest.mark.parametrize(("status", "retries"), [(401, 5), (403, 5), (404, 5), (500, 0), (429, 0)])
+    def test_no_answer_to_anyone(self, status: int, retries: int) -> None:
+        with rig([{"status": status, "message": "no"}], retries=retries) as at:
+            replies = at.engine.generate(many(STREAK_LIMIT * 3), {})
+            got: list[CallReply] = []
+            with pytest.raises(EngineUnreachableError, match=f"calls in a row, the last time http_{status}: no"):
+                got.extend(replies)
+            assert kinds(got) == [f"http_{status}"] * (STREAK_LIMIT - 1)
+            assert len(at.endpoint.seen) <= STREAK_LIMIT + 16
+
+    def test_a_few_refused_calls_are_rows(self) -> None:
+        with rig([{"status": 401}]) as at:
+            assert kinds(at.ask(*many(10))) == ["http_401"] * 10
+
+    def test_a_model_that_answered_once_may_refuse_as_often_as_it_likes(self) -> None:
+        with rig([{"when": "question 0", "say": "A"}, {"status": 403}], concurrency=1) as at:
+            assert kinds(at.ask(*many(2 * STREAK_LIMIT))).count("http_403") == 2 * STREAK_LIMIT - 1
+
+    def test_bad_questions_never_end_a_run(self) -> None:
+        with rig([{"status": 400}]) as at:
+            assert kinds(at.ask(*many(2 * STREAK_LIMIT))) == ["http_400"] * (2 * STREAK_LIMIT)
+
+    def test_what_was_answered_before_is_kept(self) -> None:
+        with rig([{"when": "question 0", "say": "A"}, {"status": 401}], concurrency=1) as at:
+            replies = at.engine.generate(many(2 * STREAK_LIMIT), {})
+            assert isinstance(next(replies).outcome, Answer)
+            with pytest.raises(EngineUnreachableError):
+                list(replies)
+
+
+class TestSecrets:
+    """The key is in the header and nowhere else, even where the endpoint quotes it."""
+
+    @pytest.fixture(autouse=True)
+    def key(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SCRIPTED_KEY", KEY)
+
+    @pytest.mark.parametrize(
+        "action",
+        [
+            Status(status=401, message=f"Incorrect API key provided: {KEY}"),
+            Status(status=500, message="x" * 490 + KEY),
+            Raw(f"<html>{KEY}</html>".encode()),
+            Raw(b"x" * 190 + KEY.encode()),
+        ],
+    )
+    def test_not_in_failures(self, action: Action) -> None:
+        with rig(lambda _: action, api_key_env="SCRIPTED_KEY", retries=0) as at:
+            outcome = at.one("Hi")
+            assert isinstance(outcome, Failure)
+            assert KEY[:8] not in outcome.message
+
+    def test_not_in_errors_nor_in_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.DEBUG)
+        script = by_rules([{"status": 401, "message": f"bad key {KEY}"}])
+        with (
+            rig(script, api_key_env="SCRIPTED_KEY") as at,
+            pytest.raises(EngineUnreachableError) as caught,
+        ):
+            at.ask(*many(STREAK_LIMIT))
+        assert KEY not in str(caught.value)
+        assert "SCRIPTED_KEY" in str(caught.value)
+        assert KEY not in caplog.text
+        assert KEY not in repr(vars(at.engine))
+
+    def test_an_address_is_told_without_what_follows_the_question_mark(self) -> None:
+        spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1?token=hidden", retries=0)
+        engine = OpenAIEngine(spec)
+        with pytest.raises(EngineUnreachableError) as caught:
+            list(engine.generate([call("a/0", "Hi")], {}))
+        engine.close()
+        assert "hidden" not in str(caught.value)

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from models.engines.openai.messages import data_uris, kept_frames, messages, shrunk_size
+from models.messages import Call, Frames, Generation, Media, Text, Turn, user
+from models.spec import Limits
+from tests.support.calls import CLIP, OTHER_PICTURE, PICTURE, noise
+
+NO_LIMITS = Limits()
+
+
+def asked(*turns: Turn) -> Call:
+    return Call(call_id="a/0", turns=turns, generation=Generation())
+
+
+def opened(uri: str) -> tuple[str, Image.Image]:
+    kind, _, data = uri.removeprefix("data:").partition(";base64,")
+    return kind, Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
+
+
+def file_of(pixels: np.ndarray, form: str) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, form)
+    return out.getvalue()
+
+
+SENT = {PICTURE: ["p"], OTHER_PICTURE: ["o"], CLIP: ["c0", "c1"]}
+
+
+class TestMessages:
+    def content(self, *parts: Any) -> Any:
+        (message,) = messages(asked(user(*parts)), SENT)
+        assert message["role"] == "user"
+        return message["content"]
+
+    def test_words_alone_are_a_string(self) -> None:
+        assert self.content("How ", "man", "y?") == "How many?"
+
+    def test_pictures_come_first_in_the_order_of_the_parts(self) -> None:
+        content = self.content("Look: ", CLIP, PICTURE, "which?", OTHER_PICTURE)
+        assert [part["image_url"]["url"] for part in content[:-1]] == ["c0", "c1", "p", "o"]
+        assert all(part["type"] == "image_url" for part in content[:-1])
+        assert content[-1] == {"type": "text", "text": "Look: which?"}
+
+    def test_words_parted_by_a_picture_do_not_run_together(self) -> None:
+        assert self.content("First:", PICTURE, "Second:", OTHER_PICTURE, "\nWhich?")[-1]["text"] == (
+            "First:\nSecond:\nWhich?"
+        )
+
+    def test_a_picture_without_words(self) -> None:
+        assert self.content(PICTURE) == [{"type": "image_url", "image_url": {"url": "p"}}]
+
+    def test_a_picture_shown_twice_is_sent_twice(self) -> None:
+        assert len(self.content(PICTURE, "and", PICTURE)) == 3
+
+    def test_no_system_prompt_unless_asked_for(self) -> None:
+        call = asked(user("Hi"))
+        assert [one["role"] for one in messages(call, {})] == ["user"]
+        assert messages(call, {}, "Be brief.")[0] == {"role": "system", "content": "Be brief."}
+
+    def test_the_calls_own_system_turn_stays_behind_the_models(self) -> None:
+        call = asked(Turn("system", (Text("You judge."),)), user("Hi"))
+        assert messages(call, {})[0]["content"] == "You judge."
+        both = messages(call, {}, "Be brief.")
+        assert [one["role"] for one in both] == ["system", "user"]
+        assert both[0]["content"] == "Be brief.\n\nYou judge."
+
+    def test_turns_stay_turns(self) -> None:
+        call = asked(user(PICTURE, "Which?"), Turn("assistant", (Text("A"),)), user(OTHER_PICTURE, "And now?"))
+        first, second, third = messages(call, SENT)
+        assert (first["role"], second, third["role"]) == (
+            "user",
+            {"role": "assistant", "content": "A"},
+            "user",
+        )
+        assert third["content"][0]["image_url"]["url"] == "o"
+
+    @settings(deadline=None)
+    @given(st.text())
+    def test_words_are_never_changed(self, words: str) -> None:
+        (message,) = messages(asked(user(words)), {})
+        assert message["content"] == words
+
+    def test_half_a_surrogate_pair_can_be_sent(self) -> None:
+        (message,) = messages(asked(user("a\ud83db")), {})
+        assert message["content"] == "a?b"
+
+
+class TestDataUris:
+    @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+    def test_a_pictures_own_bytes_are_left_alone(self, form: str) -> None:
+        frames = noise(1)
+        own = file_of(frames.pixels[0], form)
+        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), NO_LIMITS)
+        assert uri == f"data:image/{form.lower()};base64,{base64.b64encode(own).decode()}"
+
+    def test_a_limit_that_does_not_shrink_leaves_them_alone_too(self) -> None:
+        frames = noise(1)
+        own = file_of(frames.pixels[0], "PNG")
+        limits = Limits(max_pixels=56 * 84)
+        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), limits)
+        assert base64.b64decode(uri.partition(",")[2]) == own
+
+    def test_a_limit_that_shrinks_makes_a_new_picture(self) -> None:
+        frames = noise(1)
+        limits = Limits(max_pixels=56 * 84 // 4)
+        own = file_of(frames.pixels[0], "PNG")
+        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), limits)
+        kind, image = opened(uri)
+        assert (kind, image.size) == ("image/jpeg", (42, 28))
+
+    def test_bytes_of_an_unknown_kind_are_made_anew(self) -> None:
+        frames = noise(1)
+        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=b"GIF89a..."), NO_LIMITS)
+        assert opened(uri)[0] == "image/jpeg"
+
+    def test_frames_are_jpeg_of_quality_90(self) -> None:
+        y, x = np.mgrid[0:56, 0:84]
+        pixels = np.stack([x * 3, y * 4, (x + y) * 2], axis=-1).astype(np.uint8)[None]
+        pixels = np.concatenate([pixels, pixels[:, :, ::-1]])
+        uris = data_uris(CLIP, Frames(pixels=pixels), NO_LIMITS)
+        assert len(uris) == 2
+        for uri, frame in zip(uris, pixels, strict=True):
+            kind, image = opened(uri)
+            assert kind == "image/jpeg"
+            expected = io.BytesIO()
+            Image.fromarray(frame).save(expected, "JPEG", quality=90)
+            assert base64.b64decode(uri.partition(",")[2]) == expected.getvalue()
+            assert np.abs(np.asarray(image).astype(int) - frame).mean() < 3
+
+    def test_png_where_that_is_smaller(self) -> None:
+        black = Frames(pixels=np.zeros((1, 360, 640, 3), np.uint8))
+        (uri,) = data_uris(Media("video", "blank", 1), black, NO_LIMITS)
+        kind, image = opened(uri)
+        assert (kind, image.size) == ("image/png", (640, 360))
+        assert not np.asarray(image).any()
+
+    def test_few_colours_but_smaller_as_jpeg(self) -> None:
+        # 2,048 colours in disorder: PNG is tried, and loses.
+        pixels = np.random.default_rng(0).integers(0, 2048, (1, 64, 64))
+        few = np.stack([pixels % 256, pixels // 256, pixels * 0], axis=-1).astype(np.uint8)
+        (uri,) = data_uris(PICTURE, Frames(pixels=few), NO_LIMITS)
+        assert opened(uri)[0] == "image/jpeg"
+
+    def test_a_clip_is_thinned_and_shrunk(self) -> None:
+        frames = noise(5, frames=9, height=100, width=200)
+        uris = data_uris(CLIP, frames, Limits(max_frames=3, max_pixels=5000))
+        assert [opened(uri)[1].size for uri in uris] == [(100, 50)] * 3
+        kept = noise(5, frames=9, height=100, width=200).pixels[[0, 4, 8]]
+        assert uris == data_uris(CLIP, Frames(pixels=kept), Limits(max_pixels=5000))
+
+    def test_a_clips_bytes_are_never_sent_as_a_picture(self) -> None:
+        frames = Frames(pixels=noise(1).pixels, encoded=file_of(noise(1).pixels[0], "PNG"))
+        (uri,) = data_uris(Media("video", "x", 1), frames, NO_LIMITS)
+        assert opened(uri)[0] == "image/jpeg"
+
+
+@pytest.mark.parametrize(
+    ("count", "limit", "kept"),
+    [
+        (4, None, [0, 1, 2, 3]),
+        (4, 4, [0, 1, 2, 3]),
+        (4, 9, [0, 1, 2, 3]),
+        (9, 3, [0, 4, 8]),
+        (10, 4, [0, 3, 6, 9]),
+        (32, 1, [0]),
+        (32, 2, [0, 31]),
+    ],
+)
+def test_kept_frames(count: int, limit: int | None, kept: list[int]) -> None:
+    assert kept_frames(count, limit) == kept
+
+
+@settings(deadline=None)
+@given(st.integers(1, 300), st.integers(1, 64))
+def test_kept_frames_are_distinct_in_order_and_hold_both_ends(count: int, limit: int) -> None:
+    kept = kept_frames(count, limit)
+    assert kept == sorted(set(kept))
+    assert len(kept) == min(count, limit)
+    assert kept[0] == 0
+    assert limit == 1 or kept[-1] == count - 1
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 2_000_000))
+def test_shrunk_size(width: int, height: int, max_pixels: int) -> None:
+    new_width, new_height = shrunk_size(width, height, max_pixels)
+    assert 1 <= new_width <= width
+    assert 1 <= new_height <= height
+    assert new_width * new_height <= max_pixels
+    if width * height <= max_pixels:
+        assert (new_width, new_height) == (width, height)
+    elif min(new_width, new_height) > 1:
+        # No more is lost than rounding both sides down to whole pixels costs.
+        assert (new_width + 1) * (new_height + 1) > max_pixels
+
+
+def test_without_a_limit_nothing_shrinks() -> None:
+    assert shrunk_size(9000, 9000, None) == (9000, 9000)

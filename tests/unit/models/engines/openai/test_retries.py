@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from models.engines.openai.failures import LONGEST_WAIT_S
+from models.messages import Answer, Failure
+from tests.support.endpoint import (
+    Asked,
+    Drop,
+    Hang,
+    Say,
+    always,
+)
+from tests.support.fake_time import FakeTime
+from tests.unit.models.engines.openai.rig import kinds, many, rig
+
+
+class TestRetries:
+    @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+    def test_what_may_pass_is_tried_again(self, status: int) -> None:
+        with rig([{"status": status, "times": 2}, {"say": "A"}]) as at:
+            assert isinstance(at.one("Hi"), Answer)
+            assert len(at.endpoint.seen) == 3
+            assert len({str(asked.body) for asked in at.endpoint.seen}) == 1
+            first, second = at.time.slept
+            assert 0.375 <= first <= 0.625
+            assert 0.75 <= second <= 1.25
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422])
+    def test_what_cannot_pass_is_a_failure_at_once(self, status: int) -> None:
+        with rig([{"status": status, "message": "not like this"}]) as at:
+            assert at.one("Hi") == Failure(type=f"http_{status}", message="not like this")
+            assert len(at.endpoint.seen) == 1
+            assert at.time.slept == []
+
+    def test_used_up_quota_cannot_pass(self) -> None:
+        with rig([{"status": 429, "code": "insufficient_quota"}]) as at:
+            assert isinstance(at.one("Hi"), Failure)
+            assert len(at.endpoint.seen) == 1
+
+    def test_a_prompt_too_long_has_its_own_name(self) -> None:
+        with rig([{"status": 400, "code": "context_length_exceeded"}]) as at:
+            outcome = at.one("Hi")
+            assert isinstance(outcome, Failure)
+            assert outcome.type == "context_length"
+
+    @pytest.mark.parametrize("retries", [0, 1, 4])
+    def test_as_often_as_the_spec_says(self, retries: int) -> None:
+        with rig([{"status": 500, "message": "out of order"}], retries=retries) as at:
+            assert at.one("Hi") == Failure(type="http_500", message="out of order")
+            assert len(at.endpoint.seen) == retries + 1
+            assert len(at.time.slept) == retries
+
+    @pytest.mark.parametrize(
+        ("retry_after", "waited"), [("7", 7.0), ("2.5", 2.5), ("DATE", 20.0), ("0", 0.5), ("soon", 0.5)]
+    )
+    @pytest.mark.parametrize("status", [429, 503])
+    def test_retry_after_is_honoured(self, status: int, retry_after: str, waited: float) -> None:
+        date = formatdate(FakeTime().time + 20.0, usegmt=True)
+        rule = {"status": status, "retry_after": date if retry_after == "DATE" else retry_after, "times": 1}
+        with rig([rule, {"say": "A"}]) as at:
+            assert isinstance(at.one("Hi"), Answer)
+            assert sum(at.time.slept) == pytest.approx(waited, rel=0.25 if waited == 0.5 else 1e-6)
+
+    @pytest.mark.parametrize(("rule", "held"), [({"retry_after": "9"}, [9.0]), ({}, [])])
+    def test_a_pause_asked_of_one_call_holds_all_back(self, rule: dict[str, Any], held: list[float]) -> None:
+        asked_for: list[float] = []
+        with rig([{"status": 429, "times": 1, **rule}, {"say": "A"}]) as at:
+            hold = at.engine._pacer.hold
+
+            def noting(seconds: float) -> None:
+                asked_for.append(seconds)
+                hold(seconds)
+
+            at.engine._pacer.hold = noting  # type: ignore[method-assign]
+            assert kinds(at.ask(*many(3))) == ["answer"] * 3
+        assert asked_for == held
+
+    def test_a_pause_beyond_all_patience_is_a_failure(self) -> None:
+        with rig([{"status": 429, "retry_after": str(LONGEST_WAIT_S + 1), "message": "come back tomorrow"}]) as at:
+            assert at.one("Hi") == Failure(type="http_429", message="come back tomorrow")
+            assert len(at.endpoint.seen) == 1
+            assert at.time.slept == []
+
+    def test_broken_connections_are_tried_again(self) -> None:
+        with rig([{"drop": True, "times": 2}, {"say": "A"}]) as at:
+            assert isinstance(at.one("Hi"), Answer)
+            assert len(at.time.slept) == 2
+
+    def test_connections_that_always_break_are_a_failure(self) -> None:
+        with rig(lambda _: Drop(), retries=1) as at:
+            outcome = at.one("Hi")
+            assert isinstance(outcome, Failure)
+            assert outcome.type == "connection"
+            assert len(at.endpoint.seen) == 2
+
+    def test_silence_is_a_timeout(self) -> None:
+        with rig(lambda _: Hang(), retries=1, timeout_s=1.5) as at:
+            assert at.one("Hi") == Failure(type="timeout", message="no reply within 1.5 s")
+            assert len(at.endpoint.seen) == 2
+
+    def test_silence_that_passes(self) -> None:
+        with rig([{"hang_s": 60, "times": 1}, {"say": "A"}], timeout_s=1.5) as at:
+            assert isinstance(at.one("Hi"), Answer)
+
+    def test_one_bad_call_spares_the_others(self) -> None:
+        with rig([{"when": "question 3", "status": 400}, {"say": "A"}]) as at:
+            replies = at.ask(*many(8))
+            assert kinds(replies) == ["answer"] * 7 + ["http_400"]
+            assert {one.call_id for one in replies if isinstance(one.outcome, Failure)} == {"3/0"}
+
+
+class TestPace:
+    @pytest.mark.parametrize("concurrency", [1, 4])
+    def test_no_more_in_flight_than_allowed(self, concurrency: int) -> None:
+        together = threading.Barrier(concurrency, timeout=60)
+
+        def script(asked: Asked) -> Say:
+            if asked.number < concurrency:
+                together.wait()  # all that may be in flight are, however slow this machine is
+            return Say(text="A", delay_s=0.02)
+
+        with rig(script, concurrency=concurrency) as at:
+            assert len(at.ask(*many(12))) == 12
+            assert at.endpoint.most_at_once == concurrency
+
+    def test_requests_per_minute_over_groups_and_retries(self) -> None:
+        with rig([{"status": 500, "times": 1}, {"say": "A"}], requests_per_minute=30, concurrency=1) as at:
+            at.ask(*many(3))
+            at.ask(*many(2))
+            # Six tries, 2 s apart; the back-off of 0.5 s falls within.
+            assert at.time.time - FakeTime().time == pytest.approx(10.0)
+            assert len(at.endpoint.seen) == 6
+
+    def test_replies_come_as_they_are_ready(self) -> None:
+        gate = threading.Event()
+
+        def script(asked: Asked) -> str:
+            if "question 0" in asked.text:
+                assert gate.wait(30)
+            return "A"
+
+        with rig(script, concurrency=2) as at:
+            replies = at.engine.generate(many(5), {})
+            early = [next(replies).call_id for _ in range(4)]
+            gate.set()
+            assert "0/0" not in early
+            assert [one.call_id for one in replies] == ["0/0"]
+
+    def test_an_iterator_closed_early_sends_no_more(self) -> None:
+        with rig([{"when": "question 0", "say": "A"}, {"hang_s": 60}], concurrency=2) as at:
+            replies = at.engine.generate(many(50), {})
+            assert next(replies).call_id == "0/0"
+            replies.close()  # type: ignore[attr-defined]
+            at.endpoint.script = always("A")
+            assert kinds(at.ask(*many(4))) == ["answer"] * 4
+            # At most the first answer and two calls under way when the iterator was closed, then the second group.
+            assert len(at.endpoint.seen) <= 3 + 4
+
+    def test_closing_the_engine_ends_what_is_under_way(self) -> None:
+        with rig([{"when": "question 0", "say": "A"}, {"hang_s": 60}], concurrency=2) as at:
+            replies = at.engine.generate(many(50), {})
+            next(replies)
+            at.engine.close()
+            with pytest.raises(RuntimeError, match="closed while it was still answering"):
+                list(replies)
+
+    def test_closing_leaves_no_thread(self) -> None:
+        before = set(threading.enumerate())
+        with rig(always("A")) as at:
+            at.one("Hi")
+            at.engine.close()
+            left = {one.name for one in set(threading.enumerate()) - before}
+        assert not [name for name in left if name.startswith("endpoint of")]
+
+    def test_works_where_a_loop_is_running(self) -> None:
+        with rig(always("A")) as at:
+
+            async def inside() -> Answer | Failure:
+                return at.one("Hi")
+
+            assert isinstance(asyncio.run(inside()), Answer)

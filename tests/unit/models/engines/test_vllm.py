@@ -1,0 +1,220 @@
+"""The `vllm` engine against a stand-in that refuses what vllm 0.33.0 refuses: names of settings, forms of prompts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.engines.base import EngineUnreachableError
+from models.messages import Answer, Call, Failure, Generation
+from models.spec import Limits, ModelSpec
+from tests.unit.models.engines.conftest import Checkpoints
+from tests.unit.models.engines.transformers.reference_answers import CLIP, MEDIA, OTHER, PICTURE, calls_about
+
+SETTINGS = frozenset(
+    [
+        "model",
+        "dtype",
+        "tensor_parallel_size",
+        "trust_remote_code",
+        "load_format",
+        "generation_config",
+        "enable_prefix_caching",
+        "limit_mm_per_prompt",
+        "seed",
+        "enable_lora",
+        "max_lora_rank",
+        "distributed_executor_backend",
+        "revision",
+        "tokenizer_revision",
+        "max_model_len",
+        "max_num_seqs",
+    ]
+)
+"""Of `vllm.LLM` and `vllm.EngineArgs`, those that the engine may use."""
+FACTS = {"total_num_frames", "fps", "width", "height", "duration", "frames_indices", "do_sample_frames"}
+"""What `qwen2_5_vl.py` and `qwen3_vl.py` read of a clip: `VideoMetadata` of transformers, and whether to sample."""
+
+
+class EngineDeadError(RuntimeError):
+    """By this name the engine's end is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingParams:
+    """Those that are asked for."""
+
+    temperature: float = 1.0
+    max_tokens: int | None = 16
+    seed: int | None = None
+
+
+class Films:
+    """The class of a model that takes pictures and clips, such as InternVLChatModel."""
+
+    @classmethod
+    def get_placeholder_str(cls, modality: str, i: int) -> str | None:
+        del i
+        return {"image": "<image>", "video": "<video>"}[modality]
+
+
+class Pictures:
+    """The class of a model that takes pictures alone, such as Phi3VForCausalLM."""
+
+    @classmethod
+    def get_placeholder_str(cls, modality: str, i: int) -> str | None:
+        if modality != "image":
+            raise ValueError("Only image modality is supported")
+        return f"<|image_{i}|>"
+
+
+@dataclass
+class Stand:
+    """The engine's stand-in for `vllm.LLM`."""
+
+    settings: Mapping[str, Any]
+    tokenizer: Any = None
+    dead: bool = False
+    asked: list[Mapping[str, Any]] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
+    model_config: Any = None
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        assert set(self.settings) <= SETTINGS
+        assert self.settings["load_format"] == "safetensors"
+        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(shutdown=self._end))
+
+    def _end(self, timeout: float | None = None) -> None:
+        del timeout
+        self.ended = True
+
+    def get_tokenizer(self) -> Any:
+        return self.tokenizer
+
+    def generate(
+        self,
+        prompts: Sequence[Mapping[str, Any]],
+        sampling_params: Sequence[SamplingParams],
+        *,
+        use_tqdm: bool = True,
+        lora_request: Any = None,
+        tokenization_kwargs: Mapping[str, Any] | None = None,
+    ) -> list[Any]:
+        del lora_request
+        assert not use_tqdm
+        assert tokenization_kwargs == {"add_special_tokens": False}
+        assert len(prompts) == len(sampling_params)
+        self.batches.append(len(prompts))
+        if self.dead:
+            raise RuntimeError("request failed") from EngineDeadError("EngineCore encountered an issue")
+        return [self._said(prompt) for prompt in prompts]
+
+    def _said(self, prompt: Mapping[str, Any]) -> Any:
+        if "REFUSED" in prompt["prompt"]:
+            raise ValueError("The decoder prompt (length 900) is longer than the maximum model length of 200.")
+        assert set(prompt) <= {"prompt", "multi_modal_data", "multi_modal_uuids"}
+        for kind, items in prompt.get("multi_modal_data", {}).items():
+            assert len(items) == len(prompt["multi_modal_uuids"][kind]) <= self.settings["limit_mm_per_prompt"][kind]
+            for item in items if kind == "video" else ():
+                frames, facts = item  # else "Video metadata is required but not found in mm input"
+                assert frames.dtype == np.uint8
+                assert set(facts) == FACTS
+                assert len(facts["frames_indices"]) == len(frames)
+        self.asked.append(prompt)
+        one = SimpleNamespace(text="A", finish_reason="stop", token_ids=(1, 2))
+        return SimpleNamespace(outputs=[one], prompt_token_ids=[1] * 9, num_cached_tokens=4)
+
+
+@pytest.fixture
+def vllm_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A package `vllm` with the names that the engine imports."""
+    package = ModuleType("vllm")
+    package.SamplingParams = SamplingParams  # type: ignore[attr-defined]
+    loader = ModuleType("vllm.model_executor.model_loader")
+    loader.get_model_cls = lambda config: config  # type: ignore[attr-defined]
+    for name, module in (
+        ("vllm", package), ("vllm.model_executor", ModuleType("vllm.model_executor")),
+        ("vllm.model_executor.model_loader", loader),
+    ):  # fmt: skip
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delitem(sys.modules, "models.engines.vllm", raising=False)
+    import models.engines.vllm as made
+
+    yield made
+    sys.modules.pop("models.engines.vllm", None)
+
+
+def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, Stand]:
+    """The engine and its stand-in; `takes` is the class of the model, `limits` the spec's."""
+    made: list[Stand] = []
+
+    def make(**settings: Any) -> Stand:
+        from transformers import AutoTokenizer
+
+        stand = Stand(settings, AutoTokenizer.from_pretrained(folder), model_config=more.get("takes"))
+        made.append(stand)
+        return stand
+
+    spec = ModelSpec(engine="vllm", model=str(folder), limits=more.get("limits", Limits()), tensor_parallel=2)
+    return module.VLLMEngine(spec, make=make), made[0]
+
+
+def test_pictures_and_clips_as_vllm_takes_them(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of("qwen2_5_vl"), limits=Limits(max_frames=6))
+    calls = calls_about((PICTURE, OTHER), (CLIP,), (), limits=(4,))
+    replies = list(engine.generate(calls, MEDIA))
+    assert [reply.call_id for reply in replies] == [call.call_id for call in calls]
+    assert {reply.outcome.cached_tokens for reply in replies if isinstance(reply.outcome, Answer)} == {4}
+    assert stand.batches == [len(calls)], "all at once, so that vllm's caches hit"
+    shown = {tuple((kind, len(items)) for kind, items in p.get("multi_modal_data", {}).items()) for p in stand.asked}
+    assert shown == {(("image", 2),), (("video", 1),), ()}
+    (clip,) = {p["multi_modal_uuids"]["video"][0] for p in stand.asked if "video" in p.get("multi_modal_uuids", {})}
+    assert clip == f"{CLIP.source}:{CLIP.frames}"
+    frames, facts = next(p for p in stand.asked if "video" in p.get("multi_modal_data", {}))["multi_modal_data"][
+        "video"
+    ][0]
+    assert (len(frames), facts["do_sample_frames"]) == (6, False)
+    assert stand.settings["distributed_executor_backend"] == "mp"
+    engine.close()
+    assert stand.ended
+
+
+@pytest.mark.parametrize(
+    ("takes", "words", "kinds"), [(Films, "<video>\n", {"video": 1}), (Pictures, "<|image_6|>", {"image": 6})]
+)
+def test_a_model_with_a_tokenizer_alone_is_shown_marks(
+    takes: type, words: str, kinds: dict[str, int], vllm_module: Any, checkpoint_of: Checkpoints
+) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of("llama"), takes=takes, limits=Limits(max_frames=6))
+    (reply,) = engine.generate(calls_about((CLIP,), limits=(4,))[:1], MEDIA)
+    assert isinstance(reply.outcome, Answer), reply.outcome
+    (asked,) = stand.asked
+    assert words in asked["prompt"]
+    assert {kind: len(items) for kind, items in asked["multi_modal_data"].items()} == kinds
+
+
+def test_what_vllm_refuses_fails_alone(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of("llama"))
+    calls = calls_about((), limits=(4,))
+    bad = replace(calls[2], turns=(replace(calls[2].turns[0], parts=(*calls[2].turns[0].parts[:-1], _words())),))
+    scored = Call(call_id="scored/0", turns=(), generation=Generation(max_new_tokens=1), scored=("a", "b"))
+    replies = {reply.call_id: reply.outcome for reply in engine.generate([*calls[:2], bad, *calls[3:], scored], MEDIA)}
+    failed = {name: one.type for name, one in replies.items() if isinstance(one, Failure)}
+    assert failed == {bad.call_id: "context_length", "scored/0": "unsupported"}
+    assert len(replies) == len(calls) + 1
+    stand.dead = True
+    with pytest.raises(EngineUnreachableError, match="died"):
+        list(engine.generate(calls, MEDIA))
+
+
+def _words() -> Any:
+    from models.messages import Text
+
+    return Text("REFUSED")

@@ -1,0 +1,227 @@
+"""The judge of the `transformers` engine: one prompt at a time by processor and `generate`, nothing of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
+
+from models.engines.transformers.engine import TransformersEngine
+from models.messages import Answer, Call, CallReply, Frames, Generation, Media, Text, user
+from models.spec import ModelSpec
+
+ROUNDING = 2e-4
+"""Two best logits closer than this may change places by the rounding of float32; their spread is about 1."""
+
+
+def _pixels(frames: int, seed: int, height: int = 60, width: int = 90) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (frames, height, width, 3), dtype=np.uint8)
+
+
+def _clip(frames: int, seed: int) -> Frames:
+    total = 750
+    indices = [j * (total - 1) // max(1, frames - 1) for j in range(frames)]
+    return Frames(pixels=_pixels(frames, seed), seconds=tuple(i / 25 for i in indices), fps=25.0, total_frames=total)
+
+
+PICTURE = Media("image", "1" * 64)
+OTHER = Media("image", "2" * 64)
+CLIP = Media("video", "3" * 64, 32)
+SHORT_CLIP = Media("video", "3" * 64, 6)
+FIRST_FRAME = Media("video", "3" * 64, 1)
+MEDIA: dict[Media, Frames] = {
+    PICTURE: Frames(pixels=_pixels(1, 1)),
+    OTHER: Frames(pixels=_pixels(1, 2, 80, 64)),
+    CLIP: _clip(32, 3),
+    SHORT_CLIP: _clip(6, 3),
+    FIRST_FRAME: _clip(1, 4),
+}
+
+QUESTIONS = (
+    "Domanda: chi entra nella stanza? Risposta:",
+    "Rispondi soltanto con la lettera. A) Il gatto dorme sul divano B) Il cane corre verso il portone. Risposta:",
+    "Perché?",
+    "Quanto dura l'azione? Dura circa dieci secondi, forse meno di mezzo minuto. E poi che cosa succede alla fine?",
+    "Rispondi soltanto con la lettera. A) Nella scena ci sono 2 ombrelli B) Nella scena non ci sono. Risposta:",
+)
+
+
+def calls_about(
+    *media: tuple[Media, ...],
+    limits: tuple[int, ...] = (1, 16, 64),
+    temperature: float = 0.0,
+    num_beams: int = 1,
+) -> list[Call]:
+    """Every question about every tuple of media, with limits that differ within a group."""
+    calls: list[Call] = []
+    for shown in media:
+        for number, question in enumerate(QUESTIONS):
+            generation = Generation(
+                max_new_tokens=limits[number % len(limits)], temperature=temperature, num_beams=num_beams
+            )
+            call_id = f"{len(calls)}"
+            calls.append(Call(call_id=call_id, turns=(user(*shown, question),), generation=generation))
+    return calls
+
+
+@dataclass(slots=True)
+class Alone:
+    """What a checkpoint says to one prompt at a time."""
+
+    folder: Path
+    dtype: torch.dtype = torch.float32
+    model: Any = None
+    processor: Any = None
+    tokenizer: Any = None
+    films: bool = False
+    images_kwargs: dict[str, Any] = field(default_factory=dict)
+    videos_kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.folder / "processor_config.json").is_file():
+            phi = AutoConfig.from_pretrained(self.folder).model_type == "phi4_multimodal"
+            maker = AutoModelForCausalLM if phi else AutoModelForImageTextToText
+            self.model = maker.from_pretrained(self.folder, dtype=self.dtype).eval()
+            self.processor = AutoProcessor.from_pretrained(self.folder)
+            self.tokenizer = self.processor.tokenizer
+            films = getattr(self.processor, "video_processor", None) is not None
+            self.films = films and "video" in self.processor.chat_template
+        else:
+            self.model = AutoModelForCausalLM.from_pretrained(self.folder, dtype=self.dtype).eval()
+            self.tokenizer = AutoTokenizer.from_pretrained(self.folder)
+
+    def ask(self, call: Call) -> tuple[str, list[float]]:
+        """The answer, and for each of its tokens how far the best logit was above the second."""
+        ids, gaps = self.write(call)
+        return self.tokenizer.decode(ids, skip_special_tokens=True), gaps
+
+    def write(self, call: Call) -> tuple[list[int], list[float]]:
+        """The tokens of the answer, without an end token; the gaps are also the end token's."""
+        inputs = {
+            name: tensor.to(self.dtype) if name.startswith("pixel_values") and tensor.is_floating_point() else tensor
+            for name, tensor in self.inputs(call).items()
+        }
+        model = self.model
+        if model.config.model_type in ("blip-2", "instructblip") and "pixel_values" not in inputs:
+            model = model.language_model
+            inputs = {name: tensor for name, tensor in inputs.items() if not name.startswith("qformer")}
+        with torch.inference_mode():
+            out = model.generate(
+                **inputs,
+                max_new_tokens=call.generation.max_new_tokens,
+                num_beams=call.generation.num_beams,
+                do_sample=False,
+                repetition_penalty=1.0,
+                return_dict_in_generate=True,
+                output_logits=True,
+            )
+        prompt = 1 if model.config.get_text_config().is_encoder_decoder else inputs["input_ids"].shape[1]
+        ids = out.sequences[0, prompt:].tolist()
+        ends = self.model.generation_config.eos_token_id
+        if ids[-1] in (ends if isinstance(ends, list) else [ends]):
+            ids.pop()
+        gaps = [float(best[0] - best[1]) for best in (logits[0].topk(2).values for logits in out.logits)]
+        return ids, gaps
+
+    def _text(self, messages: list[dict[str, Any]]) -> str:
+        """By the chat template; by hand for the two that have none, which take one turn here."""
+        if self.processor.chat_template:
+            return str(self.processor.apply_chat_template(messages, add_generation_prompt=True))
+        if self.tokenizer.chat_template:
+            for message in messages:
+                message["content"] = "".join(
+                    part.get("text", self.processor.image_token) for part in message["content"]
+                )
+            return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        words = "".join(part["text"] for part in messages[0]["content"] if part["type"] == "text")
+        return f"Question: {words} Answer:" if self.model.config.model_type == "blip-2" else words
+
+    def inputs(self, call: Call) -> Mapping[str, torch.Tensor]:
+        """Everything for the model, of one call."""
+        images: list[Image.Image] = []
+        videos: list[np.ndarray] = []
+        notes: list[dict[str, Any]] = []
+        messages: list[dict[str, Any]] = []
+        for turn in call.turns:
+            content: list[dict[str, str]] = []
+            for part in turn.parts:
+                if isinstance(part, Text):
+                    content.append({"type": "text", "text": part.text})
+                    continue
+                assert isinstance(part, Media)
+                frames = MEDIA[part]
+                if part.kind == "video" and self.films:
+                    content.append({"type": "video"})
+                    indices = [round(second * frames.fps) for second in frames.seconds]
+                    # Qwen3-VL's processor fills odd clips up with their last frame, but refuses a single one.
+                    again = len(indices) == 1 and type(self.processor).__name__ == "Qwen3VLProcessor"
+                    videos.append(np.repeat(frames.pixels, 1 + again, axis=0))
+                    indices *= 1 + again
+                    notes.append(
+                        {
+                            "total_num_frames": frames.total_frames,
+                            "fps": frames.fps,
+                            "duration": frames.total_frames / frames.fps,
+                            "frames_indices": indices,
+                        }
+                    )
+                else:
+                    content.extend([{"type": "image"}] * len(frames.pixels))
+                    images.extend(Image.fromarray(frame) for frame in frames.pixels)
+            messages.append({"role": turn.role, "content": content})
+        if self.processor is None:
+            for message in messages:
+                message["content"] = "".join(part["text"] for part in message["content"])
+            return dict(
+                self.tokenizer.apply_chat_template(
+                    messages, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+                )
+            )
+        text = self._text(messages)
+        given: dict[str, Any] = {}
+        if images:
+            given |= {"images": [images], "images_kwargs": self.images_kwargs}
+        if videos:
+            kwargs = {"video_metadata": notes, "do_sample_frames": False, "input_data_format": "channels_last"}
+            if hasattr(self.processor.video_processor, "cap_pixels_per_frame"):
+                kwargs["cap_pixels_per_frame"] = True
+            given |= {"videos": [videos], "videos_kwargs": kwargs | self.videos_kwargs}
+        begins = self.tokenizer.bos_token is not None and text.startswith(self.tokenizer.bos_token)
+        text_kwargs = {"add_special_tokens": not begins}
+        return dict(self.processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **given))
+
+
+def engine_of(folder: Path, *, plain: bool = False, **spec: Any) -> TransformersEngine:
+    """The engine on the CPU; `plain` takes the shared way from it."""
+    engine = TransformersEngine(ModelSpec(engine="transformers", model=str(folder), device="cpu", **spec))
+    if plain:
+        engine._go_plain("the test wants it")
+    return engine
+
+
+def texts(replies: Sequence[CallReply]) -> dict[str, str]:
+    """Texts by call id; a failure is an error."""
+    found = {}
+    for reply in replies:
+        assert isinstance(reply.outcome, Answer), (reply.call_id, reply.outcome)
+        found[reply.call_id] = reply.outcome.text
+    return found
+
+
+def excused(got: Mapping[str, str], want: Mapping[str, tuple[str, list[float]]]) -> list[str]:
+    """Calls answered otherwise than alone where two logits were as good as equal; any other difference fails."""
+    assert set(got) == set(want)
+    near = []
+    for call_id, text in got.items():
+        alone, gaps = want[call_id]
+        if text == alone:
+            continue
+        assert min(gaps) < ROUNDING, f"call {call_id}: {text!r}, but alone {alone!r}; no two logits were near"
+        near.append(call_id)
+    return near

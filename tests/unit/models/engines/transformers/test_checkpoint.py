@@ -1,0 +1,111 @@
+"""A checkpoint that cannot be had: the message names it and says what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from models.engines.base import EngineUnreachableError
+from models.engines.transformers.engine import TransformersEngine
+from models.spec import ModelSpec
+from tests.unit.models.engines.conftest import Checkpoints
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def folder(checkpoint_of: Checkpoints) -> Path:
+    return checkpoint_of("qwen2_5_vl")
+
+
+def spec_of(folder: Path | str, **more: Any) -> ModelSpec:
+    return ModelSpec(engine="transformers", model=str(folder), device="cpu", **more)
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(EngineUnreachableError, match=r"nothing-here.*give an existing folder or a hub id"):
+        TransformersEngine(spec_of(tmp_path / "nothing-here"))
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(EngineUnreachableError, match=r"cannot be loaded.*safetensors"):
+        TransformersEngine(spec_of(tmp_path))
+
+
+def test_no_safetensors(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / "model.safetensors").rename(other / "pytorch_model.bin")
+    with pytest.raises(EngineUnreachableError, match=r"no \*\.safetensors, and no other weights are read"):
+        TransformersEngine(spec_of(other))
+
+
+def test_code_that_came_with_the_weights_is_not_run(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    own = {"model_type": "strange", "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}}
+    (other / "config.json").write_text(json.dumps({**config, **own}))
+    (other / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    with pytest.raises(EngineUnreachableError, match="only where the entry says trust_remote_code: true"):
+        TransformersEngine(spec_of(other))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_damaged_weights(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(EngineUnreachableError, match="see that the folder is complete"):
+        TransformersEngine(spec_of(other))
+
+
+def test_no_processor(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
+        (other / name).unlink()
+    with pytest.raises(EngineUnreachableError, match="tokenizer and processor files"):
+        TransformersEngine(spec_of(other))
+
+
+def test_an_unreachable_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import AutoConfig
+
+    def unreachable(**_: Any) -> None:
+        raise OSError("We couldn't connect to 'https://huggingface.co'\nand more words")
+
+    monkeypatch.setattr(AutoConfig, "from_pretrained", unreachable)
+    with pytest.raises(EngineUnreachableError, match=r"org/model.*couldn't connect.*give a local folder") as caught:
+        TransformersEngine(spec_of("org/model"))
+    assert "more words" not in str(caught.value)
+
+
+def test_an_unknown_dtype(folder: Path) -> None:
+    with pytest.raises(ValidationError):
+        spec_of(folder, dtype="float7")
+    with pytest.raises(EngineUnreachableError, match="float7"):
+        TransformersEngine(spec_of(folder).model_copy(update={"dtype": "float7"}))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_no_gpu(folder: Path) -> None:
+    with pytest.raises(EngineUnreachableError, match="torch sees no GPU"):
+        TransformersEngine(spec_of(folder).model_copy(update={"device": "cuda"}))
+
+
+def test_an_adapter_of_prompts(folder: Path, tmp_path: Path) -> None:
+    from peft import PromptTuningConfig, TaskType
+
+    config = PromptTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=4)
+    config.save_pretrained(tmp_path)
+    (tmp_path / "adapter_model.safetensors").touch()
+    with pytest.raises(EngineUnreachableError, match="only adapters of layers"):
+        TransformersEngine(spec_of(folder, adapter=str(tmp_path)))
+
+
+def test_adapters(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EngineUnreachableError, match=r"holds no adapter_model\.safetensors"):
+        TransformersEngine(spec_of(folder, adapter=str(tmp_path)))

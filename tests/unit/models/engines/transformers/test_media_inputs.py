@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.engines.transformers.media_inputs import MediaRules, media_rules, places, show, thin
+from models.messages import Frames, Media
+from models.spec import Limits
+
+CLIP = Media("video", "1" * 64, 4)
+PICTURE = Media("image", "2" * 64)
+
+
+def frames(count: int, height: int = 36, width: int = 64, **more: Any) -> Frames:
+    pixels = np.arange(count, dtype=np.uint8)[:, None, None, None] * np.ones((1, height, width, 3), dtype=np.uint8)
+    return Frames(pixels=pixels, **more)
+
+
+def rules(kind: Any = "video", **more: Any) -> MediaRules:
+    return MediaRules(**{"pixel_limit": "none", "max_pixels": None, "max_frames": None, **more}, kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "picked"),
+    [
+        (5, None, (0, 1, 2, 3, 4)),
+        (5, 5, (0, 1, 2, 3, 4)),
+        (5, 1, (0,)),
+        (5, 2, (0, 4)),
+        (32, 8, (0, 4, 8, 13, 17, 22, 26, 31)),
+        (1, 8, (0,)),
+    ],
+)
+def test_thin(count: int, most: int | None, picked: tuple[int, ...]) -> None:
+    assert thin(count, most) == picked
+
+
+@given(st.integers(1, 200), st.integers(2, 64))
+def test_thin_keeps_both_ends_and_repeats_nothing(count: int, most: int) -> None:
+    picked = thin(count, most)
+    assert len(picked) == min(count, most) == len(set(picked))
+    assert (picked[0], picked[-1]) == (0, count - 1)
+    assert list(picked) == sorted(picked)
+
+
+def test_metadata_tells_the_stored_clip() -> None:
+    whole = frames(4, seconds=(0.0, 9.96, 19.96, 29.96), fps=25.0, total_frames=750)
+    shown = show([CLIP], {CLIP: whole}, rules())
+    assert shown.videos[0] is whole.pixels
+    assert shown.metadata == [
+        {
+            "total_num_frames": 750,
+            "fps": 25.0,
+            "width": 64,
+            "height": 36,
+            "duration": 30.0,
+            "frames_indices": [0, 249, 499, 749],
+        }
+    ]
+    thinned = show([CLIP], {CLIP: whole}, rules(max_frames=2))
+    assert thinned.metadata[0]["frames_indices"] == [0, 749]
+    assert thinned.videos[0][:, 0, 0, 0].tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("clip", "fps", "indices"),
+    [
+        (frames(4, seconds=(0.0, 10.0, 20.0, 30.0)), 0.1, [0, 1, 2, 3]),
+        (frames(4, fps=25.0, total_frames=750), 25.0, [0, 249, 499, 749]),
+        (frames(4), 1.0, [0, 1, 2, 3]),
+        (frames(1, seconds=(0.0,), fps=25.0, total_frames=750), 25.0, [0]),
+        (frames(4, seconds=(0.0, 10.0, 20.0, 31.0), fps=25.0, total_frames=750), 25.0, [0, 250, 500, 749]),
+    ],
+)
+def test_metadata_from_what_is_known(clip: Frames, fps: float, indices: list[int]) -> None:
+    (notes,) = show([CLIP], {CLIP: clip}, rules()).metadata
+    assert notes["fps"] == pytest.approx(fps)
+    assert notes["frames_indices"] == indices
+    assert notes["duration"] == pytest.approx(notes["total_num_frames"] / fps)
+
+
+def test_a_clip_as_pictures() -> None:
+    asked = rules("image", max_frames=2)
+    assert places(CLIP, frames(4), asked) == [{"type": "image"}] * 2
+    shown = show([PICTURE, CLIP], {PICTURE: frames(1), CLIP: frames(4)}, asked)
+    assert [np.asarray(image)[0, 0, 0] for image in shown.images] == [0, 0, 3]
+    assert not shown.videos
+
+
+def test_larger_pictures_are_shrunk_before_the_processor() -> None:
+    asked = rules(pixel_limit="before", max_pixels=900)
+    shown = show([PICTURE, CLIP], {PICTURE: frames(1), CLIP: frames(4)}, asked)
+    assert shown.images[0].size == (40, 22)
+    assert shown.videos[0].shape == (4, 22, 40, 3)
+    small = show([PICTURE], {PICTURE: frames(1, 30, 30)}, asked)
+    assert small.images[0].size == (30, 30)
+    thin_one = show([PICTURE], {PICTURE: frames(1, 1, 4000)}, asked)
+    assert thin_one.images[0].size == (1897, 1)
+
+
+def _processor(image: str, video: str | None, size: dict[str, int]) -> Any:
+    made = SimpleNamespace(chat_template="{{ 'video' }}", video_token="<v>", video_processor=None)
+    made.image_processor = type(image, (), {"size": size})()
+    if video:
+        made.video_processor = type(video, (), {"size": size, "cap_pixels_per_frame": None})()
+    return made
+
+
+def test_rules_of_a_processor_that_counts_pixels() -> None:
+    size = {"shortest_edge": 100_352, "longest_edge": 602_112}
+    made = media_rules(_processor("Qwen2VLImageProcessor", "Qwen2VLVideoProcessor", size), Limits(max_pixels=50_176))
+    assert (made.kind, made.pixel_limit) == ("video", "processor")
+    assert made.images_kwargs == {"size": {"shortest_edge": 47_786, "longest_edge": 50_176}}
+    assert made.videos_kwargs == {
+        "do_sample_frames": False,
+        "input_data_format": "channels_last",
+        "cap_pixels_per_frame": True,
+        "size": {"shortest_edge": 47_786, "longest_edge": 50_176},
+    }
+
+
+def test_rules_of_other_processors() -> None:
+    made = media_rules(_processor("LlavaImageProcessor", None, {}), Limits(max_pixels=50_176))
+    assert (made.kind, made.pixel_limit, made.images_kwargs, made.videos_kwargs) == ("image", "before", {}, {})
+    free = media_rules(_processor("Qwen2VLImageProcessor", "Qwen2VLVideoProcessor", {}), Limits())
+    assert (free.pixel_limit, free.images_kwargs) == ("none", {})
+    assert media_rules(None, Limits()).kind == "none"
+    silent = _processor("X", "Y", {})
+    silent.chat_template = "pictures alone"
+    assert media_rules(silent, Limits()).kind == "image"
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 8, 8, 4), (0, 8, 8, 3), (1, 0, 8, 3)])
+def test_odd_pixels(shape: tuple[int, ...]) -> None:
+    odd = Frames(pixels=np.zeros(shape, dtype=np.uint8))
+    with pytest.raises(ValueError, match="pixels are uint8"):
+        show([PICTURE], {PICTURE: odd}, rules())

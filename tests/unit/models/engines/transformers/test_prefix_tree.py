@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.engines.transformers.prefix_tree import Branch, plant
+
+
+def ids(*prompts: str) -> list[np.ndarray]:
+    return [np.array([ord(letter) for letter in prompt]) for prompt in prompts]
+
+
+def shape(branch: Branch) -> tuple[int, int, list[int], list[object]]:
+    return branch.start, branch.end, branch.members, [shape(child) for child in branch.children]
+
+
+def test_a_tree_of_questions_of_two_kinds_on_one_clip() -> None:
+    prompts = ids("CLIPchoose:ab", "CLIPanswer:c", "CLIPchoose:xy", "CLIPanswer:d", "CLIP?")
+    tree = plant(prompts, 4, worth=3)
+    assert shape(tree) == (0, 4, [4], [(4, 11, [0, 2], []), (4, 11, [1, 3], [])])
+    assert tree.first == 0
+    assert [child.first for child in tree.children] == [0, 1]
+
+
+def test_what_saves_too_little_is_no_branch() -> None:
+    prompts = ids("CLIPchoose:ab", "CLIPanswer:c", "CLIPchoose:xy")
+    assert shape(plant(prompts, 4, worth=8)) == (0, 4, [0, 2, 1], [])
+
+
+def test_equal_prompts_keep_a_token_each() -> None:
+    assert shape(plant(ids("same", "same"), 0, worth=1)) == (0, 0, [], [(0, 3, [0, 1], [])])
+
+
+def test_the_root_must_be_common() -> None:
+    with pytest.raises(ValueError, match="part after 2 tokens"):
+        plant(ids("abX", "abY"), 3)
+    with pytest.raises(ValueError, match="part after 2 tokens"):
+        plant(ids("abc"), 3)
+
+
+@given(
+    st.lists(st.text(alphabet="ab", min_size=1, max_size=12), min_size=1, max_size=12),
+    st.integers(1, 20),
+)
+def test_every_prompt_stands_once_below_beginnings_of_its_own(texts: list[str], worth: int) -> None:
+    prompts = ids(*texts)
+    seen: list[int] = []
+
+    def look(branch: Branch, members: list[int]) -> None:
+        assert branch.start <= branch.end
+        below = [*branch.members]
+        for child in branch.children:
+            assert child.start == branch.end
+            assert child.end > child.start
+            inner: list[int] = []
+            look(child, inner)
+            below += inner
+            assert (len(inner) - 1) * (child.end - child.start) >= worth
+        assert branch.first == min(below)
+        for member in below:
+            assert len(prompts[member]) > branch.end
+            assert (prompts[member][: branch.end] == prompts[below[0]][: branch.end]).all()
+        members += below
+        seen.extend(branch.members)
+
+    look(plant(prompts, 0, worth=worth), [])
+    assert sorted(seen) == list(range(len(prompts)))
