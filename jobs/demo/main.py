@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from jobs.demo.checkpoint import build_tiny
 from jobs.demo.samples import BENCHMARKS, write_sample
 from models.spec import GenerationSpec, Limits, ModelSpec
-from models.tiny import build_tiny
 from pipelines.benchmarks import benchmark
 from pipelines.ingest import Folder, ingest
 from pipelines.run_spec import RunSpec

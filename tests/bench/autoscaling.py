@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.autoscaling import GROWS_TO
-from models.tiny import build_tiny
+from jobs.demo.checkpoint import build_tiny
 from pipelines.status import read_status
 from pipelines.store import Store
 from tests.support.maia_source import write_source
@@ -147,7 +147,7 @@ def begin(head: RayHead, folder: Path, out: Path, videos: int) -> subprocess.Pop
             for name, kind in MODELS.items()
         )
     )
-    cli = (sys.executable, "-m", "jobs.cli")
+    cli = (sys.executable, "-m", "jobs.cli.main")
     subprocess.run([*cli, "ingest", "maia", str(source), "--data", str(data)], check=True, capture_output=True)
     flags = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame", "--address", f"127.0.0.1:{head.gcs}")
     command = [*cli, "run", "--models", ",".join(MODELS), "--models-file", str(models), *flags]

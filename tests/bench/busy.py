@@ -12,8 +12,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
+from jobs.demo.checkpoint import build_tiny
 from models.spec import Limits, ModelSpec
-from models.tiny import build_tiny
 from pipelines.benchmarks import benchmark
 from pipelines.ingest import Folder, ingest
 from pipelines.store import Store

@@ -1,6 +1,6 @@
 """`python -m tests.bench.fleet_simulation WORKLOAD.json`: a sweep on 8 to 1,024 GPUs, without one.
 
-The workload is a list of `{name, gpus, load_s, units: [seconds, ...]}`, as `python -m jobs.simulating` makes it from
+The workload is a list of `{name, gpus, load_s, units: [seconds, ...]}`, as `python -m tests.bench.fleet_simulation_command` makes it from
 the planner's own units. For each size of the fleet, as a run does it: makespan, GPU time used of that paid, price,
 weights loaded, and how far the schedule is from a bound that no schedule can beat; beside it the same with spot
 machines that are taken back, and with models in turn where a run would let them share.

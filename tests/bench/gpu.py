@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from jobs.demo.checkpoint import build_tiny
 from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Generation, Media, user
 from models.spec import Limits, ModelSpec
-from models.tiny import build_tiny
 from tests.bench.results import record, show, spread
 
 FULL: dict[str, dict[str, Any]] = {

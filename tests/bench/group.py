@@ -21,10 +21,10 @@ from typing import Any
 
 from torch.utils.flop_counter import FlopCounterMode
 
+from jobs.demo.checkpoint import build_tiny
 from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Media
 from models.spec import Limits, ModelSpec
-from models.tiny import build_tiny
 from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark
 from pipelines.dataset import Dataset

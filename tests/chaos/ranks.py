@@ -13,7 +13,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 
-from models.tiny import build_tiny
+from jobs.demo.checkpoint import build_tiny
 from tests.chaos.processes import named
 from tests.chaos.sweeps import Answers, Damage, Scene, environment, parts, read_answers, sweep
 

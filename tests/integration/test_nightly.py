@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.connect import joined
-from jobs.cli import run
+from jobs.cli.main import run
 
 
 def pairs(history: Path) -> list[dict]:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.demo.checkpoint import build_tiny
 from models.messages import load_scores
-from models.tiny import build_tiny
 from tests.integration.conftest import Cli
 
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from jobs.demo.checkpoint import ARCHITECTURES, build_tiny
 from models.catalog_loader import load_models
-from models.tiny import ARCHITECTURES, build_tiny
 from tests.support.ray_head import RayHead, ray_head
 from tests.support.small_data import ingest_all
 
@@ -121,7 +121,7 @@ def attempt(trial: Trial, data: Path, checkpoint: Path, room: Path, head: RayHea
     asked = MODEL if trial.role == "model" else "random"
     roles = () if trial.role == "model" else (f"--{trial.role}", MODEL)
     command = [
-        *(sys.executable, "-m", "jobs.cli", "run", "--models", asked, *roles, "--models-file", str(models)),
+        *(sys.executable, "-m", "jobs.cli.main", "run", "--models", asked, *roles, "--models-file", str(models)),
         *("--benchmarks", trial.benchmark, "--tasks", trial.tasks, "--settings", trial.settings),
         *("--limit", str(trial.limit), "--data", str(data), "--out", str(out), "--json"),
         *("--address", f"127.0.0.1:{head.gcs}"),

@@ -21,10 +21,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jobs.demo.checkpoint import build_tiny
 from models.engines import build_engine
 from models.engines.tensor_parallel.engine import RankedEngine
 from models.spec import ModelSpec
-from models.tiny import build_tiny
 from pipelines.benchmarks import benchmark
 from pipelines.ingest import Folder, ingest
 from pipelines.store import Store
@@ -142,7 +142,7 @@ def main() -> int:
         out = room / "out"
         flags = ["--models-file", str(file), "--benchmarks", "maia", "--settings", "1-frame,32-frames"]
         flags += ["--limit", args.limit, "--data", str(room / "data"), "--out", str(out)]
-        argv = [sys.executable, "-m", "jobs.cli", "predict", *flags, "--models"]
+        argv = [sys.executable, "-m", "jobs.cli.main", "predict", *flags, "--models"]
         subprocess.run([*argv, WHOLE], check=True)
         started = time.monotonic()
         code = disturbed([*argv, PAIR], out)

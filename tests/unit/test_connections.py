@@ -18,7 +18,7 @@ REACHES = {
 PURE = {"urllib.parse"}
 ALLOWED = {
     "cluster/connect.py": {"socket"},  # knocks at --address
-    "jobs/serving.py": {"socket"},  # listens
+    "jobs/serve/deployment.py": {"socket"},  # listens
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/transformers/weights.py": {"boto3"},  # s3:// of the user's models file
     "pipelines/benchmarks/unpie_fetch.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only

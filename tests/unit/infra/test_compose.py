@@ -159,7 +159,7 @@ def test_secrets_are_made_once_and_are_those_that_compose_wants(tmp_path: Path) 
 def test_the_demo_script_uses_flags_that_there_are() -> None:
     import typer.main
 
-    from jobs.cli import app
+    from jobs.cli.main import app
 
     text = (HERE / "demo.sh").read_text().replace("\\\n", " ")
     subprocess.run(["sh", "-n", str(HERE / "demo.sh")], check=True)

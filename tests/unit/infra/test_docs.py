@@ -7,7 +7,7 @@ import re
 import pytest
 import typer.main
 
-from jobs.cli import app
+from jobs.cli.main import app
 from tests.support.paths import ROOT
 
 PAGES = {name: (ROOT / name).read_text().replace("\\\n", " ") for name in ("README.md", "docs/operations.md")}

@@ -225,7 +225,7 @@ def test_what_has_to_be_filled_in_says_so() -> None:
 def test_jobs_run_what_there_is() -> None:
     import typer.main
 
-    from jobs.cli import app
+    from jobs.cli.main import app
 
     commands = typer.main.get_command(app).commands
     sweep = OBJECTS["rayjob"][0]["spec"]["entrypoint"]

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.hardware import Node
 from jobs import doctor
-from jobs.cli import run
+from jobs.cli.main import run
 from models.catalog_loader import load_models, pick
 
 GB = 10**9

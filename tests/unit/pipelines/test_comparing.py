@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.listing import comparison_in_words
+from jobs.cli.render import comparison_in_words
 from pipelines.asking import Asker
 from pipelines.comparing import _corrected, compare
 from pipelines.entries import Entry, save_run

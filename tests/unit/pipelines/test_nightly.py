@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import run
+from jobs.cli.main import run
 from models.spec import ModelSpec, Price
 from pipelines.execute import ModelUnavailableError
 from pipelines.fingerprints import code_fingerprint

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jobs.console import Progress, log_as_json, logs_are_json
+from jobs.cli.output import Progress, log_as_json, logs_are_json
 from pipelines import telemetry
 from pipelines.execute import Receipt
 from pipelines.telemetry import about, count_answering, count_commit, count_loading, count_waiting, whose

@@ -12,7 +12,7 @@ import pytest
 import pipelines.predicting as page
 from cluster.connect import ClusterInfo
 from cluster.scheduling.workload import Fleet
-from jobs.scheduling import schedule
+from jobs.dry_run.schedule import schedule
 from models.spec import ModelSpec, Replicas
 from pipelines.estimating import work_of
 from pipelines.execute import Job, ModelUnavailableError, Receipt, _replicas

@@ -59,7 +59,7 @@ class TestOpenAI(EngineContract):
 
 
 def _missing() -> list[str]:
-    wanted = ("models.tiny", "models.engines.transformers.engine")
+    wanted = ("jobs.demo.checkpoint", "models.engines.transformers.engine")
     return [name for name in wanted if importlib.util.find_spec(name) is None]
 
 
@@ -71,7 +71,7 @@ def tiny_spec(checkpoint: Path, limits: Limits | None = None) -> ModelSpec:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from models.tiny import build_tiny
+    from jobs.demo.checkpoint import build_tiny
 
     return build_tiny(tmp_path_factory.mktemp("checkpoints") / "tiny")
 

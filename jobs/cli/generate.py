@@ -1,0 +1,77 @@
+"""The command that makes data: a benchmark of our own in the form as distributed, ready for `ingest`."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobs.cli import options as o
+from jobs.cli.output import say, say_json
+
+if TYPE_CHECKING:
+    from pipelines.generate.mate import GeneratedSummary
+
+__all__ = ["generate"]
+
+_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+
+
+def generate(  # noqa: PLR0913, PLR0917 - one parameter a flag
+    benchmark: Annotated[str, typer.Argument(help="Whose style: mate.")],
+    examples: Annotated[int, typer.Option("--examples", help="Scenes in all; each asks two questions.")],
+    out: Annotated[str, typer.Option("--out", help="A local folder, empty or not there yet.")],
+    objects: Annotated[str, typer.Option("--objects", help="Objects a scene: A-B, taken in turn, or one number.")] = (
+        "3-10"
+    ),
+    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 42,
+    workers: Annotated[int, typer.Option("--workers", help="Processes; they change nothing in what is made.")] = 1,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> None:
+    """Make a MATE-style benchmark of our own, ready for `ingest`."""
+    from pipelines.benchmarks import closest
+    from pipelines.generate.mate import generate as make
+
+    del config  # read by its callback before the other flags
+    logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
+    if benchmark != "mate":
+        raise closest("benchmark to generate", benchmark, ["mate"])
+    if "://" in out:
+        raise ValueError(f"--out {out}: give a local folder; `ingest` takes it from there to any store")
+    try:
+        summary = make(Path(out), _range(objects), examples, seed, workers)
+    except OSError as error:
+        raise ValueError(f"--out {out}: {error.strerror or error}") from error
+    if json:
+        say_json(_described(summary, seed))
+    else:
+        say(f"{summary.scenes} scenes, {sum(summary.rows.values())} rows in {len(summary.rows)} files -> {summary.out}")
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Lowest and highest number of objects.
+
+    Raises:
+        ValueError: it is neither a range nor a number.
+    """
+    match = _RANGE.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"--objects {text}: give a range such as 3-10, or one number")
+    low = int(match[1])
+    return low, int(match[2] or low)
+
+
+def _described(summary: GeneratedSummary, seed: int) -> dict[str, object]:
+    return {
+        "out": str(summary.out),
+        "seed": seed,
+        "scenes": summary.scenes,
+        "rows": summary.rows,
+        "tasks": summary.tasks,
+        "links": summary.links,
+    }

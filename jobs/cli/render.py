@@ -1,0 +1,257 @@
+"""What `list`, `status`, `compare` and the end of a run show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from jobs.cli.output import say, say_json, table
+from jobs.dry_run.gpu_memory import MODEL_HEADS, model_rows
+from pipelines.asking import load_captions
+from pipelines.benchmarks import benchmark, benchmark_names, closest
+from pipelines.comparing import Comparison, Difference
+from pipelines.dataset import Dataset, DatasetError
+from pipelines.entries import Entry, load_run
+from pipelines.plan import make_plan, read_done
+from pipelines.status import read_status
+from pipelines.store import Store, StoreError
+from pipelines.sweep import Outcome
+
+__all__ = ["counted", "headline", "listing", "same_data", "show_comparison", "status_rows", "summary"]
+
+
+FRESH_S = 30
+"""A run writes its status every few seconds; an older one is counted again from the parts."""
+
+
+def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Heads and rows of `vlmsweep list`."""
+    if what == "benchmarks":
+        chosen = [benchmark(name) for name in benchmark_names()]
+        rows = [
+            [one.name, one.title, ", ".join((*one.tasks, *one.derived_tasks)), one.headline, one.source]
+            for one in chosen
+        ]
+        return ("benchmark", "title", "tasks", "headline", "source"), rows
+    if what == "settings":
+        cells = [
+            [name, task, ", ".join(settings)]
+            for name in benchmark_names()
+            for task, settings in benchmark(name).tasks.items()
+        ]
+        return ("benchmark", "task", "settings"), cells
+    if what == "models":
+        from models.catalog_loader import load_models
+
+        return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))
+    raise closest("list", what, ["benchmarks", "models", "settings"])
+
+
+def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
+    """When `status.json` was written, and its cells.
+
+    Raises:
+        ValueError: there is no run at this place.
+    """
+    out = Store(uri)
+    told = read_status(out)
+    run = load_run(out)
+    if not run:
+        raise ValueError(f"{uri}: no run.json; is this the --out of a run?")
+    fresh = bool(told) and datetime.now(UTC) - datetime.fromisoformat(told["updated"]) < timedelta(seconds=FRESH_S)
+    if fresh or any(not same_data(entry) for entry in run["entries"]):
+        return told.get("updated", run["updated"]), told.get("cells", [])
+    return datetime.now(UTC).isoformat(timespec="seconds"), [
+        cell for entry in run["entries"] for one in entry.by_cut() for cell in counted(out, one)
+    ]
+
+
+def same_data(entry: Entry) -> bool:
+    """Whether an entry's data is still what it was asked about."""
+    try:
+        manifest = Dataset.open(Store(entry.data), entry.benchmark).manifest
+    except (DatasetError, StoreError):
+        return False
+    return manifest.dataset_fingerprint == entry.parsed_asker().dataset_fingerprint
+
+
+def counted(out: Store, entry: Entry) -> list[dict[str, Any]]:
+    """Counts from the parts themselves: a run that was killed could not write its last word.
+
+    Of answers made elsewhere nothing is pending: what their file has no row for was not asked of it.
+    """
+    asker = entry.parsed_asker()
+    plan = make_plan(
+        Dataset.open(Store(entry.data), entry.benchmark),
+        asker,
+        read_done(out, entry.benchmark, entry.model),
+        limit=entry.parsed_limit(),
+        sample_ids=entry.sample_ids,
+        captions=load_captions(out, entry.benchmark, asker.captioner),
+    )
+    return [
+        {
+            "model": entry.model,
+            "benchmark": entry.benchmark,
+            "task": task,
+            "setting": setting,
+            "requests": total - (pending if entry.external else 0),
+            "pending": 0 if entry.external else pending,
+            "running": 0,
+            "done": total - pending - plan.failed[task, setting],
+            "failed": plan.failed[task, setting],
+        }
+        for (task, setting), total in plan.requests.items()
+        for pending in [plan.pending[task, setting] - plan.failed[task, setting]]
+    ]
+
+
+def show_comparison(found: Comparison, *, as_json: bool) -> None:
+    """Print what `vlmsweep compare` found."""
+    if as_json:
+        rows = [{**asdict(one), "verdict": one.verdict} for one in found.differences]
+        say_json({"differences": rows, "caveats": list(found.caveats)})
+        return
+    heads = (
+        "benchmark",
+        "A",
+        "B",
+        "task",
+        "setting",
+        "score",
+        "n",
+        "A",
+        "B",
+        "B - A",
+        "95%",
+        "test",
+        "p",
+        "p, Holm",
+        "answers changed",
+        "",
+    )
+    say(table(heads, [_difference_row(one) for one in found.differences]))
+    for caveat in found.caveats:
+        say(f"note: {caveat}")
+    say(
+        "Rows that both scored. 95%: paired bootstrap over what shares media. p, two-sided: exact McNemar for yes-no "
+        "scores, paired bootstrap for others, Koehn's paired bootstrap over rows for F1. Holm: corrected for all tests "
+        "here."
+    )
+    say("")
+    for sentence in comparison_in_words(found):
+        say(sentence)
+
+
+def _difference_row(one: Difference) -> list[Any]:
+    interval = "-" if one.ci_low is None or one.ci_high is None else f"[{one.ci_low:+.3f}, {one.ci_high:+.3f}]"
+    return [
+        *(one.benchmark, one.model_a, one.model_b, one.task, one.setting, one.value, one.n),
+        *(f"{one.mean_a:.3f}", f"{one.mean_b:.3f}", f"{one.delta:+.3f}", interval),
+        *(one.test or "-", "-" if one.p is None else f"{one.p:.3g}"),
+        *("-" if one.p_holm is None else f"{one.p_holm:.3g}", one.changed, one.verdict),
+    ]
+
+
+def comparison_in_words(found: Comparison) -> list[str]:
+    """What the comparison means, in sentences."""
+    apart = [one for one in found.differences if one.verdict == "differs"]
+    equal = sum(one.verdict == "equal" for one in found.differences)
+    total = len(found.differences)
+    if not apart:
+        words = f"None of {total} differences is more than chance"
+        return [f"{words}; {equal} of them are none at all." if equal else f"{words}."]
+    sentences = [f"{len(apart)} of {total} differences are more than chance; {equal} are none at all."]
+    for one in apart:
+        side = "higher" if one.delta > 0 else "lower"
+        chance = "" if one.p_holm is None else f", p {max(one.p_holm, 0.0001):.4f} after correction"
+        sentences.append(
+            f"- {one.benchmark} {one.task} {one.setting}: {one.value} of {one.model_b} in B is {side} than of "
+            f"{one.model_a} in A by {abs(one.delta):.3f}, on {one.n:,} rows{chance}."
+        )
+    return sentences
+
+
+def headline(outcome: Outcome) -> str:
+    """The table at the end of a run: counts, and the metrics that stand first."""
+    parts = []
+    chosen = _headline_rows(outcome.metrics)
+    if chosen:
+        rows = [
+            [
+                row["benchmark"],
+                row["model"],
+                row["task"],
+                row["setting"],
+                row["metric"],
+                _percent(row),
+                row["n"],
+                row["n_failed"],
+            ]
+            for row in chosen
+        ]
+        parts.append(table(("benchmark", "model", "task", "setting", "metric", "value", "n", "failed"), rows))
+    cells = [
+        [c.benchmark, c.model, c.task, c.setting, c.requests, c.ok, c.error, c.excluded, c.missing]
+        for c in outcome.counts
+    ]
+    parts.append(
+        table(("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing"), cells)
+    )
+    if outcome.report:
+        parts.append(f"report: {outcome.report}")
+    return "\n\n".join(parts)
+
+
+def _headline_rows(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of each benchmark the headline over the whole, and beside it the metrics that it is made of."""
+    shown = []
+    for row in metrics:
+        one = benchmark(row["benchmark"])
+        if row["subset"] == "" and row["category"] == "" and row["metric"] in (one.headline, *one.beside_headline):
+            shown.append(row)
+    return shown
+
+
+def _percent(row: Mapping[str, Any]) -> str:
+    """Shares as percent; differences, and measures without an upper end, as they are."""
+    value = row["value"]
+    if value is None or math.isnan(value):
+        return "-"
+    if row.get("plain"):
+        ends = "" if row["ci_low"] is None else f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
+        return f"{value:.3f}{ends}"
+    text = f"{100 * value:.1f}%"
+    if row["ci_low"] is not None:
+        text += f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+    return text
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """The end of a run as JSON."""
+    return {
+        "requests": outcome.requests,
+        "failed": outcome.failed,
+        "counts": [
+            {
+                "benchmark": c.benchmark,
+                "model": c.model,
+                "task": c.task,
+                "setting": c.setting,
+                "requests": c.requests,
+                "ok": c.ok,
+                "error": c.error,
+                "excluded": c.excluded,
+                "missing": c.missing,
+            }
+            for c in outcome.counts
+        ],
+        "report": outcome.report,
+        "warnings": outcome.warnings,
+        "unavailable": outcome.unavailable,
+        "spending": outcome.spending.as_json(),
+    }

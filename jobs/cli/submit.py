@@ -1,0 +1,296 @@
+"""`vlmsweep submit`: a sweep through Ray's job API.
+
+Nothing is sent but the four packages' own code and tables, and the models files, the wording and people's files that
+were named. It is a list of what goes, not of what stays: data, media, environment files and whatever else lies beside
+the code never leave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jobs.cli import options as o
+from jobs.cli.output import logs_are_json, say, say_json
+from jobs.submit.start import START
+
+__all__ = ["entrypoint", "stage", "submit"]
+
+PACKAGES = ("cluster", "jobs", "models", "pipelines")
+SENT = frozenset({".py", ".yaml", ".csv", ".j2", ".css", ".typed"})
+"""Code and tables; sample pictures and clips are for the demo alone."""
+FILES = "submitted"
+"""Folder of the user's own files inside the job."""
+_SINGLE = {
+    "models": "--models",
+    "benchmarks": "--benchmarks",
+    "tasks": "--tasks",
+    "settings": "--settings",
+    "limit": "--limit",
+    "data": "--data",
+    "out": "--out",
+    "judge": "--judge",
+    "captioner": "--captioner",
+    "fail_on_error": "--fail-on-error",
+    "cost_limit": "--cost-limit",
+    "seed": "--seed",
+}
+_REPEATED = {"sample_ids": "--sample-id", "scorers": "--scorer", "instead": "--prompt-version"}
+
+Head = Annotated[str, typer.Option("--address", help="The cluster's dashboard, such as http://127.0.0.1:8265.")]
+EnvNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env",
+        help="NAME of a variable of this shell that driver and workers get, such as a model's key or a store's "
+        "credentials; may be repeated. Its value goes sealed under the cluster's token, without which it is refused, "
+        "and stands in no log and in no process's arguments.",
+    ),
+]
+SubmissionId = Annotated[
+    str | None,
+    typer.Option(
+        "--submission-id",
+        help="Name of the job. Under a name of yours a sweep that succeeded is not run again; without, the name is "
+        "made from the flags.",
+    ),
+]
+Pending = Annotated[
+    float, typer.Option("--pending-timeout", min=1, help="Seconds to wait for a place on the cluster, then stop.")
+]
+Code = Annotated[str, typer.Option("--code", help="here: send this installation's code; image: the cluster has it.")]
+Follow = Annotated[bool, typer.Option("--follow/--no-follow", help="Show the job's log until it ends.")]
+Stop = Annotated[bool, typer.Option("--stop", help="Stop the job of these flags instead of starting it.")]
+Cpus = Annotated[
+    float, typer.Option("--entrypoint-num-cpus", min=0, help="Reserved for the driver; 0 keeps it on the head.")
+]
+Memory = Annotated[int, typer.Option("--entrypoint-memory", min=0, help="Bytes reserved for the driver.")]
+
+
+def submit(  # noqa: PLR0913, PLR0917 - one parameter a flag
+    models: o.Models,
+    benchmarks: o.Benchmarks,
+    data: o.Data,
+    out: o.Out,
+    address: Head,
+    tasks: o.Tasks = None,
+    settings: o.Settings = None,
+    limit: o.LimitText = None,
+    sample_ids: o.SampleIds = None,
+    models_file: o.ModelsFile = None,
+    judge: o.JudgeName = None,
+    captioner: o.Captioner = None,
+    scorers: o.Scorers = None,
+    fail_on_error: o.FailOnError = "true",
+    cost_limit: o.CostLimit = None,
+    seed: o.Seed = 42,
+    prompts: o.Prompts = None,
+    instead: o.Instead = None,
+    human: o.Human = None,
+    env: EnvNames = None,
+    submission_id: SubmissionId = None,
+    pending_timeout: Pending = 600.0,
+    entrypoint_num_cpus: Cpus = 0.0,
+    entrypoint_memory: Memory = 0,
+    code: Code = "here",
+    follow: Follow = True,
+    stop: Stop = False,
+    config: o.ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Run a sweep as a job of a Ray cluster, and show its log.
+
+    Ctrl-C stops the showing, not the job: the same command shows it again, with --stop it ends. A job that was stopped,
+    killed or interrupted goes on where it was when the same command is given again.
+    """
+    from jobs.cli.run import prepare
+
+    flags = locals()
+    prepare(verbose=verbose, config=config)
+    _check(flags)
+    line = entrypoint(flags)
+    name = submission_id or f"vlmsweep-{hashlib.sha256(line.encode()).hexdigest()[:12]}"
+    if stop:
+        return _stopped(address, name, as_json=json)
+    with tempfile.TemporaryDirectory(prefix="vlmsweep-submit-") as folder:
+        stage(flags, Path(folder), code=code)
+        return _run(flags, line, name, Path(folder))
+
+
+def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
+    from cluster.job_client import JobApi, JobOrder
+    from jobs.submit.decrypt_env import HOOK
+
+    env = _sealed(flags["env"] or ())
+    api = JobApi(flags["address"])
+    order = JobOrder(
+        entrypoint=line,
+        folder=folder,
+        env=env,
+        submission_id=name,
+        once=flags["submission_id"] is not None,
+        cpus=flags["entrypoint_num_cpus"],
+        memory_bytes=flags["entrypoint_memory"],
+        worker_setup=HOOK if env else "",
+    )
+    job, fresh = api.submit(order)
+    _note(f"job {job} submitted" if fresh else f"job {job} is there already; nothing new was sent")
+    if not flags["follow"]:
+        if flags["json"]:
+            say_json({"submission_id": job, "submitted": fresh, "entrypoint": line})
+        return 0
+    try:
+        end = api.follow(job, pending_s=flags["pending_timeout"], write=_show)
+    except KeyboardInterrupt:
+        _note(f"job {job} goes on; the same command shows it again, with --stop it ends")
+        raise
+    exit_code = _exit_code(end.status, end.exit_code)
+    if end.status != "SUCCEEDED":
+        _note(f"job {job}: {end.status.lower()}: {' '.join(end.message.split())[:400]}; the same command goes on")
+    if flags["json"]:
+        say_json({"submission_id": job, "submitted": fresh, "status": end.status, "exit_code": exit_code})
+    return exit_code
+
+
+def _sealed(names: Sequence[str]) -> dict[str, str]:
+    """The named variables as the one that a job is sent; empty where none is named."""
+    from models.environment import SEALED, named
+
+    values = named(names)
+    if not values:
+        return {}
+    from cluster.env_encryption import seal
+
+    return {SEALED: seal(values)}
+
+
+def _exit_code(status: str, driver: int | None) -> int:
+    """The driver's own code where it has one of ours; a job that was stopped counts as interrupted."""
+    if status == "SUCCEEDED":
+        return 0
+    if status == "STOPPED":
+        return 130
+    return driver if driver in (1, 2, 3, 130) else 3
+
+
+def _stopped(address: str, name: str, *, as_json: bool) -> int:
+    from cluster.job_client import JobApi
+
+    ended = JobApi(address).stop(name)
+    if as_json:
+        say_json({"stopped": ended})
+    else:
+        say(f"stopped {', '.join(ended)}; what is committed stays" if ended else f"no job {name} is running")
+    return 0
+
+
+def _check(flags: Mapping[str, Any]) -> None:
+    """What can be known here, before anything is sent.
+
+    Raises:
+        ValueError: a name is not known or a value has the wrong form.
+    """
+    from jobs.cli.spec_builder import checked_names
+
+    checked_names(flags)
+    if flags["code"] not in ("here", "image"):
+        raise ValueError(f"--code {flags['code']}: give here or image")
+    wanted = flags["submission_id"]
+    if wanted is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", wanted):
+        raise ValueError(f"--submission-id {wanted!r}: give letters, digits and . _ -")
+    for flag in ("data", "out"):
+        if "://" not in flags[flag] and not Path(flags[flag]).is_absolute():
+            raise ValueError(
+                f"--{flag} {flags[flag]}: a job runs in a folder of its own on another machine; give s3://bucket/key, "
+                "or the absolute path of a folder that every node of the cluster sees"
+            )
+
+
+def entrypoint(flags: Mapping[str, Any]) -> str:
+    """The driver's command line on the cluster: the script that is sent along, and its flags there."""
+    words = ["sh", f"{FILES}/start.sh"]
+    for name, flag in _SINGLE.items():
+        if flags.get(name) is not None:
+            words += [flag, str(flags[name])]
+    for name, flag in _REPEATED.items():
+        for value in flags.get(name) or ():
+            words += [flag, str(value)]
+    for i, path in enumerate(flags.get("models_file") or ()):
+        words += ["--models-file", f"{FILES}/{_models_name(i, path)}"]
+    if flags.get("prompts"):
+        words += ["--prompts", f"{FILES}/prompts"]
+    for i, spec in enumerate(flags.get("human") or ()):
+        name, place, _ = _people(i, spec)
+        words += ["--human", f"{name}={place}"]
+    words += ["--log-format", "json"] if logs_are_json() else []
+    return shlex.join([*words, "--verbose"] if flags.get("verbose") else words)
+
+
+def stage(flags: Mapping[str, Any], folder: Path, *, code: str) -> None:
+    """Put together what is sent: code unless the image has it, and the files that the flags name."""
+    if code == "here":
+        for package in PACKAGES:
+            root = Path(str(files(package)))
+            for path in sorted(root.rglob("*")):
+                if path.is_file() and path.suffix in SENT and not _hidden(path.relative_to(root)):
+                    _copy(path, folder / package / path.relative_to(root))
+    (folder / FILES).mkdir(parents=True, exist_ok=True)
+    (folder / FILES / "start.sh").write_text(START)
+    for i, path in enumerate(flags.get("models_file") or ()):
+        _copy(path, folder / FILES / _models_name(i, path))
+    prompts = flags.get("prompts")
+    for path in sorted(prompts.glob("*/*.txt")) if prompts else ():
+        _copy(path, folder / FILES / "prompts" / path.relative_to(prompts))
+    for i, spec in enumerate(flags.get("human") or ()):
+        _, place, sent = _people(i, spec)
+        for path in sent:
+            _copy(path, folder / place if place.endswith(".csv") else folder / place / path.name)
+
+
+def _people(number: int, spec: str) -> tuple[str, str, list[Path]]:
+    """Benchmark and place of a `--human` as the job is told them, and the files that go; none of what is in a store."""
+    from pipelines.human import place_of_human
+    from pipelines.store import is_remote
+
+    name, uri = place_of_human(spec)
+    path = Path(uri).expanduser()
+    if is_remote(uri):
+        return name, uri, []
+    if path.is_file():
+        return name, f"{FILES}/people-{number}.csv", [path]
+    return name, f"{FILES}/people-{number}", sorted(path.glob("*.csv"))
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+
+
+def _models_name(place: int, path: Path) -> str:
+    return f"models-{place}-{re.sub(r'[^A-Za-z0-9._-]', '_', path.name).lstrip('.')}"
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Content alone: the package's name at the cluster is a hash, and no machine's file times shall change it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+def _show(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"vlmsweep: {text}\n")
+    sys.stderr.flush()

@@ -1,0 +1,124 @@
+"""What `--dry-run` shows: what would be asked, on what, when, and for how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobs.cli.output import say, say_json, table
+from jobs.dry_run.gpu_memory import placed_for, placement_told
+from jobs.dry_run.schedule import schedule_told
+from models.spec import ModelSpec
+from pipelines.foretelling import Helper
+from pipelines.plan import Plan
+from pipelines.run_spec import RunSpec
+
+__all__ = ["helper_rows", "show_plan"]
+
+
+def show_plan(
+    spec: RunSpec, plans: Mapping[str, Sequence[Plan]], helpers: Sequence[Helper] = (), *, as_json: bool
+) -> None:
+    """Print what a run would do: requests, groups, tokens, GPUs and price; of models, captioners and the judge."""
+    rows = [_plan_row(spec.models[model], model, plan) for model, own in plans.items() for plan in own]
+    beside = helper_rows(helpers)
+    times = schedule_told(spec, plans)
+    if as_json:
+        say_json({"plan": rows, "helpers": beside, "schedule": times})
+        return
+    heads = (
+        "model",
+        "benchmark",
+        "requests",
+        "to do",
+        "calls",
+        "media groups",
+        "prompt tokens",
+        "computed at least",
+        "GPUs",
+        "GPU GB",
+        "price",
+    )
+    say(table(heads, [[_shown(row[key]) for key in _PLAN_KEYS] for row in (*rows, *beside)]))
+    cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
+    say("")
+    say(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
+    for model, own in plans.items():
+        for plan in own[:1]:
+            told = placement_told(spec.models[model], plan)
+            if told:
+                say(f"{model}: {told['words']}")
+    if times:
+        say("")
+        _show_times(times)
+    say("Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.")
+
+
+def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:
+    """Rows of captioners and the judge, like those of models."""
+    return [
+        {**_plan_row(one.spec, f"{one.name} ({one.told})", one.plan), "role": one.role, "name": one.name}
+        for one in helpers
+    ]
+
+
+def _show_times(times: Mapping[str, Any]) -> None:
+    if not times["gpus"]:
+        say(f"No GPU: {times['on']}. Models that may compute on CPUs do, and nothing is known of their time.")
+        return
+    heads = ("model", "GPUs a replica", "begins (min)", "ends (min)", "loads", "GPU hours")
+    rows = [
+        [
+            m["model"],
+            m["gpus_a_replica"],
+            f"{m['begins_s'] / 60:.0f}",
+            f"{m['ends_s'] / 60:.0f}",
+            m["loads"],
+            m["gpu_hours"],
+        ]
+        for m in times["models"]
+    ]
+    say(table(heads, rows))
+    for name in times["unplaced"]:
+        say(f"{name}: no node holds a replica of it.")
+    say(
+        f"On {times['gpus']} GPUs ({times['on']}), as a run does it: {times['hours']:.2f} h (no schedule beats "
+        f"{times['bound_hours']:.2f}), {times['gpu_hours']:.1f} GPU hours, ${times['price_usd']:,.2f} at "
+        f"${times['gpu_hour_usd']} an hour. Speeds of an H100 are assumed; captioners and judges are not in it."
+    )
+
+
+_PLAN_KEYS = (
+    *("model", "benchmark", "requests", "to_do", "calls", "media_groups"),
+    *("prompt_tokens", "least_tokens", "gpus", "gpu_gb", "price"),
+)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
+    local = one.engine in ("transformers", "vllm")
+    placed = placed_for(one, plan) if local else None
+    price = None
+    if one.price:
+        cost = plan.prompt_tokens * one.price.input_per_million + plan.output_tokens * one.price.output_per_million
+        price = f"at most ${cost / 1e6:,.2f}"
+    return {
+        "model": model,
+        "benchmark": plan.asker.benchmark_name,
+        "requests": plan.total,
+        "to_do": plan.to_do,
+        "calls": plan.calls,
+        "media_groups": len(plan.groups),
+        "prompt_tokens": plan.prompt_tokens,
+        "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
+        "gpus": one.tensor_parallel * one.replicas.max if local else 0,
+        "gpu_gb": (round(placed.bytes_a_card / 1e9, 1) if placed else "unknown") if local else 0,
+        "placement": placement_told(one, plan) if local else None,
+        "price": price if price or local or one.engine == "random" else "no price given",
+        "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
+    }

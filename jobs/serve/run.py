@@ -1,0 +1,65 @@
+"""From the flags of `vlmsweep serve` to an endpoint that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from cluster.connect import joined
+from jobs.cli.output import only_results_on_stdout, say, say_json
+from jobs.cli.spec_builder import checked_model
+from jobs.serve.auth import key_hash
+from jobs.serve.deployment import Door, free_port, is_loopback, serving
+from models.environment import ray_address, secret
+
+__all__ = ["serve_until_stopped"]
+
+log = logging.getLogger("vlmsweep")
+
+
+def serve_until_stopped(flags: Mapping[str, Any]) -> int:
+    """Serve until Ctrl-C or SIGTERM; returns 0, for that is how serving ends.
+
+    Raises:
+        ValueError: a flag cannot be used.
+        ModelUnavailableError: the model cannot be had.
+        ClusterError: no Ray.
+    """
+    name, spec = checked_model(flags["model"], flags["models_file"] or [])
+    if flags["no_key"] and flags["key_env"]:
+        raise ValueError("--no-key and --key-env: give one of them")
+    port = free_port(flags["host"], flags["port"])
+    if not is_loopback(flags["host"]):
+        log.warning("listening at %s: whoever reaches this machine reaches the model", flags["host"])
+        if flags["no_key"]:
+            log.warning("--no-key: and nobody is asked for a key")
+    key = None if flags["no_key"] else _key(flags["key_env"])
+    door = Door(host=flags["host"], port=port, key=key_hash(key) if key else None, idle_s=flags["idle_s"])
+    try:
+        with joined(flags["address"] or ray_address(), verbose=flags["verbose"]) as cluster, ExitStack() as stack:
+            with only_results_on_stdout():
+                stack.enter_context(serving(name, spec, cluster, door))
+            _announce(flags, port, name, key if key and not flags["key_env"] else None)
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _key(variable: str | None) -> str:
+    return secret(variable).get_secret_value() if variable else secrets.token_urlsafe(32)
+
+
+def _announce(flags: Mapping[str, Any], port: int, name: str, key: str | None) -> None:
+    host = f"[{flags['host']}]" if ":" in flags["host"] else flags["host"]
+    base_url = f"http://{host}:{port}/v1"
+    if flags["json"]:
+        say_json({"base_url": base_url, "model": name, "key": key})
+        return
+    say(f"serving {name} at {base_url}; Ctrl-C stops it")
+    if key:
+        say(f"key, shown this once: {key}")

@@ -1,0 +1,24 @@
+"""A job's variables, opened where they are used: by the driver, and by Ray at the start of each of its workers."""
+
+from __future__ import annotations
+
+from models.environment import put, sealed
+
+__all__ = ["HOOK", "unseal"]
+
+HOOK = "jobs.submit.decrypt_env.unseal"
+"""Name of `unseal` for Ray's `worker_process_setup_hook`."""
+
+
+def unseal() -> None:
+    """Put the variables that `vlmsweep submit --env` sent into this process, if any were.
+
+    Raises:
+        SealError: they cannot be opened here.
+    """
+    text = sealed()
+    if text is None:
+        return
+    from cluster.env_encryption import opened
+
+    put(opened(text))

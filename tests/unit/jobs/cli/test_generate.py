@@ -1,0 +1,112 @@
+"""The command that makes data: what it writes is ready for ingest, and a guess on it is worth the closed form."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import typer
+
+from jobs.cli.generate import generate
+from jobs.cli.options import normalised
+from models.messages import Text
+from pipelines.benchmarks.base import PromptTexts
+from pipelines.benchmarks.mate import BENCHMARK
+from pipelines.benchmarks.mate_analysis import chance
+from pipelines.benchmarks.mate_reading import judge
+from pipelines.benchmarks.mate_scene import parse_scene
+from pipelines.dataset import Dataset
+from pipelines.ingest import Folder, ingest
+from pipelines.store import Store
+
+
+def run(*arguments: str) -> None:
+    app = typer.Typer()
+    app.command()(generate)
+    app.command("other")(lambda: None)  # a command alone would go without its name
+    app(args=normalised(["generate", *arguments]), standalone_mode=False)
+
+
+def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
+    for name, workers in (("a", "1"), ("b", "2")):
+        run(
+            "mate",
+            "--objects",
+            "3-5",
+            "--examples",
+            "4",
+            "--seed",
+            "9",
+            "--out",
+            str(tmp_path / name),
+            "--workers",
+            workers,
+        )
+    run("mate", "--objects", "3-5", "--examples", "4", "--seed", "10", "--out", str(tmp_path / "c"))
+    a, b, c = (
+        {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
+        for name in "abc"
+    )
+    assert a == b
+    assert a != c
+    rows = [json.loads(line) for line in a[Path("mm_2shot.jsonl")].splitlines()]
+    assert [one["object_count"] for one in rows] == [3, 4, 5, 3]
+    assert {one["generator"]["seed"] for one in rows} == {9}
+
+
+def test_what_it_makes_is_ingested_whole_and_guesses_come_to_the_closed_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("mate", "--objects", "3-10", "--examples", "16", "--out", str(tmp_path / "s"), "--json")
+    assert json.loads(capsys.readouterr().out)["rows"]["mm_2shot_cot"] == 16
+    result = ingest(BENCHMARK, Folder(str(tmp_path / "s")), Store(str(tmp_path / "d")))
+    assert result.rejections == ()
+    assert (result.manifest.samples, result.manifest.media) == (16, 17)
+    cells: Counter[tuple[str, str]] = Counter()
+    texts = PromptTexts(BENCHMARK.prompt_texts)
+    written = {
+        json.loads(line)["input_str"]
+        for path in (tmp_path / "s").glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    }
+    for sample in Dataset.open(Store(str(tmp_path / "d")), "mate").samples():
+        scene = parse_scene(sample.data["scene"])
+        for row in sample.data["rows"]:
+            (prompt,) = BENCHMARK.prompts(sample, row["task"], row["setting"], texts=texts, seed=42)
+            (step,) = prompt.steps
+            (turn,) = step.turns
+            words = turn.parts[-1]
+            assert isinstance(words, Text)
+            assert words.text in written
+            right = sum(judge(choice, row["gold"]).exact_match for choice in step.choices)
+            assert right / len(step.choices) == chance(scene, row["target"], row["gold"]) > 0
+            assert not row["shot_shows_target"]
+            cells[row["task"], row["setting"]] += 1
+    assert cells == {(task, setting): 8 for task, settings in BENCHMARK.tasks.items() for setting in settings}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("mate", "--objects", "9-3"), "lowest number must not exceed"),
+        (("mate", "--objects", "1-2"), "scenes hold 3 to 200"),
+        (("mate", "--objects", "many"), "give a range such as 3-10"),
+        (("mate", "--objects", "3-300"), "scenes hold 3 to 200"),
+        (("mate", "--examples", "0"), "examples: 1 or more"),
+        (("mate", "--workers", "0"), "workers: 1 or more"),
+        (("mat",), "did you mean 'mate'"),
+        (("mate", "--out", "s3://bucket/x"), "local folder"),
+        (("mate", "--out", "/proc/no/such"), "--out /proc/no/such"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_words(arguments: tuple[str, ...], reason: str, tmp_path: Path) -> None:
+    given = ["--examples", "2", "--out", str(tmp_path / "x"), *arguments[1:]]
+    with pytest.raises(ValueError, match=reason):
+        run(arguments[0], *given)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_range_of_one(tmp_path: Path) -> None:
+    run("mate", "--objects", "4", "--examples", "2", "--out", str(tmp_path / "s"))
+    rows = [json.loads(line) for line in (tmp_path / "s" / "um_0shot.jsonl").read_text().splitlines()]
+    assert [one["object_count"] for one in rows] == [4, 4]

@@ -1,0 +1,279 @@
+"""The command line: light to start, its names as promised, its errors as messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+import typer.main
+from ray.exceptions import ActorDiedError, RayTaskError
+
+from jobs.cli.main import app, run
+from jobs.cli.options import names, normalised
+
+COMMANDS = {
+    "compare": {"models"},
+    "demo": {"out"},
+    "doctor": {"models", "models-file", "data", "out", "address"},
+    "generate": {"examples", "out", "objects", "seed", "workers"},
+    "ingest": {"data", "column-map"},
+    "list": {"models-file"},
+    "nightly": {
+        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
+        "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version", "history",
+        "cost-limit", "summary", "gpu-hour-usd",
+    },
+    "run": {
+        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
+        "captioner", "scorer", "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
+        "human",
+    },
+    "score": {
+        "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
+        "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts", "prompt-version", "captioner",
+        "human", "dry-run",
+    },
+    "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
+    "status": set(),
+    "submit": {
+        "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
+        "captioner", "scorer", "address", "fail-on-error", "seed", "prompts", "prompt-version", "env", "submission-id",
+        "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
+        "cost-limit", "human",
+    },
+}  # fmt: skip
+COMMANDS |= {"predict": COMMANDS["run"], "report": COMMANDS["run"]}
+EVERYWHERE = {"help", "config", "verbose", "json"}
+HEAVY = ("torch", "transformers", "ray", "pyarrow", "numpy", "pandas", "pydantic", "matplotlib", "openai", "s3fs")
+
+
+def test_flags_are_those_that_users_rely_on() -> None:
+    group = typer.main.get_command(app)
+    found = {
+        name: {
+            option[2:]
+            for parameter in command.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+            if option.startswith("--")
+        }
+        for name, command in group.commands.items()
+    }
+    for name, flags in COMMANDS.items():
+        assert found[name] - {"no-dry-run"} == flags | EVERYWHERE - {"help"}, name
+
+
+def test_submit_takes_what_run_takes() -> None:
+    assert COMMANDS["run"] - {"dry-run"} <= COMMANDS["submit"]
+
+
+def test_stages_take_what_run_takes() -> None:
+    for stage in ("predict", "score", "report"):
+        assert COMMANDS["run"] <= COMMANDS[stage], stage
+
+
+@pytest.fixture
+def shared_config(maia_data: str, tmp_path: Path) -> Path:
+    """One file for `run` and its stages; the judge's key is not set."""
+    config = tmp_path / "sweep.yaml"
+    lines = ("models: random", "benchmarks: maia", "settings: 1-frame", "judge: gpt-4o", "cost_limit: 5", "limit: 4")
+    more = (f"data: {maia_data}", f"out: {tmp_path / 'out'}", "dry_run: true", "scorer: bertscore=/none")
+    config.write_text("\n".join((*lines, *more)))
+    return config
+
+
+@pytest.mark.parametrize("command", ["run", "predict", "score", "report"])
+def test_one_config_serves_run_and_its_stages(
+    command: str, shared_config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--config", str(shared_config), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert not (shared_config.parent / "out").exists()
+    helpers = {one["role"]: one for one in told.get("helpers", ())}
+    if command in ("run", "predict"):
+        assert [row["to_do"] for row in told["plan"]] == [36]
+    else:
+        assert sum(cell["pending"] for cell in told["cells"]) == 36
+    assert ("judge" in helpers) == (command in ("run", "score"))
+    if command == "run":
+        assert helpers["judge"]["calls"] == 4 * 3
+        assert "at most $" in helpers["judge"]["price"]
+
+
+def test_answers_made_elsewhere_are_counted_and_not_scored(
+    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"benchmark": "maia", "model": "m", "task": "vsv", "setting": "1-frame", "sample_id": "x", "output": "A"}
+    file = tmp_path / "answers.jsonl"
+    file.write_text(json.dumps(row) + "\n{no json\n")
+    flags = ["--predictions", str(file), "--data", maia_data, "--out", str(tmp_path / "out"), "--dry-run", "--json"]
+    assert run(["score", *flags]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["answers"] for one in told["answers"]] == [told["rejected"]] == [1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom jobs.cli.main import run\nassert run(['--help']) == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "compare" in done.stdout
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    assert "Usage" in capsys.readouterr().out
+
+
+def test_both_dashes_are_accepted() -> None:
+    assert normalised(["--fail_on_error=0.5", "--models-file", "a_b.yaml", "--", "--x_y"]) == [
+        "--fail-on-error=0.5",
+        "--models-file",
+        "a_b.yaml",
+        "--",
+        "--x_y",
+    ]
+
+
+def test_what_may_stand_anywhere_is_put_in_front() -> None:
+    assert normalised(["run", "--out", "o", "--log_format", "json", "--seed", "1"]) == [
+        *("--log-format", "json", "run", "--out", "o", "--seed", "1")
+    ]
+    assert normalised(["run", "--log-format=json", "--", "--log-format"]) == [
+        *("--log-format=json", "run", "--", "--log-format")
+    ]
+    assert normalised(["run", "--log-format"]) == ["--log-format", "run"]
+
+
+def test_an_error_is_one_json_line_when_logs_are() -> None:
+    code = "import sys; from jobs.cli.main import main; main(['list', 'nothing', '--log-format', 'json'])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    (line,) = told.stderr.splitlines()
+    assert told.returncode == json.loads(line)["exit_code"] == 2
+    assert json.loads(line)["level"] == "error"
+
+
+def test_lists_are_cleaned() -> None:
+    assert names(" a, b,,a ") == ("a", "b")
+    assert names(None) == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu"], "rnu"),
+        (["ingest"], "BENCHMARK"),
+        (["run", "--models", "random"], "--benchmarks"),
+        (["list", "modles"], "models"),
+        (["ingest", "maja", "x", "--data", "y"], "'maia'"),
+    ],
+)
+def test_usage_errors_end_with_2_and_one_message(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    shown = capsys.readouterr().err
+    assert said.lower() in shown.lower()
+    assert "Traceback" not in shown
+
+
+def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    for what, known in (("benchmarks", "maia"), ("settings", "32-frames"), ("models", "gpt-4o")):
+        assert run(["list", what]) == 0
+        assert known in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "said"),
+    [
+        ("/proc/x", 3, "/proc/x: [Errno 2] No such file or directory: '/proc/x'; no folder can be made there"),
+        ("{folder}/file", 3, "{folder}/file: a file stands where a folder is wanted"),
+        ("{folder}/file/below", 3, "{folder}/file: a file stands where a folder is wanted"),
+        ("s3://bucket/x", 2, "--out s3://bucket/x: the demo keeps its data and its model in a local folder"),
+    ],
+)
+def test_the_demo_refuses_places_that_it_cannot_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, code: int, said: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["demo", "--out", out.format(folder=tmp_path)]) == code
+    assert capsys.readouterr().err.startswith(f"vlmsweep: {said.format(folder=tmp_path)}")
+    assert run(["demo", "--help"]) == 0
+    assert "s3" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status", "{file}"],
+        ["compare", "{file}", "{file}"],
+        ["ingest", "maia", "{folder}", "--data", "{file}"],
+        [
+            "nightly",
+            "--models",
+            "random",
+            "--benchmarks",
+            "maia",
+            "--data",
+            "{data}",
+            "--out",
+            "{folder}/o",
+            "--history",
+            "{file}",
+            "--dry-run",
+        ],
+    ],
+)
+def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
+    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text("")
+    assert run([one.format(file=file, folder=tmp_path, data=maia_data) for one in arguments]) == 3
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("vlmsweep: ")]
+    assert said == [f"vlmsweep: {file}: a file stands where a folder is wanted"]
+
+
+def test_a_part_of_ray_that_is_gone_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone() -> NoReturn:
+        raise ActorDiedError
+
+    monkeypatch.setattr("jobs.doctor.cards_here", gone)
+    assert run(["doctor"]) == 3
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("vlmsweep: Ray failed (ActorDiedError: ")
+    assert "the same command goes on" in said
+
+
+def test_a_fault_of_ours_in_a_task_of_ray_s_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault() -> NoReturn:
+        raise RayTaskError("load", "KeyError: 'missing'", KeyError("missing"))
+
+    monkeypatch.setattr("jobs.doctor.cards_here", fault)
+    with pytest.raises(RayTaskError):
+        run(["doctor"])
+
+
+def test_a_model_that_does_not_fit_here_is_not_said_to_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "m.yaml").write_text(
+        "huge: {engine: transformers, model: x, parameters_b: 72}\nodd: {engine: transformers, model: y}\n"
+    )
+    monkeypatch.setattr("jobs.doctor.cards_here", list)
+    monkeypatch.setattr("jobs.doctor.memory_here", lambda: (24 * 10**9, 0))
+    assert run(["list", "models", "--json", "--models-file", str(tmp_path / "m.yaml")]) == 0
+    rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["huge"]["runs here"] == "no"
+    assert rows["huge"]["why not"] == "no GPU; 144.0 GB of weights against 24 GB of memory: does not fit"
+    assert rows["odd"]["runs here"] == "not known"
+    assert (rows["random"]["runs here"], rows["random"]["why not"]) == ("yes", "")

@@ -1,0 +1,90 @@
+"""What a dry run tells of time is what the run would do, on the nodes that it would have."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import jobs.dry_run.schedule as page
+from cluster.connect import ClusterInfo
+from cluster.local_gpus import Card
+from cluster.scheduling.workload import Fleet
+from jobs.dry_run.plan_table import show_plan
+from jobs.dry_run.schedule import schedule, schedule_told
+from models.spec import ModelSpec
+from pipelines.estimating import work_of
+from pipelines.run_spec import RunSpec
+from pipelines.sweep import plan_sweep
+
+LOCAL = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 3})
+BIG = ModelSpec(engine="transformers", model="o/b", revision="1", parameters_b=70, tensor_parallel=4)
+
+
+@pytest.fixture
+def spec(maia_data: str, tmp_path: Path) -> RunSpec:
+    models = {"a": LOCAL, "b": LOCAL, "big": BIG}
+    return RunSpec(data=maia_data, out=str(tmp_path), models=models, benchmarks=("maia",))
+
+
+def on(
+    monkeypatch: pytest.MonkeyPatch, nodes: Sequence[int] = (), grows_to: tuple[int, ...] = (), cards: int = 0
+) -> None:
+    @contextlib.contextmanager
+    def joined(address: str) -> Iterator[ClusterInfo]:
+        yield ClusterInfo(address, 8.0, float(sum(nodes)), grows_to)
+
+    monkeypatch.setattr(page, "joined", joined)
+    monkeypatch.setattr(page, "gpus_of_nodes", lambda: list(nodes))
+    monkeypatch.setattr(page, "cards_here", lambda: [Card("x", 1, 1)] * cards)
+
+
+def test_a_schedule_tells_when_each_model_runs(spec: RunSpec) -> None:
+    works = [work_of(name, own, spec.models[name]) for name, own in plan_sweep(spec).items()]
+    told = schedule(works, Fleet(gpus=16))
+    assert {row[0] for row in told.models} == {"a", "b", "big"}
+    assert max(row[3] for row in told.models) == told.seconds >= told.bound_s
+    assert told.gpu_hours >= sum(row[5] for row in told.models)
+    assert told.price_usd == pytest.approx(told.gpu_hours * 2.5)
+
+
+def test_the_nodes_are_those_of_the_cluster(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = plan_sweep(spec)
+    here = replace(spec, address="head:6379")
+    on(monkeypatch, nodes=[2, 2])
+    told = schedule_told(here, plans)
+    assert told is not None
+    assert (told["gpus"], told["on"], told["unplaced"]) == (4, "the cluster at head:6379 as it is", ["big"])
+    on(monkeypatch, nodes=[2], grows_to=(8, 1, 1))
+    told = schedule_told(here, plans)
+    assert told is not None
+    assert (told["gpus"], told["on"]) == (10, "all that the cluster at head:6379 may grow to")
+    assert {model["model"] for model in told["models"]} == {"a", "b", "big"}
+    on(monkeypatch)
+    assert schedule_told(here, plans) == {"gpus": 0, "on": "the cluster at head:6379 as it is", "models": []}
+
+
+def test_without_a_cluster_it_is_this_machine_or_said_to_be_made_up(
+    spec: RunSpec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plans = plan_sweep(spec)
+    on(monkeypatch, cards=4)
+    told = schedule_told(spec, plans)
+    assert told is not None
+    assert (told["gpus"], told["on"], told["unplaced"]) == (4, "this machine", [])
+    on(monkeypatch)
+    show_plan(spec, plans, as_json=False)
+    assert "On 8 GPUs (made up: no --address is given and no GPU is seen here), as a run" in capsys.readouterr().out
+    assert schedule_told(replace(spec, models={"random": ModelSpec(engine="random")}), {"random": plans["a"]}) is None
+
+
+def test_under_a_cost_limit_models_follow_one_another(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    on(monkeypatch, cards=8)
+    told = schedule_told(replace(spec, cost_limit=5.0), plan_sweep(spec))
+    assert told is not None
+    first, second, third = told["models"]
+    assert (first["begins_s"], second["begins_s"], third["begins_s"]) == (0, first["ends_s"], second["ends_s"])
+    assert [model["model"] for model in told["models"]] == ["a", "b", "big"]

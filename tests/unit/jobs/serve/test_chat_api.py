@@ -1,0 +1,171 @@
+"""Chat requests in, calls out; answers in, replies out; and the replica's batches, without any server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from jobs.serve.auth import key_hash, may_ask
+from jobs.serve.chat_api import MOST_PIXELS, BadRequestError, completion, failure_reply, read_chat
+from jobs.serve.deployment import Model
+from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
+from models.spec import ModelSpec
+from pipelines.media.decoder import Decoder
+
+SPEC = ModelSpec(engine="random")
+DECODER = Decoder(most_pixels=MOST_PIXELS)
+
+
+def uri(width: int = 6, height: int = 4, kind: str = "PNG") -> str:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), (200, 10, 30)).save(file, kind)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def read(spec: ModelSpec = SPEC, **fields: Any):
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], **fields}
+    return read_chat(json.dumps(body).encode(), name="m", spec=spec, call_id="1", decode=DECODER.decode_picture)
+
+
+def picture(address: str) -> list[dict[str, Any]]:
+    parts = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": address}}]
+    return [{"role": "user", "content": parts}]
+
+
+def test_words_roles_and_settings() -> None:
+    turns = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "A?"}]
+    asked = read(messages=turns, temperature=0.5, max_tokens=7, seed=3, user="somebody", top_p=1)
+    assert [(turn.role, turn.parts) for turn in asked.call.turns] == [
+        ("system", (Text("Be brief."),)),
+        ("user", (Text("A?"),)),
+    ]
+    assert asked.call.generation == Generation(max_new_tokens=7, temperature=0.5, seed=3)
+
+
+def test_where_the_request_is_silent_the_models_file_speaks_else_greedy() -> None:
+    assert read().call.generation == Generation()
+    own = ModelSpec(engine="random", generation={"max_new_tokens": 9}, system="Short.")
+    assert read(own).call.generation.max_new_tokens == 9
+    assert read(own, max_completion_tokens=5).call.generation.max_new_tokens == 5
+    assert [turn.role for turn in read(own).call.turns] == ["user"], "the engine puts its system prompt in"
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_a_picture_keeps_its_place_among_the_words(kind: str) -> None:
+    asked = read(messages=picture(uri(kind=kind)))
+    text, media = asked.call.turns[0].parts
+    assert text == Text("What?")
+    assert isinstance(media, Media)
+    assert asked.media[media].pixels.shape == (1, 4, 6, 3)
+    assert np.abs(asked.media[media].pixels.astype(int) - [200, 10, 30]).max() < 12
+
+
+def test_pictures_are_shrunk_to_what_the_model_takes() -> None:
+    asked = read(ModelSpec(engine="random", limits={"max_pixels": 100}), messages=picture(uri(40, 10)))
+    (frames,) = asked.media.values()
+    assert frames.pixels.shape == (1, 5, 20, 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"model": "other"}, 404, "'m' is served here"),
+        ({"messages": []}, 400, "messages"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, 400, "role"),
+        ({"stream": True}, 400, "stream"),
+        ({"n": 2}, 400, "n: "),
+        ({"tools": []}, 400, "tools"),
+        ({"stop": ["x"]}, 400, "stop"),
+        ({"temperature": -1}, 400, "temperature"),
+        ({"max_tokens": 0}, 400, "max_tokens"),
+        ({"messages": picture("http://169.254.169.254/x.png")}, 400, "only data URIs"),
+        ({"messages": picture("https://example.org/x.png")}, 400, "nothing is fetched"),
+        ({"messages": picture("file:///etc/passwd")}, 400, "only data URIs"),
+        ({"messages": picture("data:image/svg+xml;base64,AAAA")}, 400, "only data URIs"),
+        ({"messages": picture("data:image/png;base64,!!!!")}, 400, "no readable picture"),
+        ({"messages": picture("data:image/png;base64,AAAA")}, 400, "no readable picture"),
+        ({"messages": picture(uri(9000, 9000))}, 400, "pixels"),
+    ],
+)
+def test_what_cannot_be_served_is_told(fields: dict[str, Any], status: int, said: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        read(**fields)
+    assert caught.value.status == status
+    assert said in str(caught.value)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_request_or_one_clear_refusal(body: bytes) -> None:
+    with pytest.raises(BadRequestError):
+        read_chat(body, name="m", spec=SPEC, call_id="1", decode=DECODER.decode_picture)
+
+
+def test_replies() -> None:
+    answer = Answer(text="Yes", finish_reason="length", input_tokens=5, output_tokens=2, cached_tokens=1)
+    reply = completion(answer, name="m", call_id="9", created=7)
+    assert reply["choices"][0]["message"]["content"] == "Yes"
+    assert reply["choices"][0]["finish_reason"] == "length"
+    assert reply["usage"]["total_tokens"] == 7
+    status, body = failure_reply(Failure(type="context_length", message="too long"))
+    assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+    assert failure_reply(Failure(type="out_of_memory", message="x"))[0] == 500
+
+
+@pytest.mark.parametrize(
+    ("header", "may"),
+    [("Bearer right", True), ("bearer right", True), ("Bearer wrong", False), ("Basic right", False), (None, False)],
+)
+def test_keys(header: str | None, *, may: bool) -> None:
+    assert may_ask(header, key_hash("right")) is may
+    assert may_ask(header, None)
+
+
+def test_a_batch_is_answered_in_its_order_and_a_failure_is_its_own() -> None:
+    spec = ModelSpec(engine="random", faults={"answer": "A", "reverse": True, "drop_every": 3})
+    asked = [read(spec, messages=[{"role": "user", "content": f"question {i}"}]) for i in range(4)]
+    outcomes = asyncio.run(Model("m", spec).answer(asked))
+    assert len(outcomes) == 4
+    assert [one.type for one in outcomes if isinstance(one, Failure)] == ["engine_contract"]
+
+
+def test_a_model_that_cannot_be_had_says_so_to_everyone(tmp_path) -> None:
+    model = Model("m", ModelSpec(engine="vllm", model=str(tmp_path)))
+    if not model.fatal():
+        pytest.skip("vllm is installed here")
+    (outcome,) = asyncio.run(model.answer([read()]))
+    assert isinstance(outcome, Failure)
+    assert outcome.type == "model_unavailable"
+
+
+def test_a_model_whose_ranks_died_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import models.engines
+    from models.engines.base import EngineDiedError
+
+    class Fragile:
+        def __init__(self, *, dies: bool) -> None:
+            self.dies = dies
+
+        def generate(self, calls: list[Call], media: object) -> Iterator[CallReply]:
+            del media
+            if self.dies:
+                raise EngineDiedError("rank 1 of 2 died (signal 9)")
+            yield from (CallReply(call_id=call.call_id, outcome=Answer(text="A")) for call in calls)
+
+    made = iter([Fragile(dies=True), Fragile(dies=False)])
+    monkeypatch.setattr(models.engines, "build_engine", lambda *_: next(made))
+    model = Model("m", ModelSpec(engine="random"))
+    (first,) = asyncio.run(model.answer([read()]))
+    assert isinstance(first, Failure)
+    assert "rank 1 of 2 died (signal 9); ask again" in first.message
+    assert asyncio.run(model.answer([read()])) == [Answer(text="A")]
+    assert model.fatal() == ""

@@ -1,0 +1,72 @@
+"""What becomes of an endpoint whose proxies are slow to listen."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ray import serve
+from ray.exceptions import ActorDiedError, RayTaskError
+from ray.serve.schema import ProxyStatus, ServeStatus
+
+from cluster.connect import ClusterError, ClusterInfo
+from jobs.serve import deployment as serving
+from jobs.serve.deployment import Door
+from models.spec import ModelSpec
+
+SPEC, CLUSTER = ModelSpec(engine="random"), ClusterInfo("", 2.0, 0.0)
+DOOR = Door(host="127.0.0.1", port=8123, key=None, idle_s=1.0)
+STARTING, HEALTHY = ServeStatus(proxies={"a": ProxyStatus.STARTING}), ServeStatus(proxies={"a": ProxyStatus.HEALTHY})
+
+
+class Serve:
+    """Ray Serve as far as its start goes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None, states: Iterator[ServeStatus]) -> None:
+        self.error, self.states, self.asked = error, states, 0
+        self.is_shut = False
+        for name in ("start", "status", "shutdown"):
+            monkeypatch.setattr(serve, name, getattr(self, name))
+        monkeypatch.setattr(serving.time, "sleep", lambda _: None)
+
+    def start(self, **options: Any) -> None:
+        assert options["http_options"] == {"host": "127.0.0.1", "port": 8123}
+        if self.error:
+            raise self.error
+
+    def status(self) -> ServeStatus:
+        self.asked += 1
+        return next(self.states)
+
+    def shutdown(self) -> None:
+        self.is_shut = True
+
+
+@pytest.mark.parametrize("error", [None, ActorDiedError(), TimeoutError("HTTP proxies not available after 60s.")])
+def test_a_proxy_that_is_begun_again_is_waited_for(error: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING, STARTING, HEALTHY]))
+    serving._open(DOOR)
+    assert started.asked == 4
+
+
+def test_a_proxy_that_cannot_listen_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RayTaskError("ready", "port 8123 is taken", OSError("port 8123 is taken"))
+    started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING]))
+    told = r"nobody comes to listen at 127.0.0.1 port 8123 \(port 8123 is taken\)"
+    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, DOOR):
+        pytest.fail("nobody listens")
+    assert started.is_shut
+
+
+def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    Serve(monkeypatch, None, iter(lambda: STARTING, HEALTHY))
+    monkeypatch.setattr(serving, "LISTEN_S", 0.0)
+    with pytest.raises(ClusterError, match="nobody comes to listen"):
+        serving._open(DOOR)
+
+
+def test_a_serve_of_others_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Serve(monkeypatch, None, iter([HEALTHY]))
+    told = "serves nothing yet.*serve shutdown"
+    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, DOOR):
+        pytest.fail("it is taken")
+    assert not started.is_shut

@@ -1,0 +1,43 @@
+"""A job's variables reach the driver and what Ray starts; looked at in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cluster.env_encryption import seal
+from jobs.submit.decrypt_env import HOOK
+from models.environment import SEALED
+
+LOOK = f"from ray._common.utils import load_class; load_class({HOOK!r})(); import os; print(os.environ.get('MARK'))"
+
+
+@pytest.fixture
+def sealed(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("cluster.env_encryption._token", lambda: "t0ken")
+    return seal({"MARK": "the value", "OTHER": "x"})
+
+
+def looked(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    own = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env}
+    return subprocess.run([sys.executable, *arguments], env=own, capture_output=True, text=True, timeout=120)
+
+
+def test_a_worker_opens_them_by_the_name_that_ray_is_told(sealed: str) -> None:
+    done = looked("-c", LOOK, **{SEALED: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t0ken"})
+    assert done.stdout == "the value\n", done.stderr
+
+
+def test_a_process_that_was_sent_nothing_does_nothing() -> None:
+    assert looked("-c", LOOK).stdout == "None\n"
+
+
+def test_a_driver_with_another_token_ends_with_2_and_says_why(sealed: str) -> None:
+    env = {SEALED: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "other"}
+    done = looked("-m", "jobs.cli.main", "list", "benchmarks", **env)
+    assert done.returncode == 2
+    assert "sealed under another token" in done.stderr
+    assert "Traceback" not in done.stderr

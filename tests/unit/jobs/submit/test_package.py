@@ -1,0 +1,149 @@
+"""What leaves the machine with `vlmsweep submit` and `ray job submit`, and what the job is told."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.main import run
+from jobs.cli.submit import entrypoint, stage
+from models.environment import MissingSecretError, named
+from tests.support.paths import ROOT
+
+SECRETS = (".env", ".env.local", "prod.env", "ray_token", "key.pem", "secrets/openai", "jobs/.env", "data/x.parquet",
+           "clip.mp4", "checkpoint/model.safetensors", ".aws/credentials")  # fmt: skip
+
+
+def flags(**more: object) -> dict[str, object]:
+    return {"models": "random", "benchmarks": "maia", "data": "s3://b/data", "out": "s3://b/o p", "seed": 42, **more}
+
+
+def test_the_command_line_says_the_flags_again(tmp_path: Path) -> None:
+    models = tmp_path / "my models.yaml"
+    line = entrypoint(flags(models_file=[models], sample_ids=["a'b", "c"], prompts=tmp_path, judge=None))
+    assert shlex.split(line) == [
+        *("sh", "submitted/start.sh", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/data"),
+        *("--out", "s3://b/o p", "--seed", "42", "--sample-id", "a'b", "--sample-id", "c"),
+        *("--models-file", "submitted/models-0-my_models.yaml", "--prompts", "submitted/prompts"),
+    ]
+
+
+def test_code_tables_and_named_files_go_and_nothing_else(tmp_path: Path) -> None:
+    models = tmp_path / "m.yaml"
+    models.write_text("mine: {engine: random}\n")
+    (tmp_path / "prompts" / "maia").mkdir(parents=True)
+    (tmp_path / "prompts" / "maia" / "v1.txt").write_text("x")
+    (tmp_path / "prompts" / "maia" / "note.env").write_text("KEY=1")
+    sent = tmp_path / "sent"
+    stage(flags(models_file=[models], prompts=tmp_path / "prompts"), sent, code="here")
+    names = {path.relative_to(sent).as_posix() for path in sent.rglob("*") if path.is_file()}
+    for package in ("cluster", "jobs", "models", "pipelines"):
+        assert {p.relative_to(ROOT).as_posix() for p in (ROOT / package).rglob("*.py")} <= names
+    assert {"submitted/models-0-m.yaml", "submitted/prompts/maia/v1.txt", "models/catalog/random.yaml"} <= names
+    assert {name.partition("/")[0] for name in names} == {"cluster", "jobs", "models", "pipelines", "submitted"}
+    assert not {name for name in names if name.endswith((".env", ".mp4", ".parquet", ".pyc"))}
+    assert sum(path.stat().st_size for path in sent.rglob("*") if path.is_file()) < 8 << 20
+
+
+def test_people_s_files_go_with_it_and_those_of_a_store_are_named(tmp_path: Path) -> None:
+    people = tmp_path / "people"
+    people.mkdir()
+    (people / "labels.csv").write_text("id,annotator,label\n")
+    (people / "names-of-annotators.txt").write_text("private")
+    human = [f"vflute={people}", f"vflute={people / 'labels.csv'}", "maia=s3://b/people"]
+    line = shlex.split(entrypoint(flags(human=human)))
+    assert line[-6:] == [
+        *("--human", "vflute=submitted/people-0", "--human", "vflute=submitted/people-1.csv"),
+        *("--human", "maia=s3://b/people"),
+    ]
+    stage(flags(human=human), tmp_path / "sent", code="image")
+    assert sorted(p.relative_to(tmp_path / "sent").as_posix() for p in (tmp_path / "sent").rglob("*.*")) == [
+        "submitted/people-0/labels.csv",
+        "submitted/people-1.csv",
+        "submitted/start.sh",
+    ]
+
+
+def test_an_image_that_has_the_code_gets_the_named_files_alone(tmp_path: Path) -> None:
+    models = tmp_path / "m.yaml"
+    models.write_text("mine: {engine: random}\n")
+    stage(flags(models_file=[models]), tmp_path / "sent", code="image")
+    names = {p.relative_to(tmp_path / "sent").as_posix() for p in (tmp_path / "sent").rglob("*") if p.is_file()}
+    assert names == {"submitted/models-0-m.yaml", "submitted/start.sh"}
+
+
+def test_ray_s_own_submit_leaves_secrets_data_and_media_here(tmp_path: Path) -> None:
+    """The archive that Ray makes of a checkout with our `.rayignore`, by Ray's own code."""
+    from ray._private.runtime_env.packaging import _zip_files
+
+    tree, archive = tmp_path / "tree", tmp_path / "sent.zip"
+    tree.mkdir()
+    for package in ("cluster", "jobs", "models", "pipelines"):
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (".rayignore", ".gitignore", "pyproject.toml"):
+        shutil.copy(ROOT / name, tree / name)
+    for name in SECRETS:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("secret")
+    _zip_files(str(tree), [], str(archive), include_gitignore=True)
+    sent = set(zipfile.ZipFile(archive).namelist())
+    assert not sent & set(SECRETS)
+    code = {p.relative_to(ROOT).as_posix() for package in ("cluster", "jobs", "models", "pipelines")
+            for p in (ROOT / package).rglob("*.py")}  # fmt: skip
+    assert code <= sent
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--models", "randon"], "'random'"),
+        (["--data", "data"], "absolute"),
+        (["--out", "gs://x"], "s3://"),
+        (["--human", "maia=nowhere.csv"], "no such file"),
+        (["--human", "main=s3://b/people"], "'maia'"),
+        (["--env", "KEY=value"], "--env KEY: give the name"),
+        (["--env", "NOT_SET_ANYWHERE"], "not set here"),
+        (["--submission-id", "a b"], "letters"),
+        (["--code", "git"], "here or image"),
+        (["--address", "ray://x:10001"], "http://"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_sent(
+    more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
+    code = run([*base, "--address", "http://127.0.0.1:1", *more])
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert code == 2
+    assert "value" not in shown.replace("its value", "")
+
+
+def test_nobody_there_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
+    assert run([*base, "--address", "http://127.0.0.1:1"]) == 3
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+def test_without_a_cluster_s_token_no_variable_is_sent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "planted")
+    monkeypatch.setattr("cluster.env_encryption._token", lambda: None)
+    base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
+    assert run([*base, "--address", "http://127.0.0.1:1", "--env", "MY_KEY"]) == 2
+    shown = capsys.readouterr().err
+    assert "--env MY_KEY: values go sealed" in shown
+    assert "RAY_AUTH_TOKEN_PATH" in shown
+    assert "planted" not in shown
+
+
+def test_named_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "k")
+    assert named(["MY_KEY"]) == {"MY_KEY": "k"}
+    with pytest.raises(MissingSecretError, match="give the name"):
+        named(["A=B"])

@@ -1,0 +1,36 @@
+"""A submitted job runs on the Python of the Ray agent above it, and else on the PATH's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.submit.start import START
+
+BRIEF = "import os, sys; print(os.environ['NAME'], *sys.argv[1:])"
+
+
+def python(folder: Path, name: str) -> Path:
+    """An interpreter that tells its name and its arguments."""
+    path = folder / name / "python"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'#!/bin/sh\nNAME={name} exec {sys.executable} -c "{BRIEF}" "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("told", "runs"), [("{ray} -c pass --x", "rays"), ("{folder}/gone -c pass", "path"), ("", "path")]
+)
+def test_whose_python_runs(tmp_path: Path, told: str, runs: str) -> None:
+    rays, on_path = python(tmp_path, "rays"), python(tmp_path, "path")
+    (tmp_path / "start.sh").write_text(START)
+    agent = ["sh", "-c", "sh -c \"sh start.sh --models 'a b'; exit $?\"; exit $?", "raylet"]
+    if told:
+        agent.append(f"--python_worker_command={told.format(ray=rays, folder=tmp_path)}")
+    env = {"PATH": f"{on_path.parent}:/usr/bin:/bin"}
+    done = subprocess.run(agent, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == f"{runs} -m jobs.sweep --models a b", done.stderr
