@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.benchmarks import benchmark, benchmark_names, closest
-from pipelines.benchmarks.people import ANNOTATOR, HumanKind
+from pipelines.benchmarks.human import ANNOTATOR, HumanKind
 from pipelines.dataset import Dataset
 from pipelines.store import Store, is_remote
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
-from pipelines.benchmarks.display import Figure
+from pipelines.benchmarks.tables import Figure
 from pipelines.entries import Entry
 from pipelines.execute import told
 from pipelines.human import kept_human

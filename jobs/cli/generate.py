@@ -13,7 +13,7 @@ from jobs.cli import options as o
 from jobs.cli.output import say, say_json
 
 if TYPE_CHECKING:
-    from pipelines.generate.mate import GeneratedSummary
+    from pipelines.benchmarks.mate.generator.generate import GeneratedSummary
 
 __all__ = ["generate"]
 
@@ -35,7 +35,7 @@ def generate(  # noqa: PLR0913, PLR0917 - one parameter a flag
 ) -> None:
     """Make a MATE-style benchmark of our own, ready for `ingest`."""
     from pipelines.benchmarks import closest
-    from pipelines.generate.mate import generate as make
+    from pipelines.benchmarks.mate.generator.generate import generate as make
 
     del config  # read by its callback before the other flags
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)

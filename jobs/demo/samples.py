@@ -21,7 +21,7 @@ def write_sample(benchmark: str, folder: Path) -> Path:
     """
     if benchmark != "mate":
         return Path(str(files("jobs.demo") / "data" / benchmark))
-    from pipelines.generate.mate import generate
+    from pipelines.benchmarks.mate.generator.generate import generate
 
     source = folder / benchmark
     source.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from models.messages import Generation, Step
-from pipelines.benchmarks.display import Figure, Table
-from pipelines.benchmarks.people import People
+from pipelines.benchmarks.human import People
+from pipelines.benchmarks.tables import Figure, Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.tables import Figure, Table
 from pipelines.report.efficiency import Efficiency
 
 __all__ = ["METRIC_KEYS", "Answer", "BenchmarkPart", "CellCount", "ReportData", "Section"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.benchmarks.display import Table, TableRow
+from pipelines.benchmarks.tables import Table, TableRow
 
 __all__ = ["Efficiency", "efficiency_table"]
 

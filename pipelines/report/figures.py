@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pipelines.benchmarks.display import Bars, Figure, Lines, Points, Radar, Series
+from pipelines.benchmarks.tables import Bars, Figure, Lines, Points, Radar, Series
 from pipelines.report.canvas import (
     INK,
     MUTED,

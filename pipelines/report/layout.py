@@ -9,7 +9,7 @@ from decimal import Decimal
 from numbers import Integral
 from typing import Literal, TypeAlias
 
-from pipelines.benchmarks.display import Cell, Measured, Style, Table, TableRow
+from pipelines.benchmarks.tables import Cell, Measured, Style, Table, TableRow
 from pipelines.metrics.stats import half_up
 
 __all__ = ["DASH", "Printed", "PrintedCell", "PrintedRow", "lay_out", "number", "value_of"]

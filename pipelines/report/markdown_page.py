@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.tables import Figure, Table
 from pipelines.report import summary, tables
 from pipelines.report.data import Answer, BenchmarkPart, ReportData
 from pipelines.report.page import TITLE, behind, lead

@@ -14,7 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.tables import Figure, Table
 from pipelines.report import summary, tables
 from pipelines.report.canvas import GRID, INK, MUTED, PAPER
 from pipelines.report.data import BenchmarkPart, ReportData, Section

@@ -1,6 +1,6 @@
 """Models beside people, published models and chance, over all benchmarks: one table and one figure.
 
-What there is to compare, each benchmark declares as `pipelines.benchmarks.people.HumanLevel`; none is named here.
+What there is to compare, each benchmark declares as `pipelines.benchmarks.human.HumanLevel`; none is named here.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pipelines.benchmarks.display import Bars, Figure, Measured, Series, Table, TableRow
-from pipelines.benchmarks.people import ANNOTATOR, SAME_ITEMS, HumanLevel, gap_of, of_people
+from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS, HumanLevel, gap_of, of_people
+from pipelines.benchmarks.tables import Bars, Figure, Measured, Series, Table, TableRow
 from pipelines.report.published import doubtful
 from pipelines.report.summary import number_or_none
 

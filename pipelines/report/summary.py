@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.benchmarks.display import Bars, Cell, Figure, Lines, Measured, Points, Radar, Table, TableRow
+from pipelines.benchmarks.tables import Bars, Cell, Figure, Lines, Measured, Points, Radar, Table, TableRow
 from pipelines.report.data import BenchmarkPart, CellCount, ReportData
 
 __all__ = ["counts_table", "figure_table", "headline_table", "notes_table", "number_or_none", "run_facts", "run_tables"]

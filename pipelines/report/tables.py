@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from pipelines.benchmarks.display import Cell, Measured, Table
+from pipelines.benchmarks.tables import Cell, Measured, Table
 from pipelines.report.layout import Printed, PrintedCell, PrintedRow, lay_out, value_of
 from pipelines.report.templating import environment
 from pipelines.report.text import csv_cell, latex, markdown, one_line

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipelines.benchmarks.display import Figure, Table
+from pipelines.benchmarks.tables import Figure, Table
 from pipelines.report import summary, tables
 from pipelines.report.data import METRIC_KEYS, ReportData
 from pipelines.report.figures import to_svg_bytes

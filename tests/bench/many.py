@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.benchmarks.base import MediaRef, Sample
-from pipelines.benchmarks.maia_reading import column_of
+from pipelines.benchmarks.maia.answers import column_of
 from pipelines.dataset import Manifest, fingerprint, write_shard
 from pipelines.store import Store
 from tests.support.maia_source import CATEGORIES, HEIGHT, WIDTH, write_clip

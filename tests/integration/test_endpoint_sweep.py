@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.benchmarks.maia_reading import draw_ts_letter, uniform_indices
+from pipelines.benchmarks.maia.answers import draw_ts_letter, uniform_indices
 from tests.integration.conftest import Cli
 from tests.support.endpoint import Asked, ScriptedEndpoint, always
 from tests.support.maia_source import index_of, question, questions

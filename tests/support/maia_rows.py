@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from pipelines.benchmarks.base import Metric, Sample
-from pipelines.benchmarks.maia_metrics import reduce_maia
-from pipelines.benchmarks.maia_reading import COLUMNS
+from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.metrics import reduce_maia
 
 ANSWERS = (
     "la pizza è nel forno",

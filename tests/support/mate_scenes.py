@@ -7,8 +7,8 @@ from itertools import cycle
 from typing import Any
 
 from pipelines.benchmarks.base import MediaRef, Sample
-from pipelines.benchmarks.mate_rows import COT, CROSSMODAL, SETTINGS
-from pipelines.benchmarks.mate_scene import COLORS, MATERIALS, SHAPES, TASKS, parse_scene, unique_values
+from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS
+from pipelines.benchmarks.mate.scene import COLORS, MATERIALS, SHAPES, TASKS, parse_scene, unique_values
 
 _REF = MediaRef(role="picture", kind="image", sha256="ab" * 32, extension=".png", bytes=9, width=6, height=4)
 _PAIRS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.benchmarks import benchmark
-from pipelines.generate.mate import generate
+from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.ingest import Folder, ingest
 from pipelines.store import Store
 from tests.support import maia_source, unpie_source, vague_source, vflute_source

@@ -22,7 +22,7 @@ from pipelines.benchmarks.base import (
     Source,
     SourceError,
 )
-from pipelines.benchmarks.display import Table
+from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pipelines.benchmarks.base import Metric, Row, Sample
-from pipelines.benchmarks.vague import BENCHMARK
+from pipelines.benchmarks.vague.benchmark import BENCHMARK
 
 SETTINGS = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
 CELLS = tuple(itertools.product(("mcq", "freeform"), SETTINGS))

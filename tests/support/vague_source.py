@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from pipelines.benchmarks.base import MediaRef, Sample
-from pipelines.benchmarks.vague_tags import drawn
+from pipelines.benchmarks.vague.person_tags import drawn
 from pipelines.media.decoder import Decoder
 
 ORDERINGS = (["A", "B", "C", "D"], ["B", "A", "C", "D"], ["C", "A", "B", "D"], ["D", "C", "B", "A"])

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pipelines.benchmarks.base import Sample
-from pipelines.benchmarks.vflute_facts import LABELS, SUBSETS
+from pipelines.benchmarks.vflute.facts import LABELS, SUBSETS
 
 TEST_SIZES = {
     "HAIVMET": (44, 57), "IRFL (metaphor/simile)": (59, 61), "IRFL (idiom)": (51, 49), "MuSE": (53, 53),

@@ -1,7 +1,7 @@
 """Where the product can reach over the network: a short list, on which nothing stands that a data set could steer.
 
 Addresses that come with a data set are asked by `unpie_fetch` alone, at ingest, and only public ones
-(tests/unit/benchmarks/test_unpie_pictures.py: names, redirects, DNS). Endpoints are a user's own choice.
+(tests/unit/pipelines/benchmarks/unpie/test_pictures.py: names, redirects, DNS). Endpoints are a user's own choice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALLOWED = {
     "jobs/serve/deployment.py": {"socket"},  # listens
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/transformers/weights.py": {"boto3"},  # s3:// of the user's models file
-    "pipelines/benchmarks/unpie_fetch.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
+    "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
     "pipelines/holder.py": {"socket"},  # this machine's name
     "pipelines/scoring.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name
     "pipelines/store.py": {"s3fs"},  # --data, --out
@@ -56,4 +56,4 @@ def test_pictures_are_fetched_at_ingest_alone() -> None:
         for path in (ROOT / room).rglob("*.py")
         if "unpie_fetch" in path.read_text() and path.name != "unpie_fetch.py"
     }
-    assert users == {"pipelines/benchmarks/unpie_pictures.py"}
+    assert users == {"pipelines/benchmarks/unpie/pictures.py"}

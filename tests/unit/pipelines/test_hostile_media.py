@@ -18,11 +18,12 @@ import pipelines
 from models.image_formats import EXTENSIONS, PICTURE_FORMS, form_of
 from models.messages import Media
 from pipelines import ingest as ingesting
-from pipelines.benchmarks import benchmark, parquet_rows
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks import parquet_source as parquet_rows
 from pipelines.benchmarks.base import Rejection, SourceError
-from pipelines.benchmarks.parquet_rows import MOST_ROWS, batches
-from pipelines.benchmarks.unpie_pictures import PictureError, Pictures
-from pipelines.benchmarks.vflute_hub import hub_claims, hub_rows
+from pipelines.benchmarks.parquet_source import MOST_ROWS, batches
+from pipelines.benchmarks.unpie.pictures import PictureError, Pictures
+from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
 from pipelines.ingest import Folder, ingest
 from pipelines.media.containers import container_of
 from pipelines.media.decoder import DecodeError, Decoder
@@ -207,7 +208,7 @@ def test_a_parquet_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         hub_claims(folder, [path])
     assert pa.total_allocated_bytes() - before < 64 << 20
     assert time.monotonic() - started < 60
-    monkeypatch.setattr("pipelines.benchmarks.vflute_hub.MOST_PICTURES", 100 << 20)
+    monkeypatch.setattr("pipelines.benchmarks.vflute.source_hub.MOST_PICTURES", 100 << 20)
     rows = hub_rows(folder, [path], "test")
     assert isinstance(next(rows), Rejection)
     with pytest.raises(SourceError, match="image unfold to more than"):

@@ -12,7 +12,7 @@ from models.messages import Answer, Failure, Generation, Reply, Step, user
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import JudgeAsk, PromptTexts, Row, Sample, Verdict
-from pipelines.benchmarks.maia_reading import read_verdict
+from pipelines.benchmarks.maia.answers import read_verdict
 from pipelines.judging import Judge, JudgeLoader, JudgeLoaderSpec, judge_units
 from pipelines.records import PREDICTIONS, part_folder, prediction_row, table_bytes
 from pipelines.store import Store

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.benchmarks.display import Bars, Lines, Points, Radar, Series, Table, TableRow
+from pipelines.benchmarks.tables import Bars, Lines, Points, Radar, Series, Table, TableRow
 
 
 def make(**changes: Any) -> Table:

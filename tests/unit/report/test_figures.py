@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from pipelines.benchmarks.display import Bars, Figure, Lines, Radar, Series
+from pipelines.benchmarks.tables import Bars, Figure, Lines, Radar, Series
 from pipelines.report.canvas import MUTED, label, looks
 from pipelines.report.figures import to_svg_bytes
 from tests.unit.report.cases import HOSTILE, figures

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.benchmarks.display import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
 from pipelines.report.layout import DASH, lay_out, number, value_of
 from tests.unit.report.cases import golden
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.display import Bars, Measured
-from pipelines.benchmarks.people import SAME_ITEMS, HumanLevel, gap_of, of_people
+from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_of, of_people
+from pipelines.benchmarks.tables import Bars, Measured
 from pipelines.report.data import METRIC_KEYS
 from pipelines.report.people import BesidePeople, people_figures, people_tables
 from pipelines.report.published import COLUMNS

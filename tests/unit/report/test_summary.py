@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.benchmarks.display import Bars, Lines, Measured, Points, Radar, Series, Table
+from pipelines.benchmarks.tables import Bars, Lines, Measured, Points, Radar, Series, Table
 from pipelines.report import BenchmarkPart, CellCount, ReportData
 from pipelines.report.summary import (
     counts_table,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pipelines.benchmarks.display import Measured, Table, TableRow
+from pipelines.benchmarks.tables import Measured, Table, TableRow
 from pipelines.report.layout import lay_out
 from pipelines.report.tables import column_names, html, to_csv, to_latex, to_markdown
 from pipelines.report.text import clean, csv_cell

@@ -11,10 +11,10 @@ from jobs.cli.generate import generate
 from jobs.cli.options import normalised
 from models.messages import Text
 from pipelines.benchmarks.base import PromptTexts
-from pipelines.benchmarks.mate import BENCHMARK
-from pipelines.benchmarks.mate_analysis import chance
-from pipelines.benchmarks.mate_reading import judge
-from pipelines.benchmarks.mate_scene import parse_scene
+from pipelines.benchmarks.mate.answers import judge
+from pipelines.benchmarks.mate.benchmark import BENCHMARK
+from pipelines.benchmarks.mate.error_analysis import chance
+from pipelines.benchmarks.mate.scene import parse_scene
 from pipelines.dataset import Dataset
 from pipelines.ingest import Folder, ingest
 from pipelines.store import Store

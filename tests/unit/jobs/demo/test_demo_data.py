@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from models.messages import Media
 from pipelines.benchmarks.base import RawSample
-from pipelines.benchmarks.maia import Maia
-from pipelines.benchmarks.maia_reading import COLUMNS
+from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.benchmark import Maia
 from pipelines.ingest import Folder
 from pipelines.media.decoder import Decoder
 from tests.support.paths import ROOT

@@ -1,0 +1,168 @@
+"""People beside models: which human figures a benchmark has, and how files of people's own work are read.
+
+A benchmark declares both in one object, `Benchmark.people`. What it declares is enough for the joint comparison of the
+report, for `--human`, and for the page that tells the form of the files; none of these knows a benchmark by name.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipelines.benchmarks.base import Metric, Sample
+    from pipelines.benchmarks.tables import Figure, Table
+
+__all__ = ["ANNOTATOR", "SAME_ITEMS", "HumanKind", "HumanLevel", "People", "csv_rows", "gap_of", "of_people"]
+
+ANNOTATOR: Final = "human:"
+"""How the names of people begin where their answers are scored like a model's."""
+SAME_ITEMS: Final = "human-items"
+"""Subset of the items that the people of a file answered."""
+
+
+def of_people(metric: str) -> str:
+    """Name of the metric that holds people's value on `SAME_ITEMS`."""
+    return f"{metric}_of_people"
+
+
+def gap_of(metric: str) -> str:
+    """Name of the metric that holds model minus people on `SAME_ITEMS`."""
+    return f"{metric}_minus_people"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanKind:
+    """One form of file that `--human` takes, recognised by its columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    """All must be there; others are ignored."""
+    about: str
+    """What a row says, in a sentence."""
+    optional: tuple[str, ...] = ()
+    """Columns that may be there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanLevel:
+    """What people reach on one measure, and what stands beside it.
+
+    `task`, `metric`, `subset` and `category` name our rows of `metrics.json`; a published row joins on the same names,
+    with `printed_subset` where the paper's items have another name.
+    """
+
+    task: str
+    metric: str
+    subset: str = ""
+    category: str = ""
+    settings: tuple[str, ...] = ()
+    """Settings that are comparable; empty: all."""
+    value: float | None = None
+    """A fraction; None where nobody has measured people, or where `of_people` rows hold it."""
+    n: int | None = None
+    """Items that people answered, where it is told."""
+    chance: float | None = None
+    chance_metric: str = ""
+    """Our metric that holds chance on the same rows, where it hangs on the rows."""
+    items: Literal["same", "approximate", "unpublished"]
+    """Whether our rows are the items that people answered, stand in for them, or nobody answered any."""
+    tables: tuple[str, ...] = ()
+    """The paper's tables whose models stand beside people, on their items."""
+    best_of: tuple[str, ...] = ()
+    """The paper's tables of which only the best model of each setting is shown."""
+    printed_subset: str | None = None
+    drawn: tuple[str, ...] = ()
+    """Settings that stand in the joint figure."""
+    source: str = ""
+    """Where the human value is printed, and who the people were."""
+
+
+class People:
+    """What one benchmark knows of people. The default knows nothing, and takes no files."""
+
+    kinds: ClassVar[tuple[HumanKind, ...]] = ()
+
+    def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
+        """Human figures for the joint comparison, from the rows of `metrics.json` and of the published CSV."""
+        del metrics, published
+        return []
+
+    def check(self, kind: str, text: str, samples: Mapping[str, Sample]) -> None:
+        """Check a file row by row.
+
+        Raises:
+            ValueError: `line N: ...` with what is wrong and what was wanted.
+        """
+        raise NotImplementedError(f"no file of kind {kind!r}: {text[:20]!r} for {len(samples)} samples")
+
+    def predictions(self, kind: str, text: str) -> list[dict[str, str]]:
+        """A file as rows of a predictions file, a model `human:NAME` an annotator; none where it holds no answers."""
+        del kind, text
+        return []
+
+    def labelled(self, scores: pd.DataFrame, files: Mapping[str, str], model: str) -> pd.DataFrame:
+        """The scores of one model with what people say of its single answers, before they are reduced."""
+        del files, model
+        return scores
+
+    def metrics(
+        self,
+        scores: pd.DataFrame,
+        samples: Mapping[str, Sample],
+        files: Mapping[str, str],
+        people: Mapping[str, pd.DataFrame],
+    ) -> list[Metric]:
+        """One model beside the people of the files, on the items that these answered.
+
+        Args:
+            scores: of the model, as `Benchmark.reduce` takes them.
+            samples: by id.
+            files: kind -> text.
+            people: annotator -> scores.
+        """
+        del scores, samples, files, people
+        return []
+
+    def marks(self, scores: pd.DataFrame, files: Mapping[str, str]) -> Mapping[str, float]:
+        """Numbers of one model's rows that `display` needs, by a key of the benchmark's own."""
+        del scores, files
+        return {}
+
+    def display(
+        self, files: Mapping[str, str], marks: Mapping[str, Mapping[str, float]], published: pd.DataFrame
+    ) -> tuple[Sequence[Table], Sequence[Figure]]:
+        """Tables and figures of the files.
+
+        Args:
+            files: kind -> text.
+            marks: model -> what `marks` gave.
+            published: rows of the published CSV.
+        """
+        del files, marks, published
+        return (), ()
+
+
+def csv_rows(
+    text: str, columns: Sequence[str], *, may_be_empty: Sequence[str] = (), optional: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Lines of a CSV file with a header, by number, blanks around values dropped.
+
+    Raises:
+        ValueError: a column is missing, or a value of any but those that may be empty.
+    """
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
+    absent = [name for name in columns if name not in (reader.fieldnames or ())]
+    if absent:
+        raise ValueError(f"no column {', '.join(absent)}; the header must have {', '.join(columns)}")
+    for raw in reader:
+        row = {name: (raw.get(name) or "").strip() for name in (*columns, *optional)}
+        empty = [name for name in columns if not row[name] and name not in may_be_empty]
+        if empty:
+            raise ValueError(f"line {reader.line_num}: {', '.join(empty)} must have a value")
+        yield reader.line_num, row

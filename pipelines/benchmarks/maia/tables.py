@@ -1,0 +1,197 @@
+"""MAIA's tables and figures in the paper's layout, ours beside the published ones.
+
+Tables 1 to 5 and the radar figures 3, 6, 7 and 8 of Testa et al., Findings of EMNLP 2025, arXiv 2502.16989. Tables that
+the paper does not have are in `maia_own_tables`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.extra_tables import own_tables
+from pipelines.benchmarks.maia.results import AGG, BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Book, Kind, Origin
+from pipelines.benchmarks.tables import Cell, Figure, Measured, Radar, Series, Table, TableRow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["maia_figures", "maia_tables"]
+
+_WORDS: Final[Mapping[Kind, str]] = {
+    STATEMENTS: "statement accuracy",
+    POOLS: "pool accuracy",
+    OEVQA: "accuracy of open answers",
+    AGG: "aggregate accuracy, pool right and answer accepted",
+}
+_PAPER: Final[Mapping[int, Kind]] = {1: POOLS, 2: OEVQA, 3: AGG, 5: STATEMENTS}
+_SIMILARITY: Final[Mapping[str, Kind]] = {
+    "ROUGE": ("oevqa", "rouge"),
+    "BERTScore": ("oevqa", "bertscore"),
+    "BLEU": ("oevqa", "bleu"),
+    "METEOR": ("oevqa", "meteor"),
+    "CIDEr": ("oevqa", "cider"),
+}
+_AVERAGE = "Avg. is the mean over questions; in brackets its 95% interval, from resampling videos."
+_HUMAN = "Human accuracy: not published."
+
+_FIGURES: Final[Mapping[Kind, tuple[str, int, str]]] = {
+    STATEMENTS: ("3a", 6, "statement"),
+    POOLS: ("3b", 7, "pool"),
+    OEVQA: ("3c", 8, "oevqa"),
+}
+"""Figure of the model shown in the text, figure of the others, name in the ids of ours."""
+_SHOWN_IN_TEXT = "Qwen-2.5-VL 72B"
+_SLUG = 50
+"""Longest part of a figure's id that a model's name takes."""
+
+
+def maia_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
+    """Tables 1 to 5, then ours.
+
+    Args:
+        metrics: rows of `metrics.json`, with `note` where there are notes.
+        published: rows of the published CSV, average over categories under category ''.
+    """
+    book = Book.of(metrics, published)
+    paper = {number: _by_category(book, number, kind) for number, kind in _PAPER.items()}
+    paper[4] = _similarity(book)
+    return [*(paper[number] for number in sorted(paper)), *own_tables(book)]
+
+
+def maia_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
+    """Radars with a curve for each setting: ours first, then the paper's for the published models.
+
+    Args:
+        metrics: rows of `metrics.json`.
+        published: rows of the published CSV, average over categories under category ''.
+
+    Returns:
+        One for each model and metric that has any value, so that without a judge open answers have none.
+    """
+    book = Book.of(metrics, published)
+    others = _slugs(name for name in book.models["published"] if name != _SHOWN_IN_TEXT)
+    found: list[Figure] = []
+    for kind, (_, _, name) in _FIGURES.items():
+        for model, slug in _slugs(book.models["ours"]).items():
+            found += _radar(book, "ours", model, kind, figure=(f"maia_radar_{name}_{slug}", ""))
+    for kind, (shown, _, _) in _FIGURES.items():
+        found += _radar(book, "published", _SHOWN_IN_TEXT, kind, figure=(f"maia_figure{shown}", f" Figure {shown}"))
+    for kind, (_, number, _) in _FIGURES.items():
+        for model, slug in others.items():
+            figure = (f"maia_figure{number}_{slug}", f" Figure {number}")
+            found += _radar(book, "published", model, kind, figure=figure)
+    return found
+
+
+def _by_category(book: Book, number: int, kind: Kind) -> Table:
+    """One of the tables with the twelve columns."""
+    rows: list[TableRow] = []
+    for setting, heading in {"unimodal": "", **BLOCKS}.items():
+        block = [_row(book, origin, model, setting, kind) for origin, model in _who(book, kind, setting)]
+        rows += [TableRow(label=heading, origin="heading"), *block] if heading and block else block
+    ours = book.with_rows("ours", kind, ["unimodal", *BLOCKS])
+    return Table(
+        id=f"maia_table{number}",
+        title=f"MAIA Table {number}: {_WORDS[kind]}",
+        columns=("Avg.", *HEADS),
+        rows=tuple(rows),
+        better=_better(book, 1 + len(HEADS)),
+        best_of="block",
+        notes=(*([_AVERAGE] if ours else []), _HUMAN, *book.subset_notes()),
+    )
+
+
+def _better(book: Book, columns: int) -> tuple[Literal["higher"], ...]:
+    """Which end is best; nothing is marked as the best where ours cannot be compared with the published."""
+    return () if book.subset_notes() else tuple("higher" for _ in range(columns))
+
+
+def _who(book: Book, kind: Kind, setting: str) -> Iterator[tuple[Origin, str]]:
+    """The rows of a block: published models first, then ours."""
+    origins: tuple[Origin, ...] = ("published", "ours")
+    for origin in origins:
+        for model in book.with_rows(origin, kind, [setting]):
+            yield origin, model
+
+
+def _row(book: Book, origin: Origin, model: str, setting: str, kind: Kind) -> TableRow:
+    found = [book.find(origin, model, setting, kind, category) for category in ("", *COLUMNS)]
+    reasons = dict.fromkeys(number.note for number in found if number is not None and number.value is None)
+    cells: list[Cell] = [_bare(number) for number in found]
+    if (whole := found[0]) is not None and whole.low is not None:
+        cells[0] = Measured(value=whole.value, low=whole.low, high=whole.high)
+    return TableRow(label=model, cells=tuple(cells), origin=origin, note="; ".join(filter(None, reasons)))
+
+
+def _bare(number: Measured | None) -> Cell:
+    """The number alone, with its note where it cannot be right."""
+    if number is None or not number.doubtful:
+        return None if number is None else number.value
+    return Measured(value=number.value, note=number.note, doubtful=True)
+
+
+def _similarity(book: Book) -> Table:
+    """Table 4. The paper does not say for which input; ours are of 32 frames."""
+    rows, notes = list[TableRow](), dict[str, None]()
+    places: tuple[tuple[Origin, str], ...] = (("published", ""), ("ours", "32-frames"))
+    for origin, setting in places:
+        for model in book.with_rows(origin, _SIMILARITY["ROUGE"], [setting]):
+            found = [book.find(origin, model, setting, kind) for kind in _SIMILARITY.values()]
+            notes |= dict.fromkeys(number.note for number in found if number is not None and origin == "published")
+            cells = tuple(
+                _bare(number) if number is None or number.value is not None else Measured(value=None, note=number.note)
+                for number in found
+            )
+            rows.append(TableRow(label=model, cells=cells, origin=origin))
+    return Table(
+        id="maia_table4",
+        title="MAIA Table 4: open answers at 32 frames against the human ones",
+        columns=tuple(_SIMILARITY),
+        rows=tuple(rows),
+        better=_better(book, len(_SIMILARITY)),
+        notes=(
+            *(f"Published: {note}." for note in notes if note),
+            "The paper names these metrics and not their variants; CIDEr-D depends on which questions were asked.",
+            *book.subset_notes(),
+        ),
+    )
+
+
+def _radar(book: Book, origin: Origin, model: str, kind: Kind, *, figure: tuple[str, str]) -> Iterator[Figure]:
+    """The figure, given its id and its number for the title; nothing where there is no value."""
+    found = {
+        heading: [book.find(origin, model, setting, kind, category) for category in COLUMNS]
+        for setting, heading in BLOCKS.items()
+    }
+    values = {heading: tuple(n.value if n else None for n in numbers) for heading, numbers in found.items()}
+    if all(value is None for curve in values.values() for value in curve):
+        return
+    doubts = [
+        f"{heading}, {axis}: {number.note}"
+        for heading, numbers in found.items()
+        for axis, number in zip(HEADS, numbers, strict=True)
+        if number is not None and number.doubtful
+    ]
+    yield Radar(
+        id=figure[0],
+        title=f"MAIA{figure[1]}: {model}, {_WORDS[kind]}",
+        axes=HEADS,
+        series=tuple(Series(label=heading, values=curve, origin=origin) for heading, curve in values.items()),
+        notes=(*doubts, *(book.subset_notes() if origin == "ours" else ())),
+    )
+
+
+def _slugs(models: Iterable[str]) -> dict[str, str]:
+    """Models' names as parts of file names, each its own."""
+    found: dict[str, str] = {}
+    for model in models:
+        slug = plain = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:_SLUG] or "model"
+        taken = 1
+        while slug in found.values():
+            taken += 1
+            slug = f"{plain}-{taken}"
+        found[model] = slug
+    return found

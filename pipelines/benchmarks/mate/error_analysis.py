@@ -1,0 +1,199 @@
+"""MATE: what wrong answers reveal, and what guessing would score. Pure functions over scenes and answers read."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pipelines.benchmarks.mate.answers import Answer, Gold, JsonValue, is_correct
+from pipelines.benchmarks.mate.linking import LINKABLE
+from pipelines.benchmarks.mate.scene import COLORS, SHAPES, Question, Scene
+
+__all__ = [
+    "OVERLAP_LABELS",
+    "Closer",
+    "OutOfScene",
+    "Overlap",
+    "OverlapLabel",
+    "OverlapSummary",
+    "chance",
+    "in_scene",
+    "out_of_scene",
+    "overlap",
+]
+
+OverlapLabel: TypeAlias = Literal["4", "3", "2", "1", "0", "-"]
+OVERLAP_LABELS: tuple[OverlapLabel, ...] = ("4", "3", "2", "1", "0", "-")
+_MISSED: tuple[OverlapLabel, ...] = ("2", "1", "0")  # another object, and not for want of reading the coordinates
+
+
+# ------------------------------------------------------------------------------------------------------ out of scene
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfScene:
+    """Errors, and those of them that name nothing in the scene."""
+
+    errors: int
+    """Wrong rows, those without JSON included."""
+    outside: int
+    """Errors whose answer no object of the scene has."""
+
+    @property
+    def share(self) -> float | None:
+        """Fraction of errors out of scene; None without errors."""
+        return self.outside / self.errors if self.errors else None
+
+
+def in_scene(answer: Answer | None, scene: Scene, target: str) -> bool:
+    """Whether some object of the scene has the answer as its target value, compared as text."""
+    return answer is not None and any(str(item.value(target)) == answer.text for item in scene.objects)
+
+
+def out_of_scene(rows: Iterable[tuple[bool, bool]]) -> OutOfScene:
+    """Count errors over rows of (correct, in scene)."""
+    errors = [inside for correct, inside in rows if not correct]
+    return OutOfScene(len(errors), errors.count(False))
+
+
+# ----------------------------------------------------------------------------------- which object was meant instead
+
+
+@dataclass(frozen=True, slots=True)
+class Closer:
+    """Whether the object named instead is no farther from the one asked about than its like on average."""
+
+    distance: bool
+    """By straight distance."""
+    depth: bool
+    """By the distance along X alone."""
+    horizontal: bool
+    """By the distance along Y alone."""
+    alone: bool
+    """It has no like: the comparison is won without a rival."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """One row that only coordinates could link, by what was answered."""
+
+    label: OverlapLabel
+    """`4` right; `3`..`0` attributes that the object named instead shares; `-` no JSON, or no such object."""
+    closer: Closer | None
+    """Of the object named instead; None for `4` and `-`."""
+
+
+def overlap(scene: Scene, question: Question, answer: Answer | None) -> Overlap:
+    """Sort one row whose object no attribute combination links.
+
+    Args:
+        scene: its scene.
+        question: a cross-modal one.
+        answer: the strict reading.
+
+    Returns:
+        The label; for a wrong answer, typed values count: a number in quotes names no object.
+
+    Raises:
+        ValueError: the question is not cross-modal, or its pointer not unique.
+    """
+    if not question.hidden:
+        raise ValueError(f"overlap is told of cross-modal questions, not of {question.task}")
+    if is_correct(question.gold(scene), answer):
+        return Overlap("4", None)
+    asked = question.asked(scene)
+    named = None if answer is None else _named_instead(scene, asked, question.target_attribute, answer.value)
+    if named is None:
+        return Overlap("-", None)
+    usable = [key for key in LINKABLE if key not in question.hidden]
+    alike = [_alike(scene, asked, place, usable) for place in range(len(scene.objects))]
+    like = [place for place, count in enumerate(alike) if count == alike[named] and place != asked]
+    return Overlap(OVERLAP_LABELS[4 - alike[named]], _closer(scene, asked, named, like))
+
+
+def _named_instead(scene: Scene, asked: int, target: str, value: JsonValue) -> int | None:
+    """The object with this target value that is nearest to the one asked about, which itself is left out."""
+    places = [
+        place for place, item in enumerate(scene.objects) if place != asked and _same_typed(item.value(target), value)
+    ]
+    return min(places, key=lambda place: _apart(scene, asked, place), default=None)
+
+
+def _same_typed(wanted: Gold, value: JsonValue) -> bool:
+    if isinstance(value, bool) or (isinstance(value, list) and any(isinstance(item, bool) for item in value)):
+        return False  # Python takes true for 1
+    return wanted == value
+
+
+def _alike(scene: Scene, one: int, other: int, keys: Collection[str]) -> int:
+    return sum(scene.objects[one].seen(key) == scene.objects[other].seen(key) for key in keys)
+
+
+def _apart(scene: Scene, one: int, other: int, axes: Sequence[int] = (0, 1, 2)) -> float:
+    first, second = scene.objects[one].coords, scene.objects[other].coords
+    return math.dist([first[axis] for axis in axes], [second[axis] for axis in axes])
+
+
+def _closer(scene: Scene, asked: int, named: int, like: Sequence[int]) -> Closer:
+    def wins(axes: Sequence[int]) -> bool:
+        mean = math.fsum(_apart(scene, asked, place, axes) for place in like) / len(like)
+        own = _apart(scene, asked, named, axes)
+        return own <= mean or math.isclose(own, mean, rel_tol=1e-12)  # a tie counts, whatever the division rounded
+
+    return Closer(distance=wins((0, 1, 2)), depth=wins((0,)), horizontal=wins((1,)), alone=len(like) == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapSummary:
+    """All rows that only coordinates could link."""
+
+    rows: tuple[Overlap, ...]
+    """In any order."""
+
+    @property
+    def counts(self) -> dict[OverlapLabel, int]:
+        """Rows under each of the six labels; they add up to all."""
+        found = Counter(row.label for row in self.rows)
+        return {label: found[label] for label in OVERLAP_LABELS}
+
+    @property
+    def correct_given_noncoord_match(self) -> float | None:
+        """Right ones among rows that chose an object alike in all but coordinates, as a fraction."""
+        counts = self.counts
+        return _share(counts["4"], counts["4"] + counts["3"])
+
+    @property
+    def noncoord_mismatch(self) -> float | None:
+        """Rows that chose an object differing in something besides coordinates, as a fraction of all."""
+        return _share(sum(self.counts[label] for label in _MISSED), len(self.rows))
+
+    def closer(
+        self,
+        measure: Literal["distance", "depth", "horizontal", "alone"] = "distance",
+        labels: Collection[OverlapLabel] = _MISSED,
+    ) -> tuple[int, int]:
+        """Rows under `labels` for which the `measure` holds, and all rows under them."""
+        chosen = [row.closer for row in self.rows if row.closer is not None and row.label in labels]
+        return sum(bool(getattr(item, measure)) for item in chosen), len(chosen)
+
+
+# ------------------------------------------------------------------------------------------------------------ chance
+
+
+def chance(scene: Scene, target: str, gold: Gold) -> float:
+    """Probability that a guess is right.
+
+    A textual target is guessed among the values of the scene's objects, repeats kept; a visual one among the options.
+
+    Returns:
+        A fraction; 0 where no object has the gold value.
+    """
+    if target in {"color", "shape"}:
+        return 1 / len(COLORS if target == "color" else SHAPES)
+    values = [str(item.value(target)) for item in scene.objects]
+    return values.count(str(gold)) / len(values)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

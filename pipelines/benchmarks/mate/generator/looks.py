@@ -1,0 +1,120 @@
+"""What the objects of a generated scene look like, and which of their values may point at them."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipelines.benchmarks.mate.generator.parameters import Options
+from pipelines.benchmarks.mate.scene import COLORS, MATERIALS, SHAPES
+
+__all__ = ["RADII", "Cast", "Look", "draw_cast", "must_stand_apart", "redraw_cast"]
+
+RADII = (0.35, 0.7)
+_SPELLINGS = {0.35: (0.351, 0.35), 0.7: (0.7, 0.701)}  # the last digit means nothing and is still a different text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One object before it has a place."""
+
+    shape: str
+    """One of the benchmark's shapes."""
+    material: str
+    """`metal` or `rubber`."""
+    color: str
+    """One of the benchmark's colors."""
+    radius: float
+    """0.35 or 0.7 scene units."""
+    size: float
+    """The radius as the texts spell it."""
+    rotation: float
+    """In [0, 360)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """The objects of one scene, and the visual values that point."""
+
+    looks: tuple[Look, ...]
+    """In the order of their names."""
+    key_colors: tuple[str, ...]
+    """Each held by one object, no object holding two keys."""
+    key_shapes: tuple[str, ...]
+    """The same of shapes."""
+
+    def keys(self, attribute: str) -> tuple[str, ...]:
+        """The values of `color` or `shape` that point."""
+        return self.key_colors if attribute == "color" else self.key_shapes
+
+    def free(self, attribute: str) -> list[str]:
+        """The values of `color` or `shape` that any object may take."""
+        return [value for value in (COLORS if attribute == "color" else SHAPES) if value not in self.keys(attribute)]
+
+    def repainted(self, changes: Mapping[int, Mapping[str, str]]) -> "Cast":
+        """The same scene with other attributes at some positions."""
+        looks = list(self.looks)
+        for place, values in changes.items():
+            looks[place] = replace(looks[place], **values)  # type: ignore[arg-type]  # names of text fields
+        return replace(self, looks=tuple(looks))
+
+
+def draw_cast(rng: random.Random, count: int, options: Options) -> Cast:
+    """Draw the objects of one scene, every attribute uniform but for the pointing values, which are made unique."""
+    return _with_keys(rng, _spell_sizes(rng, [_draw_look(rng) for _ in range(count)]), options)
+
+
+def redraw_cast(rng: random.Random, cast: Cast, options: Options) -> Cast:
+    """The same sizes and turns with shapes, materials, colors and pointing values drawn anew."""
+    looks = [
+        replace(look, shape=rng.choice(SHAPES), material=rng.choice(MATERIALS), color=rng.choice(COLORS))
+        for look in cast.looks
+    ]
+    return _with_keys(rng, looks, options)
+
+
+def must_stand_apart(one: Look, other: Look) -> bool:
+    """Whether only their places tell two objects apart once their color, or their shape, is hidden."""
+    alike = one.material == other.material and one.radius == other.radius
+    return alike and (one.shape == other.shape or one.color == other.color)
+
+
+def _with_keys(rng: random.Random, looks: list[Look], options: Options) -> Cast:
+    """Clear the pointing values off all objects, then give each to one."""
+    count = len(looks)
+    shapes = rng.sample(SHAPES, options.max_key_shapes)
+    colors = rng.sample(COLORS, min(options.max_key_colors, count - len(shapes)))
+    cast = Cast(looks=tuple(looks), key_colors=tuple(colors), key_shapes=tuple(shapes))
+    for place, look in enumerate(looks):
+        shape = rng.choice(cast.free("shape")) if look.shape in shapes else look.shape
+        color = rng.choice(cast.free("color")) if look.color in colors else look.color
+        looks[place] = replace(look, shape=shape, color=color)
+    owners = rng.sample(range(count), len(shapes) + len(colors))
+    for place, color in zip(owners, colors, strict=False):  # the owners of shapes follow
+        looks[place] = replace(looks[place], color=color)
+    for place, shape in zip(owners[len(colors) :], shapes, strict=True):
+        looks[place] = replace(looks[place], shape=shape)
+    return replace(cast, looks=tuple(looks))
+
+
+def _draw_look(rng: random.Random) -> Look:
+    radius = rng.choice(RADII)
+    return Look(
+        shape=rng.choice(SHAPES),
+        material=rng.choice(MATERIALS),
+        color=rng.choice(COLORS),
+        radius=radius,
+        size=radius,
+        rotation=rng.random() * 360,
+    )
+
+
+def _spell_sizes(rng: random.Random, looks: Sequence[Look]) -> list[Look]:
+    """Spell sizes one way a class; in half of the scenes one object the other way, so that its size can point."""
+    usual = {radius: rng.choice(spellings) for radius, spellings in _SPELLINGS.items()}
+    spelled = [replace(look, size=usual[look.radius]) for look in looks]
+    if rng.random() < 0.5:
+        place = rng.randrange(len(looks))
+        radius = looks[place].radius
+        (other,) = set(_SPELLINGS[radius]) - {usual[radius]}
+        spelled[place] = replace(spelled[place], size=other)
+    return spelled

@@ -1,0 +1,127 @@
+"""Where the objects of a generated scene stand: apart from each other, and each well enough in sight."""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pipelines.benchmarks.mate.generator.camera import Camera, Pixel, Point, scale_for
+from pipelines.benchmarks.mate.generator.looks import Look, must_stand_apart
+from pipelines.benchmarks.mate.generator.parameters import Options, margin
+from pipelines.benchmarks.mate.generator.solids import (
+    Solid,
+    far_to_near,
+    footprints_meet,
+    outline,
+    own_pixels,
+    visible_pixels,
+)
+
+__all__ = ["FAIR_GAP", "place", "poorly_seen", "solid", "still_stands"]
+
+FAIR_GAP = 1.0  # scene units in X or Y between objects that coordinates alone tell apart: enough to see
+_SIDE = 3.0  # half the side of the square on which up to ten objects stand
+_TURN = math.radians(41.02)  # of that square about Z
+_GAP = 0.25  # scene units of ground between two objects
+_TRIES = 300  # spots tried for one object
+_REPAIRS = 40  # moves in one attempt, and two more for each object
+
+
+def place(rng: random.Random, looks: Sequence[Look], camera: Camera, options: Options) -> list[Point] | None:
+    """Find a spot for every object.
+
+    Args:
+        rng: where chance comes from.
+        looks: the objects.
+        camera: what sees them.
+        options: how much of each must show, and how coordinates are rounded.
+
+    Returns:
+        The centre of each object; None where this attempt came to nothing.
+    """
+    floor = _Floor(looks, options)
+    spots: dict[int, Point] = {}
+    for who in range(len(looks)):
+        spot = floor.find_spot(rng, who, spots)
+        if spot is None:
+            return None
+        spots[who] = spot
+    for _ in range(_REPAIRS + 2 * len(looks)):
+        solids = [solid(look, spots[who]) for who, look in enumerate(looks)]
+        worst = poorly_seen(solids, camera, options)
+        if worst is None:
+            return [spots[who] for who in range(len(looks))]
+        others = {who: spot for who, spot in spots.items() if who != worst}
+        moved = floor.find_spot(rng, worst, others)
+        if moved is None:
+            return None
+        spots[worst] = moved
+    return None
+
+
+def solid(look: Look, centre: Point) -> Solid:
+    """An object at its place."""
+    return Solid(
+        shape=look.shape,
+        material=look.material,
+        color=look.color,
+        radius=look.radius,
+        rotation=look.rotation,
+        coords=centre,
+    )
+
+
+def poorly_seen(solids: Sequence[Solid], camera: Camera, options: Options) -> int | None:
+    """Position of the object that falls furthest short of what must show; None where all of them show."""
+    outlines: list[list[Pixel]] = [outline(item, camera) for item in solids]
+    seen = visible_pixels(outlines, far_to_near(solids, camera), camera)
+    fill = [
+        count / max(options.min_visible_px, options.min_visible_share * own_pixels(polygon), 1)
+        for count, polygon in zip(seen, outlines, strict=True)
+    ]
+    worst = min(range(len(fill)), key=fill.__getitem__)
+    return worst if fill[worst] < 1 else None
+
+
+def still_stands(looks: Sequence[Look], spots: Sequence[Point], camera: Camera, options: Options) -> bool:
+    """Whether objects keep to all the rules where they are, after some of them changed their looks."""
+    floor = _Floor(looks, options)
+    apart = all(
+        floor.may_stand(one, spots[one], other, spots[other]) for one in range(len(looks)) for other in range(one)
+    )
+    solids = [solid(look, spot) for look, spot in zip(looks, spots, strict=True)]
+    return apart and poorly_seen(solids, camera, options) is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Floor:
+    """The floor of one scene, and the rules by which its objects stand on it."""
+
+    looks: Sequence[Look]
+    options: Options
+
+    def find_spot(self, rng: random.Random, who: int, others: Mapping[int, Point]) -> Point | None:
+        """A spot for one object among the others; None where the tries ran out."""
+        reach = _SIDE * scale_for(len(self.looks))
+        radius, places = self.looks[who].radius, self.options.coords_decimals
+        for _ in range(_TRIES):
+            a, b = rng.uniform(-reach, reach), rng.uniform(-reach, reach)
+            x, y = a * math.cos(_TURN) - b * math.sin(_TURN), a * math.sin(_TURN) + b * math.cos(_TURN)
+            spot = (x, y, radius) if places is None else (round(x, places), round(y, places), radius)
+            if all(self.may_stand(who, spot, other, centre) for other, centre in others.items()):
+                return spot
+        return None
+
+    def may_stand(self, who: int, spot: Point, other: int, centre: Point) -> bool:
+        """Whether one object may stand at `spot` with another at `centre`."""
+        dx, dy, least = abs(spot[0] - centre[0]), abs(spot[1] - centre[1]), margin(len(self.looks))
+        one, two = self.looks[who], self.looks[other]
+        if dx < least or dy < least or math.hypot(dx, dy) - one.radius - two.radius < _GAP:
+            return False
+        if must_stand_apart(one, two) and _too_close(spot, centre):
+            return False
+        return not footprints_meet(solid(one, spot), solid(two, centre))
+
+
+def _too_close(one: Point, other: Point) -> bool:
+    return abs(one[0] - other[0]) < FAIR_GAP and abs(one[1] - other[1]) < FAIR_GAP

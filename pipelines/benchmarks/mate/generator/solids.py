@@ -1,0 +1,207 @@
+"""The solids of a generated scene: where their outlines and faces fall in the picture, and what of each can be seen."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PIL import Image, ImageDraw
+
+from pipelines.benchmarks.mate.generator.camera import Camera, Pixel, Point
+
+__all__ = [
+    "ROUND_STEPS",
+    "Face",
+    "Solid",
+    "area",
+    "corners",
+    "cube_faces",
+    "far_to_near",
+    "footprints_meet",
+    "hull",
+    "number_image",
+    "outline",
+    "own_pixels",
+    "rim",
+    "visible_pixels",
+]
+
+ROUND_STEPS = 48  # corners that stand for a circle; the error is a fifth of a percent of the radius
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solid:
+    """Shape, looks and place of one object."""
+
+    shape: str
+    """A cube has half edge `radius`, a cylinder and a cone have height 2 x `radius`."""
+    material: str
+    """`metal` or `rubber`."""
+    color: str
+    """A color word of the benchmark."""
+    radius: float
+    """0.35 or 0.7 scene units."""
+    rotation: float
+    """Turn about Z, taken as radians though the texts call it degrees: the picture tells nothing of the number."""
+    coords: Point
+    """Centre; Z equals the radius, so the solid stands on the floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """One side of a cube."""
+
+    corners: tuple[Pixel, ...]
+    """In the picture."""
+    normal: Point
+    """Of length 1, pointing outward, in the scene."""
+
+
+def rim(solid: Solid, height: float) -> list[Point]:
+    """The circle around a solid's axis, `height` above its centre."""
+    x, y, z = solid.coords
+    turns = (2 * math.pi * step / ROUND_STEPS for step in range(ROUND_STEPS))
+    return [(x + solid.radius * math.cos(turn), y + solid.radius * math.sin(turn), z + height) for turn in turns]
+
+
+def outline(solid: Solid, camera: Camera) -> list[Pixel]:
+    """The solid's outline in the picture, a convex polygon."""
+    points = _horizon(solid, camera) if solid.shape == "sphere" else corners(solid)
+    return hull([camera.project(point) for point in points])
+
+
+def corners(solid: Solid) -> list[Point]:
+    """Points of a solid other than a sphere whose hull it is."""
+    match solid.shape:
+        case "cylinder":
+            return rim(solid, -solid.radius) + rim(solid, solid.radius)
+        case "cone":
+            x, y, z = solid.coords
+            return [*rim(solid, -solid.radius), (x, y, z + solid.radius)]
+        case _:
+            return [(x, y, z) for x, y in _square(solid) for z in (0.0, 2 * solid.radius)]
+
+
+def cube_faces(solid: Solid, camera: Camera) -> list[Face]:
+    """The faces of a cube that are turned to the camera."""
+    top, ground = 2 * solid.radius, _square(solid)
+    faces = [([(x, y, top) for x, y in ground], (0.0, 0.0, 1.0))]
+    for (x0, y0), (x1, y1) in zip(ground, ground[1:] + ground[:1], strict=True):
+        normal = ((y1 - y0) / top, -(x1 - x0) / top, 0.0)
+        faces.append(([(x0, y0, 0.0), (x1, y1, 0.0), (x1, y1, top), (x0, y0, top)], normal))
+    seen = []
+    for sides, normal in faces:
+        centre = [sum(axis) / 4 for axis in zip(*sides, strict=True)]
+        if sum(n * (c - eye) for n, c, eye in zip(normal, centre, camera.location, strict=True)) < 0:
+            seen.append(Face(tuple(camera.project(corner) for corner in sides), normal))
+    return seen
+
+
+def far_to_near(solids: Sequence[Solid], camera: Camera) -> list[int]:
+    """Positions of the solids in the order in which they are painted."""
+    return sorted(range(len(solids)), key=lambda place: -camera.depth(solids[place].coords))
+
+
+def number_image(outlines: Sequence[Sequence[Pixel]], order: Sequence[int], camera: Camera) -> Image.Image:
+    """A picture of numbers: each pixel holds 1 + the position of the solid that shows there, 0 where none does.
+
+    Args:
+        outlines: of every solid, at most 255.
+        order: positions, far to near.
+        camera: gives the picture's size.
+    """
+    image = Image.new("L", (camera.width, camera.height))
+    draw = ImageDraw.Draw(image)
+    for place in order:
+        draw.polygon(list(outlines[place]), fill=place + 1)
+    return image
+
+
+def visible_pixels(outlines: Sequence[Sequence[Pixel]], order: Sequence[int], camera: Camera) -> list[int]:
+    """Pixels of each solid that no nearer one covers; arguments as for `number_image`."""
+    return number_image(outlines, order, camera).histogram()[1 : len(outlines) + 1]
+
+
+def own_pixels(polygon: Sequence[Pixel]) -> int:
+    """Pixels that an outline would cover if nothing stood before it and the picture had no edge."""
+    left, top = (math.floor(min(axis)) - 1 for axis in zip(*polygon, strict=True))
+    right, bottom = (math.ceil(max(axis)) + 2 for axis in zip(*polygon, strict=True))
+    tile = Image.new("L", (right - left, bottom - top))
+    ImageDraw.Draw(tile).polygon([(x - left, y - top) for x, y in polygon], fill=1)
+    return tile.histogram()[1]
+
+
+def area(polygon: Sequence[Pixel]) -> float:
+    """Area of a polygon, in square pixels, whether or not it lies in the picture."""
+    pairs = zip(polygon, [*polygon[1:], *polygon[:1]], strict=True)
+    return abs(sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in pairs)) / 2
+
+
+def hull(points: Sequence[Pixel]) -> list[Pixel]:
+    """The smallest convex polygon around `points`, by a sweep from left to right and back."""
+    ordered = sorted(set(points))
+    lower, upper = _chain(ordered), _chain(ordered[::-1])
+    return lower[:-1] + upper[:-1]
+
+
+def footprints_meet(one: Solid, other: Solid) -> bool:
+    """Whether two solids would run into each other on the floor; corners of cubes reach beyond their radius."""
+    if "cube" not in {one.shape, other.shape}:
+        return math.dist(one.coords[:2], other.coords[:2]) < one.radius + other.radius
+    if one.shape != "cube":
+        one, other = other, one
+    if other.shape != "cube":
+        x, y = _seen_from(one, other.coords)
+        return math.hypot(max(abs(x) - one.radius, 0), max(abs(y) - one.radius, 0)) < other.radius
+    # Two squares are apart exactly if a side of one has all of the other beyond it.
+    return not (_beyond(one, other) or _beyond(other, one))
+
+
+def _beyond(base: Solid, other: Solid) -> bool:
+    corners = [_seen_from(base, corner) for corner in _square(other)]
+    return any(min(sign * corner[axis] for corner in corners) >= base.radius for axis in (0, 1) for sign in (1, -1))
+
+
+def _seen_from(base: Solid, point: Sequence[float]) -> tuple[float, float]:
+    """Ground coordinates of a point in the frame of a turned cube."""
+    dx, dy = point[0] - base.coords[0], point[1] - base.coords[1]
+    cos, sin = math.cos(base.rotation), math.sin(base.rotation)
+    return dx * cos + dy * sin, dy * cos - dx * sin
+
+
+def _square(cube: Solid) -> list[tuple[float, float]]:
+    x, y, _ = cube.coords
+    cos, sin = cube.radius * math.cos(cube.rotation), cube.radius * math.sin(cube.rotation)
+    return [(x + a * cos - b * sin, y + a * sin + b * cos) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+
+
+def _horizon(sphere: Solid, camera: Camera) -> list[Point]:
+    """The circle on a sphere that lines of sight touch: its picture is the outline."""
+    away = [eye - own for eye, own in zip(camera.location, sphere.coords, strict=True)]
+    distance = math.hypot(*away)
+    x, y, z = (part / distance for part in away)
+    level = math.hypot(x, y)
+    aside, upward = (-y / level, x / level, 0.0), (-z * x / level, -z * y / level, level)
+    near = sphere.radius**2 / distance
+    wide = sphere.radius * math.sqrt(1 - (sphere.radius / distance) ** 2)
+    points = []
+    for step in range(ROUND_STEPS):
+        cos, sin = (wide * turn(2 * math.pi * step / ROUND_STEPS) for turn in (math.cos, math.sin))
+        a, b, c = (
+            own + near * towards + cos * across + sin * above
+            for own, towards, across, above in zip(sphere.coords, (x, y, z), aside, upward, strict=True)
+        )
+        points.append((a, b, c))
+    return points
+
+
+def _chain(points: Sequence[Pixel]) -> list[Pixel]:
+    chain: list[Pixel] = []
+    for point in points:
+        while len(chain) > 1 and _turn(chain[-2], chain[-1], point) <= 0:
+            chain.pop()
+        chain.append(point)
+    return chain
+
+
+def _turn(one: Pixel, two: Pixel, three: Pixel) -> float:
+    return (two[0] - one[0]) * (three[1] - one[1]) - (two[1] - one[1]) * (three[0] - one[0])

@@ -1,0 +1,163 @@
+"""Questions of a wanted difficulty: how many attributes link the object asked about across picture and text.
+
+As scenes fill, coordinates alone link nearly every object. So where a scene has no object of the wanted kind, its looks
+are drawn anew, and where that does not help one is made; all stay where they are. Every search has a bound, and a scene
+that cannot serve the emptiest stratum serves the next one.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pipelines.benchmarks.mate.generator.looks import Cast, redraw_cast
+from pipelines.benchmarks.mate.generator.parameters import Options
+from pipelines.benchmarks.mate.generator.placement import FAIR_GAP, still_stands
+from pipelines.benchmarks.mate.generator.questions import Balance, Pair, ask, pools_of
+from pipelines.benchmarks.mate.generator.scenes import Layout
+from pipelines.benchmarks.mate.linking import linking
+from pipelines.benchmarks.mate.scene import MATERIALS, VISUAL, Question, find_object, hidden_attributes
+
+__all__ = ["Search", "build"]
+
+_REDRAWS = 20
+_BUILDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """One scene in search of a cross-modal question."""
+
+    rng: random.Random
+    """Where chance comes from."""
+    layout: Layout
+    """The scene as it came."""
+    task: str
+    """What to ask."""
+    balance: Balance
+    """What was asked before."""
+    options: Options
+    """The rules that a changed scene must keep."""
+
+    def run(self) -> tuple[Layout, Question]:
+        """The question for the emptiest stratum in reach, with the scene that serves it."""
+        for wanted in self.balance.next_strata(self.layout.count, self.task):
+            for layout in self._scenes(wanted):
+                question = self._question(layout, wanted)
+                if question is not None and (layout is self.layout or self._stands(layout)):
+                    return layout, question
+        raise AssertionError("the scene as it came serves one of the strata")
+
+    def _scenes(self, wanted: int) -> Iterator[Layout]:
+        yield self.layout
+        for _ in range(_REDRAWS):
+            yield replace(self.layout, cast=redraw_cast(self.rng, self.layout.cast, self.options))
+        for _ in range(_BUILDS):
+            pair, asked = self._candidate()
+            (hidden,) = hidden_attributes(self.task, pair[1], pair[0])
+            (shown,) = set(VISUAL) - {hidden}
+            cast = build(self.rng, self.layout, asked, shown=shown, wanted=wanted)
+            if cast is not None:
+                yield replace(self.layout, cast=cast)
+
+    def _candidate(self) -> tuple[Pair, int]:
+        """A pair among the least asked, and an object that it may ask about."""
+        scene = self.layout.scene
+        pools = pools_of(scene, self.layout.cast)
+        pair = self.rng.choice(self.balance.next_pairs(self.layout.count, self.task, pools)[:4])
+        return pair, find_object(scene, pair[1], self.rng.choice(pools[pair[1]]))
+
+    def _question(self, layout: Layout, wanted: int) -> Question | None:
+        """A question of the wanted stratum, of the least asked pair that has one."""
+        scene = layout.scene
+        pools = pools_of(scene, layout.cast)
+        for pair in self.balance.next_pairs(layout.count, self.task, pools):
+            hidden = hidden_attributes(self.task, pair[1], pair[0])
+            values = [
+                value
+                for value in pools[pair[1]]
+                if linking(scene, find_object(scene, pair[1], value), hidden).k == wanted
+            ]
+            if values:
+                return ask(self.rng, self.task, pair, values)
+        return None
+
+    def _stands(self, layout: Layout) -> bool:
+        return still_stands(layout.cast.looks, layout.spots, layout.camera, self.options)
+
+
+def build(rng: random.Random, layout: Layout, asked: int, *, shown: str, wanted: int) -> Cast | None:
+    """Change what surrounds one object until so many attributes link it.
+
+    Args:
+        rng: where chance comes from.
+        layout: the scene; neither sizes nor pointing values change.
+        asked: position of the object.
+        shown: the visual attribute that both picture and text have, `color` or `shape`.
+        wanted: 1, 2 or 3 linking attributes, 0 for coordinates alone.
+
+    Returns:
+        The changed objects; None where the sizes around or the values left do not allow it. Whether the objects may
+        still stand where they are is not looked at.
+    """
+    cast = layout.cast
+    own = cast.looks[asked]
+    value = str(getattr(own, shown))
+    if value in cast.keys(shown):  # nothing else may have it: it links by itself
+        return cast if wanted == 1 else None
+    others = [
+        place
+        for place, look in enumerate(cast.looks)
+        if place != asked and getattr(look, shown) not in cast.keys(shown)
+    ]
+    unlike = [free for free in cast.free(shown) if free != value]
+    if wanted == 0:
+        twins = [place for place in others if cast.looks[place].radius == own.radius and _apart(layout, asked, place)]
+        return cast.repainted({rng.choice(twins): {shown: value, "material": own.material}}) if twins else None
+    if not unlike:
+        return None
+    if wanted == 1:
+        alike = [place for place in others if getattr(cast.looks[place], shown) == value]
+        return cast.repainted({place: {shown: rng.choice(unlike)} for place in alike})
+    roles = _roles(rng, cast, [asked, *others], wanted)
+    if roles is None:
+        return None
+    (opposite,) = set(MATERIALS) - {own.material}
+    changes = {place: {shown: value, "material": own.material} for place in roles[2:]}
+    changes[roles[0]] = {shown: value, "material": opposite}
+    changes[roles[1]] = {"material": own.material}
+    if getattr(cast.looks[roles[1]], shown) == value:
+        changes[roles[1]][shown] = rng.choice(unlike)
+    for place in others:
+        look = cast.looks[place]
+        # With two links no other object shares value and material; with three none of the same size does.
+        rival = getattr(look, shown) == value and (wanted == 2 or look.radius == own.radius)
+        if place not in changes and rival and look.material == own.material:
+            changes[place] = {"material": opposite}
+    return cast.repainted(changes)
+
+
+def _roles(rng: random.Random, cast: Cast, places: list[int], wanted: int) -> list[int] | None:
+    """Who shares value and size, who material (and, of three, size), and for three who value and material.
+
+    Of `places` the first is asked about and the rest may take any value. Who shares no value may be any object.
+    """
+    asked, *others = places
+    radius = cast.looks[asked].radius
+    first = [place for place in others if cast.looks[place].radius == radius]
+    if not first:
+        return None
+    roles = [rng.choice(first)]
+    second = [
+        place
+        for place, look in enumerate(cast.looks)
+        if place not in {asked, *roles} and (wanted == 2 or look.radius == radius)
+    ]
+    third = [place for place in others if cast.looks[place].radius != radius]
+    if not second or (wanted == 3 and not third):
+        return None
+    return [*roles, rng.choice(second), *([rng.choice(third)] if wanted == 3 else [])]
+
+
+def _apart(layout: Layout, one: int, other: int) -> bool:
+    (x0, y0, _), (x1, y1, _) = layout.spots[one], layout.spots[other]
+    return abs(x0 - x1) >= FAIR_GAP or abs(y0 - y1) >= FAIR_GAP

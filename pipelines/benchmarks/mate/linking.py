@@ -1,0 +1,80 @@
+"""MATE: which attributes, seen in the picture and told in the text, single out one object of a scene.
+
+Sizes count as one sees them, small or large. Coordinates always single out an object and are left aside but where said.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from pipelines.benchmarks.mate.answers import Gold
+from pipelines.benchmarks.mate.scene import KEYS, Scene
+
+__all__ = ["LINKABLE", "LINK_NAMES", "Linking", "link_category", "linking", "linking_attributes"]
+
+LINKABLE = ("shape", "size", "material", "color")
+LINK_NAMES = {"shape": "Shape", "material": "Material", "color": "Color", "size": "Size"}  # in the order of a category
+
+
+@dataclass(frozen=True, slots=True)
+class Linking:
+    """What tells one object from all others, coordinates aside."""
+
+    sets: tuple[tuple[str, ...], ...]
+    """Every combination of attributes that no other object shares, shortest first, then in the order of the keys."""
+
+    @property
+    def k(self) -> int:
+        """Attributes in the smallest combination; 0 where there is none, so only coordinates link."""
+        return len(self.sets[0]) if self.sets else 0
+
+    @property
+    def smallest(self) -> tuple[tuple[str, ...], ...]:
+        """All combinations of that size."""
+        return tuple(names for names in self.sets if len(names) == self.k)
+
+
+def linking(scene: Scene, asked: int, hidden: Collection[str] = ()) -> Linking:
+    """Combinations of shape, size class, material and color, less the `hidden` ones, that single out one object."""
+    usable = [key for key in LINKABLE if key not in hidden]
+    shared = _shared(scene, asked, usable)
+    return Linking(tuple(names for names in _combinations(usable) if not any(own.issuperset(names) for own in shared)))
+
+
+def linking_attributes(scene: Scene, asked: int, hidden: Collection[str] = ()) -> list[dict[str, Gold]]:
+    """The same with coordinates and values, as the data's column of this name has it.
+
+    Returns:
+        One object a combination that singles out the object, attribute -> value as the scene spells it.
+    """
+    usable = [key for key in KEYS if key in {*LINKABLE, "3d_coords"} and key not in hidden]
+    shared = _shared(scene, asked, usable)
+    target = scene.objects[asked]
+    return [
+        {key: target.value(key) for key in names}
+        for names in _combinations(usable)
+        if not any(own.issuperset(names) for own in shared)
+    ]
+
+
+def link_category(link: Linking) -> str | None:
+    """The row of the table by linking type, such as `Shape+Material`; None where the smallest has a rival."""
+    if link.k == 0:
+        return "3D coords only"
+    if len(link.smallest) > 1:
+        return None
+    return "+".join(name for key, name in LINK_NAMES.items() if key in link.smallest[0])
+
+
+def _combinations(keys: Sequence[str]) -> list[tuple[str, ...]]:
+    return [names for size in range(1, len(keys) + 1) for names in combinations(keys, size)]
+
+
+def _shared(scene: Scene, asked: int, keys: Sequence[str]) -> set[frozenset[str]]:
+    """For each other object, the attributes in which it looks like the one asked about."""
+    target = scene.objects[asked]
+    return {
+        frozenset(key for key in keys if item.seen(key) == target.seen(key))
+        for place, item in enumerate(scene.objects)
+        if place != asked
+    }

@@ -1,0 +1,289 @@
+"""MATE's metrics: from the scored rows of one model to the numbers of the paper, and to ours.
+
+The paper's (ACL 2025, arXiv 2503.03854): `exact_match` by task, object count, target attribute and linking type, `ose`
+(errors that name nothing in the scene), `cot_delta`, and what is answered where only coordinates link. Ours beside
+them: the lenient reading, the share of answers that could be read, splits by pointer, by number of links and by whether
+an example gives the answer away, and `chance`, the closed form of a guess.
+
+A failed request is no answer: it is out of the denominator, counted, and `exact_match_failures_wrong` says what the
+number would be were it wrong. Intervals are the 95% percentile bootstrap over scenes (`mate_measure`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pipelines.benchmarks.base import Metric, Sample
+from pipelines.benchmarks.mate.aggregate import Measure, Scored, with_intervals
+from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
+from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS
+from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, Rows, facts_of
+from pipelines.metrics.stats import bootstrap_ci
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["KINDS", "reduce_mate"]
+
+KINDS: Final[Mapping[str, tuple[str, str]]] = {"crossmodal": ("img2txt", "txt2img"), "unimodal": ("img2img", "txt2txt")}
+_BESIDE: Final = {"exact_match_lenient": "lenient", "format_ok": "format_ok"}
+_CLOSER: Final = {
+    "closer_than_average": "closer",
+    "closer_in_depth": "closer_depth",
+    "closer_horizontally": "closer_horizontal",
+    "alone_of_its_overlap": "closer_alone",
+}
+_MATCHED: Final = (4.0, 3.0)
+_MISSED: Final = (2.0, 1.0, 0.0)
+
+
+def reduce_mate(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+    """All metrics of one model.
+
+    Args:
+        scores: see `Benchmark.reduce`; columns of values that no row has may be absent.
+        samples: by id.
+
+    Returns:
+        Metrics setting by setting. What has nothing to measure is absent, or None with a note.
+    """
+    table = Rows.of(facts_of(scores, samples))
+    found: list[Measure] = []
+    by_setting = {name: rows for name in SETTINGS if len(rows := table.where(setting=name))}
+    for setting, rows in by_setting.items():
+        for task in dict.fromkeys(task for tasks in KINDS.values() for task in tasks):
+            found += _task(rows.where(task=task), task, setting)
+        for kind, tasks in KINDS.items():
+            found += _kind(rows.where(kind=kind), kind, tasks, setting)
+        found += _crossmodal(rows.where(kind="crossmodal"), setting)
+    metrics = with_intervals(found)
+    if {"2-shot", COT} <= by_setting.keys():
+        metrics += _cot(by_setting["2-shot"].where(kind="crossmodal"), by_setting[COT].where(kind="crossmodal"))
+    made = sum(bool(sample.data.get("generated")) for sample in samples.values())
+    if made:
+        note = "made by a generator: these numbers stand beside no published ones"
+        metrics.append(
+            Metric(task="", setting="", metric="generated", value=made, n=len(samples), unit="count", note=note)
+        )
+    return metrics
+
+
+def _task(rows: Rows, task: str, setting: str) -> Iterator[Measure]:
+    if not len(rows):
+        return
+    cell = _Cell(task, setting)
+    yield from cell.whole(rows)
+    for target in HEADS:
+        here = rows.where(target=target)
+        yield from cell.accuracy(here, HEADS[target])
+        yield from cell.chance(here, HEADS[target])
+    for pointer in HEADS:
+        yield from cell.accuracy(rows.where(pointer=pointer), f"pointer={HEADS[pointer]}")
+        for target in HEADS:
+            both = rows.where(pointer=pointer, target=target)
+            yield from cell.accuracy(both, f"pointer={HEADS[pointer]} target={HEADS[target]}")
+    if setting != "0-shot":
+        for shows in (True, False):
+            yield from cell.accuracy(rows.where(shows=shows), f"shot_shows_target={str(shows).lower()}")
+    if task in CROSSMODAL:
+        yield cell.ose(rows)
+    yield from cell.counts(rows)
+
+
+def _kind(rows: Rows, kind: str, tasks: tuple[str, str], setting: str) -> Iterator[Measure]:
+    if not len(rows):
+        return
+    cell = _Cell(kind, setting)
+    parts = [rows.where(task=task) for task in tasks]
+    for metric, column in {"exact_match": "correct", **_BESIDE}.items():
+        yield cell.mean_of_tasks(parts, tasks, metric, [part.scored(column) for part in parts])
+    worst = [part.scored("correct", failed_as=0.0) for part in parts]
+    yield cell.mean_of_tasks(parts, tasks, "exact_match_failures_wrong", worst)
+    guesses = [part.all("chance") for part in parts]
+    if all(len(part) for part in parts):
+        value = math.fsum(float(part.mean()) for part in guesses) / len(parts)
+        yield Measure(Metric(task=kind, setting=setting, metric="chance", value=value, n=len(rows)))
+    for count in rows.counts():
+        here = rows.where(count=count)
+        yield from cell.accuracy(here, f"{count} objects")
+        yield from cell.chance(here, f"{count} objects")
+
+
+def _crossmodal(rows: Rows, setting: str) -> Iterator[Measure]:
+    if not len(rows):
+        return
+    cell = _Cell("crossmodal", setting)
+    yield cell.ose(rows)
+    for link in rows.links():
+        yield from cell.accuracy(rows.where(link=link), link)
+    for k in (1, 2, 3):
+        yield from cell.accuracy(rows.where(k=k), f"links={k}")
+    for count in rows.counts():
+        for k in (1, 2, 3, 0):
+            name = f"links={k}" if k else COORDS_ONLY
+            yield from cell.accuracy(rows.where(k=k, count=count), f"{name} @{count} objects")
+    yield from _coords_only(rows.where(k=0), cell)
+
+
+def _coords_only(rows: Rows, cell: _Cell) -> Iterator[Measure]:
+    """What is answered where only coordinates link (section 6.2 of the paper)."""
+    found = rows.scored("overlap")
+    if not len(found):
+        return
+    code = {label: -1.0 if label == "-" else float(label) for label in OVERLAP_LABELS}
+    for label in OVERLAP_LABELS:
+        yield cell.proportion("share", found.same(code[label]), rows.failed, f"overlap={label}")
+    match = found.where(np.isin(found.values, _MATCHED))
+    yield cell.proportion("pct_correct_given_noncoord_match", match.same(code["4"]), rows.failed, COORDS_ONLY)
+    missed = np.isin(found.values, _MISSED)
+    mismatch = Scored(missed.astype(np.float64), found.scenes)
+    yield cell.proportion("pct_noncoord_mismatch", mismatch, rows.failed, COORDS_ONLY)
+    yield cell.proportion("pct_closer_than_average", rows.scored("closer").where(missed), rows.failed, COORDS_ONLY)
+    for metric, column in _CLOSER.items():
+        for label in ("3", "2", "1", "0"):
+            own = rows.scored(column).where(found.values == code[label])
+            if len(own):
+                yield cell.proportion(metric, own, rows.failed, f"overlap={label}")
+    moved = (found.values == -1.0) & (rows.scored("in_scene").values == 1.0)
+    yield cell.count("in_scene_without_object", int(moved.sum()), rows, n=len(found))
+
+
+def _cot(base: Rows, cot: Rows) -> Iterator[Metric]:
+    """Change from 2-shot to 2-shot with steps: of the mean over object counts, and at ten objects."""
+    counts = sorted(set(base.counts()) | set(cot.counts()))
+    for category, wanted in (("", counts), ("10 objects", [10] if 10 in counts else [])):
+        if not wanted:
+            continue
+        before, after = (_mean_of_counts(rows, wanted) for rows in (base, cot))
+        note = "" if before is not None and after is not None else "some object count has no answer in one setting"
+        low, high = _paired_interval(base, cot, wanted) if not note else (None, None)
+        yield Metric(
+            task="crossmodal",
+            setting=COT,
+            category=category,
+            metric="cot_delta",
+            value=after - before if before is not None and after is not None else None,
+            n=sum(len(cot.where(count=count).scored("correct")) for count in wanted),
+            n_failed=sum(rows.where(count=count).failed for rows in (base, cot) for count in wanted),
+            ci_low=low,
+            ci_high=high,
+            note=note,
+        )
+
+
+def _mean_of_counts(rows: Rows, counts: Iterable[int]) -> float | None:
+    parts = [rows.where(count=count).scored("correct").values for count in counts]
+    return math.fsum(float(part.mean()) for part in parts) / len(parts) if all(map(len, parts)) else None
+
+
+def _paired_interval(base: Rows, cot: Rows, counts: Sequence[int]) -> tuple[float | None, float | None]:
+    """Resamples scenes; None where the two settings did not answer the same questions."""
+    before, after = base.answered(), cot.answered()
+    if before.keys() != after.keys():
+        return None, None
+    keys = [key for key in sorted(before) if key[2] in counts]
+    size = {count: sum(key[2] == count for key in keys) for count in counts}
+    # Weights that make the mean over rows the mean over counts; on a draw nearly so.
+    changes = [(after[key] - before[key]) * len(keys) / (len(size) * size[key[2]]) for key in keys]
+    interval = bootstrap_ci(changes, [key[0] for key in keys])
+    return (interval.low, interval.high) if interval else (None, None)
+
+
+class _Cell:
+    """Makes metrics of one task, or kind of tasks, in one setting."""
+
+    def __init__(self, task: str, setting: str) -> None:
+        self._task, self._setting = task, setting
+
+    def whole(self, rows: Rows) -> Iterator[Measure]:
+        """The task's accuracy in all its readings, and chance."""
+        yield from self.accuracy(rows, "")
+        for metric, column in _BESIDE.items():
+            yield self.proportion(metric, rows.scored(column), rows.failed)
+        yield self.proportion("exact_match_failures_wrong", rows.scored("correct", failed_as=0.0), rows.failed)
+        yield from self.chance(rows, "")
+
+    def accuracy(self, rows: Rows, category: str) -> Iterator[Measure]:
+        """Share of right answers; nothing where no row was answered or failed."""
+        scored = rows.scored("correct")
+        if len(scored) or rows.failed:
+            yield self.proportion("exact_match", scored, rows.failed, category)
+
+    def chance(self, rows: Rows, category: str) -> Iterator[Measure]:
+        """What guessing would score on these rows, answered or not."""
+        guesses = rows.all("chance")
+        if len(guesses):
+            value = math.fsum(guesses) / len(guesses)
+            yield self._metric("chance", value, len(guesses), 0, category)
+
+    def ose(self, rows: Rows) -> Measure:
+        """Share of errors that name nothing in the scene, those without JSON among them."""
+        wrong = rows.scored("correct").values == 0.0
+        outside = rows.scored("in_scene").where(wrong).same(0.0)
+        return self.proportion("ose", outside, rows.failed, note="" if wrong.any() else "no errors")
+
+    def counts(self, rows: Rows) -> Iterator[Measure]:
+        """Rows that failed, could not be read, or were cut."""
+        answers = len(rows.scored("correct"))
+        yield self.count("errors", rows.failed, rows, n=answers + rows.failed)
+        yield self.count("no_json_count", answers - rows.scored("format_ok").total, rows, n=answers)
+        yield self.count("truncated_count", rows.truncated, rows, n=answers)
+
+    def mean_of_tasks(
+        self, parts: Sequence[Rows], tasks: Sequence[str], metric: str, values: Sequence[Scored]
+    ) -> Measure:
+        """The mean of two tasks' accuracies, which are of equal size in the data."""
+        n, failed = sum(map(len, values)), sum(part.failed for part in parts)
+        if lacking := [task for task, own in zip(tasks, values, strict=True) if not len(own)]:
+            return self._metric(metric, None, n, failed, note=f"no answer of {' and '.join(lacking)}")
+        mean = float(sum(Fraction(own.total, len(own)) for own in values) / len(values))
+        return self._metric(metric, mean, n, failed, parts=tuple(values))
+
+    def proportion(self, metric: str, scored: Scored, failed: int, category: str = "", note: str = "") -> Measure:
+        """The share of rows whose value is 1."""
+        if not len(scored):
+            return self._metric(metric, None, 0, failed, category, note=note or "nothing to measure")
+        share = scored.total / len(scored)
+        return self._metric(metric, share, len(scored), failed, category, parts=(scored,), note=note)
+
+    def count(self, metric: str, value: int, rows: Rows, *, n: int) -> Measure:
+        """A number of rows."""
+        return Measure(
+            Metric(
+                task=self._task,
+                setting=self._setting,
+                metric=metric,
+                value=value,
+                n=n,
+                n_failed=rows.failed,
+                unit="count",
+            )
+        )
+
+    def _metric(  # noqa: PLR0913 - as `Metric`
+        self,
+        metric: str,
+        value: float | None,
+        n: int,
+        failed: int,
+        category: str = "",
+        *,
+        parts: tuple[Scored, ...] = (),
+        note: str = "",
+    ) -> Measure:
+        metric_row = Metric(
+            task=self._task,
+            setting=self._setting,
+            category=category,
+            metric=metric,
+            value=value,
+            n=n,
+            n_failed=failed,
+            note=note,
+        )
+        return Measure(metric_row, parts)

@@ -1,0 +1,261 @@
+"""MATE prompts, for rows that come without one and for generated data.
+
+The wording is this project's own; the order of the blocks and what each must and must not say are the benchmark's. A
+change of any text asks for a new `PROMPT_VERSION`.
+"""
+
+import json
+import random
+import re
+from collections.abc import Collection, Sequence
+
+from pipelines.benchmarks.mate.answers import Gold, gold_json
+from pipelines.benchmarks.mate.linking import linking
+from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS, Question, Scene, SceneObject, pointer_pool
+
+__all__ = [
+    "PROMPT_VERSION",
+    "answer_format",
+    "build_prompt",
+    "count_solved_examples",
+    "draw_shots",
+    "pointer_phrase",
+    "row_shots",
+    "scene_text",
+]
+
+PROMPT_VERSION = "1"
+
+_CROSSMODAL = frozenset({"img2txt", "txt2img"})
+
+_PICTURE = "The image shows a loose arrangement of geometric objects in several colors and materials."
+_CONTEXT = {
+    "img2img": _PICTURE,
+    "txt2txt": (
+        "A JSON document describes a scene of geometric objects. For each of them it holds the name, the 3D coordinates"
+        " as [X, Y, Z], the material and the other attributes."
+    ),
+}
+_CONTEXT_BOTH = (
+    f"{_PICTURE} A JSON document describes the same scene: for each object it holds the name, the 3D coordinates as"
+    " [X, Y, Z], the material (metal is shiny, rubber is matte) and other attributes."
+)
+
+_TASK = {
+    "img2txt": (
+        "Your task: look for {pointer} in the image, compare its attributes with those in the JSON to decide which JSON"
+        " object it is, and give the {target} of that JSON object as {format}."
+    ),
+    "txt2img": (
+        "Your task: go through the JSON, look for {pointer} there, use its attributes to decide which object of the"
+        " image it is, and give the {target} of that object as {format}."
+    ),
+    "img2img": "Your task: look for {pointer} in the image and give its {target} as {format}.",
+    "txt2txt": (
+        "Your task: go through the JSON, look for {pointer} there, and read its {target} off its attributes. Give it as"
+        " {format}."
+    ),
+}
+_TASK_COT = {
+    "img2txt": (
+        "Your task: first look for {pointer} in the image. Using only attributes that the JSON has too, list its"
+        " attributes and say which of them set it apart from everything else in the image. Then look for the JSON"
+        " object that has the same attributes. End with the {target} of that JSON object as {format}."
+    ),
+    "txt2img": (
+        "Your task: first look for {pointer} in the JSON. Using only attributes that can be seen in the image too, list"
+        " its attributes and say which of them set it apart from everything else in the JSON. Then look for the object"
+        " of the image that has the same attributes. End with the {target} of that object as {format}."
+    ),
+}
+
+_AXES = (
+    "How to read the coordinates:",
+    "- X is depth: the smaller the value, the farther away the object.",
+    "- Y is the horizontal position: 0 is the centre, negative values are to the left, positive values to the right.",
+    "- Z is the height of the object's centre: the larger the value, the higher it is.",
+)
+
+_TARGET = {"3d_coords": "3D coordinates"}
+_PLACEHOLDER = {"3d_coords": "[X, Y, Z]"}
+_OPTIONS = {"color": COLORS, "shape": SHAPES}
+
+
+def build_prompt(scene: Scene, question: Question, shots: Sequence[Question] = (), *, cot: bool = False) -> str:
+    """The whole text of one request; the picture is not part of it.
+
+    Args:
+        scene: the full scene. The attribute that the question hides is left out of the text.
+        question: what is asked.
+        shots: solved examples on the same scene, shown in this order.
+        cot: ask for, and show, the steps between; cross-modal tasks only.
+
+    Returns:
+        The prompt, without a line feed at its end.
+
+    Raises:
+        ValueError: a pointer is not unique in `scene`, or steps are asked of a unimodal task.
+    """
+    task = question.task
+    if cot and task not in _CROSSMODAL:
+        raise ValueError(f"prompts with steps are made for {', '.join(sorted(_CROSSMODAL))}, not for {task}")
+    target, form = _target(question), answer_format(question.target_attribute)
+    wording = (_TASK_COT if cot else _TASK)[task]
+    lines = [_CONTEXT.get(task, _CONTEXT_BOTH), wording.format(pointer=_pointer(question), target=target, format=form)]
+    if options := _OPTIONS.get(question.target_attribute):
+        only = "" if cot else f" Answer with nothing but {form}."
+        lines.append(f"The {target} is one of these: {', '.join(options)}.{only}")
+    if task in _CROSSMODAL:
+        lines += ["", *_AXES]
+    if task != "img2img":
+        lines += ["", "This is the JSON of all objects:", "", scene_text(scene, question.hidden)]
+    lines.append("")
+    if shots:
+        solve = _solved_in_steps if cot else _solved
+        lines += ["Solved examples for this scene:", *(solve(scene, question, shot) for shot in shots), "Your turn:"]
+    lines.append(_asks(question))
+    return "\n".join(lines)
+
+
+def scene_text(scene: Scene, hidden: Collection[str] = ()) -> str:
+    """The scene as one line of JSON, camera and objects only, without the `hidden` attributes."""
+    objects = [item.as_json(hidden) for item in scene.objects]
+    return json.dumps({"camera_location": list(scene.camera_location), "objects": objects}, ensure_ascii=False)
+
+
+def answer_format(target: str) -> str:
+    """The answer object with a placeholder for its value."""
+    return '{"answer": ' + _PLACEHOLDER.get(target, f'"{target.upper()}"') + "}"
+
+
+def pointer_phrase(attribute: str, value: Gold) -> str:
+    """Words for the one object with this value, numbers in full."""
+    match attribute:
+        case "shape":
+            return f"the {value}"
+        case "color":
+            return f"the {value} object"
+        case "name":
+            return f"the object named '{value}'"
+        case "3d_coords":
+            return f"the object at the 3D coordinates {json.dumps(value)}"
+        case _:
+            return f"the object with {attribute} {json.dumps(value)}"
+
+
+def _pointer(question: Question) -> str:
+    return pointer_phrase(question.pointer_attribute, question.pointer_value)
+
+
+def _target(question: Question) -> str:
+    return _TARGET.get(question.target_attribute, question.target_attribute)
+
+
+def _asks(question: Question) -> str:
+    verb = "are" if question.target_attribute == "3d_coords" else "is"
+    return f"What {verb} the {_target(question)} of {_pointer(question)}?"
+
+
+# ----------------------------------------------------------------------------------------------------- solved examples
+
+
+def draw_shots(
+    rng: random.Random,
+    question: Question,
+    pool: Sequence[tuple[str, Gold]],
+    count: int,
+) -> tuple[Question, ...]:
+    """Draw solved examples from the values that can point in the same scene.
+
+    Args:
+        rng: where chance comes from.
+        question: the one asked; its own pointer is never drawn. Examples ask for the same target attribute, but in a
+            unimodal task where the drawn pointer is that attribute another is taken.
+        pool: (attribute, value) pairs that single out an object.
+        count: how many.
+
+    Returns:
+        `count` questions, their pointers all different.
+
+    Raises:
+        ValueError: the pool is too small.
+    """
+    asked = question.pointer_attribute, str(question.pointer_value)
+    free = [(attribute, value) for attribute, value in pool if (attribute, str(value)) != asked]
+    if len(free) < count:
+        raise ValueError(f"the scene has {len(free)} further values to point with, {count} examples were asked for")
+    return tuple(_shot(rng, question, attribute, value) for attribute, value in rng.sample(free, count))
+
+
+def row_shots(scene: Scene, question: Question, count: int, row_id: str) -> tuple[Question, ...]:
+    """Solved examples for a row that came without any: the same ones for the same row, fewer being a part of more.
+
+    Args:
+        scene: the row's scene.
+        question: the row's question.
+        count: how many.
+        row_id: what the draw depends on, besides the question.
+
+    Raises:
+        ValueError: the scene has too few values to point with.
+    """
+    key = f"{row_id}/{question.task}/{question.pointer_attribute}/{question.pointer_value}/{question.target_attribute}"
+    rng = random.Random(key)  # noqa: S311 - picks examples, guards nothing
+    pool = pointer_pool(scene, TASKS[question.task][0])
+    possible = len(pool) - 1
+    return draw_shots(rng, question, pool, max(count, min(2, possible)))[:count]
+
+
+def _shot(rng: random.Random, question: Question, attribute: str, value: Gold) -> Question:
+    target = question.target_attribute
+    if attribute == target:
+        target = rng.choice([other for other in TASKS[question.task][1] if other != attribute])
+    return Question(task=question.task, pointer_attribute=attribute, pointer_value=value, target_attribute=target)
+
+
+def _solved(scene: Scene, _asked: Question, shot: Question) -> str:
+    return f"{_asks(shot)} {gold_json(shot.gold(scene))}"
+
+
+def _solved_in_steps(scene: Scene, asked: Question, shot: Question) -> str:
+    """A solved example that tells how the object is found on the other side, ending in the answer."""
+    place = shot.asked(scene)
+    item = scene.objects[place]
+    # An example may point with another attribute than the question: what the question hides is not in the JSON for it.
+    hidden = {*asked.hidden, *shot.hidden}
+    told = ["color", "shape", "material", "size", "3d_coords"]
+    left_out = {*hidden, shot.pointer_attribute} | ({shot.target_attribute} if shot.task == "txt2img" else set())
+    told = [key for key in told if key not in left_out]
+    link = linking(scene, place, hidden)
+    chosen = link.sets[0] if link.sets else ("3d_coords",)
+    rest = [key for key in told if key not in chosen]
+    here, there = ("image", "JSON") if shot.task == "img2txt" else ("JSON", "image")
+    also = f" and also {_as_json(item, rest)}" if rest else ""
+    return (
+        f"{_asks(shot)} In the {here}, {_pointer(shot)} has {_spelled(item, told)}. It is the only one there with"
+        f" {_spelled(item, chosen)}. The only object of the {there} with {_as_json(item, chosen)}{also} has the"
+        f" {_target(shot)} {_number(shot.gold(scene))}. {gold_json(shot.gold(scene))}"
+    )
+
+
+def _spelled(item: SceneObject, keys: Sequence[str]) -> str:
+    parts = [f"{_TARGET.get(key, key)} {_number(item.value(key))}" for key in keys]
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _as_json(item: SceneObject, keys: Sequence[str]) -> str:
+    return json.dumps({key: item.value(key) for key in keys}, ensure_ascii=False)
+
+
+def _number(value: Gold) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+_SOLVED = re.compile(r'[{][ ]*+"answer":\s*+([^}]*+)[}]')
+_PLACEHOLDERS = frozenset({'"NAME"', '"COLOR"', '"SHAPE"', '"ROTATION"', '"SIZE"', "[X,Y,Z]"})
+
+
+def count_solved_examples(text: str) -> int:
+    """How many answers a prompt shows, placeholders aside: the setting of a row that does not name it."""
+    values = ("".join(match[1].split()) for match in _SOLVED.finditer(text))
+    return sum(bool(value) and value not in _PLACEHOLDERS for value in values)

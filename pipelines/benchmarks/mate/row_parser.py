@@ -1,0 +1,257 @@
+"""MATE: one row as distributed, checked and brought into our form. What cannot be used is said in a ValueError.
+
+The development version and the public one are read alike: a field may have the name of either, and text that holds
+JSON or a Python literal is decoded.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from pipelines.benchmarks.mate.answers import Gold, decode, read_gold
+from pipelines.benchmarks.mate.linking import linking_attributes
+from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples, row_shots
+from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, MateRow, shots_of
+from pipelines.benchmarks.mate.scene import (
+    TASKS,
+    Question,
+    Scene,
+    canonical_task,
+    check_gold,
+    parse_scene,
+    pointer_value_in,
+    unique_values,
+)
+
+__all__ = ["derived_rows", "read_row", "row_id"]
+
+_IDS = ("example_id", "id")
+_GOLDS = ("gold_reference", "answer")
+
+
+def row_id(raw: object) -> str:
+    """The row's id.
+
+    Raises:
+        ValueError: it has none.
+    """
+    value = _first(raw, _IDS) if isinstance(raw, Mapping) else None
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("no example_id or id, which names the scene")
+    return value
+
+
+def read_row(raw: object, *, setting: str | None, tasks: Sequence[str] = tuple(TASKS)) -> MateRow:
+    """Read one row.
+
+    Args:
+        raw: its fields.
+        setting: what its file says; None: the number of solved examples that its text shows.
+        tasks: what its file holds.
+
+    Returns:
+        The row. With `setting` None and a bare question it is a 0-shot row, of which `derived_rows` makes the others.
+
+    Raises:
+        ValueError: why it cannot be used.
+    """
+    name = row_id(raw)
+    fields = cast("Mapping[str, Any]", raw)
+    task = _task(fields, tasks)
+    scene = parse_scene(_needed(fields, "scene"))
+    text, bare = _text(fields, task)
+    question = _question(fields, task, scene, text or bare)
+    gold = read_gold(_needed(fields, *_GOLDS))
+    check_gold(scene, question, gold)
+    if setting is None:
+        setting = _setting_of(text)
+    shots = _shots(fields, setting)
+    row = MateRow(
+        sample_id=name,
+        scene=scene,
+        question=question,
+        setting=setting,
+        gold=gold,
+        text=text,
+        shots=shots if shots is not None or SETTINGS.index(setting) else (),
+        image=_image(fields),
+        generated=bool(fields.get("generator")),
+        odd=tuple(_oddities(fields, scene, question)),
+    )
+    row = row if text is not None else _to_build(row, fields)
+    _check_unicode(row)
+    return row
+
+
+def derived_rows(row: MateRow) -> list[MateRow]:
+    """The same bare question with solved examples drawn from its scene, and with steps; as many as the scene allows."""
+    made = []
+    for setting in SETTINGS[1:]:
+        if setting == COT and row.question.task not in CROSSMODAL:
+            continue
+        try:
+            drawn = row_shots(row.scene, row.question, min(SETTINGS.index(setting), 2), row.sample_id)
+        except ValueError:
+            continue
+        shots = tuple((shot.pointer_attribute, shot.pointer_value) for shot in drawn)
+        made.append(
+            replace(row, setting=setting, shots=shots, targets=tuple(shot.target_attribute for shot in drawn), odd=())
+        )
+    return made
+
+
+def _first(raw: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((raw[name] for name in names if raw.get(name) is not None), None)
+
+
+def _needed(raw: Mapping[str, Any], *names: str) -> Any:
+    value = _first(raw, names)
+    if value is None:
+        raise ValueError(f"no {' or '.join(names)}")
+    return value
+
+
+def _task(raw: Mapping[str, Any], tasks: Sequence[str]) -> str:
+    task = canonical_task(str(_needed(raw, "task")))
+    if task not in tasks:
+        raise ValueError(f"task {task} stands in a file of {' and '.join(tasks)}")
+    return task
+
+
+def _text(raw: Mapping[str, Any], task: str) -> tuple[str | None, str]:
+    """The whole prompt, or None and the bare question."""
+    whole = raw.get("input_str")
+    if isinstance(whole, str) and whole.strip():
+        return whole, ""
+    question = raw.get("question")
+    if whole not in (None, "") or not isinstance(question, str | None):
+        raise ValueError("input_str or question is no text")
+    if question is None or not question.strip():
+        return None, ""
+    # The picture's half of a unimodal prompt tells no scene: there the answer's form shows that all of it is said.
+    shows_scene = '"objects"' in question or "3d_coords" in question
+    is_prompt = shows_scene or (task == "img2img" and '"answer"' in question)
+    return (question, "") if is_prompt else (None, question)
+
+
+def _setting_of(text: str | None) -> str:
+    shown = 0 if text is None else count_solved_examples(text)
+    if shown > 2:
+        raise ValueError(f"the prompt shows {shown} solved examples; there are settings for 0, 1 and 2")
+    return SETTINGS[shown]
+
+
+def _question(raw: Mapping[str, Any], task: str, scene: Scene, text: str) -> Question:
+    pointers, targets = TASKS[task]
+    pointer, value = _attribute(_needed(raw, "pointer_attribute"), "pointer_attribute", pointers)
+    target, _ = _attribute(_needed(raw, "target_attribute"), "target_attribute", targets)
+    if pointer == target:
+        raise ValueError(f"pointer and target are both {pointer}")
+    if value is None:
+        value = pointer_value_in(scene, pointer, text)
+    question = Question(task=task, pointer_attribute=pointer, pointer_value=value, target_attribute=target)
+    question.asked(scene)
+    return question
+
+
+def _attribute(raw: object, field: str, known: Sequence[str]) -> tuple[str, Gold | None]:
+    """Name and value; None where the name stands alone."""
+    decoded = decode(raw) if isinstance(raw, str) else raw
+    if isinstance(decoded, Mapping):
+        if len(decoded) != 1:
+            raise ValueError(f"{field} has {len(decoded)} keys, not one")
+        ((name, value),) = decoded.items()
+    else:
+        name, value = decoded, None
+    if name not in known:
+        raise ValueError(f"{field} is {name!r:.80}; there are {', '.join(known)}")
+    return str(name), cast("Gold | None", value)  # one that is no value of the scene fits no object
+
+
+def _shots(raw: Mapping[str, Any], setting: str) -> tuple[tuple[str, Gold], ...] | None:
+    listed = raw.get("few_shot_attributes")
+    listed = decode(listed) if isinstance(listed, str) else listed
+    if listed is None:
+        return None
+    if not isinstance(listed, Sequence) or not all(_is_pair(item) for item in listed):
+        raise ValueError("few_shot_attributes is no list of [attribute, value]")
+    wanted = min(SETTINGS.index(setting), 2)
+    if len(listed) != wanted:
+        raise ValueError(f"{len(listed)} solved examples in a row of {setting}")
+    return tuple((str(attribute), value) for attribute, value in listed)
+
+
+def _is_pair(item: object) -> bool:
+    return (
+        isinstance(item, list | tuple)
+        and len(item) == 2
+        and isinstance(item[0], str)
+        and isinstance(item[1], str | int | float | list)
+    )
+
+
+def _image(raw: Mapping[str, Any]) -> str:
+    name = raw.get("image")
+    if name is None or not isinstance(name, str):
+        return ""
+    if not name or "/" in name or "\\" in name or name.startswith("."):
+        raise ValueError(f"image is no plain file name: {name!r:.80}")
+    return name
+
+
+def _to_build(row: MateRow, raw: Mapping[str, Any]) -> MateRow:
+    """A row whose prompt is ours to build: it must be possible, so that no request of a sweep finds that it is not."""
+    if raw.get("scene_format") not in (None, "json"):
+        raise ValueError(f"no input_str, and prompts are built with scenes in JSON, not {raw['scene_format']!r:.40}")
+    if row.shots is None:
+        drawn = row_shots(row.scene, row.question, min(SETTINGS.index(row.setting), 2), row.sample_id)
+        shots = tuple((shot.pointer_attribute, shot.pointer_value) for shot in drawn)
+        row = replace(row, shots=shots, targets=tuple(shot.target_attribute for shot in drawn))
+    else:
+        row = replace(row, targets=tuple(_shot_target(row, *shot) for shot in row.shots))
+    build_prompt(row.scene, row.question, shots_of(row.as_data()), cot=row.setting == COT)
+    return row
+
+
+def _shot_target(row: MateRow, attribute: str, value: Gold) -> str:
+    pointers, targets = TASKS[row.question.task]
+    if attribute not in pointers:
+        raise ValueError(f"a solved example points with {attribute!r:.40}; there are {', '.join(pointers)}")
+    if attribute != row.question.target_attribute:
+        return row.question.target_attribute
+    others = [target for target in targets if target != attribute]
+    return random.Random(f"{row.sample_id}/{attribute}/{value}").choice(others)  # noqa: S311 - guards nothing
+
+
+def _oddities(raw: Mapping[str, Any], scene: Scene, question: Question) -> list[str]:
+    found = []
+    count = raw.get("object_count")
+    if count is not None and count != len(scene.objects):
+        found.append("object_count is not the number of the scene's objects; the scene counts")
+    if not unique_values(scene, question.target_attribute):
+        found.append("no value of the target attribute is unique in the scene")
+    if question.task in CROSSMODAL and (listed := raw.get("linking_attributes")) is not None:
+        stored = _combinations(decode(listed) if isinstance(listed, str) else listed)
+        own = _combinations(linking_attributes(scene, question.asked(scene), question.hidden))
+        if stored != own:
+            found.append("linking_attributes are not those that the scene gives; the latter are used")
+    return found
+
+
+def _combinations(listed: object) -> set[frozenset[tuple[str, str]]] | None:
+    if not isinstance(listed, Sequence) or not all(isinstance(item, Mapping) for item in listed):
+        return None
+    return {frozenset((str(key), str(value)) for key, value in item.items()) for item in listed}
+
+
+def _check_unicode(row: MateRow) -> None:
+    try:
+        json.dumps(
+            [row.sample_id, row.as_data(), [item.as_json() for item in row.scene.objects]], ensure_ascii=False
+        ).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("the row holds half a character (a lone surrogate)") from error

@@ -1,0 +1,81 @@
+"""MATE: one valid row of the data, and how a sample holds the rows of its scene."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.mate.answers import Gold
+from pipelines.benchmarks.mate.scene import Question, Scene, shot_shows_target
+
+__all__ = ["COT", "CROSSMODAL", "SETTINGS", "MateRow", "find_row", "question_of", "shots_of"]
+
+SETTINGS: Final = ("0-shot", "1-shot", "2-shot", "2-shot-cot")
+"""A setting's place is its number of solved examples, but for the last, which shows two."""
+COT: Final = "2-shot-cot"
+CROSSMODAL: Final = ("img2txt", "txt2img")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MateRow:
+    """One valid row."""
+
+    sample_id: str
+    scene: Scene
+    question: Question
+    setting: str
+    gold: Gold
+    text: str | None
+    """The whole prompt, byte for byte; None where it is built."""
+    shots: tuple[tuple[str, Gold], ...] | None
+    """Pointers of the solved examples; None where they are not known."""
+    targets: tuple[str, ...] = ()
+    """What built examples ask for; empty for examples that stand in `text`."""
+    image: str = ""
+    """Name of the picture's file; '' where the picture is in the row."""
+    generated: bool = False
+    odd: tuple[str, ...] = ()
+    """What is odd about the row and does not cost it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Task and setting: with the sample's id, what names the row."""
+        return self.question.task, self.setting
+
+    def as_data(self) -> dict[str, Any]:
+        """The row in a sample's `data`."""
+        asked = self.question.asked(self.scene)
+        shows = None if self.shots is None else shot_shows_target(self.scene, asked, self.shots)
+        return {
+            "task": self.question.task,
+            "setting": self.setting,
+            "pointer": [self.question.pointer_attribute, self.question.pointer_value],
+            "target": self.question.target_attribute,
+            "gold": self.gold,
+            "text": self.text,
+            "shots": None if self.shots is None else [list(shot) for shot in self.shots],
+            "shot_targets": list(self.targets),
+            "shot_shows_target": shows,
+        }
+
+
+def find_row(sample: Sample, task: str, setting: str) -> Mapping[str, Any] | None:
+    """The sample's row of one cell; None where the data have none."""
+    rows: list[Mapping[str, Any]] = sample.data["rows"]
+    return next((row for row in rows if (row["task"], row["setting"]) == (task, setting)), None)
+
+
+def question_of(row: Mapping[str, Any]) -> Question:
+    """The question of a row in a sample's `data`."""
+    attribute, value = row["pointer"]
+    return Question(task=row["task"], pointer_attribute=attribute, pointer_value=value, target_attribute=row["target"])
+
+
+def shots_of(row: Mapping[str, Any]) -> tuple[Question, ...]:
+    """The solved examples of a row in a sample's `data` whose prompt is built."""
+    return tuple(
+        Question(task=row["task"], pointer_attribute=attribute, pointer_value=value, target_attribute=target)
+        for (attribute, value), target in zip(row["shots"], row["shot_targets"], strict=True)
+    )

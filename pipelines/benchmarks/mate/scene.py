@@ -1,0 +1,279 @@
+"""MATE scenes: their objects, and which of them a question means.
+
+Pure functions over plain records. Lengths are the scene's own units; X is depth (larger is nearer to the camera), Y is
+horizontal (larger is further right), Z is up. Attributes go by the names of the data, `3d_coords` included.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pipelines.benchmarks.mate.answers import Gold, decode
+
+__all__ = [
+    "COLORS",
+    "KEYS",
+    "MATERIALS",
+    "SHAPES",
+    "TASKS",
+    "TEXTUAL",
+    "VISUAL",
+    "Question",
+    "Scene",
+    "SceneObject",
+    "canonical_task",
+    "check_gold",
+    "find_object",
+    "hidden_attributes",
+    "parse_scene",
+    "pointer_pool",
+    "pointer_value_in",
+    "shot_shows_target",
+    "unique_values",
+]
+
+# In the order of the list of options that a prompt shows.
+COLORS = ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
+SHAPES = ("cylinder", "sphere", "cone", "cube")
+MATERIALS = ("metal", "rubber")
+
+# In the order that settles ties between (target, pointer) pairs.
+VISUAL = ("color", "shape")
+TEXTUAL = ("name", "3d_coords", "rotation", "size")
+
+KEYS = ("name", "shape", "size", "material", "3d_coords", "rotation", "color")  # of an object, in the data's order
+
+TASKS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "img2txt": (VISUAL, TEXTUAL),
+    "txt2img": (TEXTUAL, VISUAL),
+    "img2img": (VISUAL, VISUAL),
+    "txt2txt": (TEXTUAL, TEXTUAL),
+}
+"""Task -> attributes that point, attributes that are asked for."""
+
+_LARGE = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneObject:
+    """One solid of a scene."""
+
+    name: str
+    """`Object_<position in the list>`."""
+    shape: str
+    """One of `SHAPES`."""
+    size: float
+    """0.35 or 0.7, or the same with a last digit 1: noise to the eye, a difference to the text."""
+    material: str
+    """One of `MATERIALS`."""
+    coords: tuple[float, float, float]
+    """Centre of the solid: X, Y, Z."""
+    rotation: float
+    """Called degrees by the texts; nothing of it shows in the picture."""
+    color: str
+    """One of `COLORS`."""
+
+    def value(self, attribute: str) -> Gold:
+        """The value of one attribute as the data spells it; coordinates are a list."""
+        if attribute == "3d_coords":
+            return list(self.coords)
+        return cast("Gold", getattr(self, attribute))
+
+    def seen(self, attribute: str) -> Gold:
+        """The value as one can see it: a size is only small or large."""
+        if attribute == "size":
+            return "small" if self.size < _LARGE else "large"
+        return self.value(attribute)
+
+    def as_json(self, hidden: Collection[str] = ()) -> dict[str, Gold]:
+        """The object as the data lists it, without the `hidden` attributes."""
+        return {key: self.value(key) for key in KEYS if key not in hidden}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a picture shows and a JSON text tells."""
+
+    camera_location: tuple[float, ...]
+    """X, Y, Z of the camera."""
+    objects: tuple[SceneObject, ...]
+    """In the order of the data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked: the target attribute of the one object that the pointer singles out."""
+
+    task: str
+    """One of `TASKS`."""
+    pointer_attribute: str
+    """The attribute that points."""
+    pointer_value: Gold
+    """Its value, held by one object of the scene."""
+    target_attribute: str
+    """The attribute asked for."""
+
+    def asked(self, scene: Scene) -> int:
+        """Position of the object meant.
+
+        Raises:
+            ValueError: the pointer singles out no object of `scene`.
+        """
+        return find_object(scene, self.pointer_attribute, self.pointer_value)
+
+    def gold(self, scene: Scene) -> Gold:
+        """The right answer in `scene`; errors as `asked`."""
+        return scene.objects[self.asked(scene)].value(self.target_attribute)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Attributes that the prompt's JSON does not show."""
+        return hidden_attributes(self.task, self.pointer_attribute, self.target_attribute)
+
+
+def canonical_task(name: str) -> str:
+    """The task in the spelling of the paper; `img2data` and its like are taken too.
+
+    Raises:
+        ValueError: no such task.
+    """
+    task = name.strip().replace("data", "txt")
+    if task not in TASKS:
+        raise ValueError(f"no task of MATE: {name!r}; known are {', '.join(TASKS)}")
+    return task
+
+
+def hidden_attributes(task: str, pointer: str, target: str) -> tuple[str, ...]:
+    """What is deleted from the JSON of a cross-modal prompt: the visual one of pointer and target; else nothing."""
+    return {"img2txt": (pointer,), "txt2img": (target,)}.get(task, ())
+
+
+# ----------------------------------------------------------------------------------------------------------- reading
+
+
+def parse_scene(raw: object) -> Scene:
+    """A scene as distributed, or as text holding JSON or a Python literal.
+
+    Args:
+        raw: an object with `objects` and, mostly, `camera_location`; other keys are ignored.
+
+    Returns:
+        The scene, numbers as they were written (an integer stays one).
+
+    Raises:
+        ValueError: something is missing, of the wrong type, or a shape, color or material that there is not.
+    """
+    data = decode(raw) if isinstance(raw, str) else raw
+    objects = data.get("objects") if isinstance(data, Mapping) else None
+    if not isinstance(data, Mapping) or not isinstance(objects, Sequence) or not objects:
+        raise ValueError("the scene holds no list of objects")
+    if not all(isinstance(item, Mapping) for item in objects):
+        raise ValueError("the scene's list of objects holds something else")
+    camera = data.get("camera_location", ())
+    if not isinstance(camera, Sequence) or not all(_is_number(item) for item in camera):
+        raise ValueError(f"the scene's camera_location is no list of numbers: {camera!r:.80}")
+    return Scene(tuple(camera), tuple(_parse_object(item, place) for place, item in enumerate(objects)))
+
+
+def _parse_object(raw: Mapping[str, Any], place: int) -> SceneObject:
+    for key in KEYS:
+        if not _FITS[key](raw.get(key)):
+            raise ValueError(f"objects[{place}] of the scene has {key} = {raw.get(key)!r:.80}")
+    x, y, z = raw["3d_coords"]
+    return SceneObject(
+        name=raw["name"],
+        shape=raw["shape"],
+        size=raw["size"],
+        material=raw["material"],
+        coords=(x, y, z),
+        rotation=raw["rotation"],
+        color=raw["color"],
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_triple(value: object) -> bool:
+    return isinstance(value, Sequence) and len(value) == 3 and all(_is_number(item) for item in value)
+
+
+_FITS = {
+    "name": lambda value: isinstance(value, str) and value != "",
+    "shape": SHAPES.__contains__,
+    "size": _is_number,
+    "material": MATERIALS.__contains__,
+    "3d_coords": _is_triple,
+    "rotation": _is_number,
+    "color": COLORS.__contains__,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------- pointing
+
+
+def unique_values(scene: Scene, attribute: str) -> list[Gold]:
+    """Values that one object alone holds, compared as exact text, in the order of the objects."""
+    values = [item.value(attribute) for item in scene.objects]
+    counts = Counter(map(str, values))
+    return [value for value in values if counts[str(value)] == 1]
+
+
+def pointer_pool(scene: Scene, attributes: Sequence[str]) -> list[tuple[str, Gold]]:
+    """Every (attribute, value) that singles out an object, attribute by attribute.
+
+    Recomputed from the scene: a visual value counts too that the benchmark's builder left unique by accident and never
+    points with.
+    """
+    return [(attribute, value) for attribute in attributes for value in unique_values(scene, attribute)]
+
+
+def find_object(scene: Scene, attribute: str, value: object) -> int:
+    """Position of the one object whose `attribute` has exactly the text of `value`.
+
+    Raises:
+        ValueError: none or several have it.
+    """
+    places = [place for place, item in enumerate(scene.objects) if str(item.value(attribute)) == str(value)]
+    if len(places) != 1:
+        raise ValueError(f"the pointer {attribute} = {value!r} fits {len(places)} objects of the scene, not one")
+    return places[0]
+
+
+def check_gold(scene: Scene, question: Question, gold: Gold) -> None:
+    """Hold a row's gold answer against its scene.
+
+    Raises:
+        ValueError: the pointer is not unique, or `gold` is not the target value of the object it points at.
+    """
+    wanted = question.gold(scene)
+    if str(gold) != str(wanted):
+        raise ValueError(f"the gold answer {gold!r} is not the object's {question.target_attribute}, {wanted!r}")
+
+
+def pointer_value_in(scene: Scene, attribute: str, question: str) -> Gold:
+    """The pointer's value where a row names the attribute alone: the unique value that stands last in the question.
+
+    Raises:
+        ValueError: no unique value of the attribute stands there.
+    """
+    text = " ".join(question.split())
+    best: tuple[int, Gold] | None = None
+    for value in unique_values(scene, attribute):
+        spelling = r"\b" + str(value) + r"\b" if isinstance(value, str) else rf"(?<![\d.]){re.escape(str(value))}(?!\d)"
+        places = [match.start() for match in re.finditer(spelling, text, re.IGNORECASE)]
+        if places and (best is None or places[-1] > best[0]):
+            best = places[-1], value
+    if best is None:
+        raise ValueError(f"the question names no {attribute} that one object alone has")
+    return best[1]
+
+
+def shot_shows_target(scene: Scene, asked: int, few_shot_attributes: Sequence[tuple[str, object]]) -> bool:
+    """Whether a solved example describes the very object that is asked about."""
+    spelled = {(key, str(scene.objects[asked].value(key))) for key in KEYS}
+    return any((attribute, str(value)) in spelled for attribute, value in few_shot_attributes)

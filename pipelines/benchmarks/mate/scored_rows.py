@@ -1,0 +1,166 @@
+"""MATE's scored rows with what their scenes say of them: object count, pointer, target, links, chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.mate.aggregate import Scored
+from pipelines.benchmarks.mate.error_analysis import chance
+from pipelines.benchmarks.mate.linking import link_category, linking
+from pipelines.benchmarks.mate.rows import CROSSMODAL, question_of
+from pipelines.benchmarks.mate.scene import Scene, parse_scene
+from pipelines.metrics.stats import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COORDS_ONLY", "HEADS", "LINK_TYPES", "Rows", "facts_of"]
+
+COORDS_ONLY: Final = "3D coords only"
+HEADS: Final[Mapping[str, str]] = {
+    "color": "Color",
+    "shape": "Shape",
+    "name": "Name",
+    "3d_coords": "Coords",
+    "rotation": "Rotation",
+    "size": "Size",
+}
+"""Attributes as the paper's tables name them."""
+LINK_TYPES: Final = (
+    COORDS_ONLY,
+    "Shape",
+    "Material",
+    "Color",
+    "Size",
+    "Shape+Material",
+    "Shape+Size",
+    "Material+Color",
+    "Material+Size",
+    "Color+Size",
+    "Shape+Material+Size",
+    "Material+Color+Size",
+)
+"""Rows of the table by linking type; shape and color never meet, for one of them is always hidden."""
+_VALUES: Final = (
+    "correct",
+    "format_ok",
+    "lenient",
+    "in_scene",
+    "overlap",
+    "closer",
+    "closer_depth",
+    "closer_horizontal",
+    "closer_alone",
+)
+
+
+def facts_of(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> pd.DataFrame:
+    """The rows of a reduce with what their scenes say; scenes are read once each."""
+    import pandas as pd
+
+    wanted = scores[["sample_id", "task", "setting"]].itertuples(index=False, name=None)
+    known: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for name in dict.fromkeys(scores["sample_id"]):
+        known |= _facts(samples[name])
+    facts = pd.DataFrame([known[key] for key in wanted], index=scores.index)
+    columns = {name: scores.get(name, np.nan) for name in _VALUES}
+    same = scores[["sample_id", "task", "setting", "status", "flags"]]
+    return pd.concat([same.assign(**columns), facts], axis=1)
+
+
+def _facts(sample: Sample) -> dict[tuple[str, str, str], dict[str, Any]]:
+    scene = parse_scene(sample.data["scene"])
+    return {(sample.sample_id, row["task"], row["setting"]): _row_facts(scene, row) for row in sample.data["rows"]}
+
+
+def _row_facts(scene: Scene, row: Mapping[str, Any]) -> dict[str, Any]:
+    question = question_of(row)
+    crossmodal = question.task in CROSSMODAL
+    link = linking(scene, question.asked(scene), question.hidden)
+    return {
+        "kind": "crossmodal" if crossmodal else "unimodal",
+        "count": len(scene.objects),
+        "pointer": question.pointer_attribute,
+        "target": question.target_attribute,
+        "shows": row["shot_shows_target"],
+        "k": link.k if crossmodal else -1,
+        "link": link_category(link) if crossmodal else None,
+        "chance": chance(scene, question.target_attribute, row["gold"]),
+    }
+
+
+class Rows:
+    """Some of the scored rows: columns as arrays, and which of their places are meant."""
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]], places: NDArray[np.intp]) -> None:
+        self._columns, self._places = columns, places
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> Rows:
+        """All rows of a frame."""
+        return cls({str(name): frame[name].to_numpy() for name in frame}, np.arange(len(frame)))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def where(self, **wanted: Any) -> Rows:
+        """Those rows whose columns have these values."""
+        places = self._places
+        for name, value in wanted.items():
+            places = places[(self._columns[name][places] == value).astype(np.bool_)]
+        return Rows(self._columns, places)
+
+    def all(self, column: str) -> FloatArray:
+        """A column over all rows, (rows,)."""
+        return self._columns[column][self._places].astype(np.float64)
+
+    def scored(self, column: str, failed_as: float | None = None) -> Scored:
+        """A score of the answered rows, (answers,); with `failed_as`, failed ones follow with that score."""
+        values: FloatArray = self._columns[column][self._answers].astype(np.float64)
+        scenes = self._columns["sample_id"][self._answers]
+        if failed_as is None:
+            return Scored(values, scenes)
+        failed = self._places[self._columns["status"][self._places] == "error"]
+        every = np.concatenate([scenes, self._columns["sample_id"][failed]])
+        return Scored(np.concatenate([values, np.full(len(failed), failed_as)]), every)
+
+    @cached_property
+    def _answers(self) -> NDArray[np.intp]:
+        chosen: NDArray[np.intp] = self._places[self._columns["status"][self._places] == "ok"]
+        return chosen
+
+    @cached_property
+    def failed(self) -> int:
+        """Rows that ended in an error."""
+        return int((self._columns["status"][self._places] == "error").sum())
+
+    @property
+    def truncated(self) -> int:
+        """Answers cut at the token limit."""
+        flags = self._columns["flags"][self._answers]
+        return sum("truncated" in own for own in flags if own is not None)
+
+    def counts(self) -> list[int]:
+        """Numbers of objects, ascending."""
+        return sorted({int(count) for count in self._columns["count"][self._places]})
+
+    def links(self) -> list[str]:
+        """Linking types that occur, in the order of the table."""
+        there = set(self._columns["link"][self._places])
+        return [name for name in LINK_TYPES if name in there]
+
+    def answered(self) -> dict[tuple[str, str, int], float]:
+        """(sample, task, object count) -> 1 where right, else 0."""
+        names, tasks, counts, right = (
+            self._columns[name][self._answers] for name in ("sample_id", "task", "count", "correct")
+        )
+        return {
+            (str(name), str(task), int(count)): float(one)
+            for name, task, count, one in zip(names, tasks, counts, right, strict=True)
+        }

@@ -1,0 +1,248 @@
+"""UNPIE: the pun's phrase, a translation or a judge's word in a model's text, and the rules that need no model.
+
+Every function takes time in proportion to the text. Only the standard library is used, and `reading_text`.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pipelines.benchmarks.text_cleaning import (
+    after_reasoning,
+    bare,
+    canonical,
+    collapsed,
+    refuses,
+    straight_quotes,
+    without_fences,
+    without_outer_quotes,
+)
+
+__all__ = [
+    "ExactMatch",
+    "GroundingReading",
+    "Language",
+    "TranslationReading",
+    "equal_by_rule",
+    "exact_match",
+    "read_grounding",
+    "read_judge",
+    "read_translation",
+    "verdict",
+]
+
+Language = Literal["de", "fr", "ko", "en"]
+GroundingFlag = Literal["extra_text"]
+TranslationFlag = Literal["untranslated", "wrong_script", "refusal"]
+
+TIE: Final = 1e-6
+"""Two similarities this close are a tie."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroundingReading:
+    """The phrase that an answer names."""
+
+    text: str
+    """The phrase, case-folded and without tags, quotes and final punctuation; empty where the answer is invalid."""
+    flags: tuple[GroundingFlag, ...]
+    """What is odd about the answer; flags change no score."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMatch:
+    """Whether an answer names the pun's phrase."""
+
+    normalised: bool
+    """After both went through `read_grounding`: the headline."""
+    strict: bool
+    """As it came, but for blanks at the ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationReading:
+    """The sentence that an answer gives."""
+
+    text: str
+    """On one line; empty where the answer is invalid."""
+    flags: tuple[TranslationFlag, ...]
+    """What is odd about the sentence; flags change no score."""
+
+
+_EMPHASIS = re.compile(r"\*\*|__|`")
+
+
+def _cleaned(raw: str) -> str:
+    """`raw` without reasoning, chat tokens and marks of emphasis; empty for reasoning that was never closed."""
+    text = after_reasoning(straight_quotes(canonical(raw), angle=True)) or ""
+    return _EMPHASIS.sub("", without_fences(text)).strip()
+
+
+# ------------------------------------------------------------------------------------------ grounding
+
+_NOUN = r"(?:answer|pun|word|phrase)s?"
+_TAG_WORDS = (
+    r"(?:(?:the|a|my|your|final|correct|key|punning)\s++){0,4}+"
+    rf"{_NOUN}(?:(?:\s*+/\s*+|\s++(?:or\s++|and\s++)?+){_NOUN}){{0,3}}"
+)
+_ANSWER_TAG = re.compile(
+    rf"[\s*_>{{\"'-]*+(?:\[\s*+{_TAG_WORDS}\s*+:?+\s*+\](?:\s*+:|(?=\s*+\S))|\(?+\s*+{_TAG_WORDS}[\s*_)\"']*+:)",
+    re.IGNORECASE,
+)
+_IN_FRONT = " \t\n\"'()[]{}<>*_-–—•"
+_BEHIND = " \t\n\"'()[]{}<>*_.,;:!?"
+
+
+def read_grounding(raw: str) -> GroundingReading:
+    """The word or phrase that an answer names; the gold phrase goes through the same.
+
+    Args:
+        raw: the model's text as it came, or the gold phrase.
+
+    Returns:
+        The phrase on one line. A sentence is not searched for a phrase: it stands as it is, and matches nothing.
+    """
+    text = _cleaned(raw)
+    start = 0
+    while tag := _ANSWER_TAG.match(text, start):
+        start = tag.end()
+    first, _, rest = text[start:].strip().partition("\n")
+    phrase = collapsed(first.lstrip(_IN_FRONT).rstrip(_BEHIND)).casefold()
+    return GroundingReading(phrase, ("extra_text",) if phrase and rest.strip() else ())
+
+
+def exact_match(raw: str, phrase: str) -> ExactMatch:
+    """Whether the answer `raw` is the gold `phrase`; an empty answer or phrase never matches."""
+    read, gold = read_grounding(raw).text, read_grounding(phrase).text
+    plain = raw.strip()
+    return ExactMatch(normalised=bool(gold) and read == gold, strict=bool(plain) and plain == phrase.strip())
+
+
+# --------------------------------------------------------------------------------------- translations
+
+_NAMES: Final[dict[Language, str]] = {
+    "de": "German|Deutsch|Allemand|독일어",
+    "fr": "French|Français|Französisch|프랑스어",
+    "ko": "Korean|한국어|Coréen|Koreanisch",
+    "en": "English|Englisch|Anglais|영어",
+}
+
+
+def _tag_of(names: str) -> str:
+    name = rf"(?:(?i:{names})|LANGUAGE)(?:[^\S\n]++(?i:translation))?+[^\S\n]*+"
+    return rf"(?:\[[^\S\n]*+{name}:?+[^\S\n]*+\][^\S\n]*+:?+|{name}:)\*?+"
+
+
+_LINE_START = r"^[^\S\n]*+(?:[*>#-]++[^\S\n]*+)?+"
+_TAGS: Final = {language: re.compile(_LINE_START + _tag_of(names), re.MULTILINE) for language, names in _NAMES.items()}
+_SAME_TAG: Final = {language: re.compile(r"\s*+" + _tag_of(names)) for language, names in _NAMES.items()}
+_BLANK_LINE = re.compile(r"\n[^\S\n]*+\n")
+# A translation ends where a line begins with a remark or with the tag of something else.
+_ASIDE = re.compile(
+    r"[\s(*_>#-]*+(?:"
+    r"(?i:notes?|n\.?b\.?|explanation|anmerkung|hinweis|erklärung|erläuterung|remarque|explication)(?![^\W_])"
+    r"|참고|설명|주의|\[[^\[\]\n]++\]"
+    rf"|{_tag_of('|'.join(_NAMES.values()))})"
+)
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff]")
+_SHOULD_BE_HANGUL: Final[dict[str, bool]] = {"ko": True, "en": False}
+_FOREIGN_REFUSAL = re.compile(
+    r"\btut mir leid, (?:aber )?ich kann\b|\bkann (?:ich )?(?:das|kein|dieses) bild\b.{0,40}\bnicht\b"
+    r"|\bdésolée?, (?:mais )?je ne\b|\bje ne (?:peux|vois) pas\b.{0,40}\bimage|죄송하지만|이미지를 볼 수 없",
+    re.IGNORECASE,
+)
+
+
+def read_translation(raw: str, language: Language, source: str) -> TranslationReading:
+    """The sentence that an answer gives in the wanted language.
+
+    Args:
+        raw: the model's text as it came.
+        language: the language asked for; `en` where a pun is written again from its translation.
+        source: the sentence that was to be translated.
+
+    Returns:
+        The sentence behind the first tag of the language, or of the whole text where there is none; one paragraph, on
+        one line.
+
+    Raises:
+        ValueError: the language is none of the four.
+    """
+    if language not in _TAGS:
+        raise ValueError(f"no such language: {language!r}; one of {', '.join(_TAGS)}")
+    text = _cleaned(raw)
+    tag = _TAGS[language].search(text)
+    sentence = without_outer_quotes(collapsed(_paragraph(text, tag, language)))
+    if not sentence:
+        return TranslationReading("", ())
+    flags: dict[TranslationFlag, bool] = {
+        "untranslated": bool(bare(sentence)) and bare(sentence) == bare(canonical(source)),
+        "wrong_script": language in _SHOULD_BE_HANGUL
+        and (_HANGUL.search(sentence) is not None) != _SHOULD_BE_HANGUL[language],
+        "refusal": refuses(sentence) or _FOREIGN_REFUSAL.search(sentence) is not None,
+    }
+    return TranslationReading(sentence, tuple(flag for flag, raised in flags.items() if raised))
+
+
+def _paragraph(text: str, tag: re.Match[str] | None, language: Language) -> str:
+    start = tag.end() if tag else 0
+    while tag and (again := _SAME_TAG[language].match(text, start)):
+        start = again.end()
+    rest = text[start:]
+    first = next((line for line in rest.split("\n") if line.strip()), "")
+    on_tag_line = not tag or rest.partition("\n")[0].strip() != ""
+    if not on_tag_line and _ASIDE.match(first):
+        return ""
+    lines = _BLANK_LINE.split(rest.strip(), maxsplit=1)[0].split("\n")
+    kept = lines[:1]
+    for line in lines[1:]:
+        if _ASIDE.match(line):
+            break
+        kept.append(line)
+    return " ".join(kept)
+
+
+# -------------------------------------------------------------------------------- judge, verdict, rule
+
+_YES_NO = re.compile(r"(?<![^\W_])(yes|no)(?![^\W_])")
+
+
+def read_judge(raw: str) -> bool | None:
+    """Whether a judge said yes; None where the first line says both or neither."""
+    first = _cleaned(raw).partition("\n")[0]
+    words = set(_YES_NO.findall(first.casefold()))
+    return None if len(words) != 1 else words == {"yes"}
+
+
+def verdict(f0: float, f1: float, asked: int) -> bool:
+    """Whether an output is closer to the translation of the meaning that was asked for.
+
+    Args:
+        f0: similarity of the output to the translation of meaning 0, a fraction.
+        f1: the same for meaning 1.
+        asked: the meaning shown, 0 or 1.
+
+    Returns:
+        True if the wanted similarity is greater by more than `TIE`; a tie is wrong, and so is anything not a number.
+
+    Raises:
+        ValueError: there is no such meaning.
+    """
+    if asked not in (0, 1):
+        raise ValueError(f"meanings are 0 and 1, not {asked!r}")
+    margin = f0 - f1 if asked == 0 else f1 - f0
+    # The slack is for the subtraction: 0.900001 - 0.9 comes out a little above 1e-6.
+    return margin > TIE + 1e-12
+
+
+def equal_by_rule(output: str, original: str) -> bool:
+    """Whether `output` is the original sentence but for case, punctuation and blanks; never for an empty output."""
+    said = _letters(output)
+    return bool(said) and said == _letters(original)
+
+
+def _letters(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    # Categories of punctuation, separators, controls, and accents that stand alone (a backtick is one).
+    return "".join(char for char in folded if unicodedata.category(char)[0] not in "PZC" and char not in "`´^¨¯¸")

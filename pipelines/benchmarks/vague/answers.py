@@ -1,0 +1,286 @@
+r"""VAGUE: which of the four readings a model's text chooses, and what a freely worded answer says.
+
+A choice is read by the first of six rules that fires; the rule is kept with every answer, so a report can count them.
+The rules never guess: a text that names two letters, or none, is invalid with a reason.
+
+* R0: the text begins with two different letters that are joined (`A or B`).
+* R1: the text is one letter and punctuation.
+* R2: the text begins with a letter and what ends an option's letter (`B)`, `B:`, `B - `, a line end).
+* R3: a letter behind a cue word (`the answer is (B)`).
+* R4: a letter that stands alone somewhere in the text.
+* R5: the wording of one of the readings.
+
+The rules take time in proportion to the text. Only the standard library is used, and the cleaning beside this module.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pipelines.benchmarks.text_cleaning import (
+    bare,
+    canonical,
+    collapsed,
+    refuses,
+    straight_quotes,
+    without_outer_quotes,
+)
+from pipelines.benchmarks.vague.answer_cleaning import cleaned, second_answer
+
+__all__ = ["ChoiceReading", "FreeformReading", "read_choice", "read_freeform", "without_opener"]
+
+Rule = Literal["R0", "R1", "R2", "R3", "R4", "R5"]
+InvalidReason = Literal[
+    "empty", "empty_answer2", "multiple", "no_answer2", "out_of_range", "refusal", "unclosed_think", "unparsed"
+]
+Flag = Literal["over_15_words", "opener_missing", "refusal"]
+
+MOST_WORDS: Final = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceReading:
+    """What was read from an answer to a question with four readings."""
+
+    letter: str | None
+    """`A` to `D`, or None where the answer is invalid."""
+    rule: Rule | None
+    """The rule that fired, also for an answer that it found invalid; None where none did."""
+    invalid_reason: InvalidReason | None
+    """Why there is no letter; None where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeformReading:
+    """What was read from an answer in the model's own words."""
+
+    text: str
+    """The sentence to score, on one line; empty where the answer is invalid."""
+    flags: tuple[Flag, ...]
+    """What is odd about the sentence; flags change no score."""
+
+
+def read_choice(raw: str, readings: Mapping[str, str], *, cot: bool) -> ChoiceReading:
+    """The letter that an answer chooses.
+
+    Args:
+        raw: the model's text as it came.
+        readings: the text shown behind each letter `A` to `D`.
+        cot: whether the model was asked to explain first, in a part of its own.
+
+    Returns:
+        A letter, or the reason why there is none.
+    """
+    text = cleaned(raw)
+    if text is None:
+        return _invalid("unclosed_think")
+    if not text:
+        return _invalid("empty")
+    if not cot:
+        return _by_rules(text, readings, cot=False) or _invalid("refusal" if refuses(text) else "unparsed")
+    region = second_answer(text)
+    if region is None:
+        return _without_marker(text, readings)
+    if not region:
+        return _invalid("empty_answer2")
+    return _by_rules(region, readings, cot=True) or _invalid("refusal" if refuses(region) else "unparsed")
+
+
+def _without_marker(text: str, readings: Mapping[str, str]) -> ChoiceReading:
+    last_line = text.rpartition("\n")[2].strip()
+    if reading := _by_rules(last_line, readings, cot=True):
+        return reading
+    if hits := _cue_hits(text):
+        letter, joined = hits[-1]
+        return _invalid("multiple", "R3") if joined else _valid(letter, "R3")
+    return _invalid("refusal" if refuses(text) else "no_answer2")
+
+
+def _by_rules(region: str, readings: Mapping[str, str], *, cot: bool) -> ChoiceReading | None:
+    return (
+        _joined_start(region)
+        or _one_letter(region)
+        or _letter_in_front(region)
+        or _letter_behind_cue(region, cot=cot)
+        or _lone_letter(region)
+        or _wording(region, readings)
+    )
+
+
+def _valid(letter: str, rule: Rule) -> ChoiceReading:
+    return ChoiceReading(letter=letter.upper(), rule=rule, invalid_reason=None)
+
+
+def _invalid(reason: InvalidReason, rule: Rule | None = None) -> ChoiceReading:
+    return ChoiceReading(letter=None, rule=rule, invalid_reason=reason)
+
+
+# ---------------------------------------------------------------------------------------------- rules
+
+# Chinese, Japanese and Korean put no blank between a letter and the word beside it.
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+_ALONE_BEFORE = rf"(?<![^\W_{_UNSPACED}])(?<![^\W_][-‐])(?<!°)"
+_ALONE_AFTER = rf"(?![^\W_{_UNSPACED}]|'\w)"
+# A capital letter is an article or an initial when an ordinary word follows, unless the word goes on from a choice.
+_NO_NOUN_NEXT = r"(?![ \t]++(?!(?:because|since|as|is|but|and|or|for)\b)[^\W\d_A-Z])"
+_LINE_END = r"[ \t]*+(?:\n|\Z)"
+_OPENERS = r"[\s(\[{<\"']*+"
+
+_JOINED = re.compile(
+    rf"{_ALONE_BEFORE}([A-Da-d]){_ALONE_AFTER}[)\]}}>\"'.]*+\s*+"
+    r"(?:,\s*+(?:(?i:and/or|and|or)\b)?+|[/&+]|(?i:and/or|and|or)\b)\s*+"
+    rf"(?=(?:(?i:option|choice|letter)\s++)?+{_OPENERS}"
+    rf"(?:([B-D]){_ALONE_AFTER}|(A){_ALONE_AFTER}{_NO_NOUN_NEXT}|([a-d])(?:[)\].:,\"]|'(?!\w)|{_LINE_END})))"
+)
+
+
+def _joined_pairs(text: str) -> Iterator[re.Match[str]]:
+    """Two different letters of one case, joined by a comma, a sign or a word; a match starts at the first letter."""
+    for pair in _JOINED.finditer(text):
+        second = pair[2] or pair[3] or pair[4]
+        if second != pair[1] and second.isupper() == pair[1].isupper():
+            yield pair
+
+
+_AT_START = re.compile(_OPENERS)
+
+
+def _joined_start(region: str) -> ChoiceReading | None:
+    first = next(_joined_pairs(region), None)
+    start = _AT_START.match(region)
+    if first and start and first.start() == start.end():
+        return _invalid("multiple", "R0")
+    return None
+
+
+_ONE_LETTER = re.compile(rf"{_OPENERS}([^\W_])[\s)\]}}>\"'.:,!]*+")
+
+
+def _one_letter(region: str) -> ChoiceReading | None:
+    match = _ONE_LETTER.fullmatch(region)
+    if match is None:
+        return None
+    return _valid(match[1], "R1") if match[1] in "ABCDabcd" else _invalid("out_of_range", "R1")
+
+
+_IN_FRONT = re.compile(rf"{_OPENERS}(?:([A-D])(?:[)\].:\"]|'(?!\w)|[ \t]++[-–—‐]|[-–—‐]\s|{_LINE_END})|([a-d])[)\].:])")
+
+
+def _letter_in_front(region: str) -> ChoiceReading | None:
+    match = _IN_FRONT.match(region)
+    return None if match is None else _valid(match[1] or match[2], "R2")
+
+
+_CUE = re.compile(
+    r"\b((?i:answer|option|choice|select|choose|pick))\b[\"']?+"
+    r"(?:\s*+(?:(?i:is|would\s++be|should\s++be|option|choice|letter)\b|[:=→–—-])){0,6}+[>\s]*+"
+    rf"{_OPENERS}"
+    rf"(?:([A-D]){_ALONE_AFTER}{_NO_NOUN_NEXT}|([a-d])(?:[)\].:,\"<}}]|'(?!\w)|{_LINE_END}))"
+)
+
+
+def _cue_hits(text: str) -> list[tuple[str, bool]]:
+    """Letters behind cue words, each with whether another is joined to it; if any stand behind `answer`, only those."""
+    joined = {pair.start(group) for pair in _joined_pairs(text) for group in range(1, 5)}
+    hits = list(_CUE.finditer(text))
+    best = [hit for hit in hits if hit[1].casefold() == "answer"] or hits
+    return [((hit[2] or hit[3]).upper(), hit.start(2 if hit[2] else 3) in joined) for hit in best]
+
+
+def _letter_behind_cue(region: str, *, cot: bool) -> ChoiceReading | None:
+    letters = [letter for letter, _ in _cue_hits(region)]
+    if not letters:
+        return None
+    if next(_joined_pairs(region), None) or (len(set(letters)) > 1 and not cot):
+        return _invalid("multiple", "R3")
+    return _valid(letters[-1], "R3")
+
+
+_LONE = re.compile(
+    rf"{_ALONE_BEFORE}(?:([B-D]){_ALONE_AFTER}(?![-‐]\w)|(A)(?=[^\w\s]|[_{_UNSPACED}]|{_LINE_END})(?!'\w)(?![-‐]\w))"
+)
+
+
+def _lone_letter(region: str) -> ChoiceReading | None:
+    letters = {match[1] or match[2] for match in _LONE.finditer(region)}
+    if len(letters) > 1 or next(_joined_pairs(region), None):
+        return _invalid("multiple", "R4")
+    return _valid(letters.pop(), "R4") if letters else None
+
+
+def _wording(region: str, readings: Mapping[str, str]) -> ChoiceReading | None:
+    said = bare(region)
+    wordings = {letter: bare(straight_quotes(canonical(text))) for letter, text in readings.items()}
+    equal = [letter for letter, wording in wordings.items() if wording and wording == said]
+    found = equal or [letter for letter, wording in wordings.items() if wording and f" {wording} " in f" {said} "]
+    if not found:
+        return None
+    return _valid(found[0], "R5") if len(found) == 1 else _invalid("multiple", "R5")
+
+
+# ------------------------------------------------------------------------------------------- freeform
+
+_LABEL = re.compile(
+    r"\s*+(?:(?:my|your|the|final|correct)\s++){0,3}+(?:answer|intention|response|output|reply)"
+    r"(?:\s*+#?\d)?+\s*+(?:\([^()\n]{0,60}+\)\s*+)?+(?::|=|[-–—](?=\s))\s*+",
+    re.IGNORECASE,
+)
+_BLANK_LINE = re.compile(r"\n[^\S\n]*+\n")
+_OPENER = re.compile(r"[\s\"']*+the\s++speaker\s++wants\b", re.IGNORECASE)
+_OPENER_WHOLE = re.compile(r"[\s\"']*+the\s++speaker\s++wants\s++(?:(?!to\b)\S++\s++){0,6}to\b\s*+", re.IGNORECASE)
+_STATEMENT = re.compile(r"\bthe[^\S\n]++speaker[^\S\n]++wants\b", re.IGNORECASE)
+_BEGINS_HERE = re.compile(r"(?:\A|\n|[.!?:][\"')\]]*+\s)[\s\"'(>•\d.)-]*\Z")
+_SENTENCE_END = re.compile(r"[.!?]++(?=[\"')\]]*+(?:\s|\Z))")
+_REACH = 40  # how far in front of a statement its bullet or number may begin
+
+
+def read_freeform(raw: str, *, cot: bool) -> FreeformReading:
+    """The sentence that an answer in the model's own words gives.
+
+    Args:
+        raw: the model's text as it came.
+        cot: whether the model was asked to explain first, in a part of its own.
+
+    Returns:
+        The sentence on one line, not cut to the length that was asked for; empty where there is none.
+    """
+    text = cleaned(raw) or ""
+    region = _statement(text) if cot else _first_paragraph(text)
+    sentence = collapsed(without_outer_quotes(_without_label(without_outer_quotes(region))))
+    if not sentence:
+        return FreeformReading("", ())
+    opens = _OPENER.match(sentence) is not None
+    flags: dict[Flag, bool] = {
+        "over_15_words": len(sentence.split()) > MOST_WORDS,
+        "opener_missing": not opens,
+        "refusal": not opens and refuses(sentence),
+    }
+    return FreeformReading(sentence, tuple(flag for flag, raised in flags.items() if raised))
+
+
+def without_opener(text: str) -> str:
+    """`text` without the words `The speaker wants <addressee> to` that every answer is asked to begin with."""
+    opener = _OPENER_WHOLE.match(text) or _OPENER.match(text)
+    return text[opener.end() :].strip() if opener else text
+
+
+def _first_paragraph(text: str) -> str:
+    return _BLANK_LINE.split(_without_label(without_outer_quotes(text)).strip(), maxsplit=1)[0]
+
+
+def _without_label(text: str) -> str:
+    label = _LABEL.match(text)
+    return text[label.end() :] if label else text
+
+
+def _statement(text: str) -> str:
+    second = second_answer(text)
+    if second is not None:
+        return second
+    for start in reversed([match.start() for match in _STATEMENT.finditer(text)]):
+        if _BEGINS_HERE.search(text, max(0, start - _REACH), start):
+            line = text[start:].partition("\n")[0]
+            end = _SENTENCE_END.search(line)
+            return line[: end.end()] if end else line
+    return text.rpartition("\n")[2]

@@ -1,0 +1,125 @@
+"""V-FLUTE: does a picture entail a caption or contradict it, where one of them is meant figuratively, and why.
+
+Paper: Saakyan et al., "Understanding Figurative Meaning through Explainable Visual Entailment", NAACL 2025,
+arXiv 2405.01474. Data: huggingface.co/datasets/ColumbiaNLP/V-FLUTE, github.com/asaakyan/V-FLUTE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from models.messages import Generation
+from pipelines.benchmarks.base import (
+    Benchmark,
+    Metric,
+    Notice,
+    PairedTest,
+    Prompt,
+    PromptTexts,
+    RawSample,
+    Reading,
+    Rejection,
+    Row,
+    Sample,
+    SimilarityAsk,
+    Source,
+)
+from pipelines.benchmarks.human import People
+from pipelines.benchmarks.tables import Figure, Table
+from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
+from pipelines.benchmarks.vflute.facts import SETTINGS, TASK
+from pipelines.benchmarks.vflute.prompts import GENERATION, TEXTS, prompt
+from pipelines.benchmarks.vflute.source import read_vflute
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BENCHMARK", "Vflute"]
+
+
+class Vflute(Benchmark):
+    """See the module's docstring."""
+
+    name = "vflute"
+    version = "1"
+    title = "V-FLUTE"
+    source = "arXiv 2405.01474; huggingface.co/datasets/ColumbiaNLP/V-FLUTE, github.com/asaakyan/V-FLUTE"
+    tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {TASK: SETTINGS}
+    headline = "f1_at_0"
+    beside_headline = ("f1_at_53", "f1_at_60", "label_f1", "accuracy")
+    descriptive_values = ("label", "label_robust")
+    prompt_texts: ClassVar[Mapping[str, str]] = TEXTS
+    default_scorers: ClassVar[Mapping[str, str]] = {
+        "bertscore": "microsoft/deberta-xlarge-mnli:40",
+        "bleurt": "lucadiliello/BLEURT-20",
+    }
+
+    def read(
+        self, source: Source, *, column_map: Mapping[str, str] | None = None
+    ) -> Iterator[RawSample | Rejection | Notice]:
+        """Read `vflute-v2-test.json` or `.csv` with pictures beside it, `data/test-*.parquet`, or both by id."""
+        del column_map
+        return read_vflute(source)
+
+    def prompts(
+        self,
+        sample: Sample,
+        task: str,
+        setting: str,
+        *,
+        texts: PromptTexts,
+        seed: int,
+        captions: Mapping[str, str] | None = None,
+    ) -> Iterator[Prompt]:
+        """One request a sample; with a scene graph it has two steps."""
+        del task, seed, captions
+        yield prompt(sample, setting, texts)
+
+    def generation(self, task: str, setting: str) -> Generation:
+        """Three beams, 256 new tokens."""
+        del task, setting
+        return GENERATION
+
+    def read_answer(self, row: Row) -> Reading:
+        """See `vflute_scores.read_row`."""
+        return read_row(row)
+
+    def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
+        """BERTScore and BLEURT of the explanation against the reference."""
+        return similarity_of(row)
+
+    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+        """See `vflute_metrics`."""
+        from pipelines.benchmarks.vflute.metrics import reduce_vflute
+
+        return reduce_vflute(scores, samples)
+
+    def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
+        """Tables 1, 3, 4, 6, 7, 17, 18 and appendix J of the paper, and ours."""
+        from pipelines.benchmarks.vflute.tables import vflute_tables
+
+        return vflute_tables(metrics, published)
+
+    def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
+        """Figures 6, 8, 9 and 11."""
+        from pipelines.benchmarks.vflute.tables import vflute_figures
+
+        return vflute_figures(metrics, published)
+
+    def paired_tests(
+        self, a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping[str, Sample]
+    ) -> list[PairedTest]:
+        """F1 of labels and at the thresholds, by Koehn's test."""
+        from pipelines.benchmarks.vflute.paired_tests import koehn_tests
+
+        return koehn_tests(a, b, setting, samples)
+
+    def people(self) -> People:
+        """See `vflute_people`."""
+        from pipelines.benchmarks.vflute.human import PEOPLE
+
+        return PEOPLE
+
+
+BENCHMARK = Vflute()

@@ -1,0 +1,261 @@
+"""V-FLUTE's tables and figures in the paper's layout, ours beside the published ones.
+
+Tables 1, 3, 4, 6, 7, 17 and 18, appendix J, figures 6, 8, 9 and 11 of Saakyan et al., NAACL 2025, arXiv 2405.01474.
+Tables that the paper does not have are in `vflute_own_tables`; those of people's judgements in `vflute_study`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pipelines.benchmarks.tables import Bars, Cell, Figure, Lines, Measured, Series, Table, TableRow
+from pipelines.benchmarks.vflute.extra_tables import own_tables
+from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS
+from pipelines.benchmarks.vflute.results import GROUPS, Book, Origin, Who, bare
+from pipelines.benchmarks.vflute.study_tables import published_study
+from pipelines.benchmarks.vflute.text_lengths import BINS, bin_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["vflute_figures", "vflute_tables"]
+
+_F1: Final = {"f1_at_0": "F1@0", "f1_at_53": "F1@53", "f1_at_60": "F1@60"}
+_EXPLAINED: Final = ("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image")
+_SCORES: Final = "F1@k counts an answer as right only where its explanation scores above k; percent."
+_BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "": ("Random",),
+    "Fine-tuned": ("LLaVA-7B-VF", "LLaVA-7B-eViL", "LLaVA-7B-eViL+VF"),
+    "Open, off the shelf": ("LLaVA-ZS-7B", "LLaVA-ZS-34B"),
+    "API": ("Gemini-1.5-Pro", "Claude-3 Opus", "GPT-4"),
+}
+_DROPS: Final = (0, 1, 4, 5, 3, 2)
+"""Subsets in the order of figure 6, as places in `SUBSETS`."""
+_PANELS: Final = (("a", 0), ("a", 1), ("b", 4), ("b", 5), ("c", 2), ("c", 3))
+"""Figure 11: panel, and the subset's place in `SUBSETS`."""
+_FIRST_SHOWN: Final = 40  # hundredths, where figure 11 begins
+
+
+def vflute_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
+    """The paper's tables, then ours.
+
+    Args:
+        metrics: rows of `metrics.json`, with `note` where there are notes.
+        published: rows of the published CSV.
+    """
+    book = Book.of(metrics, published)
+    return [
+        _table1(book),
+        _table3(book),
+        _table4(book),
+        *published_study(book),
+        _table7(book),
+        _appendix(book, "Table 17", "InstructBLIP"),
+        _appendix(book, "Table 18", "GPT-4o"),
+        *own_tables(book),
+    ]
+
+
+def vflute_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
+    """Figures 6, 8, 9 and 11, drawn from our numbers; the paper prints none of those behind its own."""
+    book = Book.of(metrics, published)
+    return [*_figure6(book), *_lengths(book), *_figure11(book)]
+
+
+def _table1(book: Book) -> Table:
+    rows = []
+    for one in SUBSETS:
+        entails, here = _gold(book, one.name)
+        facts: tuple[Cell, ...] = (one.category, one.source, one.style, one.figurative, *one.instances)
+        ours: tuple[Cell, ...] = (None, None) if entails is None else (entails, here - entails)
+        rows.append(TableRow(label=one.name, cells=(*facts, *ours), origin="reference"))
+    return Table(
+        id="vflute_table1",
+        title="V-FLUTE Table 1: where the items come from",
+        label_head="Subset",
+        columns=("Phenomenon", "Source", "Style", "Figurative part", "Items", "E", "C", "E here", "C here"),
+        rows=tuple(rows),
+        notes=("E entailment, C contradiction; `here` counts the test rows of this report.",),
+    )
+
+
+def _table3(book: Book) -> Table:
+    rows = []
+    for name, splits in (*((one.name, one.splits) for one in SUBSETS), ("Total", SPLITS)):
+        found, here = _gold(book, "" if name == "Total" else name)
+        rows.append(TableRow(label=name, cells=(*splits, None if found is None else here), origin="reference"))
+    return Table(
+        id="vflute_table3",
+        title="V-FLUTE Table 3: sizes of the splits",
+        label_head="Subset",
+        columns=("Train", "Validation", "Test", "Test, here"),
+        rows=tuple(rows),
+    )
+
+
+def _gold(book: Book, subset: str) -> tuple[int | None, int]:
+    """Entailment rows and all rows of a subset, in the cell of ours that has most of them."""
+    group = next(group for group in GROUPS if group[0] == subset)
+    found = [book.find("ours", who, "gold_entailment", group) for who in book.ours]
+    most = max((one for one in found if one is not None), key=lambda one: one.n or 0, default=None)
+    return (None, 0) if most is None else (int(most.value or 0), most.n or 0)
+
+
+def _table4(book: Book) -> Table:
+    published = book.tables.get("Table 4", ())
+    rows: list[TableRow] = []
+    for heading, models in _BLOCKS.items():
+        block = [_f1_row(book, "published", who) for who in published if who.model in models]
+        rows += [TableRow(label=heading, origin="heading")] if heading and block else []
+        rows += block
+    ours = [_f1_row(book, "ours", who) for who in book.in_settings(*_EXPLAINED)]
+    rows += [TableRow(label="This sweep", origin="heading"), *ours] if ours else []
+    return _f1_table(book, "vflute_table4", "V-FLUTE Table 4: labels with explanations", rows)
+
+
+def _appendix(book: Book, name: str, who: str) -> Table:
+    """Table 17 or 18: one more published model, in two settings, with ours in the same ones."""
+    published = book.tables.get(name, ())
+    settings = tuple(dict.fromkeys(one.setting for one in published))
+    rows = [_f1_row(book, "published", one) for one in published]
+    rows += [_f1_row(book, "ours", one) for one in book.in_settings(*settings)]
+    return _f1_table(book, f"vflute_{name.lower().replace(' ', '')}", f"V-FLUTE {name}: {who}", rows)
+
+
+def _f1_table(book: Book, table: str, title: str, rows: list[TableRow]) -> Table:
+    comparable = not book.subset_notes()
+    return Table(
+        id=table,
+        title=title,
+        columns=tuple(_F1.values()),
+        rows=tuple(rows),
+        style="percent2",
+        better=tuple("higher" for _ in _F1) if comparable else (),
+        best_of="table",
+        second="block" if comparable else "",
+        notes=(
+            _SCORES,
+            "SG: with a scene graph of the model's own. \N{MINUS SIGN} Image: a white square for the picture.",
+            "Ours with the 95% interval of F1@0, from resampling pictures.",
+            *book.subset_notes(),
+        ),
+    )
+
+
+def _f1_row(book: Book, origin: Origin, who: Who) -> TableRow:
+    found = [book.find(origin, who, metric) for metric in _F1]
+    first = found[0]
+    cells: list[Cell] = [bare(number) for number in found]
+    if origin == "published":
+        notes = dict.fromkeys(one.note for one in found if one is not None and one.note)
+        cells = [None if number is None else number.value for number in found]
+        return TableRow(label=who.label, cells=tuple(cells), origin="published", note="; ".join(notes))
+    if first is not None and first.value is not None:
+        cells[0] = Measured(value=first.value, low=first.low, high=first.high)
+    return TableRow(label=who.label, cells=tuple(cells))
+
+
+def _table7(book: Book) -> Table:
+    """By subset, people beside models; of ours each model in the first setting that it was asked in."""
+    published = [who for who in book.tables.get("Table 7", ()) if who.setting]
+    ours = list({who.model: who for who in reversed(book.in_settings(*_EXPLAINED))}.values())[::-1]
+    rows = []
+    for group in GROUPS:
+        human = book.find("published", Who("Human", ""), "f1_at_0", group)
+        cells: list[Cell] = [bare(human)]
+        cells += [bare(book.find("published", who, "f1_at_0", group)) for who in published]
+        cells += [bare(book.find("ours", who, "f1_at_0", group)) for who in ours]
+        rows.append(TableRow(label=group[0] or "Overall", cells=tuple(cells), origin="ours" if ours else "published"))
+    named = (*(f"{who.label} (published)" for who in published), *(who.label for who in ours))
+    return Table(
+        id="vflute_table7",
+        title="V-FLUTE Table 7: F1@0 of people and models",
+        label_head="Subset",
+        columns=("Human (published)", *named),
+        rows=tuple(rows),
+        style="percent2",
+        notes=(
+            "The published columns are of 99 test rows whose ids are not known; ours are of all rows here.",
+            "NYCartoons has no contradiction: there a single wrong answer halves macro F1.",
+            *book.subset_notes(),
+        ),
+    )
+
+
+def _figure6(book: Book) -> list[Figure]:
+    subsets = [SUBSETS[place] for place in _DROPS]
+    series = []
+    for who in book.in_settings(*_EXPLAINED):
+        found = [book.find("ours", who, "percent_drop", (one.name, one.category)) for one in subsets]
+        values = tuple(None if number is None else number.value for number in found)
+        if any(value is not None for value in values):
+            series.append(Series(label=who.label, values=values))
+    if not series:
+        return []
+    return [
+        Bars(
+            id="vflute_figure6",
+            title="V-FLUTE Figure 6: what of F1@0 is lost at F1@60",
+            categories=tuple(one.name for one in subsets),
+            series=tuple(series),
+            y_label="Drop",
+        )
+    ]
+
+
+def _lengths(book: Book) -> list[Figure]:
+    """Figures 8 and 9: how long captions and explanations are, by source."""
+    counts = {text: {one.source: [0] * bins for one in SUBSETS} for text, (_, bins) in BINS.items()}
+    source = {one.name: one.source for one in SUBSETS}
+    for text in BINS:
+        for metric, subset, value in book.counts(f"{text}_chars_from_"):
+            if (place := bin_of(metric)) is not None:
+                counts[text][source[subset]][place[1]] += value
+    found: list[Figure] = []
+    for number, (text, (width, bins)) in zip((8, 9), BINS.items(), strict=True):
+        if not any(any(own) for own in counts[text].values()):
+            continue
+        found.append(
+            Bars(
+                id=f"vflute_figure{number}",
+                title=f"V-FLUTE Figure {number}: length of {text}s by source",
+                categories=(*(f"{i * width}" for i in range(bins - 1)), f"{(bins - 1) * width}+"),
+                series=tuple(
+                    Series(label=name, values=tuple(map(float, own))) for name, own in counts[text].items() if any(own)
+                ),
+                x_label="Characters",
+                y_label="Test rows",
+                stacked=True,
+                percent=False,
+                notes=(f"Characters; each bar holds {width} lengths, from the one at its foot on.",),
+            )
+        )
+    return found
+
+
+def _figure11(book: Book) -> list[Figure]:
+    """A curve a model and setting, a figure a subset."""
+    places = range(_FIRST_SHOWN, 101)
+    found: list[Figure] = []
+    for panel, place in _PANELS:
+        one = SUBSETS[place]
+        curves = ((who, book.curve(who, (one.name, one.category))) for who in book.in_settings(*_EXPLAINED))
+        series = tuple(
+            Series(label=who.label, values=tuple(values[k] for k in places)) for who, values in curves if values
+        )
+        if series:
+            slug = "".join(c if c.isalnum() else "-" for c in one.name.lower()).strip("-").replace("--", "-")
+            found.append(
+                Lines(
+                    id=f"vflute_figure11{panel}_{slug}",
+                    title=f"V-FLUTE Figure 11{panel}: F1 by threshold, {one.name}",
+                    x=tuple(k / 100 for k in places),
+                    series=series,
+                    x_label="Threshold of the explanation's score",
+                    y_label="F1",
+                    percent=True,
+                    y_range=(0.0, 1.0),
+                )
+            )
+    return found

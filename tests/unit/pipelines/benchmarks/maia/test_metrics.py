@@ -1,0 +1,334 @@
+"""MAIA's metrics: worked examples, what failures and gaps do to them, and agreement with the slow way."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipelines.benchmarks.base import Metric, Row, Verdict
+from pipelines.benchmarks.maia.answers import COLUMNS, draw_ts_letter
+from pipelines.benchmarks.maia.benchmark import BENCHMARK
+from pipelines.benchmarks.maia.metrics import _check_identities, reduce_maia
+from tests.support.maia_rows import ANSWERS, Asked, every_column, found, frame, reduced, samples
+from tests.support.paths import GOLDEN
+
+GOLDEN_ROWS = GOLDEN / "maia" / "pools.jsonl"
+ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
+HEADLINES = ("statement_accuracy", "pool_accuracy", "oevqa_accuracy", "agg_acc")
+OVER_QUESTIONS = HEADLINES[1:]
+
+
+def numbered(questions: Sequence[tuple[str, str]], **how: Any) -> list[Asked]:
+    return [
+        Asked(pairs=pairs, judged=judged, video=f"video{place}", **how)
+        for place, (pairs, judged) in enumerate(questions)
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- worked examples
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
+def test_golden_pools(row: dict[str, Any]) -> None:
+    metrics = reduced(numbered(row["questions"]))
+    assert {name: found(metrics, name).value for name in HEADLINES} == {name: row[name] for name in HEADLINES}
+    assert {name: found(metrics, name, "Causal").value for name in HEADLINES} == {name: row[name] for name in HEADLINES}
+    assert all((metric.value is None) <= bool(metric.note) for metric in metrics)
+
+
+def test_the_example_in_counts() -> None:
+    metrics = reduced(numbered(ROWS[0]["questions"]))
+    assert (found(metrics, "statement_accuracy").n, found(metrics, "pool_accuracy").n) == (16, 2)
+    assert found(metrics, "none_rate").value == 1 / 16
+    assert [found(metrics, f"pool_right_{right}").value for right in range(9)] == [0, 0, 0, 0, 0, 0, 1, 0, 1]
+    names = ("agg_both", "agg_pool_only", "agg_judge_only", "agg_neither")
+    assert [found(metrics, name).value for name in names] == [0, 1, 1, 0]
+    assert [found(metrics, name, "Causal").value for name in names] == [0, 1, 1, 0]
+    assert found(metrics, "statement_minus_pool").value == 0.375
+    assert found(metrics, "oevqa_minus_pool").value == 0.0
+
+
+# ------------------------------------------------------------------------------------------- failures, gaps, verdicts
+
+
+def test_errors_count_as_wrong_and_are_told() -> None:
+    metrics = reduced(numbered([("EEEEEEEE", "error"), ("TTTTTTTE", "accepted"), ("TTTTTTTT", "accepted")]))
+    assert [(found(metrics, name).n, found(metrics, name).n_failed) for name in HEADLINES] == [
+        (24, 9),
+        (3, 2),
+        (3, 1),
+        (3, 2),
+    ]
+    assert found(metrics, "errors", task="vsv").value == 9
+    assert found(metrics, "errors", task="oevqa").value == 1
+    assert found(metrics, "pool_right_0").value == 1
+    # An error is no answer that could not be read.
+    assert (found(metrics, "none_rate").value, found(metrics, "none_rate").n) == (0.0, 15)
+
+
+def test_errors_are_out_of_similarity() -> None:
+    metrics = reduced(numbered([("T" * 8, "error"), ("T" * 8, "accepted"), ("T" * 8, "rejected")]))
+    for name in ("rouge", "meteor", "bleu", "bleu_1", "cider"):
+        assert (found(metrics, name).n, found(metrics, name).n_failed) == (2, 1)
+    assert found(metrics, "rouge").value == 0.5
+
+
+def test_missing_requests_are_counted_in_the_note_of_every_category() -> None:
+    asked = every_column(pairs="TTTTTTTT")
+    asked[3] = replace(asked[3], pairs="MMTTTTTT")
+    metrics = reduced(asked)
+    for category in ("", *COLUMNS):
+        for name in OVER_QUESTIONS:
+            metric = found(metrics, name, category)
+            assert (metric.value, metric.ci_low, metric.note) == (None, None, "2 requests were never run")
+    assert found(metrics, "pool_accuracy").n == 24
+    statements = found(metrics, "statement_accuracy")
+    assert (statements.value, statements.n, statements.note) == (1.0, 190, "2 requests were never run")
+    assert found(metrics, "pool_right_8").value is None
+    assert found(metrics, "agg_both").value is None
+    assert found(metrics, "rouge").value == 0.5
+
+
+def test_one_setting_is_not_blocked_by_another() -> None:
+    metrics = reduced([Asked(pairs="MMMMMMMM", judged="missing", setting="1-frame"), Asked()])
+    assert found(metrics, "pool_accuracy").value == 1.0
+    assert found(metrics, "statement_accuracy", setting="1-frame").value is None
+    assert found(metrics, "pool_gain_over_1_frame").note == "9 requests were never run"
+
+
+def test_why_there_is_no_verdict() -> None:
+    questions = [("T" * 8, "failed"), ("T" * 8, "failed"), ("T" * 8, "accepted")]
+    asked = [replace(one, category=COLUMNS[place]) for place, one in enumerate(numbered(questions))]
+    metrics = reduced(asked)
+    assert found(metrics, "oevqa_accuracy").note == "2 verdicts failed"
+    assert found(metrics, "agg_acc", COLUMNS[0]).note == "1 verdict failed"
+    # The category whose answers all have a verdict keeps its value.
+    assert found(metrics, "oevqa_accuracy", COLUMNS[2]).value == 1.0
+    assert found(metrics, "agg_both", COLUMNS[2]).value == 1
+    assert found(metrics, "agg_both").value is None
+
+
+def test_no_judge() -> None:
+    metrics = reduced(every_column(judged="absent"))
+    for name in ("oevqa_accuracy", "agg_acc", "agg_both", "oevqa_minus_pool", "judge_error_count"):
+        assert (found(metrics, name).value, found(metrics, name).note) == (None, "no judge")
+    assert found(metrics, "pool_accuracy").value == 1.0
+
+
+def test_unreadable_verdicts_and_truncated_answers() -> None:
+    asked = numbered([("T" * 8, "invalid"), ("T" * 8, "accepted"), ("T" * 8, "error")])
+    asked[1] = replace(asked[1], values={"flags": np.array(["truncated"], dtype=object)})
+    metrics = reduced(asked)
+    assert (found(metrics, "judge_error_count").value, found(metrics, "judge_error_count").n) == (1, 2)
+    assert found(metrics, "truncated_count").value == 1
+
+
+def test_questions_of_one_task_alone_leave_the_aggregate_open() -> None:
+    alone = Asked(judged="", video="video2")
+    metrics = reduced([Asked(), alone, Asked(pairs="", video="video3")])
+    assert found(metrics, "pool_accuracy").value == found(metrics, "oevqa_accuracy").value == 1.0
+    assert (found(metrics, "agg_acc").value, found(metrics, "agg_acc").note) == (None, "9 requests were never run")
+
+
+@pytest.mark.parametrize(("pairs", "judged", "tasks"), [("T" * 8, "", {"vsv"}), ("", "accepted", {"oevqa"})])
+def test_a_task_that_was_not_asked_has_no_metrics(pairs: str, judged: str, tasks: set[str]) -> None:
+    metrics = reduced(every_column(pairs=pairs, judged=judged))
+    assert {metric.task for metric in metrics} == tasks
+
+
+def test_nothing_but_excluded_and_failed_rows() -> None:
+    metrics = reduced([Asked(pairs="X" * 8, judged="error")])
+    assert (found(metrics, "pool_accuracy").value, found(metrics, "pool_accuracy").n) == (None, 0)
+    assert (found(metrics, "oevqa_accuracy").value, found(metrics, "oevqa_accuracy").n_failed) == (0.0, 1)
+    for name in ("rouge", "bleu", "cider"):
+        assert (found(metrics, name).value, found(metrics, name).note) == (None, "no row to measure")
+
+
+def test_what_the_reader_gives_is_what_is_reduced() -> None:
+    (plain,) = samples([Asked()]).values()
+    sample = replace(plain, data={**plain.data, "video": "video1", "category": "CausaleEsplicita_A"})
+    outputs = [("vsv", str(index), "A") for index in range(7)] + [("vsv", "7", "forse"), ("oevqa", "", ANSWERS[1])]
+    scores = []
+    for task, variant, output in outputs:
+        row = Row(
+            request_id=task + variant,
+            sample=sample,
+            model="m",
+            task=task,
+            setting="1-frame",
+            variant=variant,
+            status="ok",
+            output=output,
+            finish_reason="length",
+            given={"bertscore_f1": 0.5} if task == "oevqa" else {},
+            verdict=Verdict(state="ok", accepted=True) if task == "oevqa" else Verdict(state="absent"),
+        )
+        reading = BENCHMARK.read_answer(row)
+        named = {"sample_id": sample.sample_id, "category": sample.category, "cluster": sample.cluster}
+        of_row = {name: getattr(row, name) for name in ("task", "setting", "variant", "status", "finish_reason")}
+        read = {"answer": reading.answer, "rule": reading.rule, "flags": list(reading.flags), **reading.values}
+        scores.append({**named, **of_row, **read, "subset": "", "verdict_state": row.verdict.state})
+    metrics = BENCHMARK.reduce(pd.DataFrame(scores), {sample.sample_id: sample})
+    drawn = [draw_ts_letter(42, "video1", "CausaleEsplicita_A", index) for index in range(8)]
+    assert found(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8
+    assert found(metrics, "accuracy_ts_b", setting="1-frame").value == 0.0
+    assert found(metrics, "none_rate", setting="1-frame").value == 1 / 8
+    ones = ("oevqa_accuracy", "rouge", "bleu", "truncated_count")
+    assert [found(metrics, name, setting="1-frame").value for name in ones] == pytest.approx([1, 1, 1, 1])
+    assert found(metrics, "bertscore", setting="1-frame").value == 0.5
+
+
+def test_no_rows_no_metrics() -> None:
+    assert reduce_maia(pd.DataFrame({"sample_id": []}), {}) == []
+
+
+def test_unimodal_has_pairs_only() -> None:
+    metrics = reduced(every_column(setting="unimodal", judged="", pairs="TTTTTTTF"))
+    assert found(metrics, "statement_accuracy", setting="unimodal").value == 0.875
+    assert found(metrics, "pool_accuracy", "Sentiment", setting="unimodal").value == 0.0
+
+
+def test_a_pool_is_of_eight_pairs() -> None:
+    rows = frame([Asked()])
+    with pytest.raises(AssertionError, match="video1/CausaleEsplicita_A has not 8 rows"):
+        reduce_maia(rows[rows["variant"] != "3"], samples([Asked()]))
+    rows.loc[rows["variant"] == "3", "variant"] = "4"
+    with pytest.raises(AssertionError, match="twice"):
+        reduce_maia(rows, samples([Asked()]))
+
+
+def test_a_category_that_is_none() -> None:
+    with pytest.raises(ValueError, match="'Spatial' is no category column"):
+        reduced([Asked(category="Spatial")])
+
+
+# ------------------------------------------------------------------------------------------------------- reading rates
+
+
+def test_accuracy_by_the_side_of_the_true_statement() -> None:
+    metrics = reduced([Asked(pairs="TFTFTFTE"), Asked(pairs="TTTTTTTT", video="video2")])
+    a, b = found(metrics, "accuracy_ts_a"), found(metrics, "accuracy_ts_b")
+    assert (a.value, a.n, b.value, b.n) == (1.0, 8, 4 / 7, 7)
+
+
+def test_rules_are_counted_on_answers() -> None:
+    rows = frame([Asked()])
+    rows.loc[rows["variant"].isin(["1", "2"]), "rule"] = "elimination"
+    rows.loc[rows["variant"] == "3", "rule"] = "echo"
+    metrics = reduce_maia(rows, samples([Asked()]))
+    assert (found(metrics, "elimination_count").value, found(metrics, "echo_count").value) == (2, 1)
+
+
+def test_contradictory_pools_are_named() -> None:
+    asked = every_column(videos=1)
+    known = samples(asked)
+    for one in asked[:11]:
+        data = dict(known[one.sample_id].data)
+        data["false"] = [*data["false"][:7], data["true"][2]]
+        known[one.sample_id] = replace(known[one.sample_id], data=data)
+    metric = found(reduce_maia(frame(asked), known), "contradictory_pools")
+    assert (metric.value, metric.n) == (11, 12)
+    assert "video0/Causal_A" in metric.note
+    assert metric.note.endswith(" and 1 more")
+
+
+# ---------------------------------------------------------------------------------------------- categories, subsets
+
+
+def test_balanced_sets_have_no_macro_and_unbalanced_ones_have() -> None:
+    assert not [m for m in reduced(every_column()) if m.metric.endswith("_macro")]
+    asked = [
+        *numbered([("T" * 8, "accepted"), ("T" * 8, "rejected"), ("F" * 8, "rejected")]),
+        Asked(category="Sentiment", video="video9", pairs="FTTTTTTT", judged="rejected"),
+    ]
+    metrics = reduced(asked)
+    assert found(metrics, "pool_accuracy").value == 0.5
+    assert found(metrics, "pool_accuracy_macro").value == pytest.approx(1 / 3)
+    assert found(metrics, "statement_accuracy_macro").value == pytest.approx((2 / 3 + 7 / 8) / 2)
+    assert found(metrics, "oevqa_accuracy_macro").value == pytest.approx(1 / 6)
+    assert found(metrics, "agg_acc_macro").n == 4
+    assert found(metrics, "bertscore_macro").value is None
+
+
+def test_average_is_the_mean_of_the_columns_on_a_balanced_set() -> None:
+    pairs = ["T" * 8, "F" * 8, "TTTTTTTF"]
+    asked = [replace(one, pairs=pairs[place % 3]) for place, one in enumerate(every_column(videos=3))]
+    metrics = reduced(asked)
+    for name in HEADLINES:
+        columns = [found(metrics, name, column).value for column in COLUMNS]
+        assert found(metrics, name).value == pytest.approx(np.mean([value for value in columns if value is not None]))
+
+
+# ---------------------------------------------------------------------------------------- agreement with the slow way
+
+QUESTION = st.tuples(
+    st.text("TFNE", min_size=8, max_size=8) | st.just("T" * 8),
+    st.sampled_from(["accepted", "rejected", "invalid", "error"]),
+    st.sampled_from(COLUMNS),
+)
+
+
+@given(st.lists(QUESTION, min_size=1, max_size=12), st.randoms(use_true_random=False))
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+def test_headlines_are_what_counting_by_hand_gives(questions: list[tuple[str, str, str]], random: Any) -> None:
+    asked = [
+        Asked(pairs=pairs, judged=judged, category=category, video=f"video{place % 3}", name=f"{place}")
+        for place, (pairs, judged, category) in enumerate(questions)
+    ]
+    rows = frame(asked)
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    metrics = reduce_maia(rows.iloc[order], samples(asked))
+    assert metrics == reduced(asked)
+    for category in ("", *{one.category for one in asked}):
+        own = [one for one in asked if category in ("", one.category)]
+        right, accepted = [one.pairs == "T" * 8 for one in own], [one.judged == "accepted" for one in own]
+        expected = {
+            "statement_accuracy": sum(one.pairs.count("T") for one in own) / (8 * len(own)),
+            "pool_accuracy": sum(right) / len(own),
+            "oevqa_accuracy": sum(accepted) / len(own),
+            "agg_acc": sum(p and j for p, j in zip(right, accepted, strict=True)) / len(own),
+        }
+        assert {name: found(metrics, name, category).value for name in expected} == pytest.approx(expected)
+        parts = ("agg_both", "agg_pool_only", "agg_judge_only", "agg_neither")
+        assert sum(found(metrics, name, category).value or 0 for name in parts) == len(own)
+    assert sum(found(metrics, f"pool_right_{right}").value or 0 for right in range(9)) == len(asked)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "holds"),
+    [
+        ("pool_accuracy", 0.5, True),
+        ("pool_accuracy", 0.9 + 1e-6, False),
+        ("pool_accuracy", 0.2 - 1e-6, False),
+        ("agg_acc", 0.3 - 1e-12, True),
+        ("agg_acc", 0.3 - 1e-6, False),
+        ("agg_acc", 0.5 + 1e-6, False),
+    ],
+)
+def test_what_must_hold_of_any_model(metric: str, value: float, holds: bool) -> None:
+    values = {"statement_accuracy": 0.9, "pool_accuracy": 0.5, "oevqa_accuracy": 0.8, "agg_acc": 0.4, metric: value}
+    metrics = [
+        Metric(task="", setting="", metric=name, value=one, n=80 if name == "statement_accuracy" else 10)
+        for name, one in values.items()
+        if metric == "agg_acc" or name != "agg_acc"
+    ]
+    if holds:
+        _check_identities(metrics)
+    else:
+        with pytest.raises(AssertionError, match="must lie in"):
+            _check_identities(metrics)
+        _check_identities([replace(one, n=7) if one.metric == metric else one for one in metrics])
+
+
+def test_every_metric_is_named_once() -> None:
+    metrics = reduced([Asked(setting=setting) for setting in ("black-video", "1-frame", "32-frames")])
+    names = [(m.task, m.setting, m.subset, m.category, m.metric) for m in metrics]
+    assert len(names) == len(set(names))
+    assert all(0 <= m.value <= 1 for m in metrics if m.unit == "fraction" and m.value is not None)

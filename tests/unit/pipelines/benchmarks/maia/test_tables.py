@@ -1,0 +1,354 @@
+"""MAIA's tables and figures: the paper's layout, ours beside the published, and what is said of gaps and misprints."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.metrics import reduce_maia
+from pipelines.benchmarks.maia.tables import maia_figures, maia_tables
+from pipelines.benchmarks.tables import Measured, Radar, Table, TableRow
+from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.published import published
+from pipelines.report.tables import to_markdown
+from pipelines.report.write import render
+from tests.support.maia_rows import Asked, every_column, frame, samples
+
+PUBLISHED = published("maia")
+SETTINGS = ("black-video", "1-frame", "32-frames")
+HEADS = (
+    "Avg.", "Causal", "Counterfactual", "Out-of-Scope", "Planning", "Sentiment", "Uncertainty", "Implicit Partial",
+    "Implicit Total", "Spatial Partial", "Spatial Total", "Temporal Duration", "Temporal Partial",
+)  # fmt: skip
+VLMS = [
+    "InternVL2 8B",
+    "InternVL3 78B",
+    "Llava-Next-Video 7B",
+    "Llava-oneVision 7B",
+    "Qwen-2.5-VL 7B",
+    "Qwen-2.5-VL 72B",
+]
+
+
+def metrics_of(asked: Sequence[Asked], *models: str) -> pd.DataFrame:
+    reduced = reduce_maia(frame(asked), samples(asked))
+    return pd.DataFrame(
+        [{"benchmark": "maia", "model": model, **asdict(metric)} for model in models for metric in reduced]
+    )
+
+
+def sweep(**how: Any) -> list[Asked]:
+    return [replace(one, setting=setting) for setting in SETTINGS for one in every_column(**how)]
+
+
+@pytest.fixture(scope="module")
+def ours() -> pd.DataFrame:
+    return metrics_of(sweep(), "model-a", "model-b")
+
+
+@pytest.fixture(scope="module")
+def tables(ours: pd.DataFrame) -> dict[str, Table]:
+    return {table.id: table for table in maia_tables(ours, PUBLISHED)}
+
+
+def labels(table: Table) -> list[str]:
+    return [row.label for row in table.rows]
+
+
+def row_of(table: Table, label: str, block: str = "") -> TableRow:
+    """The row under a heading."""
+    here = ""
+    for row in table.rows:
+        here = row.label if row.origin == "heading" else here
+        if row.label == label and block in ("", here) and row.origin != "heading":
+            return row
+    raise LookupError(label)
+
+
+def value(cell: object) -> object:
+    return cell.value if isinstance(cell, Measured) else cell
+
+
+# ------------------------------------------------------------------------------------------------------------ tables
+
+
+def test_the_tables_in_their_order(tables: dict[str, Table]) -> None:
+    assert list(tables) == [
+        *(f"maia_table{number}" for number in range(1, 6)),
+        "maia_comparison",
+        "maia_deltas",
+        "maia_reading",
+        "maia_pools",
+        "maia_contingency",
+    ]
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_tables_with_the_unimodal_row(tables: dict[str, Table], number: int) -> None:
+    table = tables[f"maia_table{number}"]
+    block = [*VLMS, "model-a", "model-b"]
+    assert labels(table) == ["Unimodal", "Black video", *block, "1-Frame", *block, "32-Frames", *block]
+    assert table.columns == HEADS
+    assert {row.origin for row in table.rows if row.label in VLMS} == {"published"}
+    assert {row.origin for row in table.rows if row.label.startswith("model")} == {"ours"}
+
+
+def test_tables_without_it(tables: dict[str, Table]) -> None:
+    block = [*VLMS, "model-a", "model-b"]
+    assert labels(tables["maia_table2"]) == ["Black video", *block, "1-Frame", *block, "32-Frames", *block]
+    block = ["Qwen-2.5-VL 72B", "model-a", "model-b"]
+    assert labels(tables["maia_table3"]) == ["Black video", *block, "1-Frame", *block, "32-Frames", *block]
+
+
+@pytest.mark.parametrize(
+    ("number", "setting", "model", "average"),
+    [
+        (1, "Black video", "InternVL2 8B", 0.18),
+        (1, "32-Frames", "Qwen-2.5-VL 72B", 0.54),
+        (2, "1-Frame", "InternVL3 78B", 0.68),
+        (3, "32-Frames", "Qwen-2.5-VL 72B", 0.47),
+        (5, "32-Frames", "Llava-oneVision 7B", 0.81),
+    ],
+)
+def test_published_averages(tables: dict[str, Table], number: int, setting: str, model: str, average: float) -> None:
+    assert value(row_of(tables[f"maia_table{number}"], model, setting).cells[0]) == average
+
+
+def test_misprints_are_shown_and_marked(tables: dict[str, Table]) -> None:
+    marked = {
+        (table.id, row.label, HEADS[place], value(cell))
+        for table in tables.values()
+        if table.id in ("maia_table1", "maia_table2", "maia_table3", "maia_table5")
+        for row in table.rows
+        for place, cell in enumerate(row.cells)
+        if isinstance(cell, Measured) and cell.doubtful and cell.note
+    }
+    last = HEADS[9:]
+    assert marked == {
+        *(("maia_table2", "InternVL3 78B", *pair) for pair in zip(last, (0.5, 0.54, 0.49, 0.62), strict=True)),
+        *(("maia_table5", "InternVL3 78B", *pair) for pair in zip(last, (0.67, 0.71, 0.79, 0.82), strict=True)),
+        *(("maia_table5", "Qwen-2.5-VL 7B", *pair) for pair in zip(HEADS[6:9], (0.7, 0.82, 0.96), strict=True)),
+        ("maia_table2", "InternVL3 78B", "Avg.", 0.77),
+        ("maia_table5", "InternVL3 78B", "Avg.", 0.64),
+    }
+
+
+def test_our_rows_have_the_interval_at_the_average(tables: dict[str, Table]) -> None:
+    cells = row_of(tables["maia_table1"], "model-a", "1-Frame").cells
+    assert cells == (Measured(value=1.0, low=1.0, high=1.0), *[1.0] * 12)
+
+
+def test_what_the_notes_say(tables: dict[str, Table]) -> None:
+    subset = "subset: 24 of 2,400 questions; not comparable with the published full-set values"
+    for number in (1, 2, 3, 5):
+        assert "Human accuracy: not published." in tables[f"maia_table{number}"].notes
+    for name in ("maia_table1", "maia_table4", "maia_comparison", "maia_deltas"):
+        assert subset in tables[name].notes
+    # What cannot be compared has no best.
+    assert tables["maia_table1"].better == ()
+
+
+def test_the_full_set_is_compared() -> None:
+    rows = metrics_of(every_column(), "model-a")
+    rows["n"] *= 100
+    table = maia_tables(rows, PUBLISHED)[0]
+    assert not [note for note in table.notes if note.startswith("subset")]
+    assert set(table.better) == {"higher"}
+
+
+def test_table_4(tables: dict[str, Table]) -> None:
+    table = tables["maia_table4"]
+    assert table.columns == ("ROUGE", "BERTScore", "BLEU", "METEOR", "CIDEr")
+    assert labels(table) == [*PUBLISHED[PUBLISHED["table"] == "Table 4"]["model"].unique(), "model-a", "model-b"]
+    assert row_of(table, "InternVL2").cells == (0.61, 0.84, 0.38, 0.59, 1.18)
+    rouge, bertscore, *_ = row_of(table, "model-a").cells
+    assert (rouge, bertscore) == (0.5, Measured(value=None, note="no scorer gave it"))
+    assert "Published: input setting not printed, 32 frames assumed." in table.notes
+
+
+def test_comparison(tables: dict[str, Table]) -> None:
+    table = tables["maia_comparison"]
+    assert labels(table) == [
+        label
+        for heading in ("Aggregate accuracy", "Pool accuracy", "Statement accuracy", "Accuracy of open answers")
+        for label in (heading, "model-a", "model-b")
+    ]
+    pool = row_of(table, "model-a", "Pool accuracy").cells
+    assert pool[:3] == (1 / 256, 0.05, 0.54)
+    assert pool[3] == Measured(value=1.0, low=1.0, high=1.0, n=24, n_failed=0)
+    assert pool[6] == "not published"
+    # The best without what cannot be right as printed.
+    assert row_of(table, "model-b", "Accuracy of open answers").cells[:3] == (None, None, 0.81)
+
+
+def test_unbalanced_subsets_are_told_with_the_mean_of_categories() -> None:
+    asked = [*every_column(), Asked(video="video7", pairs="F" * 8)]
+    table = {t.id: t for t in maia_tables(metrics_of(asked, "model-a"), PUBLISHED)}["maia_comparison"]
+    heading = "Pool accuracy, mean of the categories"
+    assert value(row_of(table, "model-a", "Pool accuracy").cells[5]) == pytest.approx(24 / 25)
+    assert value(row_of(table, "model-a", heading).cells[5]) == pytest.approx(35 / 36)
+
+
+def test_deltas_of_the_papers_text(tables: dict[str, Table]) -> None:
+    table = tables["maia_deltas"]
+    means = [value(cell) for cell in row_of(table, "Mean, published").cells]
+    assert means[4:] == pytest.approx([0.205, 0.215, 0.265], abs=5e-10)
+    shown = [value(cell) for cell in row_of(table, "Qwen-2.5-VL 72B").cells]
+    assert shown == pytest.approx([0.14, 0.47, 0.39, 0.34, 0.16, 0.30, 0.27])
+    doubtful = row_of(table, "InternVL3 78B").cells
+    assert [place for place, cell in enumerate(doubtful) if isinstance(cell, Measured) and cell.doubtful] == [3, 6]
+    assert "Fleiss' kappa of the judge and human raters, published: 0.82." in table.notes
+
+
+def test_published_deltas_of_what_is_not_there() -> None:
+    tables = maia_tables(metrics_of(sweep(), "a"), PUBLISHED[PUBLISHED["table"] != "Table 2"])
+    cells = row_of({table.id: table for table in tables}["maia_deltas"], "InternVL2 8B").cells
+    assert cells[4:] == (None, None, None)
+    assert None not in cells[:4]
+
+
+def test_our_deltas_have_paired_intervals() -> None:
+    asked = [
+        replace(one, pairs="T" * 8 if place % 5 else "TTTTFFFF", judged="rejected" if place % 4 else "accepted")
+        for place, one in enumerate(sweep(videos=3))
+    ]
+    table = {t.id: t for t in maia_tables(metrics_of(asked, "a", "b"), PUBLISHED)}["maia_deltas"]
+    cells = row_of(table, "a").cells
+    assert len(cells) == 7
+    for cell in cells:
+        assert isinstance(cell, Measured)
+        assert cell.low is not None
+        assert cell.high is not None
+        assert cell.value is not None
+        assert cell.low <= cell.value <= cell.high
+        assert cell.n is None
+    assert [value(cell) for cell in row_of(table, "Mean, ours").cells] == [value(cell) for cell in cells]
+
+
+def test_reading_pools_and_contingency(tables: dict[str, Table]) -> None:
+    reading = row_of(tables["maia_reading"], "model-a", "Black video")
+    assert reading.cells == (0.0, 1.0, 1.0, 0, 0, 0, 0, 0, 0, 0)
+    assert [type(cell) for cell in reading.cells[3:]] == [int] * 7
+    assert row_of(tables["maia_pools"], "model-b", "32-Frames").cells == (0,) * 8 + (24,)
+    contingency = tables["maia_contingency"]
+    assert labels(contingency)[:3] == ["model-a, Black video", "All", "Causal"]
+    assert row_of(contingency, "All", "model-b, 1-Frame").cells == (24, 0, 0, 0)
+    assert row_of(contingency, "Temporal Partial", "model-b, 1-Frame").cells == (2, 0, 0, 0)
+
+
+def test_reasons_stand_with_what_is_missing() -> None:
+    asked = sweep(judged="absent")
+    asked[0] = replace(asked[0], pairs="MTTTTTTT")
+    tables = {table.id: table for table in maia_tables(metrics_of(asked, "model-a"), PUBLISHED)}
+    row = row_of(tables["maia_table1"], "model-a", "Black video")
+    assert (set(row.cells), row.note) == ({None}, "1 request was never run")
+    assert row_of(tables["maia_table2"], "model-a", "32-Frames").note == "no judge"
+    assert row_of(tables["maia_contingency"], "All", "model-a, 32-Frames").cells[0] == Measured(
+        value=None, note="no judge"
+    )
+    assert row_of(tables["maia_pools"], "model-a", "Black video").cells[0] == Measured(
+        value=None, note="1 request was never run"
+    )
+
+
+def test_contradictory_pools_are_listed() -> None:
+    asked = every_column(videos=1)
+    known = samples(asked)
+    known[asked[0].sample_id] = replace(
+        known[asked[0].sample_id], data={**known[asked[0].sample_id].data, "false": ["vera 0"] * 8}
+    )
+    rows = pd.DataFrame(
+        [{"benchmark": "maia", "model": "m", **asdict(metric)} for metric in reduce_maia(frame(asked), known)]
+    )
+    table = {t.id: t for t in maia_tables(rows, PUBLISHED)}["maia_reading"]
+    assert table.notes[-1] == "Contradictory pools, kept: a false statement is also a true one: video0/Causal_A."
+
+
+def test_our_unimodal_rows_stand_first() -> None:
+    rows = metrics_of(every_column(setting="unimodal", judged=""), "five-models")
+    tables = {table.id: table for table in maia_tables(rows, PUBLISHED)}
+    assert labels(tables["maia_table1"])[:3] == ["Unimodal", "five-models", "Black video"]
+    assert "five-models" not in labels(tables["maia_table2"])
+    assert labels(tables["maia_pools"]) == ["Unimodal", "five-models"]
+
+
+def test_rows_without_notes_and_other_benchmarks(ours: pd.DataFrame) -> None:
+    foreign = ours.assign(benchmark="vague", model="elsewhere")
+    rows = pd.concat([ours, foreign])[list(METRIC_KEYS)]
+    tables = maia_tables(rows, PUBLISHED)
+    assert len(tables) == 10
+    assert not [table for table in tables if "elsewhere" in labels(table)]
+
+
+def test_nothing_of_ours() -> None:
+    tables = maia_tables(pd.DataFrame(columns=[*METRIC_KEYS, "note"]), PUBLISHED)
+    assert [table.id for table in tables] == [f"maia_table{number}" for number in range(1, 6)]
+    assert {row.origin for table in tables for row in table.rows} == {"published", "heading"}
+
+
+# ----------------------------------------------------------------------------------------------------------- figures
+
+
+def figures_of(rows: pd.DataFrame) -> dict[str, Radar]:
+    figures = maia_figures(rows, PUBLISHED)
+    assert all(isinstance(figure, Radar) for figure in figures)
+    return {figure.id: figure for figure in figures if isinstance(figure, Radar)}
+
+
+def test_the_papers_figures() -> None:
+    figures = figures_of(pd.DataFrame(columns=list(METRIC_KEYS)))
+    others = ("internvl2-8b", "internvl3-78b", "llava-next-video-7b", "llava-onevision-7b", "qwen-2-5-vl-7b")
+    assert list(figures) == [
+        *(f"maia_figure3{part}" for part in "abc"),
+        *(f"maia_figure{number}_{name}" for number in (6, 7, 8) for name in others),
+    ]
+    pool = figures["maia_figure3b"]
+    assert pool.axes == HEADS[1:]
+    assert [series.label for series in pool.series] == ["Black video", "1-Frame", "32-Frames"]
+    assert pool.series[2].values[:2] == (0.67, 0.41)
+    assert {series.origin for series in pool.series} == {"published"}
+    assert len(figures["maia_figure8_internvl3-78b"].notes) == 4
+
+
+def test_our_figures(ours: pd.DataFrame) -> None:
+    figures = figures_of(ours)
+    own = [name for name in figures if "radar" in name]
+    assert own == [f"maia_radar_{kind}_model-{m}" for kind in ("statement", "pool", "oevqa") for m in "ab"]
+    assert figures[own[0]].series[0].values == (1.0,) * 12
+    assert figures[own[0]].notes[-1].startswith("subset: 24 of 2,400")
+
+
+def test_without_a_judge_open_answers_have_no_figure_and_gaps_stay_gaps() -> None:
+    asked = sweep(judged="absent")
+    asked[0] = replace(asked[0], pairs="MTTTTTTT")
+    figures = figures_of(metrics_of(asked, "m"))
+    assert [name for name in figures if "radar" in name] == ["maia_radar_statement_m", "maia_radar_pool_m"]
+    assert figures["maia_radar_pool_m"].series[0].values == (None,) * 12
+    assert figures["maia_radar_pool_m"].series[1].values == (1.0,) * 12
+
+
+def test_every_model_has_a_file_name_of_its_own() -> None:
+    models = ("Org/Model 7B", "org-model-7b", "模型", "x" * 90, "x" * 91, "-")
+    figures = figures_of(metrics_of(every_column(videos=1), *models))
+    assert len([name for name in figures if name.startswith("maia_radar_pool_")]) == len(models)
+
+
+# ------------------------------------------------------------------------------------------------------------ render
+
+
+def test_the_report_takes_them(ours: pd.DataFrame) -> None:
+    tables, figures = maia_tables(ours, PUBLISHED), maia_figures(ours.iloc[:0], PUBLISHED)[:1]
+    part = BenchmarkPart(name="maia", title="MAIA", headline="agg_acc", tables=tuple(tables), figures=tuple(figures))
+    rows = tuple(ours.astype(object).where(ours.notna(), None).to_dict("records"))
+    files = render(ReportData(metrics=rows, benchmarks=(part,)))  # type: ignore[arg-type]
+    assert {f"report/tables/{table.id}.csv" for table in tables} < set(files)
+    printed = to_markdown(tables[0])
+    assert "| *InternVL2 8B* | *.18* | *.07* |" in printed
+    assert "1.00 \\[1.00, 1.00\\]" in printed
+
+
+def test_columns_are_those_of_the_data() -> None:
+    assert tuple(name.replace("-", " ") for name in COLUMNS) == tuple(name.replace("-", " ") for name in HEADS[1:])

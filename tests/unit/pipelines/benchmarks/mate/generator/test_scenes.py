@@ -1,0 +1,184 @@
+"""Scenes and pictures: where objects stand, what shows of them, and in which color."""
+
+import colorsys
+import dataclasses
+import itertools
+import math
+import statistics
+
+import numpy as np
+import pytest
+
+from pipelines.benchmarks.mate.generator import placement, scenes
+from pipelines.benchmarks.mate.generator.looks import must_stand_apart
+from pipelines.benchmarks.mate.generator.parameters import Options, Plan, margin, stream
+from pipelines.benchmarks.mate.generator.picture import draw_picture
+from pipelines.benchmarks.mate.generator.placement import FAIR_GAP, poorly_seen, still_stands
+from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
+from pipelines.benchmarks.mate.generator.solids import far_to_near, number_image, outline, own_pixels, visible_pixels
+from pipelines.benchmarks.mate.scene import COLORS, SHAPES, VISUAL, unique_values
+
+HUES = {"red": 0, "brown": 28, "yellow": 55, "green": 114, "cyan": 180, "blue": 229, "purple": 275}
+
+
+def plan_for(*counts: int, examples: int = 1, seed: int = 5, **options: object) -> Plan:
+    plan = Plan(counts=counts, examples=examples, seed=seed, options=Options(**options))  # type: ignore[arg-type]
+    plan.check()
+    return plan
+
+
+SMALL = plan_for(*range(3, 11), examples=80)
+LAYOUTS = [make_layout(SMALL, index) for index in range(SMALL.examples)] + [
+    make_layout(plan_for(20, 50), index) for index in (0, 1, 2)
+]
+
+
+@pytest.fixture(params=LAYOUTS, ids=lambda layout: f"{layout.count}-{layout.turn}")
+def layout(request: pytest.FixtureRequest) -> Layout:
+    made = request.param
+    assert isinstance(made, Layout)
+    return made
+
+
+def test_objects_stand_apart(layout: Layout) -> None:
+    least = margin(layout.count)
+    for one, other in itertools.combinations(zip(layout.cast.looks, layout.spots, strict=True), 2):
+        (look, spot), (look2, spot2) = one, other
+        dx, dy = abs(spot[0] - spot2[0]), abs(spot[1] - spot2[1])
+        assert min(dx, dy) >= least
+        assert math.hypot(dx, dy) - look.radius - look2.radius >= 0.25
+        if must_stand_apart(look, look2):
+            assert max(dx, dy) >= FAIR_GAP
+    assert all(spot[2] == look.radius for look, spot in zip(layout.cast.looks, layout.spots, strict=True))
+
+
+def test_enough_of_each_object_shows_in_the_final_paint(layout: Layout) -> None:
+    outlines = [outline(item, layout.camera) for item in layout.solids]
+    painted = number_image(outlines, far_to_near(layout.solids, layout.camera), layout.camera).histogram()
+    for place, polygon in enumerate(outlines):
+        alone = number_image([polygon], [0], layout.camera).histogram()[1]
+        assert painted[place + 1] >= 120
+        assert painted[place + 1] >= 0.35 * alone
+
+
+def test_each_object_shows_its_color(layout: Layout) -> None:
+    picture = draw_picture(layout.solids, layout.camera)
+    outlines = [outline(item, layout.camera) for item in layout.solids]
+    numbers = number_image(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
+    pixels, owners = np.asarray(picture), np.asarray(numbers)
+    for place, look in enumerate(layout.cast.looks):
+        middle = np.median(pixels[owners == place + 1], axis=0) / 255
+        hue, saturation, _ = colorsys.rgb_to_hsv(*middle)
+        if look.color == "gray":
+            assert saturation < 0.15
+        else:
+            assert saturation > 0.4
+            assert abs((hue * 360 - HUES[look.color] + 180) % 360 - 180) <= 12
+
+
+def test_pointing_values_are_held_by_one_object_each_and_no_object_by_two(layout: Layout) -> None:
+    cast = layout.cast
+    assert len(cast.key_colors) == min(3, layout.count - 1)
+    assert len(cast.key_shapes) == 1
+    owners = []
+    for attribute in VISUAL:
+        for value in cast.keys(attribute):
+            holders = [place for place, look in enumerate(cast.looks) if getattr(look, attribute) == value]
+            assert len(holders) == 1
+            assert value in unique_values(layout.scene, attribute)
+            owners += holders
+    assert len(set(owners)) == len(owners)
+
+
+def test_sizes_have_one_spelling_a_class_but_for_one_object_at_most() -> None:
+    odd = 0
+    for layout in LAYOUTS:
+        for radius in (0.35, 0.7):
+            spelled = [look.size for look in layout.cast.looks if look.radius == radius]
+            assert {round(size, 2) for size in spelled} <= {radius}
+            rare = min(spelled.count(size) for size in set(spelled)) if len(set(spelled)) == 2 else 0
+            assert rare <= 1
+            odd += rare
+    assert 0.3 * len(LAYOUTS) < odd < 0.7 * len(LAYOUTS)
+
+
+def test_a_scene_is_the_same_whenever_it_is_made() -> None:
+    again = {index: make_layout(SMALL, index) for index in (37, 2, 19)}
+    assert all(layout == LAYOUTS[index] for index, layout in again.items())
+    pictures = [draw_picture(LAYOUTS[2].solids, LAYOUTS[2].camera).tobytes() for _ in range(2)]
+    assert pictures[0] == pictures[1]
+
+
+def test_other_seeds_counts_and_numbers_make_other_scenes() -> None:
+    other = make_layout(plan_for(*range(3, 11), seed=6), 0)
+    seen = {layout.spots for layout in [*LAYOUTS, other]}
+    assert len(seen) == len(LAYOUTS) + 1
+
+
+def test_every_shape_material_and_color_comes_up() -> None:
+    looks = [look for layout in LAYOUTS for look in layout.cast.looks]
+    assert {look.shape for look in looks} == set(SHAPES)
+    assert {look.color for look in looks} == set(COLORS)
+    share = statistics.fmean(look.material == "metal" for look in looks)
+    assert abs(share - 0.5) < 3 * 0.5 / math.sqrt(len(looks))
+
+
+def test_rounded_coordinates_are_where_the_objects_stand() -> None:
+    layout = make_layout(plan_for(10, coords_decimals=2), 0)
+    assert all(round(part, 2) == part for spot in layout.spots for part in spot)
+    assert len(unique_values(layout.scene, "3d_coords")) == 10
+    assert [item.coords for item in layout.solids] == list(layout.spots)
+
+
+def test_more_pointing_values_on_request() -> None:
+    layout = make_layout(plan_for(10, max_key_colors=7, max_key_shapes=3), 0)
+    assert len(unique_values(layout.scene, "color")) == 7
+    assert len(unique_values(layout.scene, "shape")) == 3
+    assert len(layout.cast.free("color")) == len(layout.cast.free("shape")) == 1
+
+
+def test_a_rule_that_no_scene_keeps_ends_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenes, "place", lambda *_: None)
+    with pytest.raises(ValueError, match=r"no scene of 10 objects in \d+ attempts shows 120 pixels and 35% of each"):
+        make_layout(plan_for(10), 0)
+
+
+def test_an_attempt_ends_when_moving_does_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = LAYOUTS[0]
+    rng, looks, options = stream("moves"), layout.cast.looks, SMALL.options
+    assert placement.place(rng, looks, layout.camera, options) is not None
+    monkeypatch.setattr(placement, "poorly_seen", lambda *_: 0)
+    assert placement.place(rng, looks, layout.camera, options) is None
+    spots = iter([*layout.spots, None])
+    monkeypatch.setattr(placement._Floor, "find_spot", lambda *_: next(spots))
+    assert placement.place(rng, looks, layout.camera, options) is None
+    assert next(spots, "all taken") == "all taken"
+
+
+def test_a_strict_rule_is_kept() -> None:
+    layout = make_layout(plan_for(10, min_visible_share=0.9), 0)
+    outlines = [outline(item, layout.camera) for item in layout.solids]
+    seen = visible_pixels(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
+    assert all(count >= 0.9 * own_pixels(polygon) for count, polygon in zip(seen, outlines, strict=True))
+
+
+def test_the_object_that_shows_least_is_the_one_to_move() -> None:
+    layout = LAYOUTS[0]
+    options = SMALL.options
+    assert poorly_seen(layout.solids, layout.camera, options) is None
+    behind = dataclasses.replace(layout.solids[0], radius=0.35, coords=(-2.0, 0.0, 0.35))
+    before = dataclasses.replace(layout.solids[0], radius=0.7, coords=(-0.5, 0.0, 0.7), shape="cube", rotation=0.0)
+    aside = dataclasses.replace(layout.solids[0], radius=0.7, coords=(1.0, 3.0, 0.7))
+    assert poorly_seen([before, behind, aside], layout.camera, options) == 1
+
+
+def test_changed_looks_are_held_to_the_rules_again() -> None:
+    layout = next(item for item in LAYOUTS if item.count == 10)
+    looks, options = list(layout.cast.looks), SMALL.options
+    assert still_stands(looks, layout.spots, layout.camera, options)
+    close = min(
+        itertools.combinations(range(10), 2), key=lambda pair: math.dist(layout.spots[pair[0]], layout.spots[pair[1]])
+    )
+    moved = list(layout.spots)
+    moved[close[0]] = (moved[close[1]][0] + 0.1, *moved[close[0]][1:])
+    assert not still_stands(looks, moved, layout.camera, options)

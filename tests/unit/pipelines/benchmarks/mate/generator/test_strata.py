@@ -1,0 +1,118 @@
+"""Questions of a wanted difficulty: filled alike where scenes allow, by changing looks and never places."""
+
+import dataclasses
+import functools
+
+import pytest
+
+from pipelines.benchmarks.mate.generator.generate import ask_all
+from pipelines.benchmarks.mate.generator.parameters import Options, Plan, stream
+from pipelines.benchmarks.mate.generator.placement import still_stands
+from pipelines.benchmarks.mate.generator.questions import KINDS, STRATA, Balance, Pair, pools_of
+from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
+from pipelines.benchmarks.mate.generator.strata import build
+from pipelines.benchmarks.mate.linking import linking
+from pipelines.benchmarks.mate.scene import VISUAL, unique_values
+
+
+@functools.cache
+def layouts(count: int, examples: int) -> tuple[Plan, list[Layout]]:
+    plan = Plan(counts=(count,), examples=examples, seed=8, options=Options(stratify="links"))
+    plan.check()
+    return plan, [make_layout(plan, index) for index in range(examples)]
+
+
+@pytest.mark.parametrize(("count", "examples"), [(7, 32), (10, 32), (30, 16), (40, 8)])
+def test_strata_fill_alike_at_any_number_of_objects(count: int, examples: int) -> None:
+    plan, made = layouts(count, examples)
+    balance, asked = ask_all(plan, made)
+    for task in KINDS["mm"]:
+        used = [balance.used_strata[count, task, links] for links in STRATA]
+        assert sum(used) == examples // 2
+        assert max(used) - min(used) <= 1
+    for before, example in zip(made, asked, strict=True):
+        after = example.layout
+        assert after.spots == before.spots
+        assert [look.size for look in after.cast.looks] == [look.size for look in before.cast.looks]
+        assert still_stands(after.cast.looks, after.spots, after.camera, plan.options)
+        for attribute in VISUAL:
+            assert set(after.cast.keys(attribute)) <= set(unique_values(after.scene, attribute))
+
+
+def test_without_strata_coordinates_take_over_as_scenes_fill() -> None:
+    plan, made = layouts(30, 16)
+    balance, asked = ask_all(dataclasses.replace(plan, options=Options()), made)
+    used = sum(balance.used_strata[30, task, 0] for task in KINDS["mm"])
+    assert used > 8
+    assert [example.layout for example in asked] == made
+
+
+@pytest.mark.parametrize("wanted", STRATA)
+@pytest.mark.parametrize("count", [4, 10, 30])
+def test_a_built_object_has_the_links_it_was_built_for(count: int, wanted: int) -> None:
+    _, made = layouts(count, 16)
+    rng, built = stream("build", count, wanted), 0
+    for layout in made:
+        for hidden, shown in (("color", "shape"), ("shape", "color")):
+            place = rng.randrange(count)
+            cast = build(rng, layout, place, shown=shown, wanted=wanted)
+            if cast is None:
+                continue
+            built += 1
+            changed = dataclasses.replace(layout, cast=cast)
+            found = linking(changed.scene, place, (hidden,)).k
+            assert found == wanted
+            assert [look.radius for look in cast.looks] == [look.radius for look in layout.cast.looks]
+            assert (cast.key_colors, cast.key_shapes) == (layout.cast.key_colors, layout.cast.key_shapes)
+    assert built >= (1 if count == 4 else 16)
+
+
+def test_an_object_with_a_pointing_value_in_sight_links_by_it_alone() -> None:
+    _, (layout, *_) = layouts(10, 32)
+    place = next(i for i, look in enumerate(layout.cast.looks) if look.color in layout.cast.key_colors)
+    rng = stream("key")
+    assert build(rng, layout, place, shown="color", wanted=1) == layout.cast
+    assert all(build(rng, layout, place, shown="color", wanted=wanted) is None for wanted in (2, 3, 0))
+
+
+def test_what_the_sizes_around_do_not_allow_is_not_built() -> None:
+    _, (layout, *_) = layouts(10, 32)
+    place = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
+    alone = dataclasses.replace(
+        layout.cast,
+        looks=tuple(
+            dataclasses.replace(look, radius=0.35 if number == place else 0.7)
+            for number, look in enumerate(layout.cast.looks)
+        ),
+    )
+    odd = dataclasses.replace(layout, cast=alone)
+    rng = stream("sizes")
+    assert all(build(rng, odd, place, shown="shape", wanted=wanted) is None for wanted in (2, 3, 0))
+    everyone = dataclasses.replace(
+        alone, looks=tuple(dataclasses.replace(look, radius=0.35) for look in layout.cast.looks)
+    )
+    same = dataclasses.replace(layout, cast=everyone)
+    assert build(rng, same, place, shown="shape", wanted=3) is None
+
+
+def test_no_other_value_left_means_nothing_is_built() -> None:
+    plan = Plan(counts=(10,), examples=1, seed=8, options=Options(max_key_shapes=3))
+    layout = make_layout(plan, 0)
+    place = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
+    assert build(stream("full"), layout, place, shown="shape", wanted=1) is None
+
+
+def test_pairs_and_tasks_come_least_used_first_and_in_order() -> None:
+    layout = layouts(6, 1)[1][0]
+    pools = pools_of(layout.scene, layout.cast)
+    balance = Balance(("img2txt", "txt2img", "img2img", "txt2txt"))
+    assert balance.next_task(6, KINDS["mm"]) == "img2txt"
+    assert balance.next_task(6, KINDS["um"]) == "img2img"
+    assert Balance(("txt2txt",)).next_task(6, KINDS["mm"]) is None
+    targets = ["name", "3d_coords", "rotation", *(["size"] if pools["size"] else [])]
+    expected: list[Pair] = [(target, pointer) for target in targets for pointer in ("color", "shape")]
+    assert balance.next_pairs(6, "img2txt", pools) == expected
+    balance.used_pairs[6, "img2txt", ("name", "color")] += 1
+    assert balance.next_pairs(6, "img2txt", pools) == [*expected[1:], expected[0]]
+    assert all(target != pointer for target, pointer in balance.next_pairs(6, "txt2txt", pools))
+    assert balance.next_strata(6, "img2txt") == [1, 2, 3, 0]

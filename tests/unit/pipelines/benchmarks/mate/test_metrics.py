@@ -1,0 +1,385 @@
+"""MATE's metrics, from rows whose worth is known."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+from models.spec import ModelSpec
+from pipelines.benchmarks.base import Metric, PromptTexts, Row, Sample
+from pipelines.benchmarks.mate.answers import gold_json
+from pipelines.benchmarks.mate.benchmark import BENCHMARK
+from pipelines.benchmarks.mate.generator.generate import generate
+from pipelines.benchmarks.mate.row_parser import read_row
+from pipelines.benchmarks.mate.scored_rows import LINK_TYPES
+from pipelines.benchmarks.mate.source import read_mate
+from pipelines.ingest import Folder
+from pipelines.report.published import published
+from tests.support.mate_source import RAW, row
+
+Answer = Callable[[Sample, dict[str, Any]], str | None]
+NAMED = ("name", "Object_1")
+
+
+def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
+    """What `reduce` gets when every row is answered so; None fails, `missing` was never run."""
+    rows = []
+    for sample in samples:
+        for own in sample.data["rows"]:
+            output = answer(sample, own)
+            status = {None: "error", "missing": "missing"}.get(output, "ok")
+            cell = {"task": own["task"], "setting": own["setting"], "variant": ""}
+            found = (
+                BENCHMARK.read_answer(Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell))
+                if status == "ok"
+                else None
+            )
+            rows.append(
+                {
+                    "sample_id": sample.sample_id,
+                    **cell,
+                    "subset": "",
+                    "category": sample.category,
+                    "cluster": sample.sample_id,
+                    "status": status,
+                    "answer": found.answer if found else None,
+                    "rule": found.rule if found else None,
+                    "flags": list(found.flags) if found else None,
+                    **(found.values if found else {}),
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def reduced(samples: Sequence[Sample], answer: Answer) -> list[Metric]:
+    return BENCHMARK.reduce(frame(samples, answer), {sample.sample_id: sample for sample in samples})
+
+
+def find(
+    metrics: Sequence[Metric], task: str, metric: str = "exact_match", category: str = "", setting: str = ""
+) -> Metric:
+    (found,) = [
+        one
+        for one in metrics
+        if (one.task, one.metric, one.category) == (task, metric, category) and setting in ("", one.setting)
+    ]
+    return found
+
+
+def gold(_: Sample, own: dict[str, Any]) -> str:
+    return gold_json(own["gold"])
+
+
+def sample_of(name: str, *rows: dict[str, Any], setting: str = "2-shot", scene: Any = None) -> Sample:
+    made = [read_row({**one, "example_id": name, "scene": scene or one["scene"]}, setting=setting) for one in rows]
+    objects = {"camera_location": [], "objects": [item.as_json() for item in made[0].scene.objects]}
+    data = {"scene": objects, "rows": [one.as_data() for one in made]}
+    return Sample(sample_id=name, category=f"{len(objects['objects'])} objects", cluster=name, data=data)
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> list[Sample]:
+    """A generated data set of 32 scenes, without media."""
+    out = tmp_path_factory.mktemp("mate") / "set"
+    generate(out, (9, 10), 32, 5)
+    found = []
+    for one in read_mate(Folder(str(out))):
+        assert not type(one).__name__.startswith("Rej"), one
+        if hasattr(one, "sample_id"):
+            found.append(Sample(sample_id=one.sample_id, category=one.category, cluster=one.sample_id, data=one.data))
+    return found
+
+
+class TestCoordinatesOnly:
+    """The twelve answers of the page about scene B with a seventh object."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def metrics(cls) -> list[Metric]:
+        extra = {
+            **RAW["B"]["objects"][3],
+            "name": "Object_6",
+            "size": 0.35,
+            "material": "rubber",
+            "3d_coords": [-3, 2, 0.35],
+            "rotation": 70.5,
+        }
+        scene = {**RAW["B"], "objects": [*RAW["B"]["objects"], extra]}
+        names = [(f'{{"answer": "Object_{i}"}}', "name") for i in (0, 1, 5, 3, 2, 4, 6)]
+        said = [
+            *names,
+            ("no idea", "name"),
+            ('{"answer": "Object_7"}', "name"),
+            ('{"answer": 0.701}', "size"),
+            ('{"answer": "20.5"}', "rotation"),
+            ('{"answer": 0.351}', "size"),
+        ]
+        made = [
+            sample_of(f"{i:02d}", row(target=target, few_shot_attributes=None), scene=scene)
+            for i, (_, target) in enumerate(said)
+        ]
+        return reduced(made, lambda sample, _: said[int(sample.sample_id)][0])
+
+    def test_accuracy_and_errors_out_of_scene(self, metrics: list[Metric]) -> None:
+        right = find(metrics, "img2txt")
+        assert (right.value, right.n) == (1 / 12, 12)
+        ose = find(metrics, "crossmodal", "ose")
+        assert (ose.value, ose.n) == (2 / 11, 11)
+        assert find(metrics, "crossmodal", category="3D coords only").value == 1 / 12
+
+    def test_shares_by_overlap(self, metrics: list[Metric]) -> None:
+        shares = {label: find(metrics, "crossmodal", "share", f"overlap={label}") for label in "43210-"}
+        assert {label: one.value for label, one in shares.items()} == {
+            label: count / 12 for label, count in {"4": 1, "3": 1, "2": 3, "1": 3, "0": 1, "-": 3}.items()
+        }
+        assert math.fsum(one.value or 0 for one in shares.values()) == pytest.approx(1)
+        assert find(metrics, "crossmodal", "in_scene_without_object").value == 1
+
+    def test_nearer_than_its_like(self, metrics: list[Metric]) -> None:
+        def closer(metric: str, label: str) -> tuple[float, int]:
+            found = find(metrics, "crossmodal", metric, f"overlap={label}")
+            return round((found.value or 0) * found.n), found.n
+
+        assert [closer("closer_than_average", label) for label in "3210"] == [(1, 1), (1, 3), (2, 3), (1, 1)]
+        assert [closer("closer_in_depth", label) for label in "3210"] == [(1, 1), (3, 3), (3, 3), (1, 1)]
+        assert [closer("closer_horizontally", label) for label in "3210"] == [(1, 1), (1, 3), (2, 3), (1, 1)]
+        whole = find(metrics, "crossmodal", "pct_closer_than_average", "3D coords only")
+        assert (whole.value, whole.n) == (4 / 7, 7)
+        match = find(metrics, "crossmodal", "pct_correct_given_noncoord_match", "3D coords only")
+        assert (match.value, match.n) == (1 / 2, 2)
+        assert find(metrics, "crossmodal", "pct_noncoord_mismatch", "3D coords only").value == 7 / 12
+
+
+class TestWhole:
+    def test_a_perfect_oracle_is_right_everywhere_and_has_no_errors(self, samples: list[Sample]) -> None:
+        metrics = reduced(samples, gold)
+        accuracy = [one for one in metrics if one.metric.startswith(("exact_match", "format_ok"))]
+        assert len(accuracy) > 300
+        assert {one.value for one in accuracy} == {1.0}
+        assert {(one.value, one.n, one.note) for one in metrics if one.metric == "ose"} == {(None, 0, "no errors")}
+        assert find(metrics, "crossmodal", "share", "overlap=4", "2-shot").value == 1
+        assert find(metrics, "crossmodal", "cot_delta").value == 0
+
+    def test_no_json_is_out_of_scene(self, samples: list[Sample]) -> None:
+        metrics = reduced(samples, lambda *_: "no idea")
+        assert {one.value for one in metrics if one.metric in ("exact_match", "format_ok")} == {0.0}
+        assert {one.value for one in metrics if one.metric == "ose"} == {1.0}
+        assert find(metrics, "crossmodal", "share", "overlap=-", "2-shot").value == 1
+
+    def test_counts_add_up_and_every_cell_has_its_rows(self, samples: list[Sample]) -> None:
+        metrics = reduced(samples, gold)
+        sizes = {(one.task, one.setting): one.n for one in metrics if one.metric == "exact_match" and not one.category}
+        settings = ("0-shot", "1-shot", "2-shot")
+        assert sizes == {
+            **{(task, s): 16 for task in ("img2txt", "txt2img") for s in (*settings, "2-shot-cot")},
+            **{("crossmodal", s): 32 for s in (*settings, "2-shot-cot")},
+            **{(task, s): 16 for task in ("img2img", "txt2txt") for s in settings},
+            **{("unimodal", s): 32 for s in settings},
+        }
+        for setting in settings:
+            own = [one for one in metrics if one.setting == setting and one.metric == "exact_match"]
+            assert (
+                sum(
+                    one.n
+                    for one in own
+                    if one.task == "crossmodal" and one.category.endswith(" objects") and "@" not in one.category
+                )
+                == 32
+            )
+            assert (
+                sum(
+                    one.n
+                    for one in own
+                    if one.task == "crossmodal"
+                    and one.category.startswith(("links=", "3D"))
+                    and "@" not in one.category
+                )
+                == 32
+            )
+            assert sum(one.n for one in own if one.task == "crossmodal" and "@" in one.category) == 32
+            assert (
+                sum(
+                    one.n
+                    for one in own
+                    if one.task == "img2txt" and one.category in ("Name", "Coords", "Rotation", "Size")
+                )
+                == 16
+            )
+            assert (
+                sum(
+                    one.n
+                    for one in own
+                    if one.task == "txt2txt" and one.category.startswith("pointer=") and "target" not in one.category
+                )
+                == 16
+            )
+
+    def test_names_join_with_the_published_ones(self, samples: list[Sample]) -> None:
+        ours = {
+            (one.task, one.setting, one.subset, one.category, one.metric) for one in reduced(samples, lambda *_: "{}")
+        }
+        printed = published("mate")
+        printed = printed[printed["setting"] != ""]
+        theirs = set(printed[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None))
+        rest = {key for key in theirs - ours if key[3] not in LINK_TYPES}
+        # Misprinted twice, and no error was made here that could lie nearer than others.
+        assert rest == {("crossmodal", "2-shot", "", "Color+Size (2nd row)", "exact_match")}
+
+    def test_the_random_engine_comes_to_the_closed_form(self, samples: list[Sample]) -> None:
+        from models.engines.random_baseline import RandomEngine
+        from models.messages import Answer as Said
+        from models.messages import Call
+
+        engine, texts = RandomEngine(ModelSpec(engine="random")), PromptTexts(BENCHMARK.prompt_texts)
+
+        def guess(sample: Sample, own: dict[str, Any]) -> str:
+            step = next(
+                iter(BENCHMARK.prompts(_pictured(sample), own["task"], own["setting"], texts=texts, seed=42))
+            ).steps[0]
+            name = f"{sample.sample_id}/{own['task']}/{own['setting']}"
+            (reply,) = engine.generate(
+                [Call(call_id=name, turns=step.turns, generation=step.generation, choices=step.choices)], {}
+            )
+            assert isinstance(reply.outcome, Said)
+            return reply.outcome.text
+
+        metrics = reduced(samples, guess)
+        tried = 0
+        for setting in ("0-shot", "1-shot", "2-shot"):
+            for task in BENCHMARK.tasks:
+                right, chance = find(metrics, task, setting=setting), find(metrics, task, "chance", setting=setting)
+                assert right.value is not None
+                assert chance.value is not None
+                assert abs(right.value - chance.value) <= 3 * math.sqrt(chance.value * (1 - chance.value) / right.n)
+                tried += 1
+            assert find(metrics, "img2txt", "ose", setting=setting).value == 0
+        assert tried == 12
+        assert find(metrics, "img2img", "chance", setting="2-shot").value == pytest.approx(0.1875)
+
+
+def _pictured(sample: Sample) -> Sample:
+    from dataclasses import replace
+
+    from pipelines.benchmarks.base import MediaRef
+
+    ref = MediaRef(role="picture", kind="image", sha256="0", extension=".png", bytes=1, width=1, height=1)
+    return replace(sample, media=(ref,))
+
+
+class TestRates:
+    ONE = row(few_shot_attributes=[["color", "x"], ["color", "y"]])
+    OTHER = row("B", "txt2img", NAMED, "color", shots=[("name", "Object_1"), ("size", 0.35)])
+
+    def test_the_average_is_the_mean_of_both_tasks(self) -> None:
+        made = [sample_of(f"a{i}", self.ONE) for i in range(3)] + [sample_of("b", self.OTHER)]
+        metrics = reduced(made, lambda sample, own: gold(sample, own) if sample.sample_id in ("a0", "b") else "no")
+        average = find(metrics, "crossmodal")
+        assert (average.value, average.n) == (pytest.approx(2 / 3), 4)
+        assert find(metrics, "crossmodal", category="6 objects").value == 2 / 4
+        assert average.ci_low is not None
+        assert average.ci_high is not None
+        assert average.ci_low < 2 / 3 < average.ci_high
+
+    def test_with_one_task_alone_there_is_no_average(self) -> None:
+        average = find(reduced([sample_of("a", self.ONE)], gold), "crossmodal")
+        assert (average.value, average.note) == (None, "no answer of txt2img")
+
+    def test_intervals_draw_scenes(self) -> None:
+        made = [sample_of(f"{kind}{i}", raw) for kind, raw in (("a", self.ONE), ("b", self.OTHER)) for i in range(8)]
+        metrics = reduced(made, lambda sample, own: gold(sample, own) if sample.sample_id[1] in "012" else "no")
+        found = find(metrics, "img2txt")
+        assert (found.value, found.n) == (3 / 8, 8)
+        # Of eight scenes drawn out of eight, three of which are right, 0 to 6 are right 95 times in 100.
+        low, high = (binom.ppf(q, 8, 3 / 8) / 8 for q in (0.025, 0.975))
+        assert (found.ci_low, found.ci_high) == (pytest.approx(low, abs=0.13), pytest.approx(high, abs=0.13))
+        average = find(metrics, "crossmodal")
+        assert average.ci_low is not None
+        assert average.ci_high is not None
+        assert average.ci_high - average.ci_low < high - low, "two tasks tell more than one"
+
+    def test_where_none_or_all_are_right_every_draw_says_so(self) -> None:
+        made = [sample_of(f"a{i}", self.ONE) for i in range(4)]
+        none = find(reduced(made, lambda *_: "no"), "img2txt")
+        every = find(reduced(made, gold), "img2txt")
+        assert (none.ci_low, none.ci_high, every.ci_low, every.ci_high) == (0.0, 0.0, 1.0, 1.0)
+
+    def test_one_scene_has_no_interval(self) -> None:
+        found = find(reduced([sample_of("a", self.ONE)], gold), "img2txt")
+        assert (found.value, found.ci_low, found.ci_high) == (1.0, None, None)
+
+    def test_failures_are_no_answers_and_what_was_never_run_does_not_count(self) -> None:
+        made = [sample_of(f"a{i}", self.ONE) for i in range(4)]
+        said = {"a0": gold_json("Object_0"), "a1": "no", "a2": None, "a3": "missing"}
+        metrics = reduced(made, lambda sample, _: said[sample.sample_id])
+        right = find(metrics, "img2txt")
+        assert (right.value, right.n, right.n_failed) == (1 / 2, 2, 1)
+        assert find(metrics, "img2txt", "exact_match_failures_wrong").value == 1 / 3
+        assert (find(metrics, "img2txt", "errors").value, find(metrics, "img2txt", "no_json_count").value) == (1, 1)
+
+    def test_where_all_failed_nothing_was_measured(self) -> None:
+        right = find(reduced([sample_of("a", self.ONE)], lambda *_: None), "img2txt")
+        assert (right.value, right.n, right.n_failed) == (None, 0, 1)
+
+    def test_examples_on_the_very_object_are_told_apart(self) -> None:
+        clean = row("B", "txt2img", NAMED, "color", shots=[("name", "Object_2"), ("size", 0.35)])
+        told = row("B", "txt2img", NAMED, "color", shots=[("3d_coords", [-2, 1, 0.7]), ("size", 0.35)])
+        metrics = reduced(
+            [sample_of("a", clean), sample_of("b", told)], lambda s, own: gold(s, own) if s.sample_id == "b" else "no"
+        )
+        assert find(metrics, "txt2img", category="shot_shows_target=true").value == 1
+        assert find(metrics, "txt2img", category="shot_shows_target=false").value == 0
+
+    def test_linking_types_take_only_a_single_smallest_combination(self) -> None:
+        made = [
+            sample_of("31", row(few_shot_attributes=None)),
+            sample_of("34", row("B", "txt2img", ("name", "Object_2"), "color", few_shot_attributes=None)),
+            sample_of("38", row("B", "txt2img", ("name", "Object_4"), "shape", few_shot_attributes=None)),
+            sample_of("37", row("B", "txt2img", ("size", 0.35), "color", few_shot_attributes=None)),
+        ]
+        metrics = [one for one in reduced(made, gold) if one.task == "crossmodal" and one.metric == "exact_match"]
+        found = {one.category: one.n for one in metrics if "@" not in one.category}
+        assert found == {
+            "": 4,
+            "6 objects": 4,
+            "3D coords only": 1,
+            "Material+Size": 1,
+            "Shape+Material+Size": 1,
+            "links=2": 2,
+            "links=3": 1,
+        }
+
+    def test_chance_is_the_closed_form(self) -> None:
+        made = [
+            sample_of("a", row(few_shot_attributes=None)),
+            sample_of("b", row(pointer=("shape", "sphere"), target="size", few_shot_attributes=None)),
+            sample_of("c", row("B", "txt2img", NAMED, "color", few_shot_attributes=None)),
+            sample_of("d", row("B", "txt2img", ("name", "Object_4"), "shape", few_shot_attributes=None)),
+        ]
+        metrics = reduced(made, gold)
+        assert find(metrics, "img2txt", "chance", "Name").value == 1 / 6
+        assert find(metrics, "img2txt", "chance", "Size").value == 2 / 6
+        assert find(metrics, "txt2img", "chance").value == pytest.approx(0.1875)
+        assert find(metrics, "crossmodal", "chance").value == pytest.approx((0.25 + 0.1875) / 2)
+
+    def test_change_by_steps_is_of_the_mean_over_counts(self) -> None:
+        small = row("A", "txt2img", NAMED, "color", few_shot_attributes=None)
+        made = [
+            Sample(
+                sample_id=name,
+                category="",
+                cluster=name,
+                data={**base.data, "rows": [*base.data["rows"], *cot.data["rows"]]},
+            )
+            for name, raw in (("a", self.OTHER), ("b", self.OTHER), ("c", self.OTHER), ("d", small))
+            for base, cot in [(sample_of(name, raw), sample_of(name, raw, setting="2-shot-cot"))]
+        ]
+        right = {("a", "2-shot"), ("d", "2-shot-cot"), ("a", "2-shot-cot"), ("b", "2-shot-cot")}
+        metrics = reduced(made, lambda s, own: gold(s, own) if (s.sample_id, own["setting"]) in right else "no")
+        found = find(metrics, "crossmodal", "cot_delta")
+        assert found.value == pytest.approx((1 + 2 / 3) / 2 - (0 + 1 / 3) / 2)
+        assert found.ci_low is not None
+        assert found.ci_low <= found.value
+        assert not [one for one in metrics if one.metric == "cot_delta" and one.category]

@@ -1,0 +1,321 @@
+"""MATE scenes: parsing, pointers, links, and what wrong answers reveal."""
+
+import json
+import random
+from collections import Counter
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from pipelines.benchmarks.mate import error_analysis as analysis
+from pipelines.benchmarks.mate import linking as links
+from pipelines.benchmarks.mate import scene as scenes
+from pipelines.benchmarks.mate.answers import judge, read_strict
+from tests.support.paths import GOLDEN
+
+GOLDEN_ROWS = GOLDEN / "mate"
+
+
+def golden(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (GOLDEN_ROWS / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+RAW = {row["id"]: row["scene"] for row in golden("scenes")}
+SCENES = {name: scenes.parse_scene(raw) for name, raw in RAW.items()}
+
+
+def question_of(row: dict[str, Any]) -> scenes.Question:
+    ((pointer, value),) = row["pointer"].items()
+    return scenes.Question(
+        task=row["task"], pointer_attribute=pointer, pointer_value=value, target_attribute=row["target"]
+    )
+
+
+def asks(pointer: str, value: Any, target: str, task: str = "img2txt") -> scenes.Question:
+    return question_of({"task": task, "pointer": {pointer: value}, "target": target})
+
+
+def row_name(row: dict[str, Any]) -> str:
+    return f"{row['vector']}-{row['target']}-{row.get('output', '')}"
+
+
+def random_scene(rng: random.Random) -> scenes.Scene:
+    def draw(number: int) -> scenes.SceneObject:
+        size = rng.choice((0.35, 0.351, 0.7, 0.701))
+        return scenes.SceneObject(
+            name=f"Object_{number}",
+            shape=rng.choice(scenes.SHAPES),
+            size=size,
+            material=rng.choice(scenes.MATERIALS),
+            coords=(rng.uniform(-4, 4), rng.uniform(-4, 4), size),
+            rotation=rng.uniform(0, 360),
+            color=rng.choice(scenes.COLORS[:4]),
+        )
+
+    return scenes.Scene((9.9, 0, 5.3), tuple(draw(number) for number in range(rng.randint(3, 10))))
+
+
+class TestScene:
+    @pytest.mark.parametrize("spelled", [lambda raw: raw, json.dumps, repr])
+    def test_a_scene_is_read_from_data_and_from_text(self, spelled: Any) -> None:
+        assert scenes.parse_scene(spelled(RAW["A"])) == SCENES["A"]
+
+    def test_objects_come_out_as_they_went_in(self) -> None:
+        assert [item.as_json() for item in SCENES["B"].objects] == RAW["B"]["objects"]
+        assert list(SCENES["A"].objects[0].as_json({"color", "size"})) == [
+            "name",
+            "shape",
+            "material",
+            "3d_coords",
+            "rotation",
+        ]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"shape": "pyramid"},
+            {"shape": ["cube"]},
+            {"color": "orange"},
+            {"material": None},
+            {"size": "small"},
+            {"size": True},
+            {"3d_coords": [1, 2]},
+            {"3d_coords": [1, 2, "x"]},
+            {"rotation": float("nan")},
+            {"name": ""},
+        ],
+    )
+    def test_an_object_that_cannot_be_is_refused_by_place_and_key(self, change: dict[str, Any]) -> None:
+        (key,) = change
+        first, *rest = RAW["A"]["objects"]
+        with pytest.raises(ValueError, match=rf"objects\[1\] of the scene has {key}"):
+            scenes.parse_scene({"objects": [first, rest[0] | change, *rest[1:]]})
+
+    @pytest.mark.parametrize(
+        "raw", [None, 3, "no scene", "[1, 2]", {}, {"objects": []}, {"objects": "Object_0"}, {"objects": [1]}]
+    )
+    def test_what_is_no_scene_is_refused(self, raw: Any) -> None:
+        with pytest.raises(ValueError, match="objects"):
+            scenes.parse_scene(raw)
+
+    def test_a_camera_of_words_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="camera_location"):
+            scenes.parse_scene(RAW["A"] | {"camera_location": ["left"]})
+
+    @pytest.mark.parametrize(
+        ("name", "task"),
+        [("img2data", "img2txt"), ("data2img", "txt2img"), ("data2data", "txt2txt"), ("img2img", "img2img")],
+    )
+    def test_both_spellings_of_a_task(self, name: str, task: str) -> None:
+        assert scenes.canonical_task(name) == scenes.canonical_task(task) == task
+
+    def test_an_unknown_task_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="point"):
+            scenes.canonical_task("point")
+
+
+class TestPointing:
+    def test_values_that_point_in_the_published_example(self) -> None:
+        scene = SCENES["B"]
+        assert scenes.unique_values(scene, "size") == [0.35, 0.701]
+        assert scenes.unique_values(scene, "color") == ["red"]
+        assert scenes.unique_values(scene, "shape") == ["sphere"]
+        assert Counter(key for key, _ in scenes.pointer_pool(scene, scenes.TEXTUAL)) == {
+            "name": 6,
+            "3d_coords": 6,
+            "rotation": 6,
+            "size": 2,
+        }
+        assert scenes.unique_values(SCENES["B6"], "size") == [0.701]
+
+    def test_an_object_is_found_by_any_value_it_alone_has(self) -> None:
+        scene = SCENES["B"]
+        for attribute, value in scenes.pointer_pool(scene, (*scenes.VISUAL, *scenes.TEXTUAL)):
+            place = scenes.find_object(scene, attribute, value)
+            assert scene.objects[place].value(attribute) == value
+
+    @pytest.mark.parametrize(("attribute", "value"), [("color", "gray"), ("color", "cyan"), ("size", 0.7)])
+    def test_a_pointer_that_fits_none_or_several_is_refused(self, attribute: str, value: Any) -> None:
+        with pytest.raises(ValueError, match="not one"):
+            scenes.find_object(SCENES["B"], attribute, value)
+
+    def test_gold_must_be_the_value_of_the_object_pointed_at(self) -> None:
+        question = asks("color", "red", "rotation")
+        scenes.check_gold(SCENES["B"], question, 10.5)
+        with pytest.raises(ValueError, match=r"20\.5 is not the object's rotation, 10\.5"):
+            scenes.check_gold(SCENES["B"], question, 20.5)
+
+    @pytest.mark.parametrize(
+        ("attribute", "text", "value"),
+        [
+            ("name", "What is the color of the object named 'Object_4'?", "Object_4"),
+            ("color", "Look for the Red object.", "red"),
+            ("size", "Of which color is the object with size 0.35?", 0.35),
+            ("3d_coords", "the object at [-1,\n -1, 0.35]", [-1, -1, 0.35]),
+            ("rotation", "Object_1 has rotation 20.5. And the one with 30.5?", 30.5),
+        ],
+    )
+    def test_the_value_of_a_pointer_told_by_its_name_alone(self, attribute: str, text: str, value: Any) -> None:
+        assert scenes.pointer_value_in(SCENES["B"], attribute, text) == value
+
+    @pytest.mark.parametrize(
+        ("attribute", "text"), [("color", "the gray one"), ("size", "size 10.351"), ("name", "Object_12")]
+    )
+    def test_a_question_without_a_pointing_value_is_refused(self, attribute: str, text: str) -> None:
+        with pytest.raises(ValueError, match="names no"):
+            scenes.pointer_value_in(SCENES["B"], attribute, text)
+
+    def test_an_example_on_the_object_asked_about_is_noticed(self) -> None:
+        scene = SCENES["B"]
+        assert not scenes.shot_shows_target(scene, 0, [])
+        assert not scenes.shot_shows_target(scene, 0, [("name", "Object_1"), ("rotation", 30.5)])
+        assert scenes.shot_shows_target(scene, 0, [("name", "Object_1"), ("rotation", 10.5)])
+        assert scenes.shot_shows_target(scene, 0, [("3d_coords", [1, -2, 0.7])])
+
+
+class TestLinking:
+    @pytest.mark.parametrize("row", golden("linking"), ids=row_name)
+    def test_published_vectors(self, row: dict[str, Any]) -> None:
+        scene, question = SCENES[row["scene"]], question_of(row)
+        link = links.linking(scene, question.asked(scene), question.hidden)
+        assert link.k == row["k"]
+        assert ["+".join(names) for names in link.smallest] == row["smallest"]
+        assert links.link_category(link) == row["category"]
+
+    def test_every_linking_vector_of_the_benchmark_is_there(self) -> None:
+        assert {row["vector"] for row in golden("linking")} == set(range(31, 42))
+
+    def test_against_brute_force_on_a_thousand_scenes(self) -> None:
+        rng = random.Random(11)
+        for _ in range(1000):
+            scene = random_scene(rng)
+            place, hidden = rng.randrange(len(scene.objects)), rng.choice([(), ("color",), ("shape",)])
+            looks = [
+                {
+                    "shape": item.shape,
+                    "size": item.size >= 0.5,
+                    "material": item.material,
+                    "3d_coords": item.coords,
+                    "color": item.color,
+                }
+                for item in scene.objects
+            ]
+            own = looks.pop(place)
+            keys = [key for key in own if key not in hidden]
+            alone = [
+                names
+                for size in range(1, len(keys) + 1)
+                for names in combinations(keys, size)
+                if not any(all(other[key] == own[key] for key in names) for other in looks)
+            ]
+            assert list(links.linking(scene, place, hidden).sets) == [
+                names for names in alone if "3d_coords" not in names
+            ]
+            told = links.linking_attributes(scene, place, hidden)
+            assert [tuple(item) for item in told] == alone
+            assert told[0] == {key: scene.objects[place].value(key) for key in alone[0]}
+
+
+class TestAnalysis:
+    ROWS = golden("overlap")
+
+    def overlaps(self) -> list[analysis.Overlap]:
+        return [
+            analysis.overlap(SCENES[row["scene"]], question_of(row), read_strict(row["output"])) for row in self.ROWS
+        ]
+
+    @pytest.mark.parametrize("row", ROWS, ids=row_name)
+    def test_published_answers(self, row: dict[str, Any]) -> None:
+        scene, question = SCENES[row["scene"]], question_of(row)
+        verdict = judge(row["output"], question.gold(scene))
+        assert verdict.exact_match is (row["verdict"] == "correct")
+        assert analysis.in_scene(verdict.answer, scene, row["target"]) is (row["verdict"] != "out")
+        found = analysis.overlap(scene, question, verdict.answer)
+        assert found.label == row["overlap"]
+        assert (found.closer is None) is (row["named"] is None)
+
+    def test_published_counts(self) -> None:
+        summary = analysis.OverlapSummary(tuple(self.overlaps()))
+        assert summary.counts == {"4": 1, "3": 1, "2": 3, "1": 3, "0": 1, "-": 3}
+        assert summary.closer() == (4, 7)
+        assert [summary.closer(labels=(label,)) for label in ("3", "2", "1", "0")] == [(1, 1), (1, 3), (2, 3), (1, 1)]
+        assert summary.closer("depth", ("3", "2", "1", "0")) == (8, 8)
+        horizontal = [summary.closer("horizontal", (label,)) for label in ("3", "2", "1", "0")]
+        assert horizontal == [(1, 1), (1, 3), (2, 3), (1, 1)]
+        assert summary.closer("alone", ("3", "2", "1", "0")) == (2, 8)
+        assert summary.correct_given_noncoord_match == 1 / 2
+        assert summary.noncoord_mismatch == 7 / 12
+
+    def test_published_out_of_scene_errors(self) -> None:
+        rows = []
+        for row in self.ROWS:
+            scene, question = SCENES[row["scene"]], question_of(row)
+            verdict = judge(row["output"], question.gold(scene))
+            rows.append((verdict.exact_match, analysis.in_scene(verdict.answer, scene, row["target"])))
+        found = analysis.out_of_scene(rows)
+        assert (found.errors, found.outside) == (11, 2)
+        assert found.share == pytest.approx(0.182, abs=5e-4)
+        assert sum(correct for correct, _ in rows) == 1
+
+    def test_the_shares_of_the_published_figure(self) -> None:
+        counts: dict[analysis.OverlapLabel, int] = {"4": 585, "3": 346, "2": 105, "1": 49, "0": 12, "-": 27}
+        rows = [analysis.Overlap(label, None) for label, count in counts.items() for _ in range(count)]
+        summary = analysis.OverlapSummary(tuple(rows))
+        assert summary.counts == counts
+        assert summary.correct_given_noncoord_match == pytest.approx(0.63, abs=0.005)
+        assert summary.noncoord_mismatch == pytest.approx(0.148, abs=5e-4)
+
+    def test_nothing_to_measure_is_none(self) -> None:
+        assert analysis.out_of_scene([(True, True)]).share is None
+        empty = analysis.OverlapSummary(())
+        assert empty.correct_given_noncoord_match is None
+        assert empty.noncoord_mismatch is None
+        assert empty.closer() == (0, 0)
+        assert empty.counts == dict.fromkeys(analysis.OVERLAP_LABELS, 0)
+
+    @pytest.mark.parametrize("output", ['{"answer": true}', '{"answer": [true, 0, 0]}', '{"answer": 10}'])
+    def test_an_answer_of_another_type_names_no_object(self, output: str) -> None:
+        raw = {"objects": [item | {"rotation": float(turn)} for turn, item in enumerate(RAW["B"]["objects"])]}
+        question = asks("color", "red", "rotation")
+        assert analysis.overlap(scenes.parse_scene(raw), question, read_strict(output)).label == "-"
+
+    def test_an_integer_names_an_object_by_its_float(self) -> None:
+        raw = {"objects": [item | {"rotation": float(turn)} for turn, item in enumerate(RAW["B"]["objects"])]}
+        question = asks("color", "red", "rotation")
+        assert analysis.overlap(scenes.parse_scene(raw), question, read_strict('{"answer": 1}')).label == "3"
+        # The right number as an integer is not the right text, and the object asked about is never the one named.
+        assert analysis.overlap(scenes.parse_scene(raw), question, read_strict('{"answer": 0}')).label == "-"
+
+    def test_a_tie_between_many_is_closer_than_their_average(self) -> None:
+        ring = [[2, 2, 0.35], [2, -2, 0.35], [-2, 2, 0.35], [-2, -2, 0.35], [2.0, 2.0, 0.35], [-2, 2.0, 0.35]]
+        base = RAW["A"]["objects"][0] | {"3d_coords": [0, 0, 0.35]}
+        others = [
+            RAW["A"]["objects"][1] | {"name": f"Object_{number}", "3d_coords": coords}
+            for number, coords in enumerate(ring, start=1)
+        ]
+        scene = scenes.parse_scene({"objects": [base, *others]})
+        found = analysis.overlap(scene, asks("color", "green", "name"), read_strict('{"answer": "Object_3"}'))
+        assert found.closer == analysis.Closer(distance=True, depth=True, horizontal=True, alone=False)
+
+    def test_overlap_is_told_of_crossmodal_questions_alone(self) -> None:
+        with pytest.raises(ValueError, match="txt2txt"):
+            analysis.overlap(SCENES["B"], asks("name", "Object_0", "rotation", "txt2txt"), None)
+
+    @pytest.mark.parametrize(
+        ("target", "gold", "expected"),
+        [
+            ("color", "red", 1 / 8),
+            ("shape", "cube", 1 / 4),
+            ("name", "Object_0", 1 / 6),
+            ("size", 0.7, 2 / 6),
+            ("size", 0.701, 1 / 6),
+            ("3d_coords", [1, -2, 0.7], 1 / 6),
+            ("name", "Object_9", 0),
+        ],
+    )
+    def test_chance(self, target: str, gold: Any, expected: float) -> None:
+        assert analysis.chance(SCENES["B"], target, gold) == pytest.approx(expected)
+
+    def test_mean_chance_of_a_unique_value_over_three_to_ten_objects(self) -> None:
+        assert sum(1 / count for count in range(3, 11)) / 8 == pytest.approx(0.1786, abs=5e-5)

@@ -1,0 +1,222 @@
+"""MATE's tables and figures: ours beside the published ones, in the paper's layout."""
+
+from dataclasses import asdict
+
+import pandas as pd
+import pytest
+
+from pipelines.benchmarks.base import Metric
+from pipelines.benchmarks.mate.benchmark import BENCHMARK
+from pipelines.benchmarks.tables import Bars, Measured, Table
+from pipelines.report.published import published
+from pipelines.report.tables import html, to_csv, to_latex, to_markdown
+
+PRINTED = published("mate")
+
+
+def metric(
+    task: str, value: float | None, *, setting: str = "2-shot", category: str = "", name: str = "exact_match"
+) -> Metric:
+    n, low, high = (100, max(0.0, value - 0.1), min(1.0, value + 0.1)) if value is not None else (0, None, None)
+    return Metric(
+        task=task, setting=setting, category=category, metric=name, value=value, n=n, ci_low=low, ci_high=high
+    )
+
+
+ALL = [
+    *(metric(task, value) for task, value in {"img2txt": 0.6, "txt2img": 0.7, "crossmodal": 0.65}.items()),
+    *(
+        metric(task, value, name="chance")
+        for task, value in {"img2txt": 0.25, "txt2img": 0.19, "crossmodal": 0.22}.items()
+    ),
+    *(metric(task, 0.9) for task in ("img2img", "txt2txt", "unimodal")),
+    metric("txt2img", 0.8, category="Shape"),
+    metric("crossmodal", 0.04, name="ose"),
+    *(metric("crossmodal", value, category=f"{n} objects") for n, value in ((3, 0.9), (10, 0.4))),
+    *(metric("crossmodal", value, setting="2-shot-cot", category=f"{n} objects") for n, value in ((3, 0.8), (10, 0.7))),
+    metric("crossmodal", 0.1, setting="2-shot-cot", name="cot_delta"),
+    metric("crossmodal", 0.3, setting="2-shot-cot", category="10 objects", name="cot_delta"),
+    metric("crossmodal", 0.5, category="Material+Size"),
+    metric("crossmodal", 0.3, category="3D coords only"),
+    *(
+        metric("crossmodal", 0.5, category=f"{name} @7 objects")
+        for name in ("links=1", "links=2", "links=3", "3D coords only")
+    ),
+    *(
+        metric("crossmodal", value, category=f"overlap={label}", name="share")
+        for label, value in zip("43210-", (0.5, 0.3, 0.1, 0.05, 0.0, 0.05), strict=True)
+    ),
+    metric("img2txt", 0.55, setting="0-shot"),
+    metric("txt2img", 0.6, setting="1-shot"),
+    metric("txt2img", 0.9, category="shot_shows_target=true"),
+    metric("img2txt", 0.4, category="pointer=Color"),
+    metric("img2txt", 0.4, category="pointer=Color target=Name"),
+    *(metric("img2txt", 0.6, name=name) for name in ("exact_match_lenient", "format_ok", "exact_match_failures_wrong")),
+    metric("crossmodal", 0.63, category="3D coords only", name="pct_correct_given_noncoord_match"),
+]
+
+
+def as_frame(metrics: list[Metric], model: str = "ours") -> pd.DataFrame:
+    columns = ["benchmark", "model", *Metric.__slots__]
+    frame = pd.DataFrame([{"benchmark": "mate", "model": model, **asdict(one)} for one in metrics], columns=columns)
+    for name in ("value", "ci_low", "ci_high"):
+        frame[name] = frame[name].astype("float64")
+    return frame
+
+
+def tables(metrics: list[Metric]) -> dict[str, Table]:
+    return {one.id: one for one in BENCHMARK.tables(as_frame(metrics), PRINTED)}
+
+
+def figures(metrics: list[Metric]) -> dict[str, Bars]:
+    found = BENCHMARK.figures(as_frame(metrics), PRINTED)
+    assert all(isinstance(one, Bars) for one in found)
+    return {one.id: one for one in found if isinstance(one, Bars)}
+
+
+def cells(table: Table, label: str) -> list[float | None]:
+    (found,) = [row.cells for row in table.rows if row.label == label and row.origin != "heading"]
+    return [cell.value if isinstance(cell, Measured) else cell for cell in found]  # type: ignore[misc]
+
+
+PAPER = [f"mate_table{number}" for number in (1, 2, 3, 4, 5, 8, 9)]
+
+
+@pytest.mark.parametrize("metrics", [[], ALL], ids=["none", "all"])
+def test_every_table_of_the_paper_is_made_and_printed(metrics: list[Metric]) -> None:
+    made = tables(metrics)
+    assert [name for name in made if name.startswith("mate_table")] == PAPER
+    own = {"mate_human", "mate_reading", "mate_coords_only", "mate_shots", "mate_pointers"}
+    assert set(made) - set(PAPER) == (own if metrics else set())
+    for table in made.values():
+        for printed in (to_markdown(table), to_csv(table), to_latex(table), str(html(table))):
+            assert printed
+
+
+def test_table_1_has_people_chance_open_closed_and_ours() -> None:
+    table = tables(ALL)["mate_table1"]
+    labels = [row.label for row in table.rows]
+    assert labels[:4] == ["Human, published", "Random, published", "Random, this data", "Open"]
+    assert labels[-6:] == ["Closed", "Gemini 1.5", "GPT-4o", "Claude 3.5", "This sweep", "ours"]
+    assert cells(table, "Human, published") == [0.979, 0.979, 0.979]
+    assert cells(table, "Random, this data") == [0.25, 0.19, 0.22]
+    assert cells(table, "ours") == [0.6, 0.7, 0.65]
+    assert {row.origin for row in table.rows} == {"reference", "heading", "published", "ours"}
+    ours = next(row for row in table.rows if row.label == "ours").cells[0]
+    assert isinstance(ours, Measured)
+    assert ours.n == 100
+    assert ours.low == pytest.approx(0.5)
+
+
+def test_the_papers_own_bounds() -> None:
+    made = tables([])
+    best = {
+        row.label: row.cells[2]
+        for row in made["mate_table1"].rows
+        if row.origin == "published" and isinstance(row.cells[2], float)
+    }
+    assert max(value for name, value in best.items() if name not in ("GPT-4o", "Gemini 1.5", "Claude 3.5")) == 0.801
+    assert max(best.values()) == 0.833
+    ten = [
+        row.cells[1].value
+        for row in made["mate_table4"].rows
+        if row.origin == "published" and isinstance(row.cells[1], Measured)
+    ]
+    assert max(value for value in ten if value is not None) == 0.705
+
+
+def test_table_2_lower_is_better_for_errors_out_of_scene() -> None:
+    table = tables(ALL)["mate_table2"]
+    assert table.better == ("higher",) * 6 + ("lower",)
+    assert cells(table, "ours") == [0.8, None, None, None, None, None, 0.04]
+    assert cells(table, "Random, published")[-1] is None
+
+
+def test_table_4_is_the_mean_over_counts_with_the_change() -> None:
+    table = tables(ALL)["mate_table4"]
+    assert cells(table, "ours") == [pytest.approx(0.75), 0.7]
+    ours = next(row for row in table.rows if row.label == "ours").cells
+    assert [cell.delta for cell in ours if isinstance(cell, Measured)] == [0.1, 0.3]
+    llava = next(row for row in table.rows if row.label == "LLaVA 1.5").cells
+    assert [(cell.value, cell.delta) for cell in llava if isinstance(cell, Measured)] == [
+        (0.281, -0.045),
+        (0.185, -0.065),
+    ]
+
+
+def test_table_5_marks_attributes_and_doubts_what_is_misprinted() -> None:
+    table = tables(ALL)["mate_table5"]
+    assert [row.label for row in table.rows] == ["3dc", *"11112222233"]
+    row = table.rows[8]
+    assert row.cells[:4] == (False, True, False, True)
+    assert isinstance(row.cells[4], Measured)
+    assert (row.cells[4].value, row.cells[4].doubtful) == (0.58, True)
+    assert isinstance(row.cells[5], Measured)
+    assert row.cells[5].value == 0.5
+    assert table.rows[0].cells[4] == 0.487
+
+
+def test_table_9_has_all_numbers_of_shots() -> None:
+    table = tables(ALL)["mate_table9"]
+    assert cells(table, "ours") == [0.55, None, 0.6, None, 0.6, 0.7]
+    assert sum(row.origin == "published" for row in table.rows) == 17
+
+
+def test_a_misprint_is_shown_and_never_best() -> None:
+    table = tables([])["mate_table8"]
+    gemini = next(row for row in table.rows if row.label == "gemini-1.5-flash").cells[2]
+    assert isinstance(gemini, Measured)
+    assert gemini.doubtful
+
+
+def test_people_beside_models() -> None:
+    table = tables(ALL)["mate_human"]
+    row = next(row for row in table.rows if row.origin == "ours")
+    gap = row.cells[3]
+    assert isinstance(gap, Measured)
+    assert (gap.value, gap.low, gap.high) == (pytest.approx(0.329), pytest.approx(0.229), pytest.approx(0.429))
+    assert any("approximate" in note for note in table.notes)
+
+
+def test_generated_data_stand_beside_nothing_published() -> None:
+    made = Metric(task="", setting="", metric="generated", value=5.0, n=5, unit="count")
+    for table in tables([*ALL, made]).values():
+        assert "published" not in {row.origin for row in table.rows}
+        assert not [row for row in table.rows if "published" in row.label]
+    assert any("Generated data" in note for note in tables([*ALL, made])["mate_table1"].notes)
+
+
+def test_a_small_set_is_said_to_be_one() -> None:
+    assert any("100 of 5,500" in note for note in tables(ALL)["mate_table1"].notes)
+
+
+def test_another_setting_is_named_with_the_model() -> None:
+    made = tables([metric("img2txt", 0.5, setting="0-shot")])
+    assert cells(made["mate_table1"], "ours, 0-shot") == [0.5, None, None]
+
+
+def test_figures() -> None:
+    assert figures([]) == {}
+    made = figures(ALL)
+    assert set(made) == {"mate_figure2", "mate_figure4b", "mate_figure5"}
+    assert made["mate_figure2"].categories == ("3", "10")
+    human = next(one for one in made["mate_figure2"].series if one.label.startswith("Human"))
+    assert (human.values, human.origin) == ((None, 0.958), "reference")
+    assert made["mate_figure5"].categories == ("4", "3", "2", "1", "0", "-")
+    assert made["mate_figure5"].series[0].values == (0.5, 0.3, 0.1, 0.05, 0.0, 0.05)
+    assert made["mate_figure4b"].categories[0] == "3dc"
+
+
+def test_figure_4a_takes_seven_objects_or_the_count_with_the_fullest_groups() -> None:
+    seven = [*ALL, metric("crossmodal", 0.5, category="7 objects")]
+    found = figures(seven)
+    assert "7 objects" in found["mate_figure4a"].title
+    assert found["mate_links_by_count"].series[0].values == (None, 0.25, None)
+    names = ("links=1", "links=2", "links=3", "3D coords only")
+    other = [
+        metric("crossmodal", 0.5, category="12 objects"),
+        *(metric("crossmodal", 0.5, category=f"{name} @12 objects") for name in names),
+    ]
+    found = figures(other)["mate_figure4a"]
+    assert "12 objects" in found.title
+    assert "1: 100, 2: 100, 3: 100, 3dc: 100" in found.notes[0]

@@ -1,0 +1,219 @@
+"""What benchmarks declare of people, and models beside people on the same rows."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.human import SAME_ITEMS, gap_of, of_people
+from pipelines.benchmarks.maia.human import PEOPLE as MAIA
+from pipelines.benchmarks.maia.results import STATEMENTS, Book
+from pipelines.benchmarks.unpie.human import PEOPLE as UNPIE
+from pipelines.benchmarks.vflute.human import PEOPLE as VFLUTE
+from pipelines.benchmarks.vflute.paired_tests import koehn_tests
+from pipelines.metrics.f1 import macro_f1
+from pipelines.report.data import METRIC_KEYS
+from pipelines.report.published import published
+from tests.support import maia_rows, vflute_rows
+from tests.support.maia_rows import Asked
+from tests.support.unpie_rows import samples as puns
+from tests.support.vflute_rows import Scored
+
+EMPTY = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
+
+
+def rows_of(name: str, **columns: list[object]) -> pd.DataFrame:
+    frame = pd.DataFrame(columns)
+    return frame.assign(benchmark=name, **{k: "" for k in METRIC_KEYS if k not in frame and k != "benchmark"})
+
+
+def test_human_figures_are_those_that_are_printed() -> None:
+    vague = benchmark("vague").people().levels(rows_of("vague", subset=["human-400-approx"]), published("vague"))
+    assert [(one.value, one.items, one.chance) for one in vague] == [(0.94, "approximate", 0.25)]
+    listed = benchmark("vague").people().levels(rows_of("vague", subset=["human-400"]), published("vague"))
+    assert [(one.items, one.n) for one in listed] == [("same", 400)]
+    mate = {one.task: one for one in benchmark("mate").people().levels(EMPTY, published("mate"))}
+    assert {task: one.value for task, one in mate.items()} == {
+        "crossmodal": 0.979, "img2txt": 0.979, "txt2img": 0.979, "unimodal": 0.995, "img2img": 1.0, "txt2txt": 0.99,
+    }  # fmt: skip
+    vflute = {one.subset: one for one in benchmark("vflute").people().levels(EMPTY, published("vflute"))}
+    assert (vflute[""].value, vflute[""].n, vflute["NYCartoons"].value) == (pytest.approx(0.8909), 99, 0.7143)
+    for name in ("maia", "unpie"):
+        assert {one.value for one in benchmark(name).people().levels(EMPTY, published(name))} == {None}
+
+
+def test_beside_generated_scenes_no_published_model_stands() -> None:
+    generated = rows_of("mate", metric=["generated"], value=[3.0])
+    assert {one.tables for one in benchmark("mate").people().levels(generated, published("mate"))} == {()}
+
+
+def test_every_level_names_a_task_and_settings_that_there_are() -> None:
+    for name in benchmark_names():
+        one = benchmark(name)
+        known = {setting for settings in one.tasks.values() for setting in settings}
+        for level in one.people().levels(EMPTY, published(name)):
+            assert {*level.settings, *level.drawn} <= known
+            assert {*level.tables, *level.best_of} <= set(published(name)["table"])
+
+
+# ------------------------------------------------------------------------------------------------------------ maia
+
+
+def test_maia_statements_and_pools_on_the_rows_of_people() -> None:
+    asked = [Asked(pairs="TTTTTTTT"), Asked(pairs="TTTTFFFF", video="video2"), Asked(pairs="FFFFFFFF", video="video3")]
+    people = {"human:ann": maia_rows.frame([Asked(pairs="TTTTTTTF"), Asked(pairs="TTTTTTTT", video="video2")])}
+    found = MAIA.metrics(maia_rows.frame(asked), maia_rows.samples(asked), {}, people)
+    made = {one.metric: one for one in found if one.task == "vsv"}
+    assert {one.subset for one in found} == {SAME_ITEMS}
+    assert (made["statement_accuracy"].value, made["statement_accuracy"].n) == (12 / 16, 16)
+    assert made[of_people("statement_accuracy")].value == 15 / 16
+    gap = made[gap_of("statement_accuracy")]
+    assert gap.value == pytest.approx(-3 / 16)
+    assert (gap.ci_low, gap.ci_high) == (pytest.approx(-4 / 8), pytest.approx(1 / 8))
+    assert (made["pool_accuracy"].value, made[of_people("pool_accuracy")].value) == (0.5, 0.5)
+    assert made["pool_accuracy"].n == 2
+
+
+def test_maia_rows_that_one_of_both_failed_at_are_left_out() -> None:
+    own, theirs = maia_rows.frame([Asked(pairs="TTTTTTTE")]), maia_rows.frame([Asked(pairs="TTTTTTTT")])
+    made = {one.metric: one for one in MAIA.metrics(own, {}, {}, {"human:ann": theirs}) if one.task == "vsv"}
+    assert made["statement_accuracy"].n == 7
+    assert "pool_accuracy" not in made
+
+
+def test_maia_tables_keep_people_apart_from_models() -> None:
+    frame = rows_of(
+        "maia",
+        model=["m", "human:ann", "human:bob", "m"],
+        task=["vsv"] * 4,
+        setting=["32-frames"] * 4,
+        subset=["", "", "", SAME_ITEMS],
+        metric=["statement_accuracy"] * 4,
+        value=[0.6, 0.8, 1.0, 0.1],
+        n=[16, 8, 8, 8],
+        n_failed=[0] * 4,
+        ci_low=[None] * 4,
+        ci_high=[None] * 4,
+    )
+    book = Book.of(frame, published("maia"))
+    assert book.models["ours"] == ("m",)
+    whole, human = book.find("ours", "m", "32-frames", STATEMENTS), book.human(STATEMENTS)
+    assert whole is not None
+    assert whole.value == 0.6
+    assert human is not None
+    assert (human.value, human.n) == (pytest.approx(0.9), 16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("answers", "question_id,annotator,answer\nvideo9/x,ann,Sì\n", "line 2: the data has no question 'video9/x'"),
+        ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,B\n", "line 2: the data has no question 'video9/x'"),
+        ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,C\n", "wanted such as"),
+        ("ratings", "item_id,rater,correct\n1,a,1\n1,a,0\n", "twice"),
+    ],
+)
+def test_maia_files_that_cannot_be_used(kind: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MAIA.check(kind, text, maia_rows.samples([Asked()]))
+
+
+def test_maia_agreement_stands_beside_the_published_one() -> None:
+    text = "item_id,rater,correct\n" + "".join(f"i{i},r{r},{int(r < i % 4)}\n" for i in range(8) for r in range(3))
+    ((table,), figures) = MAIA.display({"ratings": text}, {}, published("maia"))
+    assert figures == ()
+    assert [(row.label, row.origin) for row in table.rows] == [
+        ("GPT-4o judge vs human raters", "published"),
+        ("Own ratings", "ours"),
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------------- vflute
+
+
+def test_vflute_mean_of_people_on_their_own_rows() -> None:
+    rows = [Scored(), Scored(gold=0, label=1), Scored(), Scored(gold=0, label=0), Scored(gold=0, label=1)]
+    labels = (
+        "id,annotator,label\nrow 0,a,entailment\nrow 1,a,contradiction\nrow 2,b,contradiction\nrow 3,b,contradiction\n"
+    )
+    found = VFLUTE.metrics(vflute_rows.frame(rows), vflute_rows.samples(rows), {"labels": labels}, {})
+    made = {one.metric: one for one in found if one.subset == SAME_ITEMS}
+    model = (macro_f1([1, 0], [1, 1]) + macro_f1([1, 0], [1, 0])) / 2
+    human = (macro_f1([1, 0], [1, 0]) + macro_f1([1, 0], [0, 0])) / 2
+    assert (made["f1_at_0"].value, made["f1_at_0"].n) == (pytest.approx(model), 4)
+    assert made[of_people("f1_at_0")].value == pytest.approx(human)
+    gap = made[gap_of("f1_at_0")]
+    assert gap.value == pytest.approx(model - human)
+    assert gap.ci_low is not None
+    assert gap.ci_low <= (gap.value or 0) <= (gap.ci_high or 0)
+    assert {"gap_to_a", "gap_to_b"} <= {one.metric for one in found}
+
+
+def test_vflute_judgements_meet_explanation_scores_by_system() -> None:
+    rows = [Scored(es=0.9), Scored(es=0.3)]
+    text = "id,system,annotator,adequate,error_type,preferred\n" + "".join(
+        f"row {i},{system},{who},{1 - i},{'unsound' if i else ''},0\n"
+        for system in ("m", "m/zero-shot") for i in range(2) for who in "ab"
+    )  # fmt: skip
+    marks = VFLUTE.marks(vflute_rows.frame(rows), {"judgements": text})
+    assert marks == {"zero-shot/row 0": 0.9, "zero-shot/row 1": 0.3}
+    tables, figures = VFLUTE.display({"judgements": text}, {"m": marks}, published("vflute"))
+    assert [table.id for table in tables] == ["vflute_table6_own", "vflute_section53_own"]
+    assert [figure.id for figure in figures] == ["vflute_figure7_own", "vflute_section53_curve_own"]
+
+
+def test_koehn_tells_a_better_model_from_an_equal_one() -> None:
+    gold = [i % 2 for i in range(60)]
+    weak = [Scored(gold=g, label=1) for g in gold]
+    strong = [Scored(gold=g, label=g) for g in gold]
+    one = {test.metric: test for test in koehn_tests(
+        vflute_rows.frame(weak), vflute_rows.frame(strong), "zero-shot", vflute_rows.samples(weak))}  # fmt: skip
+    assert set(one) == {"label_f1", "f1_at_0", "f1_at_53", "f1_at_60"}
+    assert (one["label_f1"].value_a, one["label_f1"].value_b) == (pytest.approx(macro_f1(gold, [1] * 60)), 1.0)
+    assert one["label_f1"].p < 0.001
+    assert (one["label_f1"].ci_low or 0) > 0
+    same = koehn_tests(vflute_rows.frame(weak), vflute_rows.frame(weak), "zero-shot", vflute_rows.samples(weak))
+    assert {test.p for test in same} == {1.0}
+    blind = [Scored(gold=g, label=g, es=None) for g in gold]
+    found = koehn_tests(vflute_rows.frame(weak), vflute_rows.frame(blind), "zero-shot", vflute_rows.samples(weak))
+    assert [test.metric for test in found] == ["label_f1"]
+
+
+# ----------------------------------------------------------------------------------------------------------- unpie
+
+
+def test_unpie_labels_go_to_the_rows_that_they_name() -> None:
+    scores = pd.DataFrame(
+        {
+            "task": ["reconstruction", "reconstruction", "disambiguation"],
+            "setting": ["lm", "vlm", "vlm"],
+            "sample_id": ["homographic/0000"] * 3,
+            "variant": ["de/0"] * 3,
+            "human": [1.0, None, None],
+        }
+    )
+    text = (
+        "sample_id,variant,model,setting,human,task\n"
+        "homographic/0000,de/0,m,lm,0,\n"
+        "homographic/0000,de/0,m,vlm,1,disambiguation\n"
+        "homographic/0000,de/0,other,vlm,1,reconstruction\n"
+    )
+    UNPIE.check("labels", text, puns(1))
+    found = UNPIE.labelled(scores, {"labels": text}, "m")["human"]
+    assert found.fillna(-1).tolist() == [0.0, -1.0, 1.0]
+    assert UNPIE.labelled(scores, {}, "m") is scores
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("homographic/0000,de/0,m,vlm,1", "line 2: setting 'vlm' of task ''"),
+        ("homographic/0000,de/0,m,lm,yes", "line 2: human is 'yes'"),
+        ("homographic/0009,de/0,m,lm,1", "line 2: the data has no sample"),
+        ("homographic/0000,de/0,m,lm,1\nhomographic/0000,de/0,m,lm,0", "line 3: a second label"),
+    ],
+)
+def test_unpie_labels_that_cannot_be_used(row: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        UNPIE.check("labels", f"sample_id,variant,model,setting,human\n{row}\n", puns(1))

@@ -1,0 +1,344 @@
+"""UNPIE read in: every form of the data, what is wrong with a row, what is odd, columns of other names."""
+
+import base64
+import csv
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import (
+    Notice,
+    RawSample,
+    Rejection,
+    SourceError,
+)
+from pipelines.benchmarks.unpie.benchmark import BENCHMARK
+from pipelines.benchmarks.unpie.column_map import Columns, shape_of
+from pipelines.benchmarks.unpie.pictures import PictureError, Pictures
+from pipelines.benchmarks.unpie.source import read_unpie
+from pipelines.dataset import Dataset
+from pipelines.ingest import Folder, ingest
+from pipelines.store import Store
+from tests.support.unpie_source import (
+    SPLITS,
+    address,
+    mirror,
+    row,
+    rows,
+    write_jsonl,
+    write_parquet,
+    write_source,
+)
+
+
+def offline(wanted: str) -> bytes:
+    del wanted
+    raise PictureError("HTTP 404")
+
+
+def read(folder: Path, column_map: Mapping[str, str] | None = None) -> list[RawSample | Rejection | Notice]:
+    source = Folder(str(folder))
+    return list(read_unpie(source, column_map, Pictures(source, offline)))
+
+
+def good(items: list[Any]) -> list[RawSample]:
+    return [item for item in items if isinstance(item, RawSample)]
+
+
+def notices(items: list[Any]) -> list[str]:
+    return [item.message for item in items if isinstance(item, Notice)]
+
+
+def rejected(items: list[Any]) -> list[tuple[str, str]]:
+    return [(item.item, item.reason) for item in items if isinstance(item, Rejection)]
+
+
+def test_found_by_name() -> None:
+    assert benchmark("unpie") is BENCHMARK
+
+
+def test_as_distributed_through_ingest(tmp_path: Path) -> None:
+    source = write_source(tmp_path / "source", 3)
+    result = ingest(BENCHMARK, Folder(str(source)), Store(str(tmp_path / "data")))
+    made = {one.sample_id: one for one in Dataset.open(Store(str(tmp_path / "data")), "unpie").samples()}
+    assert sorted(made) == [f"{split}/{index:04d}" for split in sorted(SPLITS) for index in range(3)]
+    assert (result.rejections, result.manifest.media) == ((), 18)
+    assert result.manifest.counts == {"Hetero": 3, "Homo": 3}
+    one = made["heterographic/0002"]
+    assert [ref.role for ref in one.media] == ["explanation", "disambiguator/0", "disambiguator/1"]
+    assert one.cluster == one.media[0].sha256
+    assert one.data["translation"][1]["fr"] == row("heterographic", 2)["translation2"]["fr"]
+    assert one.data["gloss"] == ["work dough", "want"]
+    assert len(one.data["content_sha"]) == 64
+    assert [text for text in result.manifest.notices if "coverage" in text] == [
+        f"{split}: picture coverage: 3 of 3 explanation pictures (100.0%), 6 of 6 disambiguator pictures (100.0%)"
+        for split in SPLITS
+    ]
+    assert "homographic: 3 rows, 500 are published" in result.manifest.notices
+
+
+def test_full_splits_give_no_notice_of_their_size(tmp_path: Path) -> None:
+    short = [{**one, "disamb_image1": "", "disamb_image2": "", "pun_exp_image": None} for one in rows(SPLITS[0], 500)]
+    for split in SPLITS:
+        write_jsonl(tmp_path / f"{split}.jsonl", short)
+    items = read(tmp_path)
+    assert len(good(items)) == 1000
+    assert not [text for text in notices(items) if "are published" in text]
+
+
+def flat(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as a CSV file may hold it: a struct as JSON, the other flattened, the picture as base64."""
+    made = {key: value for key, value in one.items() if key not in ("translation1", "translation2", "pun_exp_image")}
+    made["translation1"] = json.dumps(one["translation1"], ensure_ascii=False)
+    made |= {f"translation2.{lang}": text for lang, text in one["translation2"].items()}
+    return {**made, "pun_exp_image": base64.b64encode(one["pun_exp_image"]["bytes"]).decode()}
+
+
+def write_csv(path: Path, content: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(content[0]))
+        writer.writeheader()
+        writer.writerows(content)
+
+
+def as_json(path: Path, content: list[dict[str, Any]]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8-sig")
+
+
+def with_data_uri(one: dict[str, Any]) -> dict[str, Any]:
+    return {**one, "pun_exp_image": f"data:image/png;base64,{base64.b64encode(one['pun_exp_image']['bytes']).decode()}"}
+
+
+FORMS: dict[str, Callable[[Path, str], None]] = {
+    "parquet": lambda folder, split: write_parquet(folder / "data" / f"{split}-00000-of-00001-ab.parquet", rows(split)),
+    "shards": lambda folder, split: [  # type: ignore[func-returns-value]
+        write_parquet(folder / "data" / f"{split}-0000{n}-of-00002.parquet", [one]) for n, one in enumerate(rows(split))
+    ],
+    "configurations": lambda folder, split: write_parquet(folder / split / "test-00000.parquet", rows(split)),
+    "jsonl": lambda folder, split: write_jsonl(folder / f"{split}.jsonl", [with_data_uri(one) for one in rows(split)]),
+    "json": lambda folder, split: as_json(folder / f"{split}.json", [with_data_uri(one) for one in rows(split)]),
+    "csv": lambda folder, split: write_csv(folder / f"{split}.csv", [flat(one) for one in rows(split)]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_holds_the_same(tmp_path: Path, form: str) -> None:
+    for split in SPLITS:
+        FORMS[form](tmp_path, split)
+    mirror(tmp_path, [address(split, index, meaning) for split in SPLITS for index in range(2) for meaning in range(2)])
+    write_source(tmp_path / "hub")
+    found, wanted = good(read(tmp_path)), good(read(tmp_path / "hub"))
+    assert [replace(one, file="") for one in found] == [replace(one, file="") for one in wanted]
+    assert len(found) == 4
+
+
+def test_one_file_of_both_kinds(tmp_path: Path) -> None:
+    kinds = zip(("Homo", "heterographic"), SPLITS, strict=True)
+    both = [{**with_data_uri(one), "category": kind} for kind, split in kinds for one in rows(split)]
+    write_jsonl(tmp_path / "puns.jsonl", [*both, {**both[0], "category": "other"}])
+    items = read(tmp_path)
+    assert [(one.sample_id, one.category) for one in good(items)] == [
+        ("homographic/0000", "Homo"),
+        ("homographic/0001", "Homo"),
+        ("heterographic/0000", "Hetero"),
+        ("heterographic/0001", "Hetero"),
+    ]
+    assert rejected(items) == [("row 5 of the file", "`category` must be Homo or Hetero")]
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"pun_sentence": "  "}, "the sentence is empty"),
+    ({"pun_sentence": None}, "the sentence is empty"),
+    ({"pun_phrase": ""}, "the phrase is empty"),
+    ({"pun_sentence": 7}, "`pun_sentence` must be text, not int"),
+    ({"translation1": {"de": ["x"]}}, "`translation1.de` must be text, not list"),
+    ({"translation1": {"de": "", "fr": None}, "translation2": {}}, "both translations of all languages are empty"),
+    ({"translation1": None, "translation2": None}, "both translations of all languages are empty"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), BAD)
+def test_a_bad_row_costs_itself_alone(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    content = [with_data_uri(one) for one in rows("homographic", 3)]
+    content[1] |= change
+    write_jsonl(tmp_path / "homographic.jsonl", content)
+    items = read(tmp_path)
+    assert rejected(items) == [("homographic/0001", reason)]
+    assert [one.sample_id for one in good(items)] == ["homographic/0000", "homographic/0002"]
+
+
+def test_lines_that_are_no_rows(tmp_path: Path) -> None:
+    lines = [
+        json.dumps(with_data_uri(row("homographic", 0))),
+        "{broken",
+        "[1, 2]",
+        json.dumps(with_data_uri(row("homographic", 3))),
+    ]
+    (tmp_path / "homographic.jsonl").write_text("\n".join(lines))
+    items = read(tmp_path)
+    assert [one.sample_id for one in good(items)] == ["homographic/0000", "homographic/0003"]
+    assert [item for item, _ in rejected(items)] == ["homographic/0001", "homographic/0002"]
+    assert "not JSON" in rejected(items)[0][1]
+
+
+def test_what_looks_odd_is_told(tmp_path: Path) -> None:
+    content = [with_data_uri(one) for one in rows("homographic", 5)]
+    content[0]["pun_phrase"] = "absent words"
+    content[1]["translation2"] = {**content[1]["translation1"], "de": content[1]["translation1"]["de"].upper() + "!"}
+    content[2]["translation1"] = {**content[2]["translation1"], "ko": "no hangul here"}
+    content[3]["pun_exp_image"] = content[4]["pun_exp_image"]
+    content[4]["pun_phrase"] = "KNEADED"
+    write_jsonl(tmp_path / "homographic.jsonl", content)
+    found = notices(read(tmp_path))
+    assert "the phrase does not occur in its sentence: 1 (homographic/0000)" in found
+    for language in ("German", "French", "Korean"):
+        words = f"degenerate_pair: both {language} translations are equal, always a tie: 1 (homographic/0001)"
+        assert words in found
+    assert "a Korean translation without Hangul: 1 (homographic/0002)" in found
+    assert "a picture that another pun has, too: 1 (homographic/0004)" in found
+    (coverage,) = (text for text in found if "coverage" in text)
+    assert "5 of 5 explanation pictures (100.0%), 0 of 10 disambiguator pictures (0.0%)" in coverage
+    assert coverage.endswith("excluded as image_missing: HTTP 404 (10)")
+
+
+@pytest.mark.parametrize(
+    ("absent", "told"),
+    [
+        ("pun_phrase", "grounding"),
+        ("pun_exp_image", "grounding and reconstruction with a picture or a caption"),
+        ("disamb_image2", "disambiguation"),
+        ("translation1", "disambiguation, reconstruction"),
+    ],
+)
+def test_a_missing_column_disables_its_tasks_loudly(tmp_path: Path, absent: str, told: str) -> None:
+    content = [{k: v for k, v in with_data_uri(one).items() if k != absent} for one in rows("homographic")]
+    write_jsonl(tmp_path / "homographic.jsonl", content)
+    items = read(tmp_path)
+    assert len(good(items)) == 2
+    assert any(
+        text.startswith("homographic.jsonl: no column") and text.endswith(f"not asked: {told}")
+        for text in notices(items)
+    )
+
+
+def renamed(one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": "p" + one["disamb_image1"].split("/")[-2],
+        "text": {"en": one["pun_sentence"], "pun": one["pun_phrase"]},
+        "targets": [one["translation1"], one["translation2"]],
+        "photos": [{"url": one["disamb_image1"]}, {"url": one["disamb_image2"]}],
+        "common": 1,
+    }
+
+
+MAP = {
+    "sample_id": "id",
+    "sentence": "text.en",
+    "phrase": "text.pun",
+    "translation": "targets",
+    "disamb_image[0]": "photos[0].url",
+    "disamb_image[1]": "photos[1].url",
+    "freq_rank": "common",
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_column_map(tmp_path: Path, form: str) -> None:
+    content = [renamed(one) for one in rows("homographic")]
+    write = write_parquet if form == "parquet" else write_jsonl
+    write(tmp_path / f"homographic.{form}", content)
+    mirror(tmp_path, [address("homographic", 0, meaning) for meaning in range(2)])
+    first, second = good(read(tmp_path, MAP))
+    assert first.sample_id == "p0"
+    assert first.data["sentence"] == row("homographic", 0)["pun_sentence"]
+    assert first.data["translation"][1] == row("homographic", 0)["translation2"]
+    assert first.data["frequent"] == 1
+    assert [file.role for file in first.media] == ["disambiguator/0", "disambiguator/1"]
+    assert second.media == ()
+
+
+def test_an_unknown_source_name_lists_what_there_is(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "homographic.jsonl", rows("homographic", 0) or [renamed(row("homographic", 0))])
+    with pytest.raises(
+        SourceError,
+        match=r"no 'text\.english' for 'sentence'; did you mean 'text\.en'\?; columns found: id, text, text\.en",
+    ):
+        read(tmp_path, {**MAP, "sentence": "text.english"})
+    with pytest.raises(SourceError, match=r"no 'pun_sentence' for 'sentence'; .*--column-map"):
+        read(tmp_path)
+    with pytest.raises(SourceError, match="'words' is no name of ours"):
+        ingest(BENCHMARK, Folder(str(tmp_path)), Store(str(tmp_path / "data")), column_map={"words": "text"})
+
+
+def test_the_more_exact_name_wins() -> None:
+    columns = Columns.of({"translation": "t", "translation[1]": "second", "translation[1].ko": "korean"})
+    assert columns.paths["translation[0].de"] == "t[0].de"
+    assert columns.paths["translation[1].fr"] == "second.fr"
+    assert columns.paths["translation[1].ko"] == "korean"
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.dictionaries(
+        st.text("abc.[]0", min_size=1, max_size=5), st.one_of(st.none(), st.text(), st.lists(st.integers())), max_size=4
+    ),
+    st.text("abc.[]0", max_size=8),
+)
+def test_any_path_through_any_row(content: dict[str, Any], path: str) -> None:
+    columns = replace(Columns.of(None), paths={"sentence": path})
+    found = columns.get(content, "sentence")
+    assert found is None or not columns.check(shape_of(content), "here")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [(0, 0), (1.0, 1), ("1", 1), ([1, 2], 0), ([2, 1], 1), ([1, 1], None), (2, None), (True, None), (None, None)],
+)
+def test_which_meaning_is_common(tmp_path: Path, value: Any, wanted: int | None) -> None:
+    write_jsonl(tmp_path / "homographic.jsonl", [{**with_data_uri(row("homographic", 0)), "freq_rank": value}])
+    items = read(tmp_path)
+    assert good(items)[0].data["frequent"] == wanted
+    assert any("freq_rank" in text for text in notices(items)) == (wanted is None)
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({}, "no Parquet, JSON, JSONL or CSV file"),
+        ({"readme.md": "x"}, "no Parquet, JSON, JSONL or CSV file"),
+        ({"homographic.jsonl": "{}", "homographic.csv": "a"}, "in several forms"),
+        ({"homographic.json": "{"}, "cannot be read"),
+        ({"homographic.json": '{"a": 1}'}, "a list of rows was expected"),
+        ({"homographic.parquet": "PAR1"}, "cannot be read"),
+        ({"homographic.csv": ""}, "cannot be read"),
+    ],
+)
+def test_no_data(tmp_path: Path, files: dict[str, str], why: str) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(SourceError, match=why):
+        read(tmp_path)
+
+
+def test_a_place_that_holds_another_pun_than_before_is_told(tmp_path: Path) -> None:
+    data = Store(str(tmp_path / "data"))
+    source = Folder(str(write_source(tmp_path / "source", 3)))
+
+    def told() -> list[str]:
+        return [one for one in ingest(BENCHMARK, source, data).manifest.notices if "at the last ingest" in one]
+
+    assert told() == []
+    assert told() == []
+    file = tmp_path / "source" / "data" / "homographic-00000-of-00001-0123456789abcdef.parquet"
+    write_parquet(file, rows("homographic", 3)[1:])
+    (notice,) = told()
+    assert "homographic/0000, homographic/0001;" in notice
+    assert told() == []

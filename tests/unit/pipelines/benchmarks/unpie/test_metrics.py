@@ -1,0 +1,379 @@
+"""UNPIE's metrics: the worked counts, answers of known quality, gaps, pairs, deltas, agreement, intervals."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.benchmarks.base import Metric, Sample, Verdict
+from pipelines.benchmarks.unpie.aggregate import KINDS, interval
+from pipelines.benchmarks.unpie.benchmark import BENCHMARK
+from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
+from pipelines.metrics.stats import bootstrap_ci, half_up
+from tests.support.paths import GOLDEN
+from tests.support.unpie_rows import SIX, asked, cell, found, judged, reduced, sample, samples, scored, similar
+
+GOLDEN_ROWS = GOLDEN / "unpie" / "metrics.jsonl"
+ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
+CLOSE = (0.9132, 0.8870)
+FEW = samples(4)
+
+
+def placed(good: bool, meaning: int) -> Mapping[str, Any]:
+    """A translation nearer to the asked meaning, or to the other."""
+    return similar(*(CLOSE if good == (meaning == 0) else CLOSE[::-1]))
+
+
+def verdicts(place: int) -> Mapping[str, Any]:
+    """What 1,000 variants come to: 300 yes, 650 no, 30 unread, 20 empty."""
+    if place < 300:
+        return {"output": "A pun.", "verdict": judged(True)}
+    if place < 950:
+        return {"output": "A pun.", "verdict": judged(False)}
+    if place < 980:
+        return {"output": "A pun.", "verdict": Verdict(state="invalid", tries=3)}
+    return {"output": "", "verdict": judged(False)}
+
+
+# ------------------------------------------------------------------------------------------------------ worked counts
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
+def test_all_is_the_mean_of_both_kinds(row: dict[str, Any]) -> None:
+    of = samples(500)
+    right = {"Homo": row["homo"], "Hetero": row["hetero"]}
+    rows = []
+    for one in of.values():
+        for meaning in range(2):
+            place = 2 * int(one.sample_id[-4:]) + meaning
+            how = {"output": "A pun.", "verdict": judged(place < right[one.category])}
+            rows.append(_light(one, f"de/{meaning}", float(how["verdict"].accepted)))
+    metrics = reduced(rows, of)
+    whole = found(metrics, "correct_pct", "lm", subset="De-En", category="All")
+    assert whole.value == pytest.approx(row["all"])
+    assert str(half_up(100 * (whole.value or 0), 1)) == row["printed"]
+    assert (whole.n, found(metrics, "correct_pct", "lm", subset="De-En", category="Homo").n) == (2000, 1000)
+
+
+def _light(one: Sample, variant: str, accepted: float) -> dict[str, Any]:
+    """A judged row, not read, for two thousand of them."""
+    return {
+        "sample_id": one.sample_id,
+        "task": "reconstruction",
+        "setting": "lm",
+        "variant": variant,
+        "subset": "",
+        "category": one.category,
+        "cluster": one.cluster,
+        "status": "ok",
+        "answer": "A pun.",
+        "flags": [],
+        "verdict_state": "ok",
+        "accepted": accepted,
+    }
+
+
+def test_judge_counts_of_a_thousand_variants() -> None:
+    one = sample("homographic", 0)
+    names = {f"homographic/{place:04d}": replace(one, sample_id=f"homographic/{place:04d}") for place in range(1000)}
+    rows = [
+        scored(asked(each, "reconstruction", "lm", "de/0", **verdicts(place)))
+        for place, each in enumerate(names.values())
+    ]
+    metrics = reduced(rows, names)
+    correct = found(metrics, "correct_pct", "lm")
+    assert (correct.value, correct.n, correct.n_failed) == (0.3, 1000, 0)
+    counts = {name: found(metrics, name, "lm").value for name in ("judge_invalid", "invalid", "judged_by_rule")}
+    assert counts == {"judge_invalid": 30, "invalid": 20, "judged_by_rule": 20}
+
+
+def test_excluded_and_failed_are_in_no_denominator() -> None:
+    one = sample("homographic", 0)
+    names = {f"homographic/{place:04d}": replace(one, sample_id=f"homographic/{place:04d}") for place in range(1000)}
+    rows = []
+    for place, each in enumerate(names.values()):
+        how = {"status": "excluded", "output": None} if place < 40 else {"status": "error", "output": None}
+        rows.append(
+            scored(asked(each, "disambiguation", "vlm", "de/0", **(how if place < 45 else placed(place < 525, 0))))
+        )
+    metrics = reduced(rows, names)
+    accuracy = found(metrics, "accuracy", subset="En-De", category="Homo")
+    assert (accuracy.n, accuracy.n_failed) == (955, 5)
+    assert round(accuracy.value or 0, 4) == 0.5026
+    assert found(metrics, "coverage", subset="En-De").value == 0.96
+    assert found(metrics, "errors").value == 5
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "accuracy", "pair", "same", "invalid"),
+    [
+        (similar(0.91, 0.88), similar(0.91, 0.88), 0.5, 0.0, 1.0, 0),
+        (placed(True, 0), {"output": ""}, 0.5, 0.0, 0.0, 1),
+        (placed(True, 0), {**placed(True, 1), "output": "Ein anderer Satz."}, 1.0, 1.0, 0.0, 0),
+        ({"output": ""}, {"output": ""}, 0.0, 0.0, 0.0, 2),
+    ],
+)
+def test_pairs(first: Any, second: Any, accuracy: float, pair: float, same: float, invalid: int) -> None:
+    one = sample("homographic", 0)
+    rows = [
+        scored(asked(one, "disambiguation", "vlm", f"de/{meaning}", **how))
+        for meaning, how in enumerate((first, second))
+    ]
+    metrics = reduced(rows, {one.sample_id: one})
+    assert found(metrics, "accuracy").value == accuracy
+    assert (found(metrics, "pair_accuracy").value, found(metrics, "pair_accuracy").n) == (pair, 1)
+    assert found(metrics, "same_output_rate").value == same
+    assert found(metrics, "invalid").value == invalid
+
+
+def test_a_pair_with_a_failure_is_no_pair() -> None:
+    one = sample("homographic", 0)
+    rows = [
+        scored(asked(one, "disambiguation", "vlm", "de/0", **placed(True, 0))),
+        scored(asked(one, "disambiguation", "vlm", "de/1", status="error", output=None)),
+    ]
+    pair = found(reduced(rows, {one.sample_id: one}), "pair_accuracy")
+    assert (pair.value, pair.n, pair.n_failed) == (None, 0, 1)
+
+
+# --------------------------------------------------------------------------------------------- answers of known quality
+
+
+def everything(quality: str) -> list[dict[str, Any]]:
+    """All cells, answered perfectly, or with one and the same answer."""
+    perfect = quality == "perfect"
+    rows: list[dict[str, Any]] = []
+    for setting in ("lm", "sm", "vlm"):
+        rows += cell(FEW, "grounding", setting, lambda s, _: {"output": s.data["phrase"] if perfect else "bread"})
+        rows += cell(
+            FEW,
+            "reconstruction",
+            setting,
+            lambda s, _: {"output": s.data["sentence"] if perfect else "No.", "verdict": judged(perfect)},
+        )
+        if setting != "lm":
+            rows += cell(
+                FEW, "disambiguation", setting, lambda _, v: placed(True, int(v[-1])) if perfect else similar(*CLOSE)
+            )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def perfect() -> list[Metric]:
+    return reduced(everything("perfect"), FEW)
+
+
+@pytest.fixture(scope="module")
+def constant() -> list[Metric]:
+    return reduced(everything("constant"), FEW)
+
+
+def test_perfect_answers(perfect: list[Metric]) -> None:
+    for setting in ("lm", "sm", "vlm"):
+        for category in ("", "All", *KINDS):
+            assert found(perfect, "exact_match", setting, category=category).value == 1.0
+            assert found(perfect, "exact_match_strict", setting, category=category).value == 1.0
+            for pair in ("De-En", "Fr-En", "Ko-En"):
+                assert found(perfect, "correct_pct", setting, subset=pair, category=category).value == 1.0
+                assert found(perfect, "bleu4", setting, subset=pair, category=category).value == pytest.approx(1.0)
+            if setting != "lm":
+                for pair in ("", "En-De", "En-Fr", "En-Ko"):
+                    assert found(perfect, "accuracy", setting, subset=pair, category=category).value == 1.0
+                    assert found(perfect, "pair_accuracy", setting, subset=pair, category=category).value == 1.0
+        assert found(perfect, "judged_by_rule", setting).value == 48
+    for setting in ("sm", "vlm"):
+        for task in ("grounding", "reconstruction"):
+            (delta,) = (
+                m
+                for m in perfect
+                if (m.task, m.metric, m.setting, m.subset, m.category) == (task, "delta_vs_lm", setting, "", "All")
+            )
+            assert (delta.value, delta.ci_low, delta.ci_high) == (0.0, 0.0, 0.0)
+
+
+def test_one_answer_to_everything(constant: list[Metric]) -> None:
+    assert found(constant, "exact_match").value == 0.0
+    assert found(constant, "accuracy", category="All").value == 0.5
+    assert found(constant, "pair_accuracy").value == 0.0
+    assert found(constant, "same_output_rate").value == 1.0
+    assert found(constant, "correct_pct", category="Homo").value == 0.0
+    assert found(constant, "margin").value == pytest.approx(0.0)
+
+
+def test_names_subsets_and_categories_are_the_published_ones(perfect: list[Metric]) -> None:
+    from pipelines.report.published import published
+
+    keys = ["task", "setting", "subset", "category", "metric"]
+    frame = published("unpie")
+    frame = frame[frame["table"].isin(["Table 4", "Table 5", "Table 6"]) & (frame["model"] != "Random")]
+    ours = {tuple(getattr(m, key) for key in keys) for m in perfect}
+    names = {(*key[:4], key[4].replace("meteor_nowordnet", "meteor")) for key in ours}
+    assert {tuple(row[key] for key in keys) for row in frame.to_dict("records")} <= names
+
+
+def test_the_blind_guess_of_a_word(perfect: list[Metric]) -> None:
+    words = [len(one.data["sentence"].split()) for one in FEW.values()]
+    assert found(perfect, "random_exact_match").value == pytest.approx(np.mean([1 / n for n in words]))
+
+
+def test_random_guesses_come_to_a_half_and_a_quarter() -> None:
+    of = samples(400)
+    generator = np.random.default_rng(7)
+    rows = []
+    for one in of.values():
+        for meaning in range(2):
+            row = scored(
+                asked(one, "disambiguation", "vlm", f"de/{meaning}", **placed(bool(generator.integers(2)), meaning))
+            )
+            rows.append(row)
+    metrics = reduced(rows, of)
+    assert abs((found(metrics, "accuracy", category="All").value or 0) - 0.5) < 0.04
+    assert abs((found(metrics, "pair_accuracy", category="All").value or 0) - 0.25) < 0.05
+
+
+def test_margins_are_counted_in_bins() -> None:
+    rows = cell(FEW, "disambiguation", "vlm", lambda _, v: placed(True, int(v[-1])))
+    metrics = reduced(rows, FEW)
+    counts = [found(metrics, margin_name(place)).value for place in range(len(MARGIN_BINS) + 1)]
+    assert sum(value or 0 for value in counts) == 48
+    assert counts[1 + MARGIN_BINS.index(0.02)] == 48
+
+
+# ---------------------------------------------------------------------------------------------------------------- gaps
+
+
+def test_without_a_scorer_there_is_no_accuracy() -> None:
+    rows = cell(FEW, "disambiguation", "vlm", lambda _, v: {"output": "Ein Satz." if v != "ko/1" else ""})
+    metrics = reduced(rows, FEW)
+    for name in ("accuracy", "pair_accuracy", "margin", "tie_rate", margin_name(3)):
+        metric = found(metrics, name)
+        assert (metric.value, metric.note) == (None, "no scorer model")
+    assert found(metrics, "same_output_rate").value == pytest.approx(2 / 3)
+
+
+def test_without_a_judge_bleu_and_meteor_stand() -> None:
+    metrics = reduced(cell(FEW, "reconstruction", "lm", lambda s, _: {"output": s.data["sentence"]}), FEW)
+    for name in ("correct_pct", "judge_invalid", "judged_by_rule"):
+        metric = found(metrics, name, "lm")
+        assert (metric.value, metric.note) == (None, "no judge")
+    assert found(metrics, "bleu4", "lm", subset="De-En").value == pytest.approx(1.0)
+    assert found(metrics, "bleu4_sentence", "lm").value == pytest.approx(1.0)
+
+
+def test_failed_verdicts_are_failures_and_missing_ones_leave_a_gap() -> None:
+    def say(_: Sample, variant: str) -> Mapping[str, Any]:
+        state = "failed" if variant == "de/0" else "ok"
+        return {"output": "A pun.", "verdict": Verdict(state=state, accepted=True)}  # type: ignore[arg-type]
+
+    rows = cell(FEW, "reconstruction", "lm", say)
+    correct = found(reduced(rows, FEW), "correct_pct", "lm", subset="De-En")
+    assert (correct.value, correct.n, correct.n_failed) == (1.0, 8, 8)
+    rows[-1] = {**rows[-1], "verdict_state": "absent", "accepted": np.nan}
+    gap = found(reduced(rows, FEW), "correct_pct", "lm", subset="Ko-En")
+    assert (gap.value, gap.note) == (None, "some answers were not judged")
+
+
+def test_nothing_asked_and_nothing_run() -> None:
+    excluded = cell(FEW, "grounding", "sm", lambda *_: {"status": "excluded", "output": None})
+    one = found(reduced(excluded, FEW), "exact_match", "sm")
+    assert (one.value, one.n, one.note) == (
+        None,
+        0,
+        "8 requests lack a caption (no captioner, or none for the picture)",
+    )
+    missing = [scored(asked(of, "grounding", "lm"), "missing") for of in FEW.values()]
+    missing[0] = scored(asked(FEW["homographic/0000"], "grounding", "lm", output="kneaded"))
+    partly = found(reduced(missing, FEW), "exact_match", "lm")
+    assert (partly.value, partly.n, partly.note) == (1.0, 1, "7 requests were never run")
+
+
+def test_one_kind_alone_has_no_mean_of_both() -> None:
+    of = {name: one for name, one in FEW.items() if one.category == "Homo"}
+    metrics = reduced(cell(of, "grounding", "lm", lambda *_: {"output": "kneaded"}), of)
+    assert {m.category for m in metrics if m.metric == "exact_match"} == {"", "Homo"}
+
+
+def test_errors_cost_no_answer() -> None:
+    def say(of: Sample, _: str) -> Mapping[str, Any]:
+        return {"status": "error", "output": None} if of.category == "Homo" else {"output": "kneaded"}
+
+    metrics = reduced(cell(FEW, "grounding", "lm", say), FEW)
+    whole, homo = found(metrics, "exact_match", "lm"), found(metrics, "exact_match", "lm", category="Homo")
+    assert (whole.value, whole.n, whole.n_failed) == (1.0, 4, 4)
+    assert (homo.value, homo.n, homo.note) == (None, 0, "no request was answered")
+    assert found(metrics, "exact_match", "lm", category="All").value is None
+
+
+# ------------------------------------------------------------------------------------------- deltas, frequency, people
+
+
+def test_deltas_come_from_unrounded_values() -> None:
+    rows = cell(FEW, "grounding", "lm", lambda s, _: {"output": "kneaded" if s.sample_id.endswith("0") else "x"})
+    rows += cell(FEW, "grounding", "vlm", lambda *_: {"output": "kneaded"})
+    rows[-1] = scored(asked(FEW["heterographic/0003"], "grounding", "vlm", status="error", output=None))
+    metrics = reduced(rows, FEW)
+    homo = found(metrics, "delta_vs_lm", category="Homo")
+    assert homo.value == 0.75
+    assert homo.ci_low is not None
+    hetero = found(metrics, "delta_vs_lm", category="Hetero")
+    assert (hetero.value, hetero.ci_low, hetero.n_failed) == (0.75, None, 1)
+    assert "3 rows and 4 of lm" in hetero.note
+
+
+def test_by_how_common_the_given_meaning_is() -> None:
+    of = samples(4, frequent=1)
+
+    def say(_: Sample, variant: str) -> Mapping[str, Any]:
+        return {"output": "A pun.", "verdict": judged(variant.endswith("1"))}
+
+    metrics = reduced(cell(of, "reconstruction", "lm", say), of)
+    for pair in ("De-En", "Fr-En"):
+        assert found(metrics, "correct_pct", "lm", subset=pair, category="Freq↑").value == 1.0
+        assert found(metrics, "correct_pct", "lm", subset=pair, category="Freq↓").value == 0.0
+
+
+def test_agreement_with_people() -> None:
+    labels = {"de/0": (1, 1), "de/1": (1, 0), "fr/0": (0, 0), "fr/1": (0, 1), "ko/0": (1, 1), "ko/1": (0, 0)}
+
+    def say(_: Sample, variant: str) -> Mapping[str, Any]:
+        ours, theirs = labels[variant]
+        return {"output": "A pun.", "verdict": judged(bool(ours)), "given": {"human": float(theirs)}}
+
+    metrics = reduced(cell(FEW, "reconstruction", "lm", say), FEW)
+    wanted = {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3, "accuracy": 2 / 3, "phi": 1 / 3, "pearson": 1 / 3}
+    for name, value in wanted.items():
+        assert found(metrics, f"agreement_{name}", "lm").value == pytest.approx(value)
+    assert found(metrics, "agreement_phi", "lm", subset="Ko-En").value == 1.0
+    assert not [m for m in reduced(everything("perfect"), FEW) if m.metric.startswith("agreement")]
+
+
+# ----------------------------------------------------------------------------------------------------------- intervals
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.floats(0, 1)), min_size=2, max_size=40))
+@settings(max_examples=20, deadline=None)
+def test_intervals_are_those_of_the_bootstrap(rows: list[tuple[str, float]]) -> None:
+    clusters, values = np.array([name for name, _ in rows]), np.array([value for _, value in rows])
+    ours = interval(values[:, None], clusters, np.ones((len(rows), 1), dtype=np.bool_))
+    slow = bootstrap_ci(values, clusters)
+    assert (ours is None) == (slow is None)
+    if ours and slow:
+        assert (ours.low, ours.high) == pytest.approx((slow.low, slow.high), abs=1e-4)
+
+
+def test_every_metric_says_why_it_is_missing(perfect: list[Metric], constant: list[Metric]) -> None:
+    for metric in (*perfect, *constant):
+        assert metric.value is not None or metric.note
+        if metric.ci_low is not None and metric.ci_high is not None and metric.value is not None:
+            assert metric.ci_low - 1e-6 <= metric.value <= metric.ci_high + 1e-6
+
+
+@pytest.mark.parametrize("variant", SIX)
+def test_reading_is_by_variant(variant: str) -> None:
+    row = asked(sample("homographic", 1), "disambiguation", "vlm", variant, **placed(True, int(variant[-1])))
+    assert BENCHMARK.read_answer(row).values["correct"] == 1.0

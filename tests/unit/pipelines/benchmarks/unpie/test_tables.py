@@ -1,0 +1,244 @@
+"""UNPIE's tables and figures: the paper's layout, ours beside the published, and what is said of gaps and misprints."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from pipelines.benchmarks.base import Metric, Sample
+from pipelines.benchmarks.tables import Bars, Measured, Points, Table, TableRow
+from pipelines.benchmarks.unpie.benchmark import BENCHMARK
+from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.published import published
+from pipelines.report.write import render
+from tests.support.unpie_rows import cell, judged, reduced, samples, similar
+
+PUBLISHED = published("unpie")
+FEW = samples(3)
+STATIC = (
+    "unpie_table1", "unpie_table2", "unpie_table2_ordering", "unpie_table3", "unpie_table7", "unpie_table8",
+    "unpie_table9", "unpie_human_validity",
+)  # fmt: skip
+
+
+def sweep(of: Mapping[str, Sample] = FEW, *, lost: int = 0) -> list[Metric]:
+    """All cells; `lost` of the puns of a kind have no pictures."""
+
+    def pictured(one: Sample, setting: str) -> bool:
+        return setting == "lm" or int(one.sample_id[-4:]) >= lost
+
+    def say(setting: str, how: Mapping[str, Any]) -> Any:
+        return lambda one, _: how if pictured(one, setting) else {"status": "excluded", "output": None}
+
+    rows: list[dict[str, Any]] = []
+    for setting in ("lm", "sm", "vlm"):
+        rows += cell(of, "grounding", setting, say(setting, {"output": "bread" if setting == "lm" else "kneaded"}))
+        rows += cell(
+            of, "reconstruction", setting, say(setting, {"output": "A pun.", "verdict": judged(setting != "lm")})
+        )
+        if setting != "lm":
+            rows += cell(of, "disambiguation", setting, say(setting, similar(0.91, 0.89)))
+    return reduced(rows, of)
+
+
+def frame(metrics: Sequence[Metric], *models: str, full: bool = False) -> pd.DataFrame:
+    """Rows as the report hands them over; `full` says that the whole set was asked."""
+    rows = [{"benchmark": "unpie", "model": model, **asdict(metric)} for model in models for metric in metrics]
+    made = pd.DataFrame(rows)
+    if full:
+        made.loc[made["metric"] == "coverage", "n"] = 6000
+    return made
+
+
+@pytest.fixture(scope="module")
+def ours() -> pd.DataFrame:
+    return frame(sweep(), "model-a", "model-b", full=True)
+
+
+@pytest.fixture(scope="module")
+def tables(ours: pd.DataFrame) -> dict[str, Table]:
+    return {table.id: table for table in BENCHMARK.tables(ours, PUBLISHED)}
+
+
+def blocks(table: Table) -> dict[str, list[TableRow]]:
+    found: dict[str, list[TableRow]] = {}
+    here = ""
+    for row in table.rows:
+        here = row.label if row.origin == "heading" else here
+        if row.origin != "heading":
+            found.setdefault(here, []).append(row)
+    return found
+
+
+def row_of(table: Table, label: str, block: str = "", kind: str = "") -> TableRow:
+    (row,) = (row for row in blocks(table)[block] if row.label == label and kind in ("", row.cells[0]))
+    return row
+
+
+def numbers(row: TableRow) -> list[Any]:
+    return [cell.value if isinstance(cell, Measured) else cell for cell in row.cells]
+
+
+def test_the_tables_in_their_order(tables: dict[str, Table]) -> None:
+    own = ("unpie_human", "unpie_strict", "unpie_translations", "unpie_reading")
+    assert tuple(tables) == ("unpie_table4", "unpie_table5", "unpie_table6", *own, *STATIC)
+
+
+def test_table_4(tables: dict[str, Table]) -> None:
+    table = tables["unpie_table4"]
+    assert table.columns == ("Inputs", "Homo", "Hetero")
+    assert {name: [row.label for row in rows] for name, rows in blocks(table).items()} == {
+        "": ["Random"],
+        "LM": ["Vicuna", "Qwen-VL", "LLaVA", "GPT-4", "model-a", "model-b"],
+        "SM": ["Vicuna", "GPT-4", "model-a", "model-b"],
+        "VLM": ["Qwen-VL", "LLaVA", "GPT-4", "model-a", "model-b"],
+    }
+    assert row_of(table, "Qwen-VL", "VLM").cells == (
+        "V+L",
+        Measured(value=0.636, delta=0.198),
+        Measured(value=0.708, delta=0.13),
+    )
+    assert row_of(table, "model-a", "VLM").cells[1] == Measured(value=1.0, delta=1.0)
+    assert row_of(table, "model-a", "LM").cells == ("L", 0.0, 0.0)
+    assert row_of(table, "Random").origin == "reference"
+    assert "takes no pictures" in row_of(table, "GPT-4", "VLM").note
+
+
+def test_table_5(tables: dict[str, Table]) -> None:
+    table = tables["unpie_table5"]
+    assert table.groups == (("", 1), ("En-De", 3), ("En-Fr", 3), ("En-Ko", 3))
+    assert numbers(row_of(table, "Random")) == ["", *[0.5] * 9]
+    assert numbers(row_of(table, "GPT-4", "SM"))[1:] == [0.682, 0.746, 0.714, 0.69, 0.768, 0.729, 0.654, 0.662, 0.658]
+    assert "one picture a pun" in row_of(table, "GPT-4", "SM").note
+    assert row_of(table, "model-a", "SM").note == ""
+    assert numbers(row_of(table, "model-a", "VLM"))[1:] == [0.5] * 9
+    assert (table.second, set(table.better[1:])) == ("table", {"higher"})
+
+
+def test_table_6(tables: dict[str, Table]) -> None:
+    table = tables["unpie_table6"]
+    assert list(blocks(table)) == ["De-En", "Fr-En", "Ko-En"]
+    gpt = row_of(table, "GPT-4", "De-En", "SM")
+    assert numbers(gpt)[2:6] == [0.629, 0.198, 2.98, 6.55]
+    assert isinstance(gpt.cells[4], Measured)
+    assert gpt.cells[4].doubtful
+    assert "decimal point is lost" in gpt.cells[4].note
+    mine = row_of(table, "model-a", "Fr-En", "VLM")
+    assert numbers(mine)[:4] == ["VLM", "V+L", 1.0, 1.0]
+    assert isinstance(mine.cells[5], Measured)
+    assert "WordNet" in mine.cells[5].note
+    assert [head for head, better in zip(table.columns, table.better, strict=True) if better] == ["Change"] * 3
+    assert any(note.startswith("Other judge") for note in table.notes)
+
+
+@pytest.mark.parametrize("number", [4, 5, 6])
+def test_every_published_value_of_the_paper_is_shown(tables: dict[str, Table], number: int) -> None:
+    shown = [
+        value
+        for row in tables[f"unpie_table{number}"].rows
+        if row.origin in ("published", "reference")
+        for cell_of in row.cells
+        for value in ((cell_of.value, cell_of.delta) if isinstance(cell_of, Measured) else (cell_of,))
+        if isinstance(value, float) and row.note[:8] != "one word"
+    ]
+    assert sorted(shown) == sorted(PUBLISHED.loc[PUBLISHED["table"] == f"Table {number}", "value"])
+
+
+@pytest.mark.parametrize("number", ["3", "7"])
+def test_statistics_of_the_data_are_shown(tables: dict[str, Table], number: str) -> None:
+    shown = [value for row in tables[f"unpie_table{number}"].rows for value in numbers(row)]
+    assert sorted(shown) == sorted(PUBLISHED.loc[PUBLISHED["table"] == f"Table {number}", "value"])
+
+
+def test_static_tables_have_no_hole(tables: dict[str, Table]) -> None:
+    for name in STATIC:
+        assert tables[name].rows
+        assert all(cell_of is not None for row in tables[name].rows for cell_of in row.cells), name
+
+
+def test_people_were_asked_none_of_the_tasks(tables: dict[str, Table]) -> None:
+    table = tables["unpie_human"]
+    assert {row.cells[4] for row in table.rows if row.origin == "ours"} == {"not published"}
+    row = row_of(table, "model-a", "Disambiguation, accuracy, En-De", "VLM")
+    assert row.cells[2] == 0.5
+    assert row.cells[3] == 0.68
+    assert isinstance(row.cells[1], Measured)
+    assert (row.cells[1].value, row.cells[1].n) == (0.5, 12)
+    assert row_of(table, "model-a", "Grounding, exact match", "LM").cells[3] == pytest.approx((0.954 + 0.92) / 2)
+
+
+def test_below_full_coverage_nothing_published_stands_beside_ours() -> None:
+    of = samples(50)
+    metrics = frame([*sweep(of, lost=2)], "model-a", full=True)
+    tables = {table.id: table for table in BENCHMARK.tables(metrics, PUBLISHED)}
+    for number in (4, 5, 6):
+        thin = tables[f"unpie_table{number}_low_coverage"]
+        assert {row.origin for row in thin.rows} == {"heading", "ours"}
+        kept = [row.label for row in tables[f"unpie_table{number}"].rows if row.origin == "ours"]
+        assert kept == ([] if number == 5 else ["model-a"] * (1 if number == 4 else 3))
+    row = row_of(tables["unpie_human"], "model-a", "Disambiguation, accuracy, En-De", "VLM")
+    assert row.cells[3] is None
+    whole = {table.id: table for table in BENCHMARK.tables(frame(sweep(of), "model-a", full=True), PUBLISHED)}
+    assert not [name for name in whole if name.endswith("low_coverage")]
+
+
+def test_a_part_of_the_set_is_compared_with_nothing() -> None:
+    tables = {table.id: table for table in BENCHMARK.tables(frame(sweep(), "model-a"), PUBLISHED)}
+    for number, asked in ((4, "6 of 1,000"), (5, "36 of 6,000"), (6, "36 of 6,000")):
+        table = tables[f"unpie_table{number}"]
+        assert any(note.startswith(f"subset: {asked} requests; not comparable") for note in table.notes)
+        assert not any(table.better)
+
+
+def test_figures(ours: pd.DataFrame) -> None:
+    figures = {figure.id: figure for figure in BENCHMARK.figures(ours, PUBLISHED)}
+    pairs = [f"disambiguation_en_{x}" for x in ("de", "fr", "ko")] + [
+        f"reconstruction_{x}_en" for x in ("de", "fr", "ko")
+    ]
+    assert set(figures) == {
+        "unpie_inputs_grounding",
+        *(f"unpie_inputs_{name}" for name in pairs),
+        "unpie_margins_sm",
+        "unpie_margins_vlm",
+        *(f"unpie_kinds_{task}" for task in BENCHMARK.tasks),
+    }
+    bars = figures["unpie_inputs_grounding"]
+    assert isinstance(bars, Bars)
+    assert [(one.label, one.values) for one in bars.series] == [
+        ("LM", (0.0, 0.0)),
+        ("SM", (1.0, 1.0)),
+        ("VLM", (1.0, 1.0)),
+    ]
+    margins = figures["unpie_margins_vlm"]
+    assert isinstance(margins, Bars)
+    assert sum(margins.series[0].values) == 36  # type: ignore[arg-type]
+    points = figures["unpie_kinds_disambiguation"]
+    assert isinstance(points, Points)
+    assert [(cloud.label, cloud.origin, len(cloud.points)) for cloud in points.clouds] == [
+        ("SM", "ours", 6),
+        ("VLM", "ours", 6),
+        ("SM", "published", 6),
+        ("VLM", "published", 9),
+    ]
+
+
+def test_without_ours_the_paper_stands_alone() -> None:
+    nothing = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
+    assert BENCHMARK.figures(nothing, PUBLISHED) == []
+    names = [table.id for table in BENCHMARK.tables(nothing, PUBLISHED)]
+    assert names == ["unpie_table4", "unpie_table5", "unpie_table6", *STATIC]
+
+
+def test_the_report_renders(ours: pd.DataFrame) -> None:
+    part = BenchmarkPart(
+        name="unpie",
+        title="UNPIE",
+        headline=BENCHMARK.headline,
+        tables=tuple(BENCHMARK.tables(ours, PUBLISHED)),
+        figures=tuple(BENCHMARK.figures(ours, PUBLISHED)),
+    )
+    files = render(ReportData(metrics=tuple(ours.to_dict("records")), benchmarks=(part,)))  # type: ignore[arg-type]
+    assert any(str(name).endswith("unpie_table6.csv") for name in files)
+    assert any(str(name).endswith("unpie_kinds_grounding.svg") for name in files)

@@ -1,0 +1,172 @@
+"""Reading VAGUE's answers: golden rows, properties, and long texts."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.benchmarks.vague.answers import ChoiceReading, read_choice, read_freeform, without_opener
+from tests.support.paths import GOLDEN
+
+GOLDEN_ROWS = GOLDEN / "vague"
+READINGS = {
+    "A": "The speaker wants person1 to feed the parrot.",
+    "B": "The speaker wants person1 to shut the window.",
+    "C": "The speaker wants person1 to enjoy the breeze.",
+    "D": "The speaker wants person1 to shut the curtain.",
+}
+PIECES = [
+    *"ABCDEabcd1",
+    *("answer", "Answer 2", "option", "is", "or", "and", "a person", "letter", "sorry", "I cannot say"),
+    *(
+        " ",
+        "\n",
+        "\n\n",
+        ",",
+        ".",
+        ":",
+        "(",
+        ")",
+        "[",
+        "]",
+        '"',
+        "'",
+        "-",
+        " - ",
+        "/",
+        "&",
+        "*",
+        "`",
+        "#",
+        "\\boxed{",
+        "}",
+    ),
+    *("(intention)", "<think>", "</think>", "<|im_end|>", "\u200b", "’", "Ｂ", "The speaker wants", *READINGS.values()),
+]
+ANSWERS = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+MODES = st.booleans()
+
+PLAIN = ["{}", "({})", "**{}**", "{}.", "{}) because", "The answer is {}.", "Answer: {}", "`{}`", "<answer>{}</answer>"]
+COT = ["Answer 1: A or B?\nAnswer 2: {}", "It is cold.\n\n{}", "**Your answer2 (intention):** {}", "(intention): ({})"]
+REFUSALS = [
+    "I'm sorry, but I can't help with that.",
+    "I cannot identify people in pictures.",
+    "I am unable to determine what is meant.",
+    "None of these fit.",
+    "죄송하지만 도와드릴 수 없습니다.",
+    "抱歉，我无法回答。",
+]
+LONG = [
+    *("A", "A ", "A, ", "A or ", "(a(b)", "(letter ", "answer: ", "option is ", "answer" + " " * 50, "A" + "-" * 20),
+    *("A, B, C, ", "\\boxed{", "<think>", "</think>", "<|", "#", "```\n", "\n", " ", '"', "answer 2", "(intention"),
+    *("The speaker wants. ", "I cannot really ", "sorry", "ﬃ", "the answer is B. ", READINGS["B"]),
+]
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (GOLDEN_ROWS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(
+    "row", rows("choice"), ids=lambda row: f"{'cot' if row['cot'] else 'plain'}:{row['raw'][:40]!r}"
+)
+def test_choices_of_the_golden_rows(row: dict[str, Any]) -> None:
+    expected = ChoiceReading(letter=row["letter"], rule=row["rule"], invalid_reason=row["invalid_reason"])
+    assert read_choice(row["raw"], READINGS, cot=row["cot"]) == expected
+
+
+@pytest.mark.parametrize("row", rows("freeform"), ids=lambda row: repr(row["raw"][:40]))
+def test_sentences_of_the_golden_rows(row: dict[str, Any]) -> None:
+    reading = read_freeform(row["raw"], cot=row["cot"])
+    assert (reading.text, list(reading.flags)) == (row["text"], row["flags"])
+
+
+@pytest.mark.parametrize("row", rows("opener"), ids=lambda row: repr(row["text"][:40]))
+def test_openers_of_the_golden_rows(row: dict[str, Any]) -> None:
+    assert without_opener(row["text"]) == row["rest"]
+
+
+@pytest.mark.parametrize("letter", "ABCD")
+@pytest.mark.parametrize("template", PLAIN)
+def test_every_letter_is_read_in_every_form(template: str, letter: str) -> None:
+    raw = template.format(letter)
+    assert read_choice(raw, READINGS, cot=False).letter == letter
+    assert read_choice(raw, READINGS, cot=True).letter == letter
+
+
+@pytest.mark.parametrize("letter", "ABCD")
+@pytest.mark.parametrize("template", COT)
+def test_every_letter_is_read_behind_reasoning(template: str, letter: str) -> None:
+    assert read_choice(template.format(letter), READINGS, cot=True).letter == letter
+
+
+@pytest.mark.parametrize("letter", "ABCD")
+def test_the_wording_of_a_reading_is_its_letter(letter: str) -> None:
+    said = f"It seems that {READINGS[letter].rstrip('.').lower()} now"
+    assert read_choice(said, READINGS, cot=False).letter == letter
+
+
+def test_readings_of_one_wording_are_not_told_apart() -> None:
+    twice = {"A": "Go.", "B": "go", "C": "Stay.", "D": ""}
+    assert read_choice("Go!", twice, cot=False).invalid_reason == "multiple"
+    assert read_choice("Stay", twice, cot=False).letter == "C"
+
+
+def test_a_reading_inside_a_longer_one_is_read_when_it_stands_alone() -> None:
+    nested = {"A": "Shut the window.", "B": "Shut the window now.", "C": "Wait.", "D": "Run."}
+    assert read_choice("shut the window", nested, cot=False).letter == "A"
+    assert read_choice("please shut the window now", nested, cot=False).invalid_reason == "multiple"
+
+
+@given(ANSWERS, MODES)
+def test_a_choice_is_a_letter_or_a_reason_and_always_the_same(raw: str, cot: bool) -> None:
+    reading = read_choice(raw, READINGS, cot=cot)
+    assert reading == read_choice(raw, READINGS, cot=cot)
+    assert (reading.letter is None) != (reading.invalid_reason is None)
+    assert reading.letter in {None, *"ABCD"}
+    assert reading.letter is None or reading.rule is not None
+
+
+@given(ANSWERS, MODES)
+def test_a_sentence_is_one_line_and_always_the_same(raw: str, cot: bool) -> None:
+    reading = read_freeform(raw, cot=cot)
+    assert reading == read_freeform(raw, cot=cot)
+    assert reading.text == " ".join(reading.text.split())
+    assert reading.text or not reading.flags
+    assert without_opener(reading.text) in reading.text
+
+
+@given(
+    st.lists(st.sampled_from(["\n", " ", "*", "`", "#", "\u200b", "\ufeff", "<|im_end|>", "</s>"])).map("".join), MODES
+)
+def test_nothing_is_read_from_nothing(raw: str, cot: bool) -> None:
+    assert read_choice(raw, READINGS, cot=cot).invalid_reason == "empty"
+    assert not read_freeform(raw, cot=cot).text
+
+
+@given(st.sampled_from(REFUSALS), st.sampled_from(["", "\n", "<|im_end|>", "\u200b"]), MODES)
+def test_nothing_is_chosen_by_a_refusal(refusal: str, tail: str, cot: bool) -> None:
+    assert read_choice(refusal + tail, READINGS, cot=cot).letter is None
+
+
+@given(ANSWERS, MODES)
+def test_reasoning_left_open_decides_nothing(raw: str, cot: bool) -> None:
+    assert read_choice(f"{raw}<think>{raw.replace('</think>', '')}", READINGS, cot=cot).letter is None
+
+
+@given(ANSWERS, st.sampled_from("ABCD"), MODES)
+def test_closed_reasoning_changes_nothing(raw: str, letter: str, cot: bool) -> None:
+    assert read_choice(f"<think>{raw}</think>{letter}", READINGS, cot=cot).letter == letter
+
+
+@pytest.mark.parametrize("cot", [False, True])
+@pytest.mark.parametrize("piece", LONG, ids=repr)
+def test_long_texts_are_read_at_once(piece: str, cot: bool) -> None:
+    raw = (piece * (200_000 // len(piece.encode()) + 1)).encode()[:200_000].decode(errors="ignore")
+    started = time.process_time()
+    read_choice(raw, READINGS, cot=cot)
+    without_opener(read_freeform(raw, cot=cot).text)
+    assert time.process_time() - started < 1.0

@@ -1,0 +1,199 @@
+"""VAGUE's prompts and how its answers become scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.messages import Media, Output, Text
+from pipelines.benchmarks.base import PromptTexts, Row
+from pipelines.benchmarks.vague.benchmark import BENCHMARK
+from pipelines.benchmarks.vague.prompts import action, addressee
+from tests.support.vague_source import sample
+
+TEXTS = PromptTexts(BENCHMARK.prompt_texts)
+SETTINGS = BENCHMARK.tasks["mcq"]
+LEAKS = ("the caption leaks", "please", "parrot sits")
+
+
+# ----------------------------------------------------------------------------------------------- prompts
+
+
+@pytest.mark.parametrize("task", ["mcq", "freeform"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_what_stands_in_a_prompt_and_in_which_order(task: str, setting: str) -> None:
+    one = sample()
+    (prompt,) = BENCHMARK.prompts(one, task, setting, texts=TEXTS, seed=1)
+    assert all(len(step.turns) == 1 and step.turns[0].role == "user" for step in prompt.steps)
+    assert all((step.generation.max_new_tokens, step.generation.temperature) == (1024, 0.0) for step in prompt.steps)
+    parts = prompt.steps[-1].turns[0].parts
+    text = "".join(
+        part.text if isinstance(part, Text) else "<CAPTION>" for part in parts if not isinstance(part, Media)
+    )
+    assert [isinstance(part, Media) for part in parts] == [setting.startswith("vlm"), *[False] * (len(parts) - 1)]
+    cot, source = setting.endswith("-cot"), setting.removesuffix("-cot")
+    wanted = ["intention", "definite act", *(["Explain your reasoning"] if cot else [])]
+    wanted += ["15 words"] if task == "freeform" and not cot else []
+    wanted += ["\n\n"] + (["Scene description: <CAPTION>\n"] if source == "sm" else [])
+    wanted += ["Utterance: person1, it is rather cold in here, number 2."]
+    if task == "mcq":
+        # ordering [C, A, B, D]: the correct reading is C, FS is A, SU is B.
+        wanted += ["\nReadings:\nA: The speaker wants person1 to feed", "\nB: The speaker wants person1 to feel"]
+        wanted += [
+            "\nC: The speaker wants person1 to bring the window",
+            "\nD: The speaker wants person1 to bring the cur",
+        ]
+    wanted += ["\n\n"] + (["Answer 1 (reasoning)", "Let's think step by step", "Answer 2 (intention)"] if cot else [])
+    wanted += ["letter"] if task == "mcq" else [*(["15 words"] if cot else []), '"The speaker wants person1 to"']
+    place = 0
+    for piece in wanted:
+        assert piece in text[place:], piece
+        place = text.index(piece, place) + len(piece)
+    assert ("underlying intention" in text) == (source != "lm")
+    assert ("apt for the situation" in text) == (source != "lm")
+    named = {"vlm": "image", "sm": "scene description"}.get(source)
+    assert named is None or f"ONLY WHAT THE {named.upper()} SHOWS" in text
+    assert source == "vlm" or "image" not in text.lower()
+    assert not any(leak in text for leak in LEAKS)
+    assert prompt.steps[-1].choices == (("A", "B", "C", "D") if task == "mcq" else ())
+
+
+@pytest.mark.parametrize("task", ["mcq", "freeform"])
+def test_the_scene_is_described_by_the_model_itself_and_once(task: str) -> None:
+    one = sample()
+    first = {}
+    for setting in ("sm", "sm-cot"):
+        (prompt,) = BENCHMARK.prompts(one, task, setting, texts=TEXTS, seed=1)
+        caption, last = prompt.steps
+        image, said = caption.turns[0].parts
+        assert isinstance(image, Media)
+        assert isinstance(said, Text)
+        assert "2-3 sentences" in said.text
+        assert not any(word in said.text.lower() for word in ("person", "tag", "number", "utterance"))
+        assert [part for part in last.turns[0].parts if isinstance(part, Output)] == [Output(0, stripped=True)]
+        first[setting] = caption
+    assert first["sm"] == first["sm-cot"]
+
+
+@pytest.mark.parametrize("task", ["mcq", "freeform"])
+def test_prompts_with_and_without_reasoning_begin_alike(task: str) -> None:
+    plain, cot = (
+        next(iter(BENCHMARK.prompts(sample(), task, s, texts=TEXTS, seed=1))).steps[-1].turns[0].parts[1]
+        for s in ("vlm", "vlm-cot")
+    )
+    assert isinstance(plain, Text)
+    assert isinstance(cot, Text)
+    assert cot.text.startswith(plain.text[: plain.text.index("the listener")])
+
+
+def test_braces_in_the_data_stay() -> None:
+    one = sample(indirect="a {caption} and {A} and {utterance}")
+    (prompt,) = BENCHMARK.prompts(one, "mcq", "sm", texts=TEXTS, seed=1)
+    before, _, after = prompt.steps[-1].turns[0].parts
+    assert isinstance(before, Text)
+    assert isinstance(after, Text)
+    assert "a {caption} and {A} and {utterance}" in after.text
+
+
+@pytest.mark.parametrize("solution", ["", "()", "( , open, door)"])
+def test_without_an_addressee_the_free_question_is_excluded_and_the_choice_is_not(solution: str) -> None:
+    one = sample(solution=solution)
+    (free,) = BENCHMARK.prompts(one, "freeform", "vlm", texts=TEXTS, seed=1)
+    (choice,) = BENCHMARK.prompts(one, "mcq", "vlm", texts=TEXTS, seed=1)
+    assert (free.excluded, choice.excluded) == ("addressee_missing", "")
+
+
+# ----------------------------------------------------------------------------------------------- answers
+
+
+def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **more: Any) -> Any:
+    made = Row(
+        request_id="r", sample=sample(), model="m", task=task, setting=setting, variant="",
+        status="ok" if output is not None else "error", output=output, **more,
+    )  # fmt: skip
+    return BENCHMARK.read_answer(made)
+
+
+@pytest.mark.parametrize(
+    ("output", "setting", "letter", "rule", "flags", "correct"),
+    [
+        ("C", "vlm", "C", "R1", (), 1.0),
+        ("The answer is A", "lm", "A", "R3", (), 0.0),
+        ("I don't know.", "vlm", None, "none", ("invalid:refusal",), 0.0),
+        ("A or C", "vlm", None, "R0", ("invalid:multiple",), 0.0),
+        ("Answer 1: cold.\nAnswer 2 (intention): C", "vlm-cot", "C", "R1", (), 1.0),
+        ("", "sm", None, "none", ("invalid:empty",), 0.0),
+    ],
+)
+def test_a_choice_is_read(output: str, setting: str, letter: str, rule: str, flags: Any, correct: float) -> None:
+    found = answered(output, setting=setting)
+    assert (found.answer, found.rule, found.flags, found.values) == (letter, rule, flags, {"correct": correct})
+
+
+def test_a_failure_is_no_answer() -> None:
+    found = answered(None)
+    assert (found.answer, found.values) == (None, {})
+
+
+def test_an_empty_caption_is_flagged_and_the_answer_counts() -> None:
+    found = answered("C", setting="sm-cot", steps=(" \n",))
+    assert (found.flags, found.values) == (("caption_empty",), {"correct": 1.0})
+    assert answered("C", setting="sm", steps=("A room.",)).flags == ()
+
+
+def test_a_free_answer_is_scored_against_the_correct_reading() -> None:
+    right = "The speaker wants person1 to bring the window 2."
+    found = answered(right, task="freeform", given={"bertscore_f1": 0.97, "bertscore_f1_rescaled": 0.8})
+    assert found.values == {"bleu1": 1.0, "bleu1_noopener": 1.0, "bert_f1_raw": 0.97, "bert_f1": 0.8}
+    empty = answered("", task="freeform")
+    assert (empty.answer, empty.values) == ("", {"bleu1": 0.0, "bleu1_noopener": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("said", "bleu1", "without"),
+    [
+        ("The speaker wants person2 to close the fridge door.", 1.0, 1.0),
+        ("The speaker wants person2 to shut the fridge.", 0.7954, 0.5841),
+        ("Close the door", 0.0970, None),
+        ("", 0.0, 0.0),
+    ],
+)
+def test_overlap_of_the_pages_sentences(said: str, bleu1: float, without: float | None) -> None:
+    readings = {"correct": "The speaker wants person2 to close the fridge door.", "fs": "x", "su": "y", "ne": "z"}
+    made = Row(
+        request_id="r", sample=sample(readings=readings), model="m", task="freeform", setting="lm", variant="",
+        status="ok", output=said,
+    )  # fmt: skip
+    values = BENCHMARK.read_answer(made).values
+    assert values["bleu1"] == pytest.approx(bleu1, abs=5e-5)
+    assert without is None or values["bleu1_noopener"] == pytest.approx(without, abs=5e-5)
+
+
+@given(st.text())
+def test_triplets_of_any_kind_are_read(text: str) -> None:
+    assert addressee(text) == addressee(text).strip()
+    assert action(text) == action(text).strip()
+    assert "," not in addressee(text) + action(text)
+
+
+@pytest.mark.parametrize("text", ["(person1, open, umbrella)", " ( person1 ,open , a, b) ", "person1, open"])
+def test_triplets(text: str) -> None:
+    assert (addressee(text), action(text)) == ("person1", "open")
+
+
+def test_a_scorer_is_asked_about_free_answers_alone() -> None:
+    def row_of(task: str, status: Any) -> Row:
+        return Row(
+            request_id="r", sample=sample(), model="m", task=task, setting="vlm-cot", variant="", status=status,
+            output="answer1: It is dark.\nanswer2: The speaker wants person1 to light the lamp.",
+        )  # fmt: skip
+
+    (ask,) = BENCHMARK.similarity(row_of("freeform", "ok"))
+    assert (ask.column, ask.scorer, ask.rescaled) == ("bertscore_f1", "bertscore", "bertscore_f1_rescaled")
+    assert ask.candidate == "The speaker wants person1 to light the lamp."
+    assert ask.references == ("The speaker wants person1 to bring the window 2.",)
+    assert not BENCHMARK.similarity(row_of("mcq", "ok"))
+    assert not BENCHMARK.similarity(row_of("freeform", "error"))

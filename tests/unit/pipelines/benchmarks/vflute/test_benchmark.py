@@ -1,0 +1,257 @@
+"""V-FLUTE's prompts in the order that its protocol tells, and how one answer is scored."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from models.messages import Media, Output, Text, blank
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import MediaRef, Prompt, PromptTexts, Row, Sample
+from pipelines.benchmarks.vflute.benchmark import BENCHMARK
+from pipelines.benchmarks.vflute.facts import SETTINGS
+from pipelines.benchmarks.vflute.prompts import TEXTS
+from pipelines.benchmarks.vflute.source_hub import EXEMPLARS
+from tests.support.paths import SHARED_DATA
+from tests.support.vflute_source import TEMPLATES
+
+TEXT = PromptTexts(TEXTS)
+GOOD = "The sky is grey.\nLABEL: entailment"
+
+
+def ref(role: str) -> MediaRef:
+    return MediaRef(role=role, kind="image", sha256=f"hash of {role}", extension=".png", bytes=1, width=4, height=3)
+
+
+def sample(prompt: str = TEMPLATES[0], shots: int = 10, **data: Any) -> Sample:
+    solved = [
+        {"id": f"{source}-train-{n}", "claim": f"shot {n}", "label": label, "explanation": f"why {n}",
+         "prompt": TEMPLATES[n % 3] if prompt else ""}
+        for n, (source, label) in enumerate(EXEMPLARS[:shots])
+    ]  # fmt: skip
+    return Sample(
+        sample_id="irfl-test-0",
+        media=(ref("picture"), *(ref(f"shot/{n}") for n in range(shots))),
+        data={"claim": "Is {it} so?", "label": "entailment", "explanation": "The sky is grey.", "prompt": prompt,
+              "shots": solved} | data,
+    )  # fmt: skip
+
+
+def ask(setting: str, given: Sample | None = None, texts: PromptTexts = TEXT) -> Prompt:
+    [made] = BENCHMARK.prompts(given or sample(), "entailment", setting, texts=texts, seed=42)
+    return made
+
+
+def parts(made: Prompt, step: int = 0, turn: int = 0) -> list[object]:
+    return list(made.steps[step].turns[turn].parts)
+
+
+ASKED = 'Does the drawing back the words "Is {it} so?"? Say why and choose entailment or contradiction.'
+
+
+def test_zero_shot_is_the_picture_and_the_datas_own_instruction_and_nothing_else() -> None:
+    made = ask("zero-shot")
+    assert parts(made) == [Media("image", "hash of picture"), Text(ASKED)]
+    assert len(made.steps) == len(made.steps[0].turns) == 1
+    assert made.version == "vflute-instruction-data-v1"
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_step_has_the_protocols_limits(setting: str) -> None:
+    made = ask(setting)
+    assert all(step.generation == BENCHMARK.generation("entailment", setting) for step in made.steps)
+    assert (made.steps[-1].generation.max_new_tokens, made.steps[-1].generation.num_beams) == (256, 3)
+    assert made.steps[-1].generation.temperature == 0
+    assert made.steps[-1].choices == ("entailment", "contradiction")
+
+
+def test_no_image_is_one_white_square_for_all() -> None:
+    assert parts(ask("no-image")) == [blank("FFFFFF", 336, 336), Text(ASKED)]
+
+
+@pytest.mark.parametrize("count", [5, 10])
+def test_shots_are_solved_in_the_order_of_the_exemplars_before_the_question(count: int) -> None:
+    turns = ask(f"{count}-shot").steps[0].turns
+    assert [turn.role for turn in turns] == ["user", "assistant"] * count + ["user"]
+    for n, (_, label) in enumerate(EXEMPLARS[:count]):
+        filled = TEMPLATES[n % 3].replace("REPLACE_CLAIM", f'"shot {n}"')
+        assert turns[2 * n].parts == (Media("image", f"hash of shot/{n}"), Text(filled))
+        assert turns[2 * n + 1].parts == (Text(f"why {n}\nLABEL: {label}"),)
+    assert turns[-1].parts == (Media("image", "hash of picture"), Text(ASKED))
+
+
+def test_exemplars_begin_with_a_contradiction_of_haivmet() -> None:
+    assert EXEMPLARS[:5] == (
+        ("vismet", "contradiction"), ("irfl", "entailment"), ("muse", "contradiction"), ("memecap", "entailment"),
+        ("nycartoons", "entailment"),
+    )  # fmt: skip
+    assert EXEMPLARS[5:] == (
+        ("vismet", "entailment"), ("irfl", "contradiction"), ("muse", "entailment"), ("memecap", "contradiction"),
+        ("nycartoons", "entailment"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("shots", "left_out"), [(0, {"5-shot", "10-shot"}), (7, {"10-shot"}), (10, set())])
+def test_settings_without_their_exemplars_are_excluded(shots: int, left_out: set[str]) -> None:
+    made = {setting: ask(setting, sample(shots=shots)) for setting in SETTINGS}
+    assert {setting for setting, one in made.items() if one.excluded} == left_out
+    assert {one.excluded for one in made.values()} <= {"", "exemplars_missing"}
+
+
+def test_a_scene_graph_is_asked_for_first_and_then_shown() -> None:
+    made = ask("scene-graph")
+    picture = Media("image", "hash of picture")
+    first = parts(made, 0)
+    assert first[0] == picture
+    assert isinstance(first[1], Text)
+    assert first[1].text.startswith('Question: Does the drawing back the words "Is {it} so "\n')
+    assert "JSON" in first[1].text
+    assert "reason" not in first[1].text.lower()
+    assert first[1].text.endswith("Scene Graph:")
+    assert made.steps[0].choices == ()
+    shown, heading, graph, rest = parts(made, 1)
+    assert (shown, graph) == (picture, Output(0))
+    assert heading == Text("Scene Graph:\n")
+    assert isinstance(rest, Text)
+    assert rest.text.endswith(f"Question:\n{ASKED}")
+
+
+def test_the_label_alone_is_asked_for_with_the_caption_in_quotes() -> None:
+    picture, words = parts(ask("label-only"))
+    assert picture == Media("image", "hash of picture")
+    assert isinstance(words, Text)
+    assert '"Is {it} so?"' in words.text
+    assert "why" not in words.text
+
+
+def test_without_the_authors_file_the_words_are_ours_and_say_so() -> None:
+    made = ask("zero-shot", sample(prompt=""))
+    words = parts(made)[1]
+    assert isinstance(words, Text)
+    assert words.text.count('"Is {it} so?"') == 1
+    assert words.text.index("entailment") < words.text.index("contradiction")
+    assert made.version == "vflute-instruction-own-v1"
+    graph = parts(ask("scene-graph", sample(prompt="")))[1]
+    assert isinstance(graph, Text)
+    assert "Say why" not in graph.text
+
+
+def test_a_users_own_words_are_used_and_marked() -> None:
+    texts = PromptTexts(TEXTS, {"vflute-label-only-v1": "{claim}: one word!"})
+    made = ask("label-only", texts=texts)
+    assert parts(made)[1] == Text('"Is {it} so?": one word!')
+    assert made.version == "vflute-label-only-v1+custom"
+
+
+def test_model_calls_of_the_test_split() -> None:
+    calls = {setting: 723 * len(ask(setting).steps) for setting in SETTINGS}
+    assert calls == {"zero-shot": 723, "5-shot": 723, "10-shot": 723, "scene-graph": 1446, "no-image": 723,
+                     "label-only": 723}  # fmt: skip
+
+
+def test_it_is_found_by_its_name() -> None:
+    assert benchmark("vflute") is BENCHMARK
+
+
+# ------------------------------------------------------------------------------------------------------------- answers
+
+
+def row(
+    output: str | None = GOOD,
+    setting: str = "zero-shot",
+    given: Mapping[str, float] | None = None,
+    label: str = "entailment",
+    **how: Any,
+) -> Row:
+    status = "error" if output is None else "ok"
+    return Row(
+        request_id="r", sample=sample(label=label), model="m", task="entailment", setting=setting, variant="",
+        status=status, output=output, given=given or {},
+        **how,
+    )  # fmt: skip
+
+
+def test_an_answer_with_its_scores() -> None:
+    read = BENCHMARK.read_answer(row(given={"bertscore_f1": 0.8, "bleurt": 0.5}))
+    assert read.answer == "entailment"
+    assert read.values == {
+        "correct": 1.0, "label": 1.0, "label_robust": 1.0, "empty": 0.0, "empty_robust": 0.0,
+        "bertscore_f1": 0.8, "bleurt": 0.5, "es": 0.65, "es_robust": 0.65,
+    }  # fmt: skip
+    assert read.flags == ()
+
+
+def test_a_score_that_is_not_known_is_left_out() -> None:
+    for given in ({}, {"bertscore_f1": 0.8}, {"bleurt": 0.5}, {"bertscore_f1": 0.8, "bleurt": float("nan")}):
+        assert not {"es", "es_robust"} & BENCHMARK.read_answer(row(given=given)).values.keys()
+
+
+def test_a_reading_without_a_label_has_no_value_for_it() -> None:
+    read = BENCHMARK.read_answer(row("The cartoon is inconsistent with the claim.", label="contradiction"))
+    assert read.answer is None
+    assert (read.values["correct"], read.values["label_robust"]) == (0.0, 0.0)
+    assert "label" not in read.values
+    assert read.flags == ("readings_differ",)
+
+
+def test_failed_rows_have_no_values() -> None:
+    read = BENCHMARK.read_answer(row(None))
+    assert (read.answer, read.rule, dict(read.values)) == (None, "error", {})
+    assert BENCHMARK.similarity(row(None)) == []
+
+
+def test_a_text_that_was_cut_off_is_flagged() -> None:
+    assert BENCHMARK.read_answer(row("The sky", finish_reason="length")).flags == ("truncated",)
+
+
+def test_scorers_are_asked_about_the_tidied_explanation() -> None:
+    asks = BENCHMARK.similarity(row("The sky is grey. Therefore, yes. LABEL: entailment"))
+    assert [(ask.column, ask.scorer, ask.candidate, ask.references) for ask in asks] == [
+        ("bertscore_f1", "bertscore", "The sky is grey.", ("The sky is grey.",)),
+        ("bleurt", "bleurt", "The sky is grey.", ("The sky is grey.",)),
+        ("bertscore_f1_robust", "bertscore", "The sky is grey. Therefore, yes.", ("The sky is grey.",)),
+        ("bleurt_robust", "bleurt", "The sky is grey. Therefore, yes.", ("The sky is grey.",)),
+    ]
+
+
+def test_one_explanation_is_compared_once() -> None:
+    assert [ask.column for ask in BENCHMARK.similarity(row())] == ["bertscore_f1", "bleurt"]
+
+
+def test_columns_of_an_answers_file_hold_for_both_readings() -> None:
+    words = "The sky is grey. Therefore, yes. LABEL: entailment"
+    given = {"bertscore_f1": 0.8, "bleurt": 0.5}
+    assert [ask.column for ask in BENCHMARK.similarity(row(words, given=given))] == ["bertscore_f1", "bleurt"]
+    assert BENCHMARK.read_answer(row(words, given=given)).values["es_robust"] == 0.65
+
+
+def test_the_robust_explanation_has_its_own_score() -> None:
+    given = {"bertscore_f1": 0.8, "bleurt": 0.5, "bertscore_f1_robust": 0.4, "bleurt_robust": 0.2}
+    read = BENCHMARK.read_answer(row(given=given))
+    assert (read.values["es"], read.values["es_robust"]) == (0.65, pytest.approx(0.3))
+    half = {name: value for name, value in given.items() if name != "bleurt_robust"}
+    assert "es_robust" not in BENCHMARK.read_answer(row(given=half)).values
+
+
+def test_label_only_compares_no_texts() -> None:
+    one = row("entailment", setting="label-only")
+    assert BENCHMARK.similarity(one) == []
+    assert "es" not in BENCHMARK.read_answer(replace(one, given={"bertscore_f1": 0.8, "bleurt": 0.5})).values
+
+
+def test_the_scene_graph_is_taken_out_of_explanations_of_its_own_setting_only() -> None:
+    words = "The image and the scene graph both support the claim.\nLABEL: entailment"
+    assert BENCHMARK.similarity(row(words, setting="scene-graph"))[0].candidate == "The image supports the claim."
+    assert "scene graph" in BENCHMARK.similarity(row(words))[0].candidate
+
+
+def test_no_prompt_carries_the_wording_of_the_published_templates() -> None:
+    real = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
+    if not real.is_file():
+        pytest.skip(f"the published rows are not at {real}")
+    import csv
+
+    with real.open(newline="", encoding="utf-8") as file:
+        sentences = {piece.strip() for row in csv.DictReader(file) for piece in row["prompt"].split("?")}
+    assert not any(sentence in text for text in TEXTS.values() for sentence in sentences if sentence)

@@ -1,0 +1,158 @@
+"""People on V-FLUTE: labels beside a model's, judgements of explanations, and the protocol's worked numbers."""
+
+import pytest
+
+from pipelines.benchmarks.tables import Bars, Points
+from pipelines.benchmarks.vflute.benchmark import BENCHMARK
+from pipelines.benchmarks.vflute.human_scores import against_humans, human_f1, labels_as_predictions
+from pipelines.benchmarks.vflute.judgement_study import study_of
+from pipelines.benchmarks.vflute.study_tables import study_figures, study_tables
+from pipelines.metrics.f1 import macro_f1
+from tests.support.vflute_rows import Scored, frame, samples
+
+LABELS = (
+    "id,annotator,label\nrow 0,ann,entailment\nrow 1,ann,contradiction\nrow 0,bob,contradiction\nrow 2,bob,entailment\n"
+)
+ROWS = [Scored(), Scored(gold=0, label=1), Scored(label=1), Scored()]
+
+
+def judgements(*rows: str) -> str:
+    return "\n".join(["id,system,annotator,adequate,error_type,preferred", *rows])
+
+
+# ---------------------------------------------------------------------------------------------------------- labels
+
+
+def test_labels_become_answers_of_a_model_each() -> None:
+    rows = labels_as_predictions(LABELS)
+    assert [(row["model"], row["sample_id"], row["output"]) for row in rows] == [
+        ("human:ann", "row 0", "entailment"), ("human:ann", "row 1", "contradiction"),
+        ("human:bob", "row 0", "contradiction"), ("human:bob", "row 2", "entailment"),
+    ]  # fmt: skip
+    assert {(row["benchmark"], row["task"], row["setting"]) for row in rows} == {("vflute", "entailment", "label-only")}
+    assert "label-only" in BENCHMARK.tasks["entailment"]
+
+
+def test_human_f1_is_the_mean_over_annotators() -> None:
+    made = {(one.subset, one.metric): one for one in human_f1(LABELS, samples(ROWS))}
+    mean = (macro_f1([1, 0], [1, 0]) + macro_f1([1, 1], [0, 1])) / 2
+    assert made["", "f1_at_0"].value == pytest.approx(mean)
+    assert made["", "f1_at_0"].n == 3
+    assert set(made) == {("", "f1_at_0"), ("MuSE", "f1_at_0")}
+
+
+def test_a_model_beside_people_on_the_same_rows() -> None:
+    made = {one.metric: one for one in against_humans(LABELS, frame(ROWS), samples(ROWS), "zero-shot")}
+    ours, theirs = macro_f1([1, 0], [1, 1]), macro_f1([1, 0], [1, 0])
+    assert made["f1_at_0_on_rows_of_ann"].value == pytest.approx(ours)
+    assert made["f1_at_0_of_ann"].value == pytest.approx(theirs)
+    gap = made["gap_to_ann"]
+    assert gap.value == pytest.approx(ours - theirs)
+    assert gap.ci_low is not None
+    assert gap.ci_low <= (gap.value or 0) <= (gap.ci_high or 0)
+    assert gap.n == 2
+    assert 0 < (made["p_ann_is_better"].value or 0) < 1
+
+
+def test_without_scores_there_is_no_gap() -> None:
+    rows = [Scored(es=None), *ROWS[1:]]
+    made = {one.metric: one for one in against_humans(LABELS, frame(rows), samples(rows), "zero-shot")}
+    assert (made["gap_to_ann"].value, made["gap_to_ann"].note) == (None, "explanations were not scored")
+    made = {one.metric: one for one in against_humans(LABELS, frame(ROWS[3:]), samples(ROWS), "5-shot")}
+    assert made["gap_to_ann"].note == "no row in common"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,annotator\nx,y\n", "no column label"),
+        ("id,annotator,label\nrow 0,ann,yes\n", "line 2: label is 'yes'"),
+        ("id,annotator,label\nrow 0,,entailment\n", "line 2: annotator must have a value"),
+        ("id,annotator,label\nrow 0,a,entailment\nrow 0,a,entailment\n", "line 3: 'a' labels 'row 0' twice"),
+    ],
+)
+def test_labels_that_cannot_be_used(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        labels_as_predictions(text)
+
+
+def test_labels_of_unknown_rows() -> None:
+    with pytest.raises(ValueError, match="no sample has the id 'row 9'"):
+        human_f1("id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
+
+
+# ------------------------------------------------------------------------------------------------------ judgements
+
+
+def test_kappa_of_the_worked_rows() -> None:
+    a, b = (1, 1, 0, 1, 0, 0, 1, 0, 1, 0), (1, 0, 0, 1, 0, 1, 1, 0, 1, 0)
+    rows = [
+        f"i{n},s,{who},{mark},{'' if mark else 'unsound'},0"
+        for who, marks in (("ann", a), ("bob", b))
+        for n, mark in enumerate(marks)
+    ]
+    study = study_of(judgements(*rows))
+    assert study.kappa == pytest.approx(0.60)
+    assert study.systems["s"].adequacy == pytest.approx(4 / 8)
+    assert study.items == 10
+
+
+def test_score_as_a_predictor_of_the_worked_rows() -> None:
+    adequate, scores = (1, 0, 1, 1, 0, 0), (0.72, 0.58, 0.64, 0.52, 0.61, 0.40)
+    rows = [
+        f"i{n},s,{who},{mark},{'' if mark else 'incomplete'},0" for n, mark in enumerate(adequate) for who in ("a", "b")
+    ]
+    study = study_of(judgements(*rows), {(f"i{n}", "s"): score for n, score in enumerate(scores)})
+    assert study.pr is not None
+    assert round(study.pr.auc, 4) == 0.8500
+    assert round(study.pr.average_precision, 4) == 0.8667
+    assert (round(study.pr.max_f1, 4), study.pr.max_f1_threshold) == (0.8000, 0.64)
+    assert study.curve[-1] == (0.0, 1.0)
+
+
+def test_preferences_count_where_both_agree_and_errors_by_halves() -> None:
+    study = study_of(
+        judgements(
+            "i0,s,a,1,,1", "i0,s,b,1,,1", "i0,t,a,0,hallucination,0", "i0,t,b,0,unsound,0",
+            "i1,s,a,0,verbosity,0", "i1,s,b,0,verbosity,0", "i1,t,a,1,,0", "i1,t,b,0,unsound,0",
+            "i2,s,a,1,,1", "i2,s,b,1,,0", "i2,t,a,1,,0", "i2,t,b,1,,1",
+        )
+    )  # fmt: skip
+    s, t = study.systems["s"], study.systems["t"]
+    assert (s.adequacy, s.preference) == (pytest.approx(2 / 3), 0.5)  # i0 for s, i1 for none, i2 is split
+    assert (t.adequacy, t.preference) == (0.5, 0.0)
+    assert s.errors == {"hallucination": 0, "unsound": 0, "incomplete": 0, "verbosity": 1.0}
+    assert t.errors == {"hallucination": 0.5, "unsound": 0.5, "incomplete": 0, "verbosity": 0}
+    assert study.pr is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["i,s,a,2,,0"], "line 2: adequate is '2'"),
+        (["i,s,a,1,,yes"], "line 2: preferred is 'yes'"),
+        (["i,s,a,0,,0"], "line 2: error_type is ''"),
+        (["i,s,a,1,,0"], "1 annotators, wanted two"),
+        (["i,s,a,1,,0", "i,s,a,1,,0"], "line 3: 'a' judges 's' on 'i' twice"),
+        (["i,s,a,1,,1", "i,s,b,1,,0", "i,t,a,1,,1", "i,t,b,1,,0"], "'a' prefers 's' and 't'"),
+    ],
+)
+def test_judgements_that_cannot_be_used(rows: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        study_of(judgements(*rows))
+
+
+def test_tables_and_figures_of_own_judgements() -> None:
+    rows = [f"i{n},{name},{who},{n % 2},{'' if n % 2 else 'unsound'},0"
+            for n in range(6) for name in ("s", "t") for who in ("a", "b")]  # fmt: skip
+    study = study_of(judgements(*rows), {(f"i{n}", "s"): n / 10 for n in range(6)})
+    rates, predictor = study_tables(study)
+    assert (rates.id, rates.columns, rates.rows[0].cells) == ("vflute_table6_own", ("s", "t"), (0.5, 0.5))
+    assert predictor.id == "vflute_section53_own"
+    errors, curve = study_figures(study)
+    assert isinstance(errors, Bars)
+    assert [sum(series.values[place] or 0 for series in errors.series) for place in (0, 1)] == [1.0, 1.0]
+    assert isinstance(curve, Points)
+    without = study_of(judgements(*rows))
+    assert [table.id for table in study_tables(without)] == ["vflute_table6_own"]
+    assert [figure.id for figure in study_figures(without)] == ["vflute_figure7_own"]

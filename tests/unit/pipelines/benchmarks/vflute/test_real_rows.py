@@ -1,0 +1,78 @@
+"""The public rows of V-FLUTE with made-up answers and scores: F1 at thresholds against scikit-learn, another way."""
+
+from __future__ import annotations
+
+import csv
+import random
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from pipelines.asking import Asked
+from pipelines.benchmarks.base import MediaRef, Sample
+from pipelines.benchmarks.vflute.facts import subset_of
+from pipelines.benchmarks.vflute.source_text import TextRow, validated
+from tests.support.paths import SHARED_DATA
+from tests.support.sweeps import found, reduced
+
+PUBLIC = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
+REF = MediaRef(role="picture", kind="image", sha256="ab" * 32, extension=".png", bytes=9, width=4, height=3)
+LABELS = ("contradiction", "entailment")
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    if not PUBLIC.is_file():
+        pytest.skip(f"the public rows of V-FLUTE are not at {PUBLIC}")
+    with PUBLIC.open(encoding="utf-8", newline="") as file:
+        rows = [validated({**row, "image": row["path"]}, row["id"], PUBLIC.name) for row in csv.DictReader(file)]
+    assert len(rows) == 400
+    return [_sample(row) for row in rows if isinstance(row, TextRow)]
+
+
+def _sample(row: TextRow) -> Sample:
+    subset = subset_of(row.source_dataset, row.phenomenon)
+    fields = {name: getattr(row, name) for name in ("phenomenon", "claim", "label", "explanation", "prompt")}
+    return Sample(
+        sample_id=row.id,
+        subset=subset.name,
+        category=subset.category,
+        cluster=row.picture,
+        media=(REF,),
+        data={**fields, "source": row.source_dataset, "shots": []},
+    )
+
+
+def test_every_real_row_is_read(samples: list[Sample]) -> None:
+    assert len({sample.sample_id for sample in samples}) == 400
+    assert len({sample.subset for sample in samples}) == 6
+
+
+def test_f1_at_thresholds_is_scikit_learns(samples: list[Sample]) -> None:
+    rng = random.Random(1)
+    score = {sample.sample_id: rng.choice([0.0, 0.53, 0.6, rng.uniform(-0.1, 1)]) for sample in samples}
+    said = {sample.sample_id: rng.choice([*LABELS, sample.data["label"], "none"]) for sample in samples}
+
+    def say(sample: Sample, _: Asked) -> str:
+        return f"score {score[sample.sample_id]!r}\nLABEL: {said[sample.sample_id]}"
+
+    def compare(candidate: str, _: str) -> float:
+        return float(candidate.split()[1])
+
+    metrics = reduced("vflute", samples, say, settings=["zero-shot"], compare=compare)
+    for subset in ("", *sorted({sample.subset for sample in samples})):
+        own = [sample for sample in samples if subset in ("", sample.subset)]
+        where = {"subset": subset, "category": own[0].category} if subset else {}
+        gold = np.array([sample.data["label"] == "entailment" for sample in own])
+        for k in (0, 53, 60):
+            kept = [
+                said[one.sample_id] == one.data["label"] and score[one.sample_id] > k / 100 for one in own
+            ]  # fmt: skip
+            answers = np.where(kept, gold, ~gold)
+            wanted = f1_score(gold, answers, average="macro", zero_division=0)
+            value = found(metrics, f"f1_at_{k}", setting="zero-shot", **where)
+            assert (value.value, value.n) == (pytest.approx(wanted), len(own))
+    labels = [said[sample.sample_id] == sample.data["label"] for sample in samples]
+    assert found(metrics, "accuracy").value == pytest.approx(np.mean(labels))
+    assert found(metrics, "none_rate").value == pytest.approx(np.mean([word == "none" for word in said.values()]))

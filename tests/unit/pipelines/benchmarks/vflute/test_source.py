@@ -1,0 +1,367 @@
+"""Ingest of V-FLUTE in every form as distributed, with each rejection and notice."""
+
+import ast
+import csv
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.messages import Text
+from pipelines.benchmarks.base import MediaFile, Notice, PromptTexts, RawSample, Rejection, Sample, SourceError
+from pipelines.benchmarks.vflute.benchmark import BENCHMARK
+from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS, subset_of
+from pipelines.benchmarks.vflute.prompts import TEXTS, prompt
+from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
+from pipelines.dataset import Dataset
+from pipelines.ingest import Folder, ingest
+from pipelines.store import Store
+from tests.support.paths import SHARED_DATA
+from tests.support.vflute_source import (
+    TEMPLATES,
+    picture,
+    rows,
+    write_csv,
+    write_json,
+    write_parquet,
+    write_pictures,
+)
+
+REAL = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
+
+
+def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
+    found = list(BENCHMARK.read(Folder(str(folder))))
+    samples = [one for one in found if isinstance(one, RawSample)]
+    rejections = [one for one in found if isinstance(one, Rejection)]
+    return samples, rejections, [one.message for one in found if isinstance(one, Notice)]
+
+
+def ingested(folder: Path, data: Path) -> dict[str, Sample]:
+    ingest(BENCHMARK, Folder(str(folder)), Store(str(data)))
+    return {sample.sample_id: sample for sample in Dataset.open(Store(str(data)), "vflute").samples()}
+
+
+def the(medium: MediaFile) -> bytes:
+    assert medium.content is not None
+    return medium.content
+
+
+# ---------------------------------------------------------------------------------------------------- authors' files
+
+
+@pytest.mark.parametrize("below", ["", "images"])
+@pytest.mark.parametrize("write", [write_json, write_csv])
+def test_the_authors_file_with_pictures_beside_it(write: Any, below: str, tmp_path: Path) -> None:
+    given = rows()
+    write(tmp_path / "s", given)
+    write_pictures(tmp_path / "s" / below, given)
+    samples = ingested(tmp_path / "s", tmp_path / "d")
+    assert set(samples) == {row["id"] for row in given}
+    one = samples["irfl-test-1"]
+    assert (one.subset, one.category) == ("IRFL (idiom)", "Idiom")
+    assert one.data == {
+        "source": "irfl", "phenomenon": "idiom", "claim": given[1]["claim"], "label": "entailment",
+        "explanation": given[1]["explanation"], "prompt": TEMPLATES[1], "shots": [],
+    }  # fmt: skip
+    assert one.media[0].role == "picture"
+    assert one.cluster == one.media[0].sha256
+
+
+def test_rows_with_one_picture_are_one_cluster(tmp_path: Path) -> None:
+    given = rows()
+    write_pictures(write_json(tmp_path / "s", given), given)
+    samples = ingested(tmp_path / "s", tmp_path / "d")
+    assert samples["memecap-test-2"].cluster == samples["memecap-test-8"].cluster
+    assert samples["vismet-test-5"].cluster != samples["vismet-test-11"].cluster
+    assert len({sample.cluster for sample in samples.values()}) == 10
+
+
+def test_texts_are_kept_to_the_letter(tmp_path: Path) -> None:
+    given = rows(4)
+    for row, claim in zip(given, ("NA", "null", 'say "so"?', "née emoji_12 {claim}\r\n  {instruction}"), strict=True):
+        row["claim"] = claim
+    write_pictures(write_json(tmp_path, given), given)
+    samples, rejections, _ = read(tmp_path)
+    assert [one.data["claim"] for one in samples] == [row["claim"] for row in given]
+    assert not rejections
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"label": "neutral"}, "label: must be 'entailment' or 'contradiction', not 'neutral'"),
+        ({"label": None}, "label: "),
+        ({"claim": "  "}, "claim: is empty"),
+        ({"claim": 7}, "claim: must be text, not 7"),
+        ({"explanation": None}, "explanation: "),
+        ({"source_dataset": "flickr"}, "source_dataset is 'flickr'"),
+        ({"source_dataset": "irfl", "phenomenon": "humor"}, "phenomenon is 'humor'"),
+        ({"prompt": "Yes or no?"}, "no REPLACE_CLAIM"),
+        ({"prompt": None}, "prompt: "),
+        ({"id": None}, "id: "),
+        ({"image": "../secret.png"}, "leaves the folder"),
+        ({"image": "/etc/passwd"}, "leaves the folder"),
+        ({"image": "a/../../b.png"}, "leaves the folder"),
+        ({"image": "s3://bucket/x.png"}, "leaves the folder"),
+        ({"image": ""}, "no path of a picture"),
+        ({"image": "irfl/test/77.png"}, "neither irfl/test/77.png nor images/irfl/test/77.png is here"),
+    ],
+)
+def test_one_bad_row_is_listed_and_the_others_stay(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    given = rows(3)
+    write_pictures(tmp_path, given)
+    given[1] |= change
+    write_json(tmp_path, given)
+    samples, rejections, _ = read(tmp_path)
+    assert [one.sample_id for one in samples] == ["irfl-test-0", "memecap-test-2"]
+    [one] = rejections
+    assert one.file == "vflute-v2-test.json"
+    assert one.item == (given[1]["id"] or "row 2 of vflute-v2-test.json")
+    assert reason in one.reason
+
+
+def test_rows_that_are_no_objects_and_ids_seen_before(tmp_path: Path) -> None:
+    given = rows(2)
+    write_pictures(tmp_path, given)
+    write_json(tmp_path, [given[0], "row", given[1], {**given[0], "claim": "another"}])
+    samples, rejections, _ = read(tmp_path)
+    assert [one.data["claim"] for one in samples] == [row["claim"] for row in given]
+    assert [one.item for one in rejections] == ["row 2 of vflute-v2-test.json", "irfl-test-0"]
+    assert "duplicate id" in rejections[1].reason
+
+
+def test_a_picture_that_cannot_be_decoded_costs_its_own_row(tmp_path: Path) -> None:
+    given = rows(3)
+    write_pictures(write_json(tmp_path / "s", given), given)
+    (tmp_path / "s" / given[0]["image"]).write_bytes(picture(9)[:40])
+    assert set(ingested(tmp_path / "s", tmp_path / "d")) == {given[1]["id"], given[2]["id"]}
+    assert "cannot be decoded" in (tmp_path / "d" / "vflute" / "rejected.jsonl").read_text()
+
+
+def test_odd_rows_stay_and_are_told(tmp_path: Path) -> None:
+    given = rows(6)
+    given[5]["claim"] = "Label: entailment\r\nClaim: a fly on a visor"
+    given[3]["phenomenon"] = "simile"
+    (tmp_path / given[3]["image"]).parent.mkdir(parents=True)
+    write_json(tmp_path, given)
+    for n, row in enumerate(given):
+        (tmp_path / row["image"]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / row["image"]).write_bytes(picture(n))
+    samples, rejections, notices = read(tmp_path)
+    assert len(samples) == 6
+    assert not rejections
+    assert [one.subset for one in samples][3] == "MuSE"
+    assert any("label left from annotation, kept: vismet-test-5" in text for text in notices)
+    assert any("phenomenon does not belong to the source, kept: muse-test-3" in text for text in notices)
+    assert any("6 of the 723 test rows" in text for text in notices)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("vflute-v2-test.json", b"[{", "cannot be read"),
+        ("vflute-v2-test.json", b"\xff\xfe\x00", "cannot be read"),
+        ("vflute-v2-test.json", b"{}", "a list of rows was expected"),
+        ("vflute-v2-test.csv", b"id,claim\n1,x\n", "no column source_dataset, phenomenon, path"),
+        ("data/test-00000-of-00001.parquet", b"PAR1", "cannot be read as Parquet"),
+        ("other.json", b"[]", "neither vflute-v2-test.json nor vflute-v2-test.csv"),
+    ],
+)
+def test_a_source_that_is_no_vflute_says_so(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=message):
+        read(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------------- hub's files
+
+
+def test_the_hubs_files_alone_have_ids_by_place_and_no_instruction(tmp_path: Path) -> None:
+    given = rows(12)
+    samples, rejections, notices = read(write_parquet(tmp_path, "test", [given[:7], given[7:]]))
+    assert [one.sample_id for one in samples] == [row["id"] for row in given]
+    assert [one.data["prompt"] for one in samples] == [""] * 12
+    assert not rejections
+    assert any("no vflute-v2-test.json: they are asked in this project's own words" in text for text in notices)
+
+
+def test_both_are_joined_by_id_whatever_the_order(tmp_path: Path) -> None:
+    given = rows(12)
+    write_parquet(tmp_path, "test", [given])
+    write_csv(tmp_path, list(reversed(given)))
+    samples, rejections, notices = read(tmp_path)
+    assert {one.sample_id: one.data["prompt"] for one in samples} == {row["id"]: row["prompt"] for row in given}
+    assert the(samples[4].media[0]) == picture(5004)
+    assert not rejections
+    assert not any("instruction" in text for text in notices)
+
+
+def test_rows_of_one_file_alone(tmp_path: Path) -> None:
+    given = rows(12)
+    write_parquet(tmp_path, "test", [given[:10]])
+    write_json(tmp_path, given[2:])
+    write_pictures(tmp_path, given[10:11])
+    samples, rejections, notices = read(tmp_path)
+    assert [one.sample_id for one in samples] == [row["id"] for row in given[:11]]
+    assert any("2 rows have no instruction in vflute-v2-test.json" in text for text in notices)
+    [one] = rejections
+    assert one.item == given[11]["id"]
+    assert "data/test-*.parquet has no such id" in one.reason
+
+
+def test_two_rows_of_one_id_must_say_the_same(tmp_path: Path) -> None:
+    given = rows(6)
+    write_parquet(tmp_path, "test", [given])
+    write_json(tmp_path, [{**given[0], "claim": given[0]["claim"] + "\r\n"}, {**given[1], "label": "contradiction"}])
+    samples, rejections, _ = read(tmp_path)
+    assert given[0]["id"] in {one.sample_id for one in samples}
+    assert [(one.item, "`label` is not the same" in one.reason) for one in rejections] == [(given[1]["id"], True)]
+
+
+def test_hub_rows_without_picture_or_with_a_wrong_field(tmp_path: Path) -> None:
+    given = rows(6)
+    given[1]["picture"], given[2]["label"], given[3]["claim"] = None, "neutral", None
+    samples, rejections, _ = read(write_parquet(tmp_path, "test", [given]))
+    assert [one.sample_id for one in samples] == [given[n]["id"] for n in (0, 4, 5)]
+    assert [one.item for one in rejections] == [given[n]["id"] for n in (1, 2, 3)]
+    assert rejections[0].reason == "the row has no picture"
+
+
+def test_a_missing_file_of_the_split_would_shift_all_ids(tmp_path: Path) -> None:
+    given = rows(12)
+    write_parquet(tmp_path, "test", [given[:7], given[7:]])
+    (tmp_path / "data" / "test-00000-of-00002.parquet").unlink()
+    with pytest.raises(SourceError, match="1 of 2 files of the test split"):
+        read(tmp_path)
+
+
+def test_a_file_without_a_column(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table({"claim": ["x"]}), tmp_path / "data" / "test-00000-of-00001.parquet")
+    with pytest.raises(SourceError, match="no column label, explanation"):
+        read(tmp_path)
+
+
+# --------------------------------------------------------------------------------------------------------- exemplars
+
+
+def expected(train: list[dict[str, Any]]) -> list[str]:
+    """The choice made again, the slow way."""
+    order = sorted(range(len(train)), key=lambda n: hashlib.sha256(f"42|train|{n}".encode()).hexdigest())
+    taken: list[int] = []
+    for source, label in EXEMPLARS:
+        taken.append(
+            next(
+                n
+                for n in order
+                if n not in taken and (train[n]["source_dataset"], train[n]["label"]) == (source, label)
+            )
+        )
+    return [train[n]["id"] for n in taken]
+
+
+def test_exemplars_are_ten_fixed_training_rows(tmp_path: Path) -> None:
+    test, train = rows(12), rows(96, "train")
+    write_parquet(tmp_path / "s", "test", [test])
+    write_parquet(tmp_path / "s", "train", [train[:50], train[50:]])
+    write_json(tmp_path / "s", test)
+    samples = ingested(tmp_path / "s", tmp_path / "d")
+    shots = samples["irfl-test-0"].data["shots"]
+    assert [shot["id"] for shot in shots] == expected(train)
+    kinds = [(shot["id"].partition("-")[0], shot["label"]) for shot in shots]
+    assert kinds == list(EXEMPLARS)
+    assert all(sample.data["shots"] == shots for sample in samples.values())
+    manifest = json.loads((tmp_path / "d" / "vflute" / "manifest.json").read_text())
+    assert any(", ".join(expected(train)) in text for text in manifest["notices"])
+    for shot in shots:
+        place = int(shot["id"].rpartition("-")[2])
+        assert shot["prompt"] == sorted(TEMPLATES)[int(digest_of(place), 16) % 3]
+    for place, shot in enumerate(shots):
+        ref = samples["irfl-test-0"].ref(f"shot/{place}")
+        assert ref is not None
+        assert ref.sha256 == hashlib.sha256(picture(20000 + int(shot["id"].rpartition("-")[2]))).hexdigest()
+
+
+def test_exemplars_have_no_caption_of_the_test_split_and_a_sound_picture(tmp_path: Path) -> None:
+    test, train = rows(12), rows(96, "train")
+    known, broken = expected(train)[:2]
+    by_id = {row["id"]: row for row in train}
+    by_id[known]["claim"] = test[3]["claim"]
+    by_id[broken]["picture"] = b"no picture"
+    write_parquet(tmp_path, "test", [test])
+    write_parquet(tmp_path, "train", [train])
+    samples, _, notices = read(tmp_path)
+    shots = samples[0].data["shots"]
+    assert [shot["id"] for shot in shots[2:5]] == expected(rows(96, "train"))[2:5]
+    assert not {shot["id"] for shot in shots} & {known, broken}
+    assert any("its picture cannot be decoded; the next one is taken" in text for text in notices)
+    assert {shot["prompt"] for shot in shots} == {""}
+
+
+def test_a_training_split_without_a_kind_gives_the_places_before_it(tmp_path: Path) -> None:
+    test, train = rows(6), [row for row in rows(96, "train") if row["source_dataset"] != "memecap"]
+    write_parquet(tmp_path, "test", [test])
+    write_parquet(tmp_path, "train", [train])
+    samples, _, notices = read(tmp_path)
+    assert len(samples[0].data["shots"]) == 3
+    assert any("no few-shot exemplar of memecap/entailment, memecap/contradiction" in text for text in notices)
+    assert any("3 of 10 few-shot exemplars" in text for text in notices)
+
+
+@pytest.mark.parametrize("damage", ["absent", "part", "bytes"])
+def test_without_a_whole_training_split_there_are_no_exemplars(damage: str, tmp_path: Path) -> None:
+    write_parquet(tmp_path, "test", [rows(6)])
+    train = rows(24, "train")
+    if damage != "absent":
+        write_parquet(tmp_path, "train", [train[:12], train[12:]])
+        path = tmp_path / "data" / "train-00001-of-00002.parquet"
+        path.unlink() if damage == "part" else path.write_bytes(b"PAR1 and no more")
+    samples, _, notices = read(tmp_path)
+    assert samples[0].data["shots"] == []
+    assert sum("few-shot" in text and "excluded" in text for text in notices) == 1
+
+
+# --------------------------------------------------------------------------------------------------------------- facts
+
+
+def test_sizes_of_the_paper_add_up() -> None:
+    assert tuple(sum(one.splits[i] for one in SUBSETS) for i in range(3)) == SPLITS
+    assert sum(one.instances[0] for one in SUBSETS) == 6027
+    for one in SUBSETS:
+        assert one.instances[0] == one.instances[1] + one.instances[2] == sum(one.splits)
+
+
+def test_subsets_by_source_and_phenomenon() -> None:
+    assert subset_of("irfl", "simile").name == "IRFL (metaphor/simile)"
+    assert subset_of("irfl", "idiom").name == "IRFL (idiom)"
+    assert subset_of("vismet", "simile").name == "HAIVMET"
+
+
+def test_the_published_rows(tmp_path: Path) -> None:
+    if not REAL.is_file():
+        pytest.skip(f"the published rows are not at {REAL}")
+    content = REAL.read_bytes()
+    (tmp_path / "vflute-v2-test.csv").write_bytes(content)
+    with REAL.open(newline="", encoding="utf-8") as file:
+        published = list(csv.DictReader(file))
+    for n, row in enumerate(published):
+        (tmp_path / "images" / row["path"]).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "images" / row["path"]).write_bytes(picture(n))
+    samples, rejections, notices = read(tmp_path)
+    assert len(samples) == 400
+    assert not rejections
+    assert any("vismet-test-689" in text for text in notices)
+    assert len({one.data["prompt"] for one in samples}) == 21
+    for one, row in zip(samples, published, strict=True):
+        sample = Sample(sample_id=one.sample_id, data=one.data)
+        said = prompt(sample, "no-image", PromptTexts(TEXTS)).steps[0].turns[0].parts[1]
+        authors = ast.literal_eval(row["transformed"])["conversations"][0]["value"]
+        assert isinstance(said, Text)
+        assert f"<image>\n{said.text}".splitlines() == authors.splitlines()

@@ -1,0 +1,239 @@
+"""V-FLUTE's tables and figures: the paper's layout, ours beside the published, and what is said of gaps."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+import pandas as pd
+import pytest
+
+from pipelines.benchmarks.tables import Bars, Figure, Lines, Measured, Table, TableRow
+from pipelines.benchmarks.vflute.facts import SETTINGS
+from pipelines.benchmarks.vflute.metrics import reduce_vflute
+from pipelines.benchmarks.vflute.tables import vflute_figures, vflute_tables
+from pipelines.metrics.f1 import f1_at_k
+from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.published import published
+from pipelines.report.tables import to_markdown
+from pipelines.report.write import render
+from tests.support.vflute_rows import Scored, frame, samples, whole_split
+
+PUBLISHED = published("vflute")
+IDS = [
+    "vflute_table1", "vflute_table3", "vflute_table4", "vflute_table6", "vflute_section53", "vflute_table7",
+    "vflute_table17", "vflute_table18", "vflute_human", "vflute_reading", "vflute_appendix_j", "vflute_significance",
+]  # fmt: skip
+
+
+def metrics_of(rows: Sequence[Scored], *models: str) -> pd.DataFrame:
+    made = reduce_vflute(frame(rows), samples(rows))
+    return pd.DataFrame([{"benchmark": "vflute", "model": model, **asdict(one)} for model in models for one in made])
+
+
+def sweep() -> list[Scored]:
+    rows = whole_split(
+        label=lambda gold, place: gold if place % 4 else 1 - gold, es=lambda _, place: 0.4 + place / 2000
+    )
+    return [replace(one, setting=setting) for setting in SETTINGS for one in rows]
+
+
+@pytest.fixture(scope="module")
+def ours() -> pd.DataFrame:
+    return metrics_of(sweep(), "model-a", "model-b")
+
+
+@pytest.fixture(scope="module")
+def tables(ours: pd.DataFrame) -> dict[str, Table]:
+    return {table.id: table for table in vflute_tables(ours, PUBLISHED)}
+
+
+@pytest.fixture(scope="module")
+def figures(ours: pd.DataFrame) -> dict[str, Figure]:
+    return {figure.id: figure for figure in vflute_figures(ours, PUBLISHED)}
+
+
+def row_of(table: Table, label: str, block: str = "") -> TableRow:
+    here = ""
+    for row in table.rows:
+        here = row.label if row.origin == "heading" else here
+        if row.label == label and block in ("", here) and row.origin != "heading":
+            return row
+    raise LookupError(label)
+
+
+def value(cell: object) -> object:
+    return cell.value if isinstance(cell, Measured) else cell
+
+
+def test_all_tables_in_their_order(tables: dict[str, Table]) -> None:
+    assert list(tables) == IDS
+
+
+def test_table_1_and_3_print_the_papers_sizes_beside_ours(tables: dict[str, Table]) -> None:
+    cells = row_of(tables["vflute_table1"], "HAIVMET").cells
+    assert cells[:4] == ("Metaphor/Simile", "vismet", "Generated illustration", "Image")
+    assert cells[4:] == (857, 450, 407, 44, 57)
+    assert row_of(tables["vflute_table3"], "Total").cells == (4578, 726, 723, 723)
+    assert row_of(tables["vflute_table3"], "IRFL (idiom)").cells == (170, 100, 100, 100)
+
+
+def test_table_4_has_the_papers_rows_and_blocks(tables: dict[str, Table]) -> None:
+    table = tables["vflute_table4"]
+    assert table.columns == ("F1@0", "F1@53", "F1@60")
+    assert [row.label for row in table.rows] == [
+        "Random",
+        "Fine-tuned", "LLaVA-7B-VF", "LLaVA-7B-VF − Image", "LLaVA-7B-eViL", "LLaVA-7B-eViL+VF",
+        "Open, off the shelf", "LLaVA-ZS-7B", "LLaVA-ZS-7B + SG", "LLaVA-ZS-34B", "LLaVA-ZS-34B + SG",
+        "API", "Gemini-1.5-Pro", "Gemini-1.5-Pro, 5-shot", "Claude-3 Opus", "Claude-3 Opus, 5-shot", "GPT-4",
+        "GPT-4, 5-shot",
+        "This sweep", "model-a", "model-b", "model-a, 5-shot", "model-b, 5-shot", "model-a, 10-shot",
+        "model-b, 10-shot", "model-a + SG", "model-b + SG", "model-a − Image", "model-b − Image",
+    ]  # fmt: skip
+    assert row_of(table, "GPT-4, 5-shot").cells == (0.6936, 0.6195, 0.4981)
+    assert row_of(table, "Random").cells == (0.4982, None, None)
+    assert {row.origin for row in table.rows} == {"heading", "published", "ours"}
+    assert (table.best_of, table.second) == ("table", "block")
+    whole = row_of(table, "model-a").cells[0]
+    assert isinstance(whole, Measured)
+    assert whole.low is not None
+
+
+def test_tables_17_and_18_put_ours_beside_one_more_model(tables: dict[str, Table]) -> None:
+    assert row_of(tables["vflute_table17"], "InstructBlip-7B + SG").cells == (0.3803, 0.0415, 0.0138)
+    assert row_of(tables["vflute_table18"], "GPT-4o, 5-shot").cells == (0.7942, 0.6935, 0.5631)
+    assert [row.label for row in tables["vflute_table18"].rows[2:]] == [
+        "model-a", "model-b", "model-a, 5-shot", "model-b, 5-shot",
+    ]  # fmt: skip
+
+
+def test_table_6_and_section_5_3_are_as_printed(tables: dict[str, Table]) -> None:
+    table = tables["vflute_table6"]
+    assert table.columns == ("LLaVA-7B-eViL+VF", "LLaVA-34B + SG", "GPT-4, 5-shot")
+    assert row_of(table, "Adequate").cells == (0.3378, 0.2985, 0.5067)
+    assert row_of(table, "Preferred").cells == (0.2308, 0.0769, 0.4423)
+    assert any("0.47" in note for note in table.notes)
+    assert row_of(tables["vflute_section53"], "Published").cells == (0.79, None, 0.77, 0.53, None)
+
+
+def test_table_7_has_people_and_models_by_subset(tables: dict[str, Table]) -> None:
+    table = tables["vflute_table7"]
+    assert table.columns == ("Human (published)", "LLaVA-eViL+VF (published)", "model-a", "model-b")
+    assert [row.label for row in table.rows] == [
+        "HAIVMET", "IRFL (metaphor/simile)", "IRFL (idiom)", "MuSE", "MemeCap", "NYCartoons", "Overall",
+    ]  # fmt: skip
+    assert row_of(table, "Overall").cells[:2] == (0.8909, 0.7726)
+    assert row_of(table, "NYCartoons").cells[:2] == (0.7143, 0.4783)
+
+
+def test_the_human_table_has_a_gap_and_says_that_rows_differ(tables: dict[str, Table]) -> None:
+    table = tables["vflute_human"]
+    cells = dict(zip(table.columns, row_of(table, "Overall", "model-a").cells, strict=True))
+    assert value(cells["Human"]) == 0.8909
+    assert value(cells["Best model"]) == 0.7942
+    assert value(cells["All E"]) == pytest.approx(0.3590, abs=1e-4)
+    gap = cells["Gap"]
+    assert isinstance(gap, Measured)
+    assert gap.value == pytest.approx(value(cells["F1@0"]) - 0.8909)  # type: ignore[operator]
+    assert gap.low is not None
+    assert gap.high is not None
+    assert gap.low < (gap.value or 0) < gap.high
+    assert cells["Same rows"] == "no"
+    assert any("Approximate" in note for note in table.notes)
+    assert any("GPT-4o, 5-shot" in note for note in table.notes)
+
+
+def test_own_annotators_take_the_place_of_the_published_people() -> None:
+    rows = whole_split(label=lambda gold, _: gold)
+    people = metrics_of([replace(one, setting="label-only") for one in rows], "human:ann", "human:bob")
+    both = pd.concat([metrics_of(rows, "model-a"), people], ignore_index=True)
+    tables = {table.id: table for table in vflute_tables(both, PUBLISHED)}
+    cells = dict(zip(tables["vflute_human"].columns, row_of(tables["vflute_human"], "MuSE").cells, strict=True))
+    assert (value(cells["Human"]), cells["Same rows"]) == (1.0, "yes")
+    assert not any("human:" in row.label for row in tables["vflute_table4"].rows)
+
+
+def test_appendix_j_and_the_tests(tables: dict[str, Table]) -> None:
+    table = tables["vflute_appendix_j"]
+    assert row_of(table, "fine-tuned model (not named)").cells == (0.8085, 0.8326, "< 0.1")
+    assert [row.label for row in table.rows if row.origin == "ours"] == ["model-a", "model-b"]
+    pairs = [(row.label, row.cells[0]) for row in tables["vflute_significance"].rows if row.origin == "ours"]
+    assert ("model-a", "model-a − Image") in pairs
+    assert ("model-a, 10-shot", "model-a, 5-shot") in pairs
+
+
+def test_part_of_the_split_is_told_and_marks_no_best() -> None:
+    tables = {one.id: one for one in vflute_tables(metrics_of([Scored(), Scored(gold=0, label=0)], "m"), PUBLISHED)}
+    assert (
+        "Ours: 2 of 723 test rows; not comparable with the published full-set values." in tables["vflute_table4"].notes
+    )
+    assert tables["vflute_table4"].better == ()
+
+
+def test_a_number_that_is_missing_says_why() -> None:
+    metrics = metrics_of(whole_split(es=None), "m")
+    table = next(one for one in vflute_tables(metrics, PUBLISHED) if one.id == "vflute_table4")
+    cell = row_of(table, "m").cells[1]
+    assert isinstance(cell, Measured)
+    assert (cell.value, "without BERTScore and BLEURT" in cell.note) == (None, True)
+    assert {figure.id for figure in vflute_figures(metrics, PUBLISHED)} == {"vflute_figure8", "vflute_figure9"}
+
+
+def test_without_ours_the_published_tables_stand() -> None:
+    empty = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
+    made = vflute_tables(empty, PUBLISHED)
+    assert [one.id for one in made] == [name for name in IDS if name not in {"vflute_human", "vflute_reading"}]
+    assert vflute_figures(empty, PUBLISHED) == []
+
+
+def test_all_figures(figures: dict[str, Figure]) -> None:
+    assert list(figures) == [
+        "vflute_figure6", "vflute_figure8", "vflute_figure9", "vflute_figure11a_haivmet",
+        "vflute_figure11a_irfl-metaphor-simile", "vflute_figure11b_memecap", "vflute_figure11b_nycartoons",
+        "vflute_figure11c_irfl-idiom", "vflute_figure11c_muse",
+    ]  # fmt: skip
+
+
+def test_figure_6_is_the_drop_by_subset(figures: dict[str, Figure], ours: pd.DataFrame) -> None:
+    figure = figures["vflute_figure6"]
+    assert isinstance(figure, Bars)
+    assert figure.categories == ("HAIVMET", "IRFL (metaphor/simile)", "MemeCap", "NYCartoons", "MuSE", "IRFL (idiom)")
+    drop = ours[
+        ours.metric.eq("percent_drop")
+        & ours.subset.eq("MuSE")
+        & ours.setting.eq("zero-shot")
+        & ours.model.eq("model-a")
+    ]
+    assert figure.series[0].values[4] == drop["value"].item()
+    assert len(figure.series) == 10
+
+
+def test_figure_8_counts_the_captions(figures: dict[str, Figure]) -> None:
+    figure = figures["vflute_figure8"]
+    assert isinstance(figure, Bars)
+    assert sum(value or 0 for one in figure.series for value in one.values) == 723
+    assert {one.label for one in figure.series} == {"vismet", "irfl", "muse", "memecap", "nycartoons"}
+    assert figure.categories[0] == "0"
+    assert figure.categories[-1] == "220+"
+
+
+def test_figure_11_fills_the_thresholds_between_changes(figures: dict[str, Figure]) -> None:
+    figure = figures["vflute_figure11b_memecap"]
+    assert isinstance(figure, Lines)
+    assert (figure.x[0], figure.x[-1], len(figure.x)) == (0.4, 1.0, 61)
+    rows = [one for one in sweep() if one.subset == "MemeCap" and one.setting == "zero-shot"]
+    gold, labels, scores = [one.gold for one in rows], [one.label for one in rows], [one.es or 0 for one in rows]
+    for place, k in enumerate(range(40, 101)):
+        assert figure.series[0].values[place] == pytest.approx(f1_at_k(gold, labels, scores, k))
+
+
+def test_everything_renders(tables: dict[str, Table], figures: dict[str, Figure], ours: pd.DataFrame) -> None:
+    part = BenchmarkPart(
+        name="vflute",
+        title="V-FLUTE",
+        headline="f1_at_0",
+        tables=tuple(tables.values()),
+        figures=tuple(figures.values()),
+    )
+    rows = [{key: row[key] for key in (*METRIC_KEYS, "note")} for row in ours.to_dict("records")]
+    files = render(ReportData(metrics=tuple(rows), benchmarks=(part,)))
+    assert any(name.endswith("vflute_table4.tex") for name in files)
+    assert "LLaVA-7B-eViL+VF" in to_markdown(tables["vflute_table4"])
