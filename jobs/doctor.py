@@ -18,7 +18,7 @@ from models.availability import why_not_here
 from models.checkpoint_sizes import size_of
 from models.gpu_memory import Placement, bytes_a_weight, place
 from models.spec import ModelSpec
-from pipelines.store import Store, StoreError, is_remote
+from pipelines.storage.store import Store, StoreError, is_remote
 
 __all__ = ["Finding", "examine", "models_here", "ok", "told"]
 

@@ -90,8 +90,8 @@ def run(arguments: list[str]) -> int:
 def _code_of(problem: Exception) -> int | None:
     """The exit code of an error that is told to the user by its message alone; None for ours."""
     from cluster.connect import ClusterError
-    from pipelines.execute import ModelUnavailableError
-    from pipelines.store import StoreError
+    from pipelines.predict.executor import ModelUnavailableError
+    from pipelines.storage.store import StoreError
 
     if isinstance(problem, (ClusterError, ModelUnavailableError, StoreError)) or _of_ray(problem):
         return UNREACHABLE

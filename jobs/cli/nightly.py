@@ -13,7 +13,7 @@ from jobs.cli import options as o
 from jobs.cli.output import Progress, only_results_on_stdout, say, say_json, table
 
 if TYPE_CHECKING:
-    from pipelines.nightly import Due, Night
+    from pipelines.nightly.run import Due, Night
 
 __all__ = ["nightly"]
 
@@ -61,9 +61,9 @@ def nightly(  # noqa: PLR0913, PLR0917 - one parameter a flag
     flags = locals()
     from jobs.cli.run import prepare
     from jobs.cli.spec_builder import run_spec
-    from pipelines.execute import ModelUnavailableError
-    from pipelines.history import History
-    from pipelines.nightly import due_pairs, run_night
+    from pipelines.nightly.history import History
+    from pipelines.nightly.run import due_pairs, run_night
+    from pipelines.predict.executor import ModelUnavailableError
 
     prepare(verbose=verbose, config=config)
     spec = run_spec(flags)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from pipelines.lines import JsonLines, logs_are_json
+from pipelines.logging_context import JsonLines, logs_are_json
 
 __all__ = [
     "SENTENCES",

@@ -11,15 +11,15 @@ from typing import Any
 
 from jobs.cli.output import say, say_json, table
 from jobs.dry_run.gpu_memory import MODEL_HEADS, model_rows
-from pipelines.asking import load_captions
 from pipelines.benchmarks import benchmark, benchmark_names, closest
-from pipelines.comparing import Comparison, Difference
-from pipelines.dataset import Dataset, DatasetError
-from pipelines.entries import Entry, load_run
-from pipelines.plan import make_plan, read_done
-from pipelines.status import read_status
-from pipelines.store import Store, StoreError
-from pipelines.sweep import Outcome
+from pipelines.ingest.dataset import Dataset, DatasetError
+from pipelines.plan.planner import make_plan, read_done
+from pipelines.plan.requests import load_captions
+from pipelines.plan.run_manifest import Entry, load_run
+from pipelines.predict.status import read_status
+from pipelines.report.compare import Comparison, Difference
+from pipelines.storage.store import Store, StoreError
+from pipelines.sweep.run import Outcome
 
 __all__ = ["counted", "headline", "listing", "same_data", "show_comparison", "status_rows", "summary"]
 

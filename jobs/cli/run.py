@@ -17,8 +17,8 @@ from jobs.cli.output import Progress, logs_are_json, only_results_on_stdout, rem
 from jobs.cli.submit import submit
 
 if TYPE_CHECKING:
-    from pipelines.run_spec import RunSpec
-    from pipelines.sweep import Outcome
+    from pipelines.plan.run_spec import RunSpec
+    from pipelines.sweep.run import Outcome
 
 __all__ = ["prepare", "register"]
 
@@ -76,9 +76,9 @@ def ingest(
     """Read a benchmark as distributed, check every row, write canonical shards."""
     from jobs.cli.spec_builder import read_column_map
     from pipelines.benchmarks import benchmark as by_name
-    from pipelines.ingest import Folder
-    from pipelines.ingest import ingest as read_in
-    from pipelines.store import Store
+    from pipelines.ingest.ingest import Folder
+    from pipelines.ingest.ingest import ingest as read_in
+    from pipelines.storage.store import Store
 
     prepare(verbose=verbose, config=config)
     chosen = by_name(benchmark)
@@ -197,7 +197,7 @@ def score(
     if predictions is None:
         return _sweep(flags, ("score",))
     from jobs.cli.spec_builder import external_spec
-    from pipelines.external import score_external
+    from pipelines.sweep.external import score_external
 
     prepare(verbose=verbose, config=config)
     spec = external_spec(flags)
@@ -254,8 +254,8 @@ def compare(
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals."""
     from jobs.cli.render import show_comparison
-    from pipelines.comparing import compare as compared
-    from pipelines.store import Store
+    from pipelines.report.compare import compare as compared
+    from pipelines.storage.store import Store
 
     prepare(verbose=verbose, config=config)
     show_comparison(compared(Store(out_a), Store(out_b), o.names(models)), as_json=json)
@@ -338,7 +338,7 @@ def prepare(*, verbose: bool, config: Path | None) -> None:
 
 def _sweep(flags: dict[str, Any], stages: tuple[str, ...]) -> int:
     from jobs.cli.spec_builder import run_spec
-    from pipelines.sweep import run_sweep
+    from pipelines.sweep.run import run_sweep
 
     prepare(verbose=flags["verbose"], config=flags["config"])
     spec = run_spec(flags, stages)

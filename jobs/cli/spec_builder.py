@@ -14,10 +14,10 @@ from models.environment import ray_address, secret
 from models.spec import ModelSpec
 from models.strict_yaml import YamlFileError, read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
-from pipelines.human import place_of_human, read_human
-from pipelines.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
-from pipelines.selection import Limit
-from pipelines.store import is_remote
+from pipelines.ingest.human_files import place_of_human, read_human
+from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
+from pipelines.plan.selection import Limit
+from pipelines.storage.store import is_remote
 
 __all__ = ["checked_model", "checked_names", "external_spec", "read_column_map", "run_spec"]
 

@@ -12,11 +12,11 @@ from jobs.demo.checkpoint import build_tiny
 from jobs.demo.samples import BENCHMARKS, write_sample
 from models.spec import GenerationSpec, Limits, ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest import Folder, ingest
-from pipelines.run_spec import RunSpec
-from pipelines.store import Store
-from pipelines.sweep import Outcome, run_sweep
-from pipelines.watching import Watcher
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.plan.run_spec import RunSpec
+from pipelines.progress import Watcher
+from pipelines.storage.store import Store
+from pipelines.sweep.run import Outcome, run_sweep
 
 __all__ = ["run_demo"]
 
@@ -80,7 +80,7 @@ def _ingest_sample(name: str, samples: Path, data: Store, watcher: Watcher) -> N
 @contextlib.contextmanager
 def _few_words() -> Iterator[None]:
     """Ingest remarks on a data set that is not whole; here that is on purpose, and the manifests hold the remarks."""
-    log = logging.getLogger("pipelines.ingest")
+    log = logging.getLogger("pipelines.ingest.ingest")
     before = log.level
     log.setLevel(logging.INFO if logging.getLogger().isEnabledFor(logging.INFO) else logging.ERROR)
     try:

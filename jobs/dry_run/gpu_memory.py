@@ -11,7 +11,7 @@ from jobs.doctor import Finding, models_here
 from models.checkpoint_sizes import size_of
 from models.gpu_memory import ASSUMED_CARD, Load, Placement, bytes_a_weight, place
 from models.spec import ModelSpec
-from pipelines.plan import Plan
+from pipelines.plan.planner import Plan
 
 __all__ = ["MODEL_HEADS", "load_of", "model_rows", "placed_for", "placement_told"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from jobs.cli.output import say, say_json, table
 from jobs.dry_run.gpu_memory import placed_for, placement_told
+from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import schedule_told
 from models.spec import ModelSpec
-from pipelines.foretelling import Helper
-from pipelines.plan import Plan
-from pipelines.run_spec import RunSpec
+from pipelines.plan.planner import Plan
+from pipelines.plan.run_spec import RunSpec
 
 __all__ = ["helper_rows", "show_plan"]
 

@@ -13,9 +13,9 @@ from cluster.scheduling.simulator import play
 from cluster.scheduling.workload import Fleet, ModelWork, lower_bound
 from jobs.cli.output import only_results_on_stdout
 from models.spec import ModelSpec
-from pipelines.estimating import work_of, works_of
-from pipelines.plan import Plan
-from pipelines.run_spec import RunSpec
+from pipelines.plan.cost_model import work_of, works_of
+from pipelines.plan.planner import Plan
+from pipelines.plan.run_spec import RunSpec
 
 __all__ = ["Schedule", "Site", "schedule", "schedule_told", "site_of"]
 

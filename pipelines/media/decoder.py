@@ -23,8 +23,8 @@ import numpy as np
 
 from models.environment import for_decoders
 from models.messages import Frames, Media
-from pipelines.media.containers import container_of
-from pipelines.store import Store, is_remote
+from pipelines.media.video_containers import container_of
+from pipelines.storage.store import Store, is_remote
 
 __all__ = ["DecodeError", "Decoder", "blank_frames"]
 
@@ -207,7 +207,7 @@ def _container(path: Path) -> str:
 
 def _start() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "pipelines.media.decode_child"],
+        [sys.executable, "-m", "pipelines.media.decode_worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

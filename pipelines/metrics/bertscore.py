@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from pipelines.metrics.checkpoint import Source
+from pipelines.metrics.scorer_checkpoint import Source
 from pipelines.metrics.text import References, check_paired
 from pipelines.metrics.token_vectors import TokenEncoder, batches
 

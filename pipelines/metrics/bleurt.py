@@ -9,7 +9,7 @@ and closing tokens, is used directly.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipelines.metrics.checkpoint import Source, load_model
+from pipelines.metrics.scorer_checkpoint import Source, load_model
 from pipelines.metrics.token_vectors import batches
 
 _RENAMED_WEIGHTS: Final = {

@@ -8,7 +8,7 @@ package's request).
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pipelines.metrics.checkpoint import Source, load_model
+from pipelines.metrics.scorer_checkpoint import Source, load_model
 
 _LONGEST_STATED_LIMIT: Final = 1_000_000  # tokenizers that know no limit state 1e30
 _LAYER_PATHS: Final = (

@@ -1,8 +1,8 @@
 """Reports: tables, figures and pages from the numbers of a sweep, safe to open whatever the models said."""
 
-from pipelines.report.data import METRIC_KEYS, Answer, BenchmarkPart, CellCount, ReportData
+from pipelines.report.model import METRIC_KEYS, Answer, BenchmarkPart, CellCount, ReportData
 from pipelines.report.published import dataset_facts, published
-from pipelines.report.write import metrics_json, render
+from pipelines.report.render import metrics_json, render
 
 __all__ = [
     "METRIC_KEYS",

@@ -15,8 +15,8 @@ from pathlib import Path
 from jobs.demo.checkpoint import build_tiny
 from models.spec import Limits, ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest import Folder, ingest
-from pipelines.store import Store
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.storage.store import Store
 from tests.bench.jobs import busy_shares, run_units
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA

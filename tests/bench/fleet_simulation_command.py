@@ -18,11 +18,11 @@ from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.base import Sample
-from pipelines.dataset import Dataset, DatasetError
-from pipelines.estimating import Card, replica_gpus, works_of
-from pipelines.plan import Done, Plan, make_plan
-from pipelines.run_spec import RunSpec
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset, DatasetError
+from pipelines.plan.cost_model import Card, replica_gpus, works_of
+from pipelines.plan.planner import Done, Plan, make_plan
+from pipelines.plan.run_spec import RunSpec
+from pipelines.storage.store import Store
 from tests.bench.fleet_simulation import SIZES, rows, shown, workload_json
 
 __all__ = ["PUBLISHED", "Lengthened", "papers_plans", "papers_works"]
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{len(works)} models on {names}: {requests:,} requests in {units:,} units each\n{table}\n"
         "x bound: makespan over a bound that no schedule can beat. used: GPU time that computed, of that paid.\n"
         "in turn: each model on all GPUs that pay, the next when it has ended. lost: nodes taken back.\n"
-        "Times follow from the arithmetic in pipelines/estimating.py, which is assumed and not measured.\n"
+        "Times follow from the arithmetic in pipelines/plan/cost_model.py, which is assumed and not measured.\n"
     )
     return 0
 

@@ -25,13 +25,13 @@ from jobs.demo.checkpoint import build_tiny
 from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Media
 from models.spec import Limits, ModelSpec
-from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark
-from pipelines.dataset import Dataset
-from pipelines.ingest import Folder, ingest
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import Folder, ingest
 from pipelines.media.decoder import Decoder
-from pipelines.selection import Cell
-from pipelines.store import Store
+from pipelines.plan.requests import Asker
+from pipelines.plan.selection import Cell
+from pipelines.storage.store import Store
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
 from tests.support.paths import ROOT

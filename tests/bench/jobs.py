@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cluster.connect import ClusterInfo, joined
 from models.spec import ModelSpec
-from pipelines.execute import Job, Receipt, execute
-from pipelines.loading import UnitLoaderSpec
-from pipelines.run_spec import RunSpec
-from pipelines.sweep import plan_sweep
+from pipelines.plan.run_spec import RunSpec
+from pipelines.predict.executor import Job, Receipt, execute
+from pipelines.predict.loader_retry import UnitLoaderSpec
+from pipelines.sweep.run import plan_sweep
 
 __all__ = ["busy_shares", "run_units"]
 

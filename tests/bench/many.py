@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pipelines.benchmarks.base import MediaRef, Sample
 from pipelines.benchmarks.maia.answers import column_of
-from pipelines.dataset import Manifest, fingerprint, write_shard
-from pipelines.store import Store
+from pipelines.ingest.dataset import Manifest, fingerprint, write_shard
+from pipelines.storage.store import Store
 from tests.support.maia_source import CATEGORIES, HEIGHT, WIDTH, write_clip
 
 SHARD_ROWS = 1024

@@ -26,9 +26,9 @@ from typing import Any
 import psutil
 
 from models.spec import ModelSpec, Replicas
-from pipelines.run_spec import RunSpec
-from pipelines.sweep import run_sweep
-from pipelines.watching import SilentWatcher
+from pipelines.plan.run_spec import RunSpec
+from pipelines.progress import SilentWatcher
+from pipelines.sweep.run import run_sweep
 from tests.bench.many import write_many
 from tests.bench.results import record, show, spread
 

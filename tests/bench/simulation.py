@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipelines.asking import Asker
-from pipelines.convoys import make_convoys
-from pipelines.units import Unit, UnitMaker
+from pipelines.plan.batches import make_convoys
+from pipelines.plan.requests import Asker
+from pipelines.plan.units import Unit, UnitMaker
 
 __all__ = ["Costs", "Outcome", "planned_units", "simulate"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
-    from pipelines.units import Unit
+    from pipelines.plan.units import Unit
 
 __all__ = ["S3_STEPS", "STEPS", "cut_commit", "cut_commit_on_s3", "part", "unit"]
 
@@ -22,7 +22,7 @@ import os, sys, io, pathlib
 folder, step, when = sys.argv[1:]
 from tests.chaos.commits import part
 from pipelines.store import Store
-import pipelines.store as module
+import pipelines.storage.store as module
 
 def cut(target, name):
     whole = getattr(target, name)
@@ -69,7 +69,7 @@ os._exit(0)
 
 def part(word: str) -> bytes:
     """A part whose rows say a word."""
-    from pipelines.records import PREDICTIONS, table_bytes
+    from pipelines.storage.parts import PREDICTIONS, table_bytes
 
     rows = [{"request_id": f"{i:032x}", "status": "ok", "output": word} for i in range(50)]
     return table_bytes(rows, PREDICTIONS)
@@ -148,7 +148,7 @@ os._exit(0)
 
 def unit() -> Unit:
     """The unit whose part is committed."""
-    from pipelines.units import Unit
+    from pipelines.plan.units import Unit
 
     return Unit(benchmark="maia", part="predictions/part.parquet", pieces=(), requests=50)
 

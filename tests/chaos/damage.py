@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from models.messages import Media
-from pipelines.lock import LOCK
 from pipelines.media.decoder import DecodeError, Decoder
-from pipelines.records import healthy_parts
-from pipelines.store import Store
+from pipelines.storage.lock import LOCK
+from pipelines.storage.parts import healthy_parts
+from pipelines.storage.store import Store
 from tests.chaos.commits import S3_STEPS, STEPS, cut_commit, cut_commit_on_s3, part, unit
 from tests.chaos.media import corpus, write
 from tests.chaos.results import RESULTS, read_results, write_results

@@ -17,7 +17,7 @@ __all__ = ["KINDS", "kill_driver", "kill_worker"]
 
 KINDS = {
     "engine replica": REPLICA,
-    "decode worker": "pipelines.media.decode_child",
+    "decode worker": "pipelines.media.decode_worker",
     "any worker of Ray": "ray::",
 }
 """Text in the command line of each kind of worker."""

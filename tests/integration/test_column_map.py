@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.dataset import Dataset
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset
+from pipelines.storage.store import Store
 from tests.integration.conftest import S3, Cli
 from tests.support.unpie_source import picture, row, write_jsonl
 

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.benchmarks.base import Sample
-from pipelines.dataset import Dataset, fingerprint, write_shard
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset, fingerprint, write_shard
+from pipelines.storage.store import Store
 from tests.chaos.media import Specimen, corpus
 from tests.integration.conftest import Cli
 from tests.support.small_data import ingest_all

@@ -14,7 +14,7 @@ from tests.chaos.sweeps import parts
 
 DEADLY = """
 import os, sys
-import pipelines.predicting
+import pipelines.predict.stage
 from jobs.cli import run
 from pipelines.loading import UnitLoaderSpec
 from pipelines.work import Loader
@@ -31,7 +31,7 @@ class Deadly(UnitLoaderSpec):
         loader.__class__ = DeadlyLoader
         return loader
 
-pipelines.predicting.UnitLoaderSpec = Deadly
+pipelines.predict.stage.UnitLoaderSpec = Deadly
 sys.exit(run(sys.argv[1:]))
 """
 

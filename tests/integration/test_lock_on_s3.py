@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.lock import LOCK, FencedError, LockedError, check_fence, held
-from pipelines.store import Store
+from pipelines.storage.lock import LOCK, FencedError, LockedError, check_fence, held
+from pipelines.storage.store import Store
 from tests.integration.conftest import S3
 
 HOLD = """
@@ -126,7 +126,7 @@ def test_where_no_conditions_are_heeded_a_live_holder_is_seen(
     out: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     heedless(monkeypatch)
-    monkeypatch.setattr("pipelines.lock_in_store.SETTLE_S", 0.1)
+    monkeypatch.setattr("pipelines.storage.object_lock.SETTLE_S", 0.1)
     with held(out, beat_s=0.2) as run:
         assert "heeds no conditions" in caplog.text
         elsewhere(out)
@@ -140,7 +140,7 @@ def test_where_no_conditions_are_heeded_one_of_two_that_begin_at_once_has_it(
     out: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heedless(monkeypatch)
-    monkeypatch.setattr("pipelines.lock_in_store.SETTLE_S", 3.0)
+    monkeypatch.setattr("pipelines.storage.object_lock.SETTLE_S", 3.0)
     both = threading.Barrier(2)
 
     def together(store: Store, *asked: Any) -> tuple[bytes, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.store import Store, StoreError
+from pipelines.storage.store import Store, StoreError
 from tests.integration.conftest import s3_server
 
 OPERATIONS: dict[str, Callable[[Store], object]] = {

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.benchmarks import benchmark
-from pipelines.dataset import Manifest
-from pipelines.ingest import Folder, ingest
-from pipelines.store import Store
+from pipelines.ingest.dataset import Manifest
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.storage.store import Store
 from tests.integration.conftest import Cli
 from tests.support.maia_source import write_source
 
@@ -35,7 +35,7 @@ def test_replicas_units_and_the_order_of_shards_change_nothing(
     data, turned = tmp_path / "data", tmp_path / "turned"
     source = Folder(str(write_source(tmp_path / "source", videos=6, categories=4)))
     ingest(benchmark("maia"), source, Store(str(data)))
-    monkeypatch.setattr("pipelines.ingest.SHARD_ROWS", 8)
+    monkeypatch.setattr("pipelines.ingest.ingest.SHARD_ROWS", 8)
     ingest(benchmark("maia"), source, Store(str(turned)))
     page = turned / "maia" / "manifest.json"
     manifest = Manifest.from_json(page.read_bytes())

@@ -11,9 +11,9 @@ from typing import Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PromptTexts
-from pipelines.dataset import Dataset
-from pipelines.ingest import Folder, ingest
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.storage.store import Store
 from tests.support import maia_source, mate_source, unpie_source, vague_source, vflute_source
 from tests.support.mutating import mutated
 

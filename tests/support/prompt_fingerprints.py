@@ -12,9 +12,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from pipelines.asking import Asked
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.base import Benchmark
+from pipelines.plan.requests import Asked
 from tests.support.many_samples import many
 from tests.support.paths import GOLDEN
 from tests.support.sweeps import asked_of

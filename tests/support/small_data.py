@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.mate.generator.generate import generate
-from pipelines.ingest import Folder, ingest
-from pipelines.store import Store
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.storage.store import Store
 from tests.support import maia_source, unpie_source, vague_source, vflute_source
 
 __all__ = ["ingest_all"]

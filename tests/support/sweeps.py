@@ -12,10 +12,10 @@ from models.engines.base import answer_requests
 from models.engines.random_baseline import RandomEngine
 from models.messages import Answer
 from models.spec import ModelSpec
-from pipelines.asking import Asked, Asker
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Metric, PromptTexts, Row, Sample, Verdict
-from pipelines.selection import cells_of
+from pipelines.plan.requests import Asked, Asker
+from pipelines.plan.selection import cells_of
 
 Say = Callable[[Sample, Asked], str]
 """What a model answers to a request."""

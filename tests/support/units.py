@@ -5,13 +5,13 @@ from typing import Any
 
 from models.engines.base import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media, Request
-from pipelines.asking import Asker
-from pipelines.dataset import Dataset
-from pipelines.plan import Done, make_plan
-from pipelines.selection import Limit
-from pipelines.store import Store
-from pipelines.units import Unit
-from pipelines.wire import Answered, Finished, pack_answers, unpack_answers
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.planner import Done, make_plan
+from pipelines.plan.requests import Asker
+from pipelines.plan.selection import Limit
+from pipelines.plan.units import Unit
+from pipelines.predict.serialization import Answered, Finished, pack_answers, unpack_answers
+from pipelines.storage.store import Store
 
 
 def units_of(maia_data: str, asker: Asker, limit: str = "2") -> list[Unit]:

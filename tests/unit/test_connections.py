@@ -22,9 +22,9 @@ ALLOWED = {
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/transformers/weights.py": {"boto3"},  # s3:// of the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
-    "pipelines/holder.py": {"socket"},  # this machine's name
-    "pipelines/scoring.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name
-    "pipelines/store.py": {"s3fs"},  # --data, --out
+    "pipelines/storage/lock_owner.py": {"socket"},  # this machine's name
+    "pipelines/score/part_scorer.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name
+    "pipelines/storage/store.py": {"s3fs"},  # --data, --out
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from models.catalog_loader import load_models
 from models.spec import ModelSpec
-from pipelines.estimating import Card, replica_gpus, unit_seconds, works_of
+from pipelines.plan.cost_model import Card, replica_gpus, unit_seconds, works_of
 from tests.bench.fleet_simulation_command import PUBLISHED, main, papers_plans, papers_works
 
 

@@ -11,7 +11,7 @@ import compose_spec
 import pytest
 import yaml
 
-from pipelines.telemetry import GROWING, LEVELS
+from pipelines.predict.metrics import GROWING, LEVELS
 from tests.support.paths import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.asking import Asker
 from pipelines.benchmarks import benchmark
-from pipelines.dataset import Dataset
-from pipelines.selection import cells_of
-from pipelines.store import Store
-from pipelines.work import Loaded, Loader
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.requests import Asker
+from pipelines.plan.selection import cells_of
+from pipelines.predict.loader import Loaded, Loader
+from pipelines.storage.store import Store
 from tests.support.units import units_of
 
 

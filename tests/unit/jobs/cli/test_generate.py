@@ -15,9 +15,9 @@ from pipelines.benchmarks.mate.answers import judge
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.error_analysis import chance
 from pipelines.benchmarks.mate.scene import parse_scene
-from pipelines.dataset import Dataset
-from pipelines.ingest import Folder, ingest
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.storage.store import Store
 
 
 def run(*arguments: str) -> None:

@@ -16,7 +16,7 @@ from models.messages import Media
 from pipelines.benchmarks.base import RawSample
 from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.benchmark import Maia
-from pipelines.ingest import Folder
+from pipelines.ingest.ingest import Folder
 from pipelines.media.decoder import Decoder
 from tests.support.paths import ROOT
 from tests.tools.demo_data.build import build, main, questions_json

@@ -8,11 +8,11 @@ import pytest
 from jobs.demo import main as demo
 from jobs.demo.samples import BENCHMARKS
 from pipelines.benchmarks import benchmark_names
-from pipelines.dataset import Dataset
-from pipelines.run_spec import RunSpec
-from pipelines.store import Store
-from pipelines.sweep import Outcome
-from pipelines.watching import SilentWatcher
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.run_spec import RunSpec
+from pipelines.progress import SilentWatcher
+from pipelines.storage.store import Store
+from pipelines.sweep.run import Outcome
 
 
 class Phases(SilentWatcher):

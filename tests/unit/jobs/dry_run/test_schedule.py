@@ -16,9 +16,9 @@ from cluster.scheduling.workload import Fleet
 from jobs.dry_run.plan_table import show_plan
 from jobs.dry_run.schedule import schedule, schedule_told
 from models.spec import ModelSpec
-from pipelines.estimating import work_of
-from pipelines.run_spec import RunSpec
-from pipelines.sweep import plan_sweep
+from pipelines.plan.cost_model import work_of
+from pipelines.plan.run_spec import RunSpec
+from pipelines.sweep.run import plan_sweep
 
 LOCAL = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 3})
 BIG = ModelSpec(engine="transformers", model="o/b", revision="1", parameters_b=70, tensor_parallel=4)

@@ -11,10 +11,10 @@ from functools import cache
 import pytest
 
 from models.messages import Text
-from pipelines.asking import Asked
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.mate.rows import find_row
+from pipelines.plan.requests import Asked
 from tests.support.many_samples import many
 from tests.support.sweeps import counts, found, guessed, reduced
 

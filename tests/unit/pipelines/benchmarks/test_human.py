@@ -13,7 +13,7 @@ from pipelines.benchmarks.unpie.human import PEOPLE as UNPIE
 from pipelines.benchmarks.vflute.human import PEOPLE as VFLUTE
 from pipelines.benchmarks.vflute.paired_tests import koehn_tests
 from pipelines.metrics.f1 import macro_f1
-from pipelines.report.data import METRIC_KEYS
+from pipelines.report.model import METRIC_KEYS
 from pipelines.report.published import published
 from tests.support import maia_rows, vflute_rows
 from tests.support.maia_rows import Asked

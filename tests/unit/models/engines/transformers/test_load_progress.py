@@ -7,7 +7,7 @@ from models.engines.transformers.checkpoint import load_checkpoint
 from models.engines.transformers.load_progress import heard, tell
 from models.engines.transformers.weights import weights_bytes
 from models.spec import ModelSpec
-from pipelines.waiting import how_far
+from pipelines.predict.startup_log import how_far
 from tests.unit.models.engines.conftest import Checkpoints
 
 Told = list[tuple[str, float, float]]

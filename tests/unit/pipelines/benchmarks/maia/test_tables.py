@@ -11,10 +11,10 @@ from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.metrics import reduce_maia
 from pipelines.benchmarks.maia.tables import maia_figures, maia_tables
 from pipelines.benchmarks.tables import Measured, Radar, Table, TableRow
-from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
 from pipelines.report.published import published
-from pipelines.report.tables import to_markdown
-from pipelines.report.write import render
+from pipelines.report.render import render
+from pipelines.report.tables.formats import to_markdown
 from tests.support.maia_rows import Asked, every_column, frame, samples
 
 PUBLISHED = published("maia")

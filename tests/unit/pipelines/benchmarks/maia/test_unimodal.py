@@ -12,7 +12,7 @@ from models.messages import dump_scores
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PromptTexts, Row, Sample
 from pipelines.benchmarks.maia.answers import draw_ts_letter
-from pipelines.selection import cells_of
+from pipelines.plan.selection import cells_of
 
 MAIA = benchmark("maia")
 SAMPLE = Sample(

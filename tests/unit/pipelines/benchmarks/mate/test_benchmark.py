@@ -27,9 +27,9 @@ from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_example
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
 from pipelines.benchmarks.mate.scene_rows import checked
 from pipelines.benchmarks.mate.source import read_mate
-from pipelines.dataset import Dataset
-from pipelines.ingest import Folder, ingest
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.storage.store import Store
 from tests.support.mate_source import RAW, WHITE, development, name_of, png, public, public_row, question, row
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)

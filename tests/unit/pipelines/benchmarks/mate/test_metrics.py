@@ -16,7 +16,7 @@ from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.benchmarks.mate.row_parser import read_row
 from pipelines.benchmarks.mate.scored_rows import LINK_TYPES
 from pipelines.benchmarks.mate.source import read_mate
-from pipelines.ingest import Folder
+from pipelines.ingest.ingest import Folder
 from pipelines.report.published import published
 from tests.support.mate_source import RAW, row
 

@@ -9,7 +9,7 @@ from pipelines.benchmarks.base import Metric
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.tables import Bars, Measured, Table
 from pipelines.report.published import published
-from pipelines.report.tables import html, to_csv, to_latex, to_markdown
+from pipelines.report.tables.formats import html, to_csv, to_latex, to_markdown
 
 PRINTED = published("mate")
 

@@ -23,9 +23,9 @@ from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.column_map import Columns, shape_of
 from pipelines.benchmarks.unpie.pictures import PictureError, Pictures
 from pipelines.benchmarks.unpie.source import read_unpie
-from pipelines.dataset import Dataset
-from pipelines.ingest import Folder, ingest
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.storage.store import Store
 from tests.support.unpie_source import (
     SPLITS,
     address,

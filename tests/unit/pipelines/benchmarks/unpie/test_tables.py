@@ -10,9 +10,9 @@ import pytest
 from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.tables import Bars, Measured, Points, Table, TableRow
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
 from pipelines.report.published import published
-from pipelines.report.write import render
+from pipelines.report.render import render
 from tests.support.unpie_rows import cell, judged, reduced, samples, similar
 
 PUBLISHED = published("unpie")

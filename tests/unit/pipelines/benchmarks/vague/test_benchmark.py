@@ -14,14 +14,14 @@ import pytest
 from PIL import Image
 
 from models.messages import Media
-from pipelines.asking import Asker
 from pipelines.benchmarks.base import Notice, PromptTexts, RawSample, Rejection, SourceError
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.person_tags import drawn, tagged_boxes
-from pipelines.dataset import Dataset
-from pipelines.ingest import Folder, ingest
-from pipelines.selection import cells_of
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.plan.requests import Asker
+from pipelines.plan.selection import cells_of
+from pipelines.storage.store import Store
 from tests.support.vague_source import BOXES, HEIGHT, WIDTH, picture, pixels, row, rows, write_drive, write_hub
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)

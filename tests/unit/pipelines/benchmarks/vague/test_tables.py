@@ -13,8 +13,8 @@ from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.tables import Bars, Cell, Measured, Radar, Table, TableRow
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.tables import PRINTED_B1
-from pipelines.report.data import METRIC_KEYS
-from pipelines.report.figures import to_svg_bytes
+from pipelines.report.figures.svg import to_svg_bytes
+from pipelines.report.model import METRIC_KEYS
 from pipelines.report.published import dataset_facts, published
 from tests.support.vague_rows import items, perfect, reduced
 

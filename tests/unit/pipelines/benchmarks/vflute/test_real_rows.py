@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from pipelines.asking import Asked
 from pipelines.benchmarks.base import MediaRef, Sample
 from pipelines.benchmarks.vflute.facts import subset_of
 from pipelines.benchmarks.vflute.source_text import TextRow, validated
+from pipelines.plan.requests import Asked
 from tests.support.paths import SHARED_DATA
 from tests.support.sweeps import found, reduced
 

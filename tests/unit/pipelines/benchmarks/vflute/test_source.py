@@ -15,9 +15,9 @@ from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS, subset_of
 from pipelines.benchmarks.vflute.prompts import TEXTS, prompt
 from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
-from pipelines.dataset import Dataset
-from pipelines.ingest import Folder, ingest
-from pipelines.store import Store
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.storage.store import Store
 from tests.support.paths import SHARED_DATA
 from tests.support.vflute_source import (
     TEMPLATES,

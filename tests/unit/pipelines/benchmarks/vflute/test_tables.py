@@ -11,10 +11,10 @@ from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.metrics import reduce_vflute
 from pipelines.benchmarks.vflute.tables import vflute_figures, vflute_tables
 from pipelines.metrics.f1 import f1_at_k
-from pipelines.report.data import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
 from pipelines.report.published import published
-from pipelines.report.tables import to_markdown
-from pipelines.report.write import render
+from pipelines.report.render import render
+from pipelines.report.tables.formats import to_markdown
 from tests.support.vflute_rows import Scored, frame, samples, whole_split
 
 PUBLISHED = published("vflute")

@@ -1,0 +1,196 @@
+"""A benchmark in canonical form: Parquet shards of samples, media by content hash, a manifest written last.
+
+Layout under `DATA/BENCHMARK/`:
+    manifest.json                 counts, hashes, source, dataset fingerprint
+    samples/part-00000.parquet    one row a sample; samples that share a cluster lie together
+    media/<sha256>.<ext>          each picture and clip once
+    rejected.jsonl                rows that could not be used, with reasons
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from models.messages import Media
+from pipelines.benchmarks.base import MediaRef, Sample
+from pipelines.storage.parts import read_parquet
+from pipelines.storage.store import Store
+
+__all__ = ["Dataset", "DatasetError", "Manifest", "ShardInfo", "fingerprint", "write_shard"]
+
+SCHEMA_VERSION = 1
+ROW_GROUP = 128
+
+_MEDIA = pa.struct(
+    [
+        ("role", pa.string()),
+        ("kind", pa.string()),
+        ("sha256", pa.string()),
+        ("extension", pa.string()),
+        ("bytes", pa.int64()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("frames", pa.int32()),
+        ("fps", pa.float64()),
+    ]
+)
+SAMPLE_SCHEMA = pa.schema(
+    [
+        ("sample_id", pa.string()),
+        ("category", pa.string()),
+        ("subset", pa.string()),
+        ("cluster", pa.string()),
+        ("media", pa.list_(_MEDIA)),
+        ("data", pa.string()),  # JSON, the benchmark's own fields
+    ]
+)
+
+
+class DatasetError(ValueError):
+    """The canonical data is absent, damaged or of another version. Says what to run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardInfo:
+    """One Parquet shard of samples."""
+
+    path: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What was ingested, from where, and its fingerprint."""
+
+    benchmark: str
+    dataset_fingerprint: str
+    """Hash of all samples and media contents, whatever the shards' sizes and order."""
+    source: str
+    samples: int
+    rejected: int
+    media: int
+    media_bytes: int
+    counts: dict[str, int]
+    """Samples by category."""
+    shards: tuple[ShardInfo, ...]
+    notices: tuple[str, ...]
+    schema_version: int = SCHEMA_VERSION
+    product_version: str = ""
+
+    def to_json(self) -> bytes:
+        """As written to `manifest.json`: its fields, and a checksum of them."""
+        fields = json.loads(json.dumps(asdict(self)))
+        return json.dumps({**fields, "checksum": _checksum(fields)}, indent=2, ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Manifest:
+        """Read `manifest.json`.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is not one.
+        """
+        raw = json.loads(content)
+        if not isinstance(raw, dict):
+            raise TypeError("not an object")
+        told = raw.pop("checksum", None)  # what was written before there was one has none
+        if told is not None and told != _checksum(raw):
+            raise ValueError("its checksum does not fit")
+        shards = tuple(ShardInfo(**shard) for shard in raw.pop("shards"))
+        return cls(shards=shards, notices=tuple(raw.pop("notices")), **raw)
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+class Dataset:
+    """Reads canonical data. Cheap to build, safe to send to workers."""
+
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        self.store, self.manifest = store, manifest
+
+    @classmethod
+    def open(cls, data: Store, benchmark: str) -> Dataset:
+        """Open `DATA/BENCHMARK`.
+
+        Raises:
+            DatasetError: it was never ingested, or its manifest cannot be read.
+        """
+        store = data.sub(benchmark)
+        try:
+            manifest = Manifest.from_json(store.get("manifest.json"))
+        except FileNotFoundError:
+            raise DatasetError(
+                f"{store.uri}: no ingested data; run `vlmsweep ingest {benchmark} SOURCE --data {data.uri}` first"
+            ) from None
+        except (ValueError, TypeError, KeyError) as error:
+            raise DatasetError(f"{store.uri}/manifest.json: damaged ({error}); ingest again") from error
+        if manifest.schema_version != SCHEMA_VERSION:
+            raise DatasetError(f"{store.uri}: written by another version ({manifest.schema_version}); ingest again")
+        return cls(store, manifest)
+
+    def read_shard(self, path: str) -> list[Sample]:
+        """All samples of one shard, in order.
+
+        Raises:
+            DatasetError: its content is not what the manifest says.
+        """
+        info = next(shard for shard in self.manifest.shards if shard.path == path)
+        try:
+            content = self.store.get(path)
+        except FileNotFoundError:
+            raise DatasetError(f"{self.store.uri}/{path}: missing; ingest again") from None
+        if hashlib.sha256(content).hexdigest() != info.sha256:
+            raise DatasetError(f"{self.store.uri}/{path}: damaged (its hash is not the manifest's); ingest again")
+        return [_from_row(row) for row in read_parquet(content).to_pylist()]
+
+    def samples(self) -> Iterator[Sample]:
+        """All samples in canonical order."""
+        for shard in self.manifest.shards:
+            yield from self.read_shard(shard.path)
+
+    def media_path(self, sample: Sample, media: Media) -> str:
+        """Where a medium of a sample is stored, relative to the dataset's store."""
+        ref = next(ref for ref in sample.media if ref.sha256 == media.source)
+        return media_path(ref)
+
+
+def media_path(ref: MediaRef) -> str:
+    """Path of a stored medium relative to the dataset's store."""
+    return f"media/{ref.sha256}{ref.extension}"
+
+
+def _canonical(sample: Sample) -> bytes:
+    return json.dumps(asdict(sample), sort_keys=True, ensure_ascii=True).encode()
+
+
+def fingerprint(samples: Iterable[Sample]) -> str:
+    """Hash over samples in the order of their ids; media count by content."""
+    total = hashlib.sha256()
+    for digest in sorted(hashlib.sha256(_canonical(sample)).digest() for sample in samples):
+        total.update(digest)
+    return total.hexdigest()[:32]
+
+
+def write_shard(store: Store, path: str, samples: Sequence[Sample]) -> ShardInfo:
+    """Write one shard; small row groups, so that one can be read alone."""
+    rows = [{**asdict(s), "data": json.dumps(s.data, ensure_ascii=True)} for s in samples]
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, SAMPLE_SCHEMA), sink, row_group_size=ROW_GROUP, compression="zstd")
+    content = sink.getvalue()
+    store.put(path, content)
+    return ShardInfo(path=path, rows=len(samples), sha256=hashlib.sha256(content).hexdigest())
+
+
+def _from_row(row: dict[str, Any]) -> Sample:
+    media = tuple(MediaRef(**ref) for ref in row["media"] or ())
+    return Sample(**{**row, "media": media, "data": json.loads(row["data"])})

@@ -1,0 +1,69 @@
+"""What a number hangs on, as hashes: a pair whose hashes are those of the last night needs no run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from pipelines.benchmarks import benchmark
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.requests import Asker
+from pipelines.plan.run_manifest import versions
+from pipelines.plan.run_spec import RunSpec
+from pipelines.storage.parts import stable_id
+
+__all__ = ["changed_parts", "code_fingerprint", "pair_parts"]
+
+_CODE = ("models", "pipelines")
+_SHOWN_ONLY = ("pipelines/report/", "pipelines/reference/")
+"""How numbers are shown changes none."""
+_SUFFIXES = (".py", ".csv", ".txt", ".json")
+
+
+@lru_cache(maxsize=1)
+def code_fingerprint() -> str:
+    """Hash of the code that asks, reads and scores, and of the versions of the libraries that compute."""
+    total = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
+    for package in _CODE:
+        root = Path(str(files(package)))
+        for path in sorted(root.rglob("*")):
+            name = f"{package}/{path.relative_to(root).as_posix()}"
+            if path.is_file() and path.suffix in _SUFFIXES and not name.startswith(_SHOWN_ONLY):
+                total.update(json.dumps([name, hashlib.sha256(path.read_bytes()).hexdigest()]).encode())
+    return total.hexdigest()[:16]
+
+
+def pair_parts(spec: RunSpec, asker: Asker, dataset: Dataset) -> dict[str, str]:
+    """The hashes behind one model on one benchmark, by what they are of.
+
+    Args:
+        spec: the night's sweep.
+        asker: of the pair.
+        dataset: of the pair.
+    """
+    name = asker.benchmark_name
+    sweep = spec.describe()
+    cut = {key: sweep[key] for key in ("limit", "sample_ids", "seed")}
+    return {
+        "code": code_fingerprint(),
+        "dataset": dataset.manifest.dataset_fingerprint[:16],
+        "model": _hash({"fingerprint": dict(asker.model_fingerprint), "generation": dict(asker.generation)}),
+        "prompt": _hash({**benchmark(name).prompt_texts, **asker.prompts, "instead": dict(asker.instead)}),
+        "cells": _hash({"cells": [[cell.task, cell.setting] for cell in asker.cells], "cut": cut}),
+        "captioner": asker.captioner,
+        "judge": _hash({spec.judge[0]: spec.judge[1].answer_fingerprint()}) if spec.judge else "",
+        "scorers": _hash({s.kind: [s.model, s.layer, s.named] for s in spec.scorers_for(name)}),
+    }
+
+
+def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Names of the parts whose hashes differ."""
+    return [name for name in sorted({*before, *now}) if before.get(name, "") != now.get(name, "")]
+
+
+def _hash(fields: Mapping[str, object]) -> str:
+    return stable_id(dict(fields))[:16]

@@ -1,0 +1,96 @@
+"""What a run spends: tokens and dollars by model, a limit that ends it, and its line in `run.json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from models.spec import ModelSpec
+from pipelines.predict.executor import ModelUnavailableError
+from pipelines.storage.store import Store
+
+__all__ = ["CostLimitReachedError", "Spending", "note_spending"]
+
+
+class CostLimitReachedError(ModelUnavailableError):
+    """This run may spend no more. What was committed stays; the same command with more to spend goes on."""
+
+
+@dataclass(slots=True)
+class Spending:
+    """Tokens of one run by model, and the dollars that they cost where a price is known.
+
+    The limit is one run's: it starts anew with each. Engines keep to what is left of it themselves, so that calls in
+    flight cannot break it; answers whose prices are not in the models file cost nothing here.
+    """
+
+    limit: float | None = None
+    """Dollars."""
+    tokens: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Read and written, by model."""
+    dollars: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        """Dollars, all models together."""
+        return math.fsum(self.dollars.values())
+
+    def limited(self, spec: ModelSpec) -> ModelSpec:
+        """The spec for engines that start now: each of its replicas may spend an equal share of what is left."""
+        if self.limit is None or spec.price is None:
+            return spec
+        share = max(self.limit - self.total, 1e-9) / spec.replicas.max
+        return spec.model_copy(update={"cost_limit": min(share, spec.cost_limit or share)})
+
+    def note(self, name: str, spec: ModelSpec, tokens: tuple[int, int]) -> None:
+        """Count one commit."""
+        before = self.tokens.get(name, (0, 0))
+        self.tokens[name] = (before[0] + tokens[0], before[1] + tokens[1])
+        if spec.price:
+            self.dollars[name] = spec.price.dollars(*self.tokens[name])
+
+    def check(self, name: str, *, stopped: bool) -> None:
+        """End the run when its money is gone.
+
+        Args:
+            name: the model that is being asked.
+            stopped: its engine has already refused calls for want of money.
+
+        Raises:
+            CostLimitReachedError: it is.
+        """
+        if self.limit is not None and (stopped or self.total >= self.limit):
+            raise CostLimitReachedError(
+                f"model {name!r}: the cost limit of ${self.limit:.2f} for this run is reached (${self.total:.4f} spent "
+                "by the prices of the models file); what was answered is kept; the same command goes on with the rest"
+            )
+
+    def lines(self) -> list[str]:
+        """One sentence a model, for people."""
+        return [
+            f"{name}: {read:,} tokens read, {written:,} written"
+            + (f", ${self.dollars[name]:,.4f}" if name in self.dollars else "")
+            for name, (read, written) in sorted(self.tokens.items())
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """For `run.json`."""
+        models = {
+            name: {"input_tokens": read, "output_tokens": written, "dollars": self.dollars.get(name)}
+            for name, (read, written) in sorted(self.tokens.items())
+        }
+        return {"limit": self.limit, "dollars": self.total, "models": models}
+
+
+def note_spending(out: Store, run: Mapping[str, Any], spending: Spending) -> None:
+    """Add this run's line to `spending` in `run.json`; a run that asked nobody adds none."""
+    if not spending.tokens:
+        return
+    raw = json.loads(out.get("run.json"))
+    line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **spending.as_json()}
+    raw["spending"] = [*run.get("spending", []), line]
+    out.put("run.json", json.dumps(raw, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace"))

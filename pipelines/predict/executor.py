@@ -1,0 +1,325 @@
+"""Run units on Ray Data: load and decode on CPU tasks, answer on a pool of engine replicas, commit, count receipts.
+
+The remote parts are in `workers`; nothing here knows what a question is. Each unit is one row, so that what
+is committed together is decided by the planner and never by how blocks happen to be cut.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cluster.connect import ClusterError, ClusterInfo
+from cluster.placement import await_place
+from models.spec import ModelSpec
+from pipelines.ingest.dataset import DatasetError
+from pipelines.logging_context import fields_for_workers
+from pipelines.media.frame_cache import FrameKeeper, keeper_bytes
+from pipelines.plan.batches import groups_alone, make_convoys
+from pipelines.plan.units import Unit
+from pipelines.predict.actors import LoaderSpec, Replica, commit_units, load_convoy
+from pipelines.predict.attempts import Ledger
+from pipelines.predict.startup_log import Waiting
+from pipelines.storage.lock import FencedError
+from pipelines.storage.parts import DamagedPartError
+from pipelines.storage.store import StoreError
+
+__all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows", "told"]
+
+log = logging.getLogger(__name__)
+
+LOAD_CPUS = 0.25
+COMMIT_CPUS = 0.1
+ENGINE_CPUS = 0.5
+"""Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
+LOADS_A_REPLICA = 24
+COMMITS_A_REPLICA = 4
+"""Tasks at once at the most: without a bound Ray Data asks the autoscaler for CPUs by the dozen near a sweep's end."""
+WAITING_BYTES = 64 << 20
+WAITING_CONVOYS = 4
+"""Loaded and not answered, a replica: so many bytes, or so many of the largest convoys where those are more."""
+PLACE_S = 50.0
+"""Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
+_BUILDING = threading.Lock()
+"""Filters of warnings are the process's and not the thread's."""
+_RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
+LOST_TRIES = 3
+INIT_DEATHS = 5
+"""Replicas in a row that may die while they load, as when their nodes are taken away, before a run is given up."""
+NO_PROGRESS_S = 7200
+"""Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
+
+
+class ModelUnavailableError(RuntimeError):
+    """The model as a whole cannot be had. What was committed stays; the same command goes on later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Units of one model, and how they are loaded and where they go."""
+
+    model: str
+    spec: ModelSpec
+    loader: LoaderSpec
+    out: str
+    units: Sequence[Unit]
+    lock: str = ""
+    """The run that holds the output (`lock.held`); workers of any other are refused."""
+    stopped: Callable[[], bool] = lambda: False
+    """Whether the sweep ends early, asked while a node is waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A unit is committed."""
+
+    part: str
+    counts: Mapping[tuple[str, str, str], int]
+    """Rows by (task, setting, status); rows carried over from an earlier part are not among them."""
+    replica: str = ""
+    """Which engine answered the unit."""
+    began: float = 0.0
+    """When the engine was given the unit, in seconds since the epoch."""
+    ended: float = 0.0
+    tokens: tuple[int, int] = (0, 0)
+    """Read and written for those rows, as the engine counts."""
+    out_of_money: bool = False
+    """Some of the rows were not asked, because their engine may spend no more."""
+    cached: int = 0
+    """Tokens of the prompts that had been read before."""
+    failed: tuple[tuple[str, str], ...] = ()
+    """Request id and type of the first few errors, for the log."""
+
+
+def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+    """Run all units of a job; returns when each is committed.
+
+    Args:
+        job: what to run.
+        cluster: what there is to run on.
+        on_receipt: called in this process for each committed unit.
+
+    Raises:
+        ModelUnavailableError: the model cannot be had.
+        StoreError: the store failed for good.
+    """
+    if not job.units:
+        return
+    import ray
+
+    _find_place(job, cluster)
+    stays = _beside_this_process()
+    ledger = ray.remote(**stays)(Ledger).remote()
+    keeper = ray.remote(**stays)(FrameKeeper).remote(
+        keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
+    )
+    needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
+    try:
+        with Waiting(job.model, needs, ledger):
+            for receipt in _receipts(job, cluster, ledger, keeper):
+                on_receipt(receipt)
+        for remark in ray.get(ledger.report.remote())[1]:
+            log.warning("%s", remark)
+        log.debug("media of %s: %s", job.model, ray.get(keeper.counts.remote()))
+    finally:
+        ray.kill(ledger)
+        ray.kill(keeper)
+
+
+def _receipts(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Iterator[Receipt]:
+    """A receipt for every unit: one that the cluster lost on the way, as its nodes came and went, is asked again.
+
+    Raises:
+        ModelUnavailableError: the model cannot be had, or units are lost again and again.
+    """
+    open_units = {unit.part: unit for unit in job.units}
+    for _ in range(LOST_TRIES):
+        for row in run_rows(_stream(replace(job, units=tuple(open_units.values())), cluster, ledger, keeper)):
+            for raw in json.loads(row["receipts"]):
+                if raw["fatal"]:
+                    raise ModelUnavailableError(f"model {job.model!r}: {raw['fatal']}")
+                if open_units.pop(raw["part"], None):
+                    yield _receipt(raw)
+        if not open_units:
+            return
+        log.warning("model %r: %d units were lost by the cluster and are asked again", job.model, len(open_units))
+    raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {LOST_TRIES} times")
+
+
+def _receipt(raw: Mapping[str, Any]) -> Receipt:
+    replica, began, ended = raw["span"]
+    return Receipt(
+        part=raw["part"],
+        counts={(task, setting, status): n for task, setting, status, n in raw["counts"]},
+        replica=replica,
+        began=began,
+        ended=ended,
+        tokens=(raw["tokens"][0], raw["tokens"][1]),
+        cached=raw["tokens"][2],
+        failed=tuple((request_id, error) for request_id, error in raw["failed"]),
+        out_of_money=raw["broke"],
+    )
+
+
+def _beside_this_process() -> dict[str, Any]:
+    """Options of an actor that no other node's end may take along; should its process die, it begins again, empty."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
+
+
+def _find_place(job: Job, cluster: ClusterInfo) -> None:
+    """See that one replica can be placed, within a minute.
+
+    Raises:
+        ModelUnavailableError: it cannot; says what is lacking.
+    """
+    demand = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
+    if "GPU" in demand:
+        demand.setdefault("CPU", 1.0)  # Ray Data's own default beside GPUs
+    try:
+        await_place(demand, patience_s=PLACE_S, grows=bool(cluster.address), stopped=job.stopped)
+    except ClusterError as error:
+        hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
+        if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:
+            hint += "; with `device: cpu` in the models file it asks for none"
+        raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
+
+
+def run_rows(dataset: Any) -> Iterator[Any]:
+    """The rows of a Ray Data pipeline as they come; what Ray raises becomes an error that names the cause.
+
+    Raises:
+        StoreError, ModelUnavailableError: as their texts say.
+    """
+    import ray
+    from ray.data.exceptions import ExecutionTimeoutError  # of no base but Exception
+
+    try:
+        yield from dataset.iter_rows()
+    except (ray.exceptions.RayError, ExecutionTimeoutError) as error:
+        raise told(error) from error
+
+
+def quiet_ray_data() -> None:
+    """Progress and warnings of Ray Data stay in its log files; the watcher shows progress."""
+    import ray.data as rd
+
+    context = rd.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.execution_no_progress_timeout_s = NO_PROGRESS_S
+    context.max_consecutive_actor_init_deaths = INIT_DEATHS
+    context.execution_options.resource_limits = rd.ExecutionResources.for_limits()
+    context.target_max_block_size = 1  # every row goes on as soon as it is made: a unit is committed when answered
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").propagate = False
+
+
+def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
+    import ray.data as rd
+
+    replicas, lines = _replicas(job, cluster), fields_for_workers(run=job.lock, model=job.model)
+    convoys = make_convoys(job.units, replicas)
+    alone = groups_alone(convoys)
+    items = [
+        {"units": json.dumps([unit.to_dict() for unit in convoy]), "alone": json.dumps(own)}
+        for convoy, own in zip(convoys, alone, strict=True)
+    ]
+    with _BUILDING, warnings.catch_warnings():
+        quiet_ray_data()
+        _bound_what_waits(convoys, replicas)
+        warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
+        return (
+            rd.from_items(items, override_num_blocks=len(items))
+            .map_batches(
+                load_convoy,
+                batch_size=1,
+                batch_format="pyarrow",
+                num_cpus=LOAD_CPUS,
+                compute=rd.TaskPoolStrategy(size=min(len(items), LOADS_A_REPLICA * replicas)),
+                fn_kwargs={"spec": job.loader, "keeper": keeper, "ledger": ledger, "lines": lines},
+            )
+            .map_batches(
+                Replica,
+                batch_size=1,
+                batch_format="pyarrow",
+                zero_copy_batch=True,
+                fn_constructor_kwargs={
+                    "model": job.model,
+                    "spec": job.spec,
+                    "ledger": ledger,
+                    "out": job.out,
+                    "lines": lines,
+                },
+                compute=rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas),
+                **_engine_resources(job.spec, cluster),
+            )
+            .map_batches(
+                commit_units,
+                batch_size=1,
+                batch_format="pyarrow",
+                num_cpus=COMMIT_CPUS,
+                compute=rd.TaskPoolStrategy(size=min(len(items), COMMITS_A_REPLICA * replicas)),
+                fn_kwargs={"out": job.out, "lock": job.lock, "lines": lines},
+            )
+        )
+
+
+def _bound_what_waits(convoys: Sequence[Sequence[Unit]], replicas: int) -> None:
+    """Loaders stop when so much waits for engines: else they run ahead until half of the object store is full.
+
+    What waits is held by the store or, where it is small, by the driver's own memory.
+    """
+    import ray.data as rd
+
+    largest = max((sum(unit.media_bytes for unit in convoy) for convoy in convoys), default=0)
+    limit = replicas * max(WAITING_BYTES, WAITING_CONVOYS * largest)
+    rd.DataContext.get_current().execution_options.resource_limits = rd.ExecutionResources.for_limits(
+        object_store_memory=limit
+    )
+
+
+def _replicas(job: Job, cluster: ClusterInfo) -> int:
+    """Engines that may run side by side: what the spec allows, what there is work for, and what has room."""
+    wanted = min(job.spec.replicas.max, len(job.units))
+    fits, ranks = wanted, job.spec.tensor_parallel
+    if job.spec.engine in ("transformers", "vllm") and cluster.grows_to:
+        fits = sum(gpus // ranks for gpus in cluster.grows_to) or wanted
+    elif job.spec.engine in ("transformers", "vllm") and cluster.gpus >= ranks:
+        fits = int(cluster.gpus // ranks)
+    elif not cluster.address:
+        fits = int((cluster.cpus - LOAD_CPUS - COMMIT_CPUS) // ENGINE_CPUS)
+    return max(1, min(wanted, fits))
+
+
+def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
+    local = spec.engine in ("transformers", "vllm")
+    if local and (spec.device == "cuda" or (spec.device == "auto" and cluster.has_gpus)):
+        return {"num_gpus": spec.tensor_parallel}
+    return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
+
+
+def told(error: Exception) -> Exception:
+    """A Ray error as one that names the cause: the store's own words where the store was it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, (StoreError, FencedError)):
+            return StoreError(str(cause))
+        if type(cause) in (DatasetError, DamagedPartError):
+            return ValueError(str(cause))
+        inner = getattr(cause, "cause", None)
+        cause = inner if isinstance(inner, BaseException) else cause.__cause__
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    named = [line for line in lines if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)]
+    own = [line for line in named if "UserCodeException" not in line]  # Ray's wrapping, without the reason
+    told = [lines[-1], *named, *own][-1]
+    return ModelUnavailableError(f"the run on the cluster failed: {told.strip()}; run with -v to see Ray's own words")

@@ -1,0 +1,219 @@
+"""Loading a unit and committing it, without any cluster; between the two it is answered, see `answering`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from models.messages import Failure, Frames, Media, Reply, Request
+from pipelines.benchmarks.base import Sample
+from pipelines.ingest.dataset import Dataset, media_path
+from pipelines.media.decoder import DecodeError, Decoder, blank_frames
+from pipelines.media.frame_cache import FrameSource, LocalFrames
+from pipelines.plan.requests import Asked, Asker, group_of, load_captions
+from pipelines.plan.units import Unit, unit_name
+from pipelines.storage.lock import check_fence
+from pipelines.storage.parts import PREDICTIONS, prediction_row, read_part, table_bytes
+from pipelines.storage.store import Store
+
+__all__ = ["Committer", "Loaded", "Loader", "PlanMismatchError", "own_tokens"]
+
+_BLANK = "blank:"
+_DEADLY = "processes died each time they loaded this, as for want of memory; lower max_pixels, or see Ray's own logs"
+
+
+class PlanMismatchError(RuntimeError):
+    """A worker makes other requests of a unit than the planner did: another version of the code or of the data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A unit made ready for an engine."""
+
+    unit: Unit
+    columns: dict[str, dict[str, Any]]
+    """Columns of PREDICTIONS that are known beforehand, by request id."""
+    requests: list[Request]
+    """What the engine shall answer."""
+    media: dict[Media, Frames]
+    ready: list[dict[str, Any]] = field(default_factory=list)
+    """Rows that need no engine: excluded ones, those whose media failed, those carried over from an earlier part."""
+
+
+@lru_cache(maxsize=4)
+def shard_samples(data_uri: str, benchmark: str, shard: str) -> dict[str, Sample]:
+    """One shard's samples by id; units of one shard come one after the other."""
+    dataset = Dataset.open(Store(data_uri), benchmark)
+    return {sample.sample_id: sample for sample in dataset.read_shard(shard)}
+
+
+class Loader:
+    """Loads units: samples, requests, and media fetched, decoded and shrunk to what the model takes."""
+
+    def __init__(
+        self,
+        *,
+        data: str,
+        out: str,
+        askers: Sequence[Asker],
+        max_pixels: int | None = None,
+        max_frames: int | None = None,
+        frames: FrameSource | None = None,
+    ) -> None:
+        self._data, self._out = Store(data), Store(out)
+        self._askers = {asker.benchmark_name: asker for asker in askers}
+        self._max_pixels, self._max_frames = max_pixels, max_frames
+        self._known_captions: dict[str, dict[str, str]] = {}
+        self._decoder = Decoder()
+        self._frames = frames or LocalFrames()
+
+    def load(self, unit: Unit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
+        """Load one unit.
+
+        Args:
+            unit: which.
+            alone: media groups that nobody else is going to load.
+            blind: read no medium; what would show one fails.
+
+        Raises:
+            PlanMismatchError: the requests are not those of the plan.
+            StoreError: data could not be fetched.
+        """
+        asked = list({one.request_id: (one, sample) for one, sample in self._asked(unit)}.values())
+        names = [one.request_id for one, _ in asked]
+        wanted = unit.only or names
+        if set(wanted) - set(names) or (not unit.carry and f"{unit_name(wanted)}.parquet" != unit.part.split("/")[-1]):
+            raise PlanMismatchError(f"{unit.part}: the requests made here are not those of the plan; run again")
+        chosen = [(one, sample) for one, sample in asked if one.request_id in set(wanted)]
+        ready = self._carried(unit)
+        ready += [_excluded(one) for one, _ in chosen if one.excluded]
+        shown = [pair for pair in chosen if not pair[0].excluded]
+        media, problems = self._fetch(shown, self._data.sub(unit.benchmark), alone, blind=blind)
+        requests = []
+        for one, _ in chosen:
+            problem = next((problems[m] for m in _media_of(one.request) if m in problems), None)
+            if problem is not None:
+                failed = Reply(request_id=one.request_id, outcome=Failure(type="media", message=problem))
+                ready.append(prediction_row(one.columns, failed))
+            elif not one.excluded:
+                requests.append(one.request)
+        columns = {one.request_id: one.columns for one, _ in chosen}
+        return Loaded(unit=unit, columns=columns, requests=requests, media=media, ready=ready)
+
+    def close(self) -> None:
+        """End the decoder's process."""
+        self._decoder.close()
+
+    def _asked(self, unit: Unit) -> Iterator[tuple[Asked, Sample]]:
+        asker = self._askers[unit.benchmark]
+        captions = self._captions(asker)
+        for piece in unit.pieces:
+            samples = shard_samples(self._data.uri, unit.benchmark, piece.shard)
+            for name in piece.samples:
+                for asked in asker.ask(samples[name], captions):
+                    if asked.group == piece.group:
+                        yield asked, samples[name]
+
+    def _captions(self, asker: Asker) -> dict[str, str]:
+        """Read once: the captions were all made before the first unit was planned."""
+        if asker.captioner and asker.benchmark_name not in self._known_captions:
+            found = load_captions(self._out, asker.benchmark_name, asker.captioner)
+            self._known_captions[asker.benchmark_name] = found
+        return self._known_captions.get(asker.benchmark_name, {})
+
+    def _carried(self, unit: Unit) -> list[dict[str, Any]]:
+        if not unit.carry:
+            return []
+        again = set(unit.only)
+        rows: list[dict[str, Any]] = read_part(self._out, unit.part).to_pylist()
+        return [row for row in rows if row["request_id"] not in again]
+
+    def _fetch(
+        self, asked: Sequence[tuple[Asked, Sample]], store: Store, alone: Collection[str], *, blind: bool
+    ) -> tuple[dict[Media, Frames], dict[Media, str]]:
+        """Decode each distinct medium once; what cannot be decoded is told by medium."""
+        frames: dict[Media, Frames] = {}
+        problems: dict[Media, str] = {}
+        for one, sample in asked:
+            for media in _media_of(one.request):
+                if media in frames or media in problems:
+                    continue
+                if blind and not media.source.startswith(_BLANK):
+                    problems[media] = _DEADLY
+                    continue
+                try:
+                    frames[media] = self._decode(media, sample, store, shared=group_of(media) not in alone)
+                except DecodeError as error:
+                    problems[media] = str(error)
+                except FileNotFoundError as error:
+                    problems[media] = f"the stored file is gone: {error}"
+        return frames, problems
+
+    def _decode(self, media: Media, sample: Sample, store: Store, *, shared: bool) -> Frames:
+        if self._max_frames and media.frames > self._max_frames:
+            media = replace(media, frames=self._max_frames)
+        if media.source.startswith(_BLANK):
+            return blank_frames(media)
+        ref = next(ref for ref in sample.media if ref.sha256 == media.source)
+        return self._frames.fetch(
+            f"{media.kind}:{media.source}:{media.frames}:{self._max_pixels}",
+            lambda: self._decoder.decode(store, media_path(ref), media, self._max_pixels),
+            shared=shared,
+        )
+
+
+def _media_of(request: Request) -> list[Media]:
+    return [part for step in request.steps for turn in step.turns for part in turn.parts if isinstance(part, Media)]
+
+
+def _excluded(asked: Asked) -> dict[str, Any]:
+    return {**asked.columns, "status": "excluded", "error_type": "excluded", "error": asked.excluded, "steps": []}
+
+
+class Committer:
+    """Writes a unit's rows as one part, in one step."""
+
+    def __init__(self, out: str, lock: str = "") -> None:
+        self._out, self._lock = Store(out), lock
+
+    def commit(self, unit: Unit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
+        """Write the part; returns (task, setting, status, rows) of its own requests, carried rows left out.
+
+        Raises:
+            FencedError: the run that this worker belongs to was taken for dead and replaced.
+        """
+        content = table_bytes(rows.sort_by("request_id"), PREDICTIONS)
+        check_fence(self._out, self._lock)
+        self._out.put(unit.part, content)
+        own = set(unit.only) if unit.carry else None
+        columns = (rows[name].to_pylist() for name in ("request_id", "task", "setting", "status"))
+        counts = Counter(
+            (task, setting, status)
+            for request_id, task, setting, status in zip(*columns, strict=True)
+            if own is None or request_id in own
+        )
+        return [(*key, n) for key, n in counts.items()]
+
+
+def own_tokens(unit: Unit, rows: pa.Table) -> list[int]:
+    """Tokens read, written and cached for a unit's own requests, rows that it carries over left out."""
+    own = set(unit.only) if unit.carry else None
+    kept = [row for row in rows.select(["request_id", *_TOKENS]).to_pylist() if own is None or row["request_id"] in own]
+    return [sum(row[name] or 0 for row in kept) for name in _TOKENS]
+
+
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
+
+FAILURES_TOLD = 3
+
+
+def first_failures(rows: pa.Table) -> list[tuple[str, str]]:
+    """Request id and type of the first few errors."""
+    columns = rows.select(["request_id", "status", "error_type"]).to_pylist()
+    failed = [(row["request_id"], row["error_type"] or "") for row in columns if row["status"] == "error"]
+    return failed[:FAILURES_TOLD]

@@ -1,0 +1,170 @@
+"""The models of a sweep are asked: captioners first, then each model about all its benchmarks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from cluster.connect import ClusterInfo
+from cluster.placement import gpus_of_nodes
+from cluster.scheduling.gpu_scheduler import better_book, shared
+from models.spec import ModelSpec
+from pipelines.plan.cost_model import work_of
+from pipelines.plan.planner import Plan, make_plan, read_done
+from pipelines.plan.run_spec import RunSpec
+from pipelines.predict.concurrent import ask_together
+from pipelines.predict.cost_tracker import CostLimitReachedError, Spending
+from pipelines.predict.executor import Job, ModelUnavailableError, Receipt, execute
+from pipelines.predict.loader_retry import UnitLoaderSpec
+from pipelines.predict.metrics import about, count_commit, count_spent, count_waiting
+from pipelines.predict.status import StatusBoard
+from pipelines.progress import Watcher
+from pipelines.score.stage import count_statuses
+from pipelines.storage.store import Store
+
+__all__ = ["caption", "caption_plans", "predict", "run_job"]
+
+log = logging.getLogger(__name__)
+
+
+def caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending) -> bool:
+    """Ask each captioner about every picture that it has not seen; says whether anything was asked.
+
+    Raises:
+        ModelUnavailableError: the one that was named cannot be had.
+    """
+    asked = False
+    for name, model in spec.captioners.items():
+        try:
+            asked |= _caption_by(name, model, spec, cluster, watcher, spending)
+        except ModelUnavailableError:
+            if not spec.own_captions:
+                raise  # a model without its own captions is told about when it is to predict
+    return asked
+
+
+def _caption_by(  # noqa: PLR0917  what a run consists of
+    name: str, model: ModelSpec, spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending
+) -> bool:
+    plans = caption_plans(spec, name)
+    job = _job(spec, name, model, plans)
+    if job.units:
+        run_job(f"caption {name}", job, cluster, watcher, spending)
+    return bool(job.units)
+
+
+def caption_plans(spec: RunSpec, name: str) -> list[Plan]:
+    """What a captioner is still to be asked, benchmark by benchmark; mends the output only for a run that holds it."""
+    out = Store(spec.out)
+    return [
+        make_plan(
+            dataset,
+            asker,
+            read_done(out, asker.benchmark_name, name, "captions", mend=bool(spec.lock)),
+            limit=spec.limit,
+            sample_ids=spec.sample_ids,
+            replicas=spec.captioners[name].replicas.max,
+        )
+        for asker, dataset in spec.caption_askers(name)
+    ]
+
+
+def predict(  # noqa: PLR0917  what a run consists of
+    spec: RunSpec,
+    cluster: ClusterInfo,
+    plans: Mapping[str, Sequence[Plan]],
+    board: StatusBoard,
+    watcher: Watcher,
+    spending: Spending,
+) -> list[str]:
+    """All benchmarks of a model by the same replicas; a model that cannot be had stops no other.
+
+    Models follow one another. Where there are GPUs they run beside each other as far as that is reckoned to pay, but
+    for a run with a cost limit: what one may spend hangs on what the one before has left.
+    """
+    jobs = {model: job for model, own in plans.items() if (job := _job(spec, model, spec.models[model], own)).units}
+    problems = []
+
+    def ask(
+        model: str,
+        cluster: ClusterInfo,
+        watcher: Watcher,
+        check: Callable[[Receipt], None],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        board.begin(model)
+        try:
+            job = replace(jobs[model], stopped=stopped)
+            run_job(f"predict {model}", job, cluster, watcher, spending, check)
+        except CostLimitReachedError:
+            raise
+        except ModelUnavailableError as error:
+            log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
+            problems.append(str(error))
+        finally:
+            board.end(model)
+
+    nodes = cluster.grows_to or (gpus_of_nodes() if cluster.gpus else ())
+    if shared(len(jobs), nodes, spending.limit):
+        works = [work_of(model, plans[model], spec.models[model]) for model in jobs]
+        watcher.phase(f"predict {', '.join(jobs)}", sum(unit.requests for job in jobs.values() for unit in job.units))
+        ask_together(better_book(works, nodes), cluster, watcher, board, ask)
+    else:
+        for model in jobs:
+            ask(model, cluster, watcher, partial(board.note, model))
+    return problems
+
+
+def _job(spec: RunSpec, name: str, model: ModelSpec, plans: Sequence[Plan]) -> Job:
+    limits = model.limits
+    loader = UnitLoaderSpec(
+        data=spec.data,
+        out=spec.out,
+        askers=tuple(plan.asker.to_json() for plan in plans),
+        max_pixels=limits.max_pixels,
+        max_frames=limits.max_frames,
+    )
+    units = [unit for plan in plans for unit in plan.units]
+    return Job(model=name, spec=model, loader=loader, out=spec.out, units=units, lock=spec.lock)
+
+
+def run_job(  # noqa: PLR0917  what a run consists of
+    title: str,
+    job: Job,
+    cluster: ClusterInfo,
+    watcher: Watcher,
+    spending: Spending,
+    note: Callable[[Receipt], None] | None = None,
+) -> None:
+    """Ask one model, telling the watcher of rows, and the spending of what they cost.
+
+    Raises:
+        CostLimitReachedError: the run may cost no more; what was committed stays.
+        ModelUnavailableError: as it says.
+    """
+    waiting = sum(unit.requests for unit in job.units)
+
+    def on_receipt(receipt: Receipt) -> None:
+        nonlocal waiting
+        if note:
+            note(receipt)
+        rows, failed = count_statuses(receipt)
+        waiting -= rows
+        count_commit(job.model, receipt)
+        count_waiting(job.model, waiting)
+        watcher.advance(rows, failed)
+        spending.note(job.model, job.spec, receipt.tokens)
+        count_spent(job.model, spending.dollars.get(job.model, 0.0))
+        spending.check(job.model, stopped=receipt.out_of_money)
+
+    watcher.phase(title, waiting)
+    spending.check(job.model, stopped=False)
+    with about(run=job.lock, model=job.model):
+        log.info("%s: %d requests in %d units", title, waiting, len(job.units))
+        count_waiting(job.model, waiting)
+        try:
+            execute(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
+        finally:
+            count_waiting(job.model, 0)

@@ -1,0 +1,168 @@
+"""`status.json`: how far a run is, cell by cell, written while it goes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pipelines.plan.planner import Plan
+from pipelines.predict.executor import Receipt
+from pipelines.report.model import CellCount
+from pipelines.storage.store import Store, StoreError
+
+__all__ = ["StatusBoard", "read_status", "write_counts"]
+
+log = logging.getLogger(__name__)
+
+WRITE_EVERY_S = 5.0
+BEAT_S = 10.0
+"""While models are asked the file is written at least so often: who reads it sees by its age that the run lives."""
+
+_Key = tuple[str, str, str, str]
+
+
+class StatusBoard:
+    """Counts of rows by model, benchmark, task and setting.
+
+    `done` are rows with an answer or excluded, `failed` those with an error, `running` those of models
+    that are being asked now, `pending` those whose turn has not come.
+    """
+
+    def __init__(self, out: Store, plans: Mapping[str, Sequence[Plan]]) -> None:
+        self._out = out
+        self._requests: dict[_Key, int] = {}
+        self._left: dict[_Key, int] = {}
+        self._failed: Counter[_Key] = Counter()
+        self._excluded: Counter[_Key] = Counter()
+        self._running: set[str] = set()
+        self._written = 0.0
+        self._lock = threading.RLock()  # models may run beside each other
+        for model, own in plans.items():
+            for plan in own:
+                for (task, setting), n in plan.requests.items():
+                    key = (model, plan.asker.benchmark_name, task, setting)
+                    self._requests[key] = n
+                    self._left[key] = plan.pending[task, setting]
+        self._others = [
+            cell
+            for cell in read_status(out).get("cells", [])
+            if tuple(cell[name] for name in ("model", "benchmark", "task", "setting")) not in self._requests
+        ]
+        self.write()
+        self._over = threading.Event()
+        self._beats = threading.Thread(target=self._beat, name="vlmsweep-status", daemon=True)
+        self._beats.start()
+
+    def close(self) -> None:
+        """Write no more by itself."""
+        self._over.set()
+        self._beats.join()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_S):
+            with self._lock:
+                if self._running and time.monotonic() - self._written > WRITE_EVERY_S:
+                    self.write()
+
+    def begin(self, model: str) -> None:
+        """This model is being asked now."""
+        with self._lock:
+            self._running.add(model)
+            self.write()
+
+    def end(self, model: str) -> None:
+        """It is not any more."""
+        with self._lock:
+            self._running.discard(model)
+            self.write()
+
+    def note(self, model: str, receipt: Receipt) -> None:
+        """A unit is committed."""
+        name = receipt.part.split("/")[1].removeprefix("benchmark=")
+        with self._lock:
+            for (task, setting, status), n in receipt.counts.items():
+                key = (model, name, task, setting)
+                self._left[key] -= n
+                self._failed[key] += n if status == "error" else 0
+                self._excluded[key] += n if status == "excluded" else 0
+            if time.monotonic() - self._written > WRITE_EVERY_S:
+                self.write()
+
+    def cells(self) -> list[dict[str, Any]]:
+        """One mapping a cell."""
+        return [
+            {
+                "model": key[0],
+                "benchmark": key[1],
+                "task": key[2],
+                "setting": key[3],
+                "requests": total,
+                "pending": 0 if key[0] in self._running else self._left[key],
+                "running": self._left[key] if key[0] in self._running else 0,
+                "done": total - self._left[key] - self._failed[key],
+                "failed": self._failed[key],
+                "excluded": self._excluded[key],
+            }
+            for key, total in self._requests.items()
+        ]
+
+    def counts(self) -> list[CellCount]:
+        """The same as the report counts them."""
+        return [
+            CellCount(
+                benchmark=cell["benchmark"],
+                model=cell["model"],
+                task=cell["task"],
+                setting=cell["setting"],
+                requests=cell["requests"],
+                ok=cell["done"] - cell["excluded"],
+                error=cell["failed"],
+                excluded=cell["excluded"],
+                missing=cell["pending"] + cell["running"],
+            )
+            for cell in self.cells()
+        ]
+
+    def write(self) -> None:
+        """Write the file; a store that is slow now must not cost the run, so a failure is only logged."""
+        self._written = time.monotonic()
+        try:
+            _write(self._out, [*self._others, *self.cells()])
+        except StoreError as error:
+            log.warning("status.json not written: %s", error)
+
+
+def read_status(out: Store) -> dict[str, Any]:
+    """What `status.json` says; empty when there is none, or when it cannot be read."""
+    try:
+        status = json.loads(out.get("status.json"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+def write_counts(out: Store, counts: Sequence[CellCount]) -> None:
+    """Write `status.json` from counts that are known to the row, after answers made elsewhere were scored."""
+    cells = [
+        {
+            **{name: getattr(count, name) for name in ("model", "benchmark", "task", "setting", "requests")},
+            "pending": count.missing,
+            "running": 0,
+            "done": count.ok + count.excluded,
+            "failed": count.error,
+            "excluded": count.excluded,
+        }
+        for count in counts
+    ]
+    _write(out, cells)
+
+
+def _write(out: Store, cells: Sequence[dict[str, Any]]) -> None:
+    status = {"updated": datetime.now(UTC).isoformat(timespec="seconds"), "cells": list(cells)}
+    out.put("status.json", json.dumps(status, indent=1, ensure_ascii=True).encode())

@@ -1,0 +1,96 @@
+"""The page `report.md`: what the HTML page shows, for terminals, reviews and issue trackers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipelines.benchmarks.tables import Figure, Table
+from pipelines.report.model import Answer, BenchmarkPart, ReportData
+from pipelines.report.pages.environment import ANSWER_LIMIT
+from pipelines.report.pages.html import TITLE, behind, lead
+from pipelines.report.tables import formats as tables
+from pipelines.report.tables import overview as summary
+from pipelines.report.tables.escaping import clean, markdown, shorten
+
+__all__ = ["markdown_page"]
+
+_FOOT = (
+    "Rows in italics are numbers as printed in a paper; all others were measured by this run. A dash is a number that "
+    "was not measured, which is not zero."
+)
+
+
+def markdown_page(report: ReportData) -> str:
+    """The whole page; foreign text is escaped, so that no HTML, link or formula comes of it."""
+    return "\n\n".join(block.strip("\n") for block in _blocks(report) if block) + "\n"
+
+
+def _blocks(report: ReportData) -> Iterator[str]:
+    yield f"# {TITLE}"
+    yield markdown(lead(report))
+    if report.warnings:
+        yield "## Before you read on"
+        yield "\n".join(f"- {markdown(warning)}" for warning in report.warnings)
+    for section in report.across:
+        yield f"## {markdown(section.title)}"
+        yield from _figures(section.figures)
+        for table in section.tables:
+            yield from _table(table)
+    for part in report.benchmarks:
+        yield from _part(part, report)
+    yield "## About this run"
+    yield "\n".join(f"- {markdown(name)}: {markdown(value)}" for name, value in summary.run_facts(report))
+    for table in summary.run_tables(report):
+        yield f"### {markdown(table.title)}"
+        yield tables.to_markdown(table)
+    yield _FOOT
+
+
+def _figures(figures: Sequence[Figure]) -> Iterator[str]:
+    for figure in figures:
+        yield f"![{markdown(figure.title)}](figures/{figure.id}.svg)"
+        yield from (markdown(note) for note in figure.notes)
+        yield f"[CSV](tables/{figure.id}.csv)"
+
+
+def _part(part: BenchmarkPart, report: ReportData) -> Iterator[str]:
+    yield f"## {markdown(part.title)}"
+    yield markdown(part.source)
+    headline = summary.headline_table(part, report.metrics)
+    if headline:
+        yield from _table(headline)
+    else:
+        yield "There is no row of the headline metric."
+    yield from _figures(part.figures)
+    for table in part.tables:
+        yield from _table(table)
+    for _, table, _ in behind(part, report):
+        yield from _table(table)
+    answers = [answer for answer in report.answers if answer.benchmark == part.name]
+    if answers:
+        yield "### Examples of answers"
+        for answer in answers:
+            yield from _answer(answer)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"### {markdown(table.title)}"
+    yield tables.to_markdown(table)
+    yield f"[CSV](tables/{table.id}.csv) [LaTeX](tables/{table.id}.tex)"
+
+
+def _answer(answer: Answer) -> Iterator[str]:
+    where = (answer.model, answer.task, answer.setting, answer.sample_id, answer.variant)
+    yield f"**{answer.verdict}**: {', '.join(markdown(name) for name in where if name)}"
+    read = "nothing" if answer.read_as is None else markdown(answer.read_as)
+    yield f"- read as: {read}" + (f"\n- note: {markdown(shorten(answer.note, ANSWER_LIMIT))}" if answer.note else "")
+    yield _quoted("Question", answer.question)
+    yield _quoted("Output", "none" if answer.output is None else answer.output)
+
+
+def _quoted(name: str, text: str) -> str:
+    """Lines of foreign text as a quotation, each escaped by itself, line ends kept."""
+    lines = [markdown(line) for line in shorten(clean(text), ANSWER_LIMIT).splitlines()]
+    return "\n".join(f"> {line}" for line in (f"{name}:\\", *(f"{line}\\" for line in lines if line))).removesuffix(
+        "\\"
+    )

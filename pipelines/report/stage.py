@@ -1,0 +1,145 @@
+"""Reduce all entries of an output side by side and write the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.tables import Figure
+from pipelines.ingest.human_files import kept_human
+from pipelines.plan.run_manifest import Entry
+from pipelines.predict.executor import told
+from pipelines.report.human_comparison import BesidePeople, people_figures, people_tables
+from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData, Section
+from pipelines.report.published import published
+from pipelines.report.reduce import Reduced, reduce_entry, reduce_together
+from pipelines.report.render import draw, render
+from pipelines.storage.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["publish", "reduce_all"]
+
+FEW_FIGURES = 6
+"""Not worth a process of their own, which takes as long to load what draws."""
+
+
+def reduce_all(entries: Sequence[Entry], out: Store) -> list[Reduced]:
+    """Reduce every entry, each in a task of its own on the cluster; then what several models make together."""
+    import ray
+
+    task, together = ray.remote(num_cpus=0.5)(reduce_entry), ray.remote(num_cpus=0.5)(reduce_together)
+    groups = [[e for e in entries if e.benchmark == name] for name in sorted({e.benchmark for e in entries})]
+    joint = [g for g in groups if type(benchmark(g[0].benchmark)).reduce_together is not Benchmark.reduce_together]
+    try:
+        pending = [task.remote(entry, out.uri) for entry in entries]
+        pending += [together.remote(group, out.uri) for group in joint if len(group) > 1]
+        return list(ray.get(pending))
+    except ray.exceptions.RayError as error:
+        raise told(error) from error
+
+
+def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warnings: Sequence[str]) -> None:
+    """Write `report/` from what the entries came to."""
+    rows = [row for one in reduced for row in one.metrics]
+    names = sorted({row["benchmark"] for row in rows})
+    marks = {
+        name: {count.model: one.marks for one in reduced for count in one.counts if count.benchmark == name}
+        for name in names
+    }
+    data = ReportData(
+        run=_facts(run),
+        metrics=tuple(rows),
+        across=_across(names, rows),
+        benchmarks=tuple(_part(name, rows, kept_human(out, name), marks[name]) for name in names),
+        counts=tuple(count for one in reduced for count in one.counts),
+        answers=tuple(answer for one in reduced for answer in one.answers),
+        warnings=tuple(dict.fromkeys(warnings)),
+        efficiency=tuple(one.efficiency for one in reduced if one.efficiency),
+    )
+    there = {info.path for info in out.list("report")}
+    files = render(data, lambda path: out.get(path) if path in there else None, _draw_side_by_side)
+    stale = there - set(files)
+    for path, content in files.items():
+        out.put(path, content)
+    for path in stale:
+        out.delete(path)
+
+
+def _draw_side_by_side(figures: Sequence[Figure]) -> list[bytes]:
+    """Draw in this process and, where there are enough, in others beside it."""
+    import ray
+
+    count = min(int(ray.cluster_resources().get("CPU", 1)), len(figures) // FEW_FIGURES, 8)
+    if count < 2:
+        return draw(figures)
+    shares = [figures[start::count] for start in range(count)]
+    elsewhere = [ray.remote(num_cpus=1)(draw).remote(share) for share in shares[1:]]
+    try:
+        drawn = [draw(shares[0]), *ray.get(elsewhere)]
+    except ray.exceptions.RayError as error:
+        raise told(error) from error
+    return [drawn[place % count][place // count] for place in range(len(figures))]
+
+
+def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The run as the report's head shows it; entries and full wording stay in `run.json`."""
+    sweep = run["sweep"]
+    shown = {name: value for name, value in sweep.items() if value not in (None, [], "")}
+    return {
+        "product": run["product"],
+        "created": run["created"],
+        "updated": run["updated"],
+        **{name: " ".join(value) if isinstance(value, list) else value for name, value in shown.items()},
+        **({"spent by this run": run["spent"]} if run.get("spent") else {}),
+        "models": run["models"],
+        "datasets": run["datasets"],
+        "versions": run["versions"],
+    }
+
+
+def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    frame = pd.DataFrame([dict(row) for row in rows], columns=[*METRIC_KEYS, "note"])
+    for name in ("value", "ci_low", "ci_high"):
+        frame[name] = frame[name].astype("float64")
+    return frame
+
+
+def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
+    """Models beside people, over all benchmarks that say anything of people."""
+    shares = []
+    for name in names:
+        one, printed = benchmark(name), published(name)
+        own = _frame([row for row in rows if row["benchmark"] == name])
+        levels = tuple(one.people().levels(own, printed))
+        shares.append(BesidePeople(title=one.title, levels=levels, metrics=own, published=printed))
+    tables, figures = people_tables(shares), people_figures(shares)
+    if not tables:
+        return ()
+    return (Section(name="people", title="Models beside people", tables=tuple(tables), figures=tuple(figures)),)
+
+
+def _part(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    files: Mapping[str, str],
+    marks: Mapping[str, Mapping[str, float]],
+) -> BenchmarkPart:
+    one = benchmark(name)
+    own = _frame([row for row in rows if row["benchmark"] == name])
+    printed = published(name)
+    tables, figures = one.people().display(files, marks, printed)
+    return BenchmarkPart(
+        name=name,
+        title=one.title,
+        source=one.source,
+        headline=one.headline,
+        settings=tuple(dict.fromkeys(setting for settings in one.tasks.values() for setting in settings)),
+        tables=(*one.tables(own, printed), *tables),
+        figures=(*one.figures(own, printed), *figures),
+    )

@@ -1,0 +1,192 @@
+"""A `Table` as Markdown, CSV, LaTeX and HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from pipelines.benchmarks.tables import Cell, Measured, Table
+from pipelines.report.pages.environment import environment
+from pipelines.report.tables.escaping import csv_cell, latex, markdown, one_line
+from pipelines.report.tables.layout import Printed, PrintedCell, PrintedRow, lay_out, value_of
+
+__all__ = ["column_names", "html", "to_csv", "to_latex", "to_markdown"]
+
+_EXTRAS = {"delta": "change", "low": "ci_low", "high": "ci_high", "n": "n", "n_failed": "n_failed", "note": "note"}
+"""Parts of a `Measured` cell that get a CSV column of their own where a column has any."""
+
+_WIDE = 9
+"""Columns above which LaTeX is set smaller and tighter, to fit a page on its side."""
+
+
+def to_markdown(table: Table) -> str:
+    """A pipe table with its footnotes and notes; published rows in italics, the best in bold."""
+    printed = lay_out(table)
+    heads = [table.label_head, *column_names(table)]
+    rules = ["---", *("---:" if numeric(printed, place) else "---" for place in range(len(table.columns)))]
+    lines = [_pipe([markdown(head) for head in heads]), _pipe(rules)]
+    for row in printed.rows:
+        if row.origin == "heading":
+            lines.append(_pipe([f"**{markdown(row.label) or '.'}**", *[""] * len(table.columns)]))
+        else:
+            cells = [_markdown_cell(cell, row) for cell in row.cells]
+            lines.append(_pipe([_italic(markdown(row.label), row) + _markdown_foot(row.foot), *cells]))
+    footnotes = [f"({place}) {markdown(note)}" for place, note in enumerate(printed.footnotes, start=1)]
+    below = [*footnotes, *(markdown(note) for note in table.notes)]
+    return "\n".join(lines) + "\n" + "".join(f"\n{line}\n" for line in below)
+
+
+def to_csv(table: Table) -> str:
+    """One line a row: block, label, origin, then the columns with full precision, unrounded; fractions stay fractions.
+
+    The parts of a `Measured` cell that occur in a column follow it as columns of their own. An empty cell is a number
+    that was not measured. A text that a spreadsheet would run as a formula is led by an apostrophe.
+    """
+    names, parts = column_names(table), [_parts(table, place) for place in range(len(table.columns))]
+    heads = ["block", table.label_head, "origin"]
+    for name, extras in zip(names, parts, strict=True):
+        heads += [name, *(f"{name} {_EXTRAS[extra]}" for extra in extras)]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([csv_cell(head) for head in [*heads, "note"]])
+    block = ""
+    for row in table.rows:
+        if row.origin == "heading":
+            block = row.label
+            continue
+        cells: list[str] = []
+        for cell, extras in zip(row.cells, parts, strict=True):
+            cells += [_raw(cell), *(_raw(getattr(cell, extra, None)) for extra in extras)]
+        writer.writerow([csv_cell(block), csv_cell(row.label), row.origin, *cells, csv_cell(row.note)])
+    return out.getvalue()
+
+
+def to_latex(table: Table) -> str:
+    """A floating booktabs table; published rows in italics, headings across all columns."""
+    printed, width = lay_out(table), len(table.columns) + 1
+    aligned = "".join("r" if numeric(printed, place) else "l" for place in range(len(table.columns)))
+    lines = [
+        f"% {one_line(table.id)}: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX",
+        r"\begin{table}[tbp]",
+        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}" if width > _WIDE else r"\centering\small",
+        rf"\caption{{{latex(table.title)}}}",
+        rf"\label{{tab:{table.id}}}",
+        rf"\begin{{tabular}}{{l{aligned}}}",
+        r"\toprule",
+        *_latex_groups(table),
+        _latex_row([latex(table.label_head), *(_latex_head(head, wide=width > _WIDE) for head in table.columns)]),
+        r"\midrule",
+    ]
+    for place, row in enumerate(printed.rows):
+        if row.origin == "heading":
+            lines += [r"\addlinespace"] if place else []
+            words = rf"\textbf{{{latex(row.label)}}}" + _latex_foot(row.foot)
+            lines.append(_latex_row([rf"\multicolumn{{{width}}}{{l}}{{{words}}}"]))
+        else:
+            label = _latex_italic(latex(row.label), row) + _latex_foot(row.foot)
+            lines.append(_latex_row([label, *(_latex_cell(cell, row) for cell in row.cells)]))
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    notes = [_latex_foot(place) + latex(note) for place, note in enumerate(printed.footnotes, start=1)]
+    lines += [rf"\par\smallskip{{\footnotesize {note}}}" for note in (*notes, *(latex(note) for note in table.notes))]
+    return "\n".join([*lines, r"\end{table}", ""])
+
+
+def html(table: Table) -> Markup:
+    """The table in its scrolling box with footnotes and notes, escaped; rows carry their origin as class."""
+    template = environment().get_template("table.html.j2", globals={"kinds": _kind_class})
+    return Markup(template.module.grid(lay_out(table)))  # type: ignore[attr-defined]  # noqa: S704 - escaped by the template
+
+
+def column_names(table: Table) -> list[str]:
+    """Heads of the columns with their group in front, so that each stands alone."""
+    groups = [text for text, span in table.groups for _ in range(span)] or [""] * len(table.columns)
+    return [f"{group} {name}".strip() for group, name in zip(groups, table.columns, strict=True)]
+
+
+def numeric(printed: Printed, column: int) -> bool:
+    """Whether the column holds numbers, and is set flush right."""
+    kinds = {row.cells[column].kind for row in printed.rows if row.origin != "heading"}
+    return "text" not in kinds
+
+
+def _kind_class(printed: Printed, column: int) -> str:
+    return "number" if numeric(printed, column) else "text"
+
+
+def _pipe(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _italic(words: str, row: PrintedRow) -> str:
+    return f"*{words}*" if row.origin == "published" and words else words
+
+
+def _markdown_foot(foot: int) -> str:
+    return f" ({foot})" if foot else ""
+
+
+def _markdown_cell(cell: PrintedCell, row: PrintedRow) -> str:
+    words = markdown(cell.text)
+    words = f"**{words}**" if cell.mark == "best" else _italic(words, row)
+    beside = f" {markdown(cell.beside)}" if cell.beside else ""
+    return words + beside + _markdown_foot(cell.foot)
+
+
+def _parts(table: Table, column: int) -> tuple[str, ...]:
+    measured = [cell for row in table.rows for cell in row.cells[column : column + 1] if isinstance(cell, Measured)]
+    return tuple(extra for extra in _EXTRAS if any(getattr(cell, extra) not in (None, "") for cell in measured))
+
+
+def _raw(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return csv_cell(cell)
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    value = value_of(cell)
+    if value is None:
+        return ""
+    return repr(float(value)) if isinstance(value, float) and math.isfinite(value) else str(value)
+
+
+def _latex_groups(table: Table) -> Iterator[str]:
+    if not table.groups:
+        return
+    heads, rules, place = [""], [], 2
+    for text, span in table.groups:
+        heads.append(rf"\multicolumn{{{span}}}{{c}}{{{latex(text)}}}")
+        rules += [rf"\cmidrule(lr){{{place}-{place + span - 1}}}"] if text else []
+        place += span
+    yield _latex_row(heads)
+    yield "".join(rules)
+
+
+def _latex_head(head: str, *, wide: bool) -> str:
+    """A column's head; where columns are many, its words stand one below the other."""
+    words = latex(head)
+    stacked = words.replace(" ", r"\\")
+    return rf"\shortstack[r]{{{stacked}}}" if wide and stacked != words else words
+
+
+def _latex_row(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_foot(foot: int) -> str:
+    return rf"\textsuperscript{{{foot}}}" if foot else ""
+
+
+def _latex_italic(words: str, row: PrintedRow) -> str:
+    return rf"\textit{{{words}}}" if row.origin == "published" and words else words
+
+
+def _latex_cell(cell: PrintedCell, row: PrintedRow) -> str:
+    words = latex(cell.text)
+    if cell.mark:
+        words = rf"\textbf{{{words}}}" if cell.mark == "best" else rf"\underline{{{words}}}"
+    words = _latex_italic(words, row)
+    beside = rf" {{\footnotesize {latex(cell.beside)}}}" if cell.beside else ""
+    return words + beside + _latex_foot(cell.foot)

@@ -1,0 +1,72 @@
+"""How many prompt tokens a model computed, beside the least that its questions could have cost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from models.messages import Media, Request
+from pipelines.report.token_efficiency_table import Efficiency
+from pipelines.storage.parts import healthy_parts, part_folder
+from pipelines.storage.store import Store
+
+__all__ = ["measure_efficiency", "media_key"]
+
+_COLUMNS = ["request_id", "status", "input_tokens", "cached_tokens", "head_tokens", "least_tokens"]
+
+
+def media_key(request: Request) -> bytes:
+    """Names the pictures and clips that a request shows, in their order; empty for words alone."""
+    shown = [part for step in request.steps[-1:] for turn in step.turns for part in turn.parts]
+    media = [(one.kind, one.source, one.frames) for one in shown if isinstance(one, Media)]
+    return hashlib.sha256(repr(media).encode()).digest()[:16] if media else b""
+
+
+def measure_efficiency(benchmark: str, model: str, out: Store, planned: Mapping[str, bytes]) -> Efficiency | None:
+    """Add up the tokens of one model's answers on one benchmark.
+
+    The least possible counts every distinct beginning once: each set of pictures or clips with the words before them
+    once in the whole run, and of the words behind them what no other question of the same unit of work begins with.
+
+    Args:
+        benchmark: whose questions.
+        model: whose answers.
+        out: the output.
+        planned: request id -> `media_key` of all requests of the plan.
+
+    Returns:
+        None where no answer tells its tokens.
+    """
+    asked = computed = least = rows = 0
+    known = True
+    heads: set[tuple[bytes, int]] = set()
+    for row in _rows(out, part_folder("predictions", benchmark, model)):
+        if row["status"] != "ok" or not row["input_tokens"] or str(row["request_id"]) not in planned:
+            continue
+        rows += 1
+        asked += row["input_tokens"]
+        computed += row["input_tokens"] - (row["cached_tokens"] or 0)
+        if row.get("least_tokens") is None:
+            known = False
+            continue
+        least += row["least_tokens"]
+        head = (planned[str(row["request_id"])], row["head_tokens"] or 0)
+        if head not in heads:
+            heads.add(head)
+            least += head[1]
+    if not rows:
+        return None
+    return Efficiency(
+        benchmark=benchmark,
+        model=model,
+        answers=rows,
+        prompt_tokens=asked,
+        computed_tokens=computed,
+        least_tokens=least if known else None,
+    )
+
+
+def _rows(out: Store, folder: str) -> Iterable[Mapping[str, Any]]:
+    for _, table in healthy_parts(out, folder, _COLUMNS):
+        yield from table.to_pylist()

@@ -1,0 +1,217 @@
+"""The columns of what a run leaves, and how parts are read and written."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from models.messages import Failure, Reply
+from pipelines.storage.store import Store
+
+__all__ = [
+    "PREDICTIONS",
+    "SCORES",
+    "DamagedPartError",
+    "healthy_parts",
+    "part_folder",
+    "prediction_row",
+    "read_parquet",
+    "read_part",
+    "stable_id",
+    "table_bytes",
+]
+
+PREDICTIONS = pa.schema(
+    [
+        ("request_id", pa.string()),
+        ("sample_id", pa.string()),
+        ("benchmark", pa.string()),
+        ("task", pa.string()),
+        ("setting", pa.string()),
+        ("variant", pa.string()),
+        ("model", pa.string()),
+        ("model_revision", pa.string()),
+        ("dataset_fingerprint", pa.string()),
+        ("prompt_version", pa.string()),
+        ("prompt_sha256", pa.string()),
+        ("output", pa.string()),
+        ("status", pa.string()),  # ok | error | excluded
+        ("error_type", pa.string()),
+        ("error", pa.string()),
+        ("finish_reason", pa.string()),
+        ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model drew the text
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("cached_tokens", pa.int64()),
+        ("head_tokens", pa.int64()),  # see models.messages.Answer
+        ("least_tokens", pa.int64()),
+        ("latency_s", pa.float64()),
+        ("steps", pa.list_(pa.string())),
+        ("given", pa.map_(pa.string(), pa.float64())),  # float columns that came with answers made elsewhere
+    ]
+)
+SCORES = pa.schema(
+    [
+        ("request_id", pa.string()),
+        ("sample_id", pa.string()),
+        ("benchmark", pa.string()),
+        ("task", pa.string()),
+        ("setting", pa.string()),
+        ("variant", pa.string()),
+        ("model", pa.string()),
+        ("subset", pa.string()),
+        ("category", pa.string()),
+        ("cluster", pa.string()),
+        ("status", pa.string()),
+        ("answer", pa.string()),
+        ("rule", pa.string()),
+        ("flags", pa.list_(pa.string())),
+        ("finish_reason", pa.string()),
+        ("verdict_state", pa.string()),
+        ("values", pa.map_(pa.string(), pa.float64())),
+    ]
+)
+
+
+SEAL = b"vlmsweep sha256:"
+
+log = logging.getLogger(__name__)
+
+
+class DamagedPartError(ValueError):
+    """A Parquet part is truncated or altered."""
+
+
+def stable_id(fields: Mapping[str, Any]) -> str:
+    """Hash of named fields: 32 hex digits, the same on every machine."""
+    text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def part_folder(kind: str, benchmark: str, model: str) -> str:
+    """Folder of a model's parts, such as `predictions/benchmark=maia/model=gpt-4o`.
+
+    A model's name is the user's: what could leave the folder or upset a store is written as %XX.
+    """
+    safe = "".join(
+        c if c.isalnum() or c in "-_.+" else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in model
+    )
+    return f"{kind}/benchmark={benchmark}/model={safe or '%00'}"
+
+
+def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
+    """A row of PREDICTIONS from a request's columns and its reply."""
+    outcome = reply.outcome
+    row = {
+        **request,
+        "latency_s": round(reply.latency_s, 6),
+        "steps": [_clean(s) for s in reply.steps],
+        "error_type": "",
+        "error": "",
+    }
+    if isinstance(outcome, Failure):
+        return {**row, "status": "error", "error_type": outcome.type, "error": _clean(outcome.message)[:2000]}
+    return {
+        **row,
+        "status": "ok",
+        "output": _clean(outcome.text),
+        "finish_reason": outcome.finish_reason,
+        "decoding": outcome.decoding,
+        "input_tokens": outcome.input_tokens,
+        "output_tokens": outcome.output_tokens,
+        "cached_tokens": outcome.cached_tokens,
+        "head_tokens": outcome.head_tokens,
+        "least_tokens": outcome.least_tokens,
+    }
+
+
+def _clean(text: str) -> str:
+    """Text that UTF-8 can hold: half a surrogate pair becomes a replacement sign."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def table_bytes(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: pa.Schema) -> bytes:
+    """Rows as one Parquet file that carries its own checksum; columns that a row does not name are null."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema)
+    sink = io.BytesIO()
+    pq.write_table(table.cast(schema), sink, compression="zstd", write_page_checksum=True)
+    return _sealed(sink.getvalue())
+
+
+def _sealed(content: bytes) -> bytes:
+    """A Parquet file with the hash of all its other bytes before its footer, where readers look at nothing.
+
+    Page checksums do not cover the footer, and a flipped bit there gives a column another name.
+    """
+    at = _footer_start(content)
+    return content[:at] + SEAL + hashlib.sha256(content).digest() + content[at:]
+
+
+def _footer_start(content: bytes) -> int:
+    return len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+
+
+def _check_seal(content: bytes) -> None:
+    """Compare a file with its seal; one without a seal was written by another tool and has its page checksums only."""
+    at = _footer_start(content)
+    start = at - len(SEAL) - hashlib.sha256().digest_size
+    if start < 0 or content[start : start + len(SEAL)] != SEAL:
+        return
+    whole = hashlib.sha256(content[:start])
+    whole.update(content[at:])
+    if whole.digest() != content[start + len(SEAL) : at]:
+        raise ValueError("its bytes are not those that were written")
+
+
+def read_parquet(content: bytes, columns: list[str] | None = None) -> pa.Table:
+    """A Parquet file in memory, read by this thread alone.
+
+    Parts are small, and Arrow's idle threads make a short process abort when it ends right after.
+    """
+    file = pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True)
+    return file.read(columns=columns, use_threads=False)
+
+
+def healthy_parts(
+    store: Store, folder: str, columns: list[str] | None = None, *, mend: bool = False
+) -> Iterator[tuple[str, pa.Table]]:
+    """All parts of a folder that can be read.
+
+    Args:
+        store: the output.
+        folder: relative to it.
+        columns: only these.
+        mend: move a damaged part to `damaged/`, so that its rows are done again; else it is only left out, with a
+            message.
+    """
+    for info in store.list(folder, "*.parquet"):
+        try:
+            yield info.path, read_part(store, info.path, columns)
+        except DamagedPartError as error:
+            if not mend:
+                log.warning("%s; left out", error)
+                continue
+            log.warning("%s; set aside under damaged/, its rows are done again", error)
+            store.put(f"damaged/{info.path}", store.get(info.path))
+            store.delete(info.path)
+
+
+def read_part(store: Store, path: str, columns: list[str] | None = None) -> pa.Table:
+    """One part.
+
+    Raises:
+        DamagedPartError: it is no whole Parquet file.
+    """
+    content = store.get(path)
+    try:
+        _check_seal(content)
+        return read_parquet(content, columns)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DamagedPartError(f"{store.uri}/{path}: {str(error)[:200]}") from error

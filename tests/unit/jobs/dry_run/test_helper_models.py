@@ -1,0 +1,70 @@
+"""What a dry run tells of captioners and the judge."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobs.dry_run.helper_models import captioners, captions_to_come, judges
+from models.catalog_loader import load_models
+from pipelines.benchmarks import benchmark
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.plan.run_spec import RunSpec
+from pipelines.storage.store import Store
+from pipelines.sweep.external import import_rows
+from pipelines.sweep.run import entries_of, plan_sweep
+from tests.support import unpie_source
+
+QUESTIONS, ROUNDS = 48, 3
+
+
+@pytest.fixture
+def spec(maia_data: str, tmp_path: Path) -> RunSpec:
+    known = load_models()
+    return RunSpec(
+        data=maia_data,
+        out=str(tmp_path / "out"),
+        models={"random": known["random"]},
+        benchmarks=("maia",),
+        settings=("1-frame",),
+        judge=("gpt-4o", known["gpt-4o"]),
+    )
+
+
+def test_a_judge_is_asked_about_every_open_answer(spec: RunSpec) -> None:
+    own = entries_of(spec, [asker for asker, _ in spec.askers("random")])
+    (judge,) = judges(spec, own, to_come=own)
+    assert judge.plan.total == judge.plan.to_do == QUESTIONS
+    assert judge.plan.calls == QUESTIONS * ROUNDS
+    assert judge.plan.output_tokens == judge.plan.calls * (judge.spec.generation.max_new_tokens or 64)
+    assert judge.plan.prompt_tokens > 100 * QUESTIONS * ROUNDS
+    assert f"at most {ROUNDS} rounds" in judge.told
+    assert judges(spec, own)[0].plan.calls == 0
+    assert judges(replace(spec, judge=None), own, to_come=own) == []
+
+
+def test_equal_answers_share_a_verdict(spec: RunSpec) -> None:
+    row = {"task": "oevqa", "setting": "1-frame", "variant": ""}
+    said = [("video1/Sentiment_A", "un cane"), ("video1/Sentiment_B", "un cane"), ("video2/Sentiment_A", "")]
+    rows = [(i, {**row, "sample_id": name, "output": text}) for i, (name, text) in enumerate(said)]
+    made = [import_rows(spec, Store(spec.out), "maia", name, rows, Path("a.jsonl"), []) for name in ("a", "b")]
+    (judge,) = judges(spec, [one for one in made if one])
+    assert judge.plan.to_do == 2  # an empty answer needs no judge, and both models said the same
+
+
+def test_captions_are_counted_once_a_picture_and_fill_prompts(spec: RunSpec, tmp_path: Path) -> None:
+    source = unpie_source.write_source(tmp_path / "unpie")
+    ingest(benchmark("unpie"), Folder(str(source)), Store(str(tmp_path / "data")))
+    captioned = replace(
+        spec,
+        data=str(tmp_path / "data"),
+        benchmarks=("unpie",),
+        settings=("sm",),
+        captioner=("gpt-4o", load_models()["gpt-4o"]),
+    )
+    (captioner,) = captioners(captioned)
+    assert captioner.plan.to_do == captioner.plan.calls == len(captioner.plan.groups) > 0
+    (without,), (foretold,) = plan_sweep(captioned)["random"], plan_sweep(captioned, captions_to_come)["random"]
+    assert without.calls == 0
+    assert foretold.calls == foretold.to_do == without.to_do > 0
+    assert captioners(spec) == []

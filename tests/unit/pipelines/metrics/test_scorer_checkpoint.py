@@ -1,0 +1,80 @@
+import copy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipelines.metrics.bertscore import BertScorer
+from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError, Source
+
+Encoder = Callable[[str], Path]
+
+
+def test_the_error_names_model_and_remedy_and_survives_a_copy() -> None:
+    error = ScorerUnavailableError("org/name", "it is gone.", "Fetch it.")
+    rebuilt = copy.copy(error)
+    assert str(rebuilt) == str(error) == "scorer model 'org/name' cannot be used: it is gone. Fetch it."
+    assert (rebuilt.model, rebuilt.reason, rebuilt.remedy) == ("org/name", "it is gone.", "Fetch it.")
+
+
+@pytest.mark.parametrize("model", ["/no/such/directory", "./no/such/directory"])
+def test_a_directory_that_is_not_there(model: str) -> None:
+    with pytest.raises(ScorerUnavailableError, match="there is no such directory"):
+        BertScorer(model, 1)
+
+
+def test_a_hub_id_that_is_not_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ScorerUnavailableError, match=r"'no-org/no-model'.*local cache") as caught:
+        BertScorer("no-org/no-model", 1, local_files_only=True)
+    assert caught.value.model == "no-org/no-model"
+
+
+def test_weights_in_another_form_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    folder = shutil.copytree(encoder("bert"), tmp_path / "torch")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ScorerUnavailableError, match="saved as safetensors"):
+        BertScorer(str(folder), 1)
+
+
+def test_damaged_weights(encoder: Encoder, tmp_path: Path) -> None:
+    folder = shutil.copytree(encoder("bert"), tmp_path / "damaged")
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(ScorerUnavailableError, match="weights did not load"):
+        BertScorer(str(folder), 1)
+
+
+def test_a_missing_layer_is_refused_but_a_missing_pooler_is_not(encoder: Encoder, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(encoder("bert"), tmp_path / "partial")
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if "pooler" not in name}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    assert BertScorer(str(folder), 1).score(["a"], ["a"])[0].f1 == pytest.approx(1.0, abs=1e-6)
+    del kept["encoder.layer.0.output.dense.weight"]
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ScorerUnavailableError, match=r"lacks weights .*layer\.0\.output"):
+        BertScorer(str(folder), 1)
+
+
+def test_code_of_a_checkpoint_is_never_trusted() -> None:
+    options = Source(model="org/name").options()
+    assert options == {"revision": "main", "local_files_only": False, "trust_remote_code": False}
+    assert Source(model="org/name", revision="abc", local_files_only=True).options()["revision"] == "abc"
+
+
+def test_importing_the_room_is_light() -> None:
+    modules = ["text", "meteor", "bertscore", "bleurt", "token_vectors", "checkpoint", "stats", "agreement", "f1"]
+    imports = "\n".join(f"import pipelines.metrics.{module}" for module in modules)
+    heavy = "{'torch', 'transformers', 'ray', 'nltk', 'sklearn', 'statsmodels', 'matplotlib', 'pandas'}"
+    code = f"import sys\n{imports}\nassert not (loaded := {heavy} & sys.modules.keys()), loaded"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr

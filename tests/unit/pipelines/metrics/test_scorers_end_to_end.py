@@ -1,0 +1,194 @@
+"""Scorer models over whole benchmarks: predictions on disk, tiny checkpoints, values against the reference packages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import bert_score
+import pytest
+from transformers import BertModel
+
+from models.messages import Answer, Reply
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import Sample
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import Folder, ingest
+from pipelines.metrics.bleurt import BleurtScorer
+from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+from pipelines.plan.requests import Asker
+from pipelines.plan.run_spec import ScorerSpec
+from pipelines.plan.selection import Cell
+from pipelines.score.part_scorer import PartScorer, ScoringSpec
+from pipelines.storage.parts import PREDICTIONS, part_folder, prediction_row, read_part, table_bytes
+from pipelines.storage.store import Store
+from tests.support import unpie_source, vague_source, vflute_source
+
+Encoder = Callable[[str], Path]
+LAYER = 2
+CELLS = {
+    "maia": Cell("oevqa", "1-frame"),
+    "unpie": Cell("disambiguation", "vlm"),
+    "vague": Cell("freeform", "vlm"),
+    "vflute": Cell("entailment", "zero-shot"),
+}
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A benchmark's predictions in one cell, ready to be scored."""
+
+    name: str
+    data: str
+    out: Store
+    samples: dict[str, Sample]
+
+    @property
+    def part(self) -> str:
+        return f"{part_folder('predictions', self.name, 'm')}/p.parquet"
+
+    def scored(self, *scorers: ScorerSpec) -> tuple[list[dict[str, Any]], PartScorer]:
+        spec = ScoringSpec(
+            data=self.data,
+            out=self.out.uri,
+            benchmark=self.name,
+            prompts="[{}, {}]",
+            seed=42,
+            scorers=scorers,
+            judge=None,
+        )
+        scorer = PartScorer(spec, {}, [])
+        scorer.score(self.part)
+        rows = read_part(self.out, self.part.replace("predictions", "scores")).to_pylist()
+        return [{**row, "values": dict(row["values"])} for row in rows], scorer
+
+
+@pytest.fixture
+def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept]:
+    """Ingests a small source and lays down predictions, one of them empty."""
+
+    def make(name: str, **given: float) -> Swept:
+        data = str(tmp_path / "data")
+        if name == "maia":
+            data = request.getfixturevalue("maia_data")
+        elif name == "vflute":
+            rows = vflute_source.rows(12)
+            source = vflute_source.write_json(tmp_path / name, rows)
+            vflute_source.write_pictures(source, rows)
+            ingest(benchmark(name), Folder(str(source)), Store(data))
+        else:
+            writer = {"unpie": unpie_source.write_source, "vague": vague_source.write_drive}[name]
+            ingest(benchmark(name), Folder(str(writer(tmp_path / name))), Store(data))
+        dataset = Dataset.open(Store(data), name)
+        asker = Asker(
+            benchmark_name=name,
+            dataset_fingerprint=dataset.manifest.dataset_fingerprint,
+            model="m", model_fingerprint={}, generation={}, cells=(CELLS[name],), prompts={}, instead={}, seed=42,
+        )  # fmt: skip
+        samples = {sample.sample_id: sample for sample in dataset.samples()}
+        asked = [one for sample in samples.values() for one in asker.ask(sample)]
+        rows = []
+        for place, one in enumerate(asked):
+            text = "" if place == 1 else f"the lion {place} sings in the lane\nLABEL: entailment"
+            row = prediction_row(one.columns, Reply(request_id="", outcome=Answer(text=text)))
+            rows.append({**row, "given": list(given.items())})
+        made = Swept(name, data, Store(str(tmp_path / "out")), samples)
+        made.out.put(made.part, table_bytes(rows, PREDICTIONS))
+        return made
+
+    return make
+
+
+def package_f1(folder: Path, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """The reference implementation, one pair a batch; blank texts have no score there and 0 here."""
+    _, _, f1 = bert_score.score(
+        [said or "the" for said, _ in pairs], [reference for _, reference in pairs],
+        model_type=str(folder), num_layers=LAYER, nthreads=0, batch_size=1, device="cpu",
+    )  # fmt: skip
+    return [float(one) if said else 0.0 for one, (said, _) in zip(f1, pairs, strict=True)]
+
+
+def compared(swept: Swept, row: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
+    """Value -> what is compared, by hand from the pages."""
+    sample, said = swept.samples[row["sample_id"]], row["answer"] or ""
+    if swept.name == "vague":
+        return {"bert_f1_raw": (said, [sample.data["readings"]["correct"]])}
+    if swept.name == "maia":
+        return {"bertscore": (said, list(sample.data["answers"]))}
+    lang = row["variant"][:2]
+    pairs = sample.data["translation"]
+    return {f"bertscore_{i}": (said, [pairs[i][lang]]) for i in range(2)} if said else {}
+
+
+@pytest.mark.parametrize("name", ["vague", "unpie", "maia"])
+def test_bertscore_is_the_packages_in_few_forwards(
+    name: str, swept: Callable[..., Swept], encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, folder = swept(name), encoder("bert")
+    forwards, inner = [], BertModel.forward
+
+    def counting(self: Any, *args: Any, **how: Any) -> Any:
+        forwards.append(1)
+        return inner(self, *args, **how)
+
+    monkeypatch.setattr(BertModel, "forward", counting)
+    rows, _ = made.scored(ScorerSpec("bertscore", str(folder), LAYER))
+    texts = {text for row in rows for said, refs in compared(made, row).values() for text in (said, *refs) if text}
+    assert 0 < len(forwards) <= len(texts) // 64 + 1
+    asked = [(row, value, *pair) for row in rows[::4] for value, pair in compared(made, row).items()]
+    wanted = iter(package_f1(folder, [(said, one) for _, _, said, references in asked for one in references]))
+    assert len(asked) >= 3
+    for row, value, _, references in asked:
+        assert row["values"][value] == pytest.approx(max(next(wanted) for _ in references), abs=1e-5)
+    if name == "vague":  # the baseline of a tiny checkpoint is not known
+        assert not any("bert_f1" in row["values"] for row in rows)
+
+
+def test_explanations_are_scored_by_both_models(
+    swept: Callable[..., Swept], encoder: Encoder, bleurt_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, folder = swept("vflute"), encoder("bert")
+    sizes, inner = [], BleurtScorer._forward
+
+    def counting(self: Any, batch: Any) -> Any:
+        sizes.append(len(batch))
+        return inner(self, batch)
+
+    monkeypatch.setattr(BleurtScorer, "_forward", counting)
+    rows, _ = made.scored(
+        ScorerSpec("bertscore", str(folder), LAYER), ScorerSpec("bleurt", str(bleurt_checkpoint))
+    )  # fmt: skip
+    assert sizes == [len(rows)]
+    alone = BleurtScorer(str(bleurt_checkpoint), batch_size=1)
+    said = ["" if place == 1 else f"the lion {place} sings in the lane" for place in range(len(rows))]
+    references = [str(made.samples[row["sample_id"]].data["explanation"]) for row in rows]
+    pairs = list(zip(said, references, strict=True))
+    for row, bert, (text, reference) in zip(rows, package_f1(folder, pairs), pairs, strict=True):
+        (bleurt,) = alone.score([reference], [text])
+        assert row["values"]["bleurt"] == pytest.approx(bleurt, abs=1e-5)
+        assert row["values"]["bertscore_f1"] == pytest.approx(bert, abs=1e-5)
+        assert row["values"]["es"] == pytest.approx((bert + bleurt) / 2, abs=1e-5)
+
+
+def test_columns_that_came_with_the_answers_stand_for_the_models(swept: Callable[..., Swept], tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    rows, scorer = swept("vflute", bertscore_f1=0.8, bleurt=0.5).scored(
+        ScorerSpec("bertscore", gone, LAYER), ScorerSpec("bleurt", gone)
+    )
+    assert {row["values"]["es"] for row in rows} == {0.65}
+    assert scorer.problems == {}  # nothing was asked of them
+
+
+@pytest.mark.parametrize("kind", ["bertscore", "bleurt"])
+def test_a_folder_that_holds_no_scorer(kind: str, swept: Callable[..., Swept], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    layer = LAYER if kind == "bertscore" else None
+    with pytest.raises(ScorerUnavailableError, match="empty"):
+        swept("vflute").scored(ScorerSpec(kind, str(tmp_path / "empty"), layer))
+    rows, scorer = swept("vflute").scored(ScorerSpec(kind, str(tmp_path / "empty"), layer, named=False))
+    assert "empty" in scorer.problems[kind]
+    assert not any({"bertscore_f1", "bleurt", "es"} & set(row["values"]) for row in rows)
+    assert json.dumps(scorer.problems)

@@ -1,0 +1,146 @@
+"""What an output holds when the same model is run again, in other cells or on other samples."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipelines.benchmarks import benchmark
+from pipelines.ingest.dataset import Dataset, DatasetError
+from pipelines.plan.requests import Asker
+from pipelines.plan.run_manifest import Entry, left_behind, load_run, merge_entries, save_run
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import Cell
+from pipelines.report.reduce import reduce_entry
+from pipelines.score.stage import planned_ids
+from pipelines.storage.store import Store
+from pipelines.sweep.external import import_rows
+from pipelines.sweep.run import run_sweep
+from tests.support.paths import GOLDEN
+
+FRAME, BLACK, OPEN = Cell("vsv", "1-frame"), Cell("vsv", "black-video"), Cell("oevqa", "1-frame")
+
+
+def entry(
+    *cells: Cell, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changed: object
+) -> Entry:
+    asker = Asker(
+        benchmark_name="maia",
+        dataset_fingerprint="f",
+        model="m",
+        model_fingerprint={},
+        generation={},
+        cells=cells,
+        prompts={},
+        instead={},
+        seed=42,
+    )
+    asker = replace(asker, **changed)  # type: ignore[arg-type]
+    return Entry(benchmark="maia", model="m", data=data, asker=asker.to_json(), limit=limit, sample_ids=ids)
+
+
+def cuts(one: Entry) -> dict[Cell, tuple[str | None, tuple[str, ...]]]:
+    return {cell: (own.limit, own.sample_ids) for own in one.by_cut() for cell in own.parsed_asker().cells}
+
+
+def test_each_cell_keeps_the_samples_that_it_was_last_asked_about() -> None:
+    (one,) = merge_entries([entry(FRAME, OPEN, limit="1-8")], [entry(BLACK, limit="1-4")])
+    assert cuts(one) == {FRAME: ("1-8", ()), OPEN: ("1-8", ()), BLACK: ("1-4", ())}
+    (two,) = merge_entries([one], [entry(OPEN, ids=("video1/Sentiment_A",))])
+    assert cuts(two) == {FRAME: ("1-8", ()), OPEN: (None, ("video1/Sentiment_A",)), BLACK: ("1-4", ())}
+    (three,) = merge_entries([two], [entry(FRAME, OPEN, BLACK, limit="1-8")])
+    assert three.earlier == ()
+    assert set(cuts(three).values()) == {("1-8", ())}
+
+
+def test_cuts_survive_the_file(tmp_path: Path) -> None:
+    made = merge_entries([entry(FRAME, limit="1-8")], [entry(BLACK, limit="1-4")])
+    texts = benchmark("maia").prompt_texts
+    save_run(Store(str(tmp_path)), {}, sweep={}, entries=made, parts={"prompts": {"maia": dict(texts)}})
+    assert load_run(Store(str(tmp_path)))["entries"] == made
+
+
+def test_prompt_fingerprints_are_those_recorded(tmp_path: Path) -> None:
+    texts = {**benchmark("maia").prompt_texts, "vsv-it-v1": "other words"}
+    run = save_run(Store(str(tmp_path)), {}, sweep={}, entries=[], parts={"prompts": {"maia": texts}})
+    found = run["prompt_fingerprints"]["maia"]
+    recorded = json.loads((GOLDEN / "prompt_fingerprints.json").read_text())["maia"]
+    assert {name for name in texts if found[name] != recorded[name]} == {"vsv-it-v1"}
+
+
+def test_what_leaves_the_report_is_told_with_the_way_back() -> None:
+    (gone,) = left_behind([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
+    assert "vsv 1-frame, oevqa 1-frame" in gone
+    assert "--seed" in gone
+    assert "--tasks vsv,oevqa --settings black-video,1-frame" in gone
+    (fewer,) = left_behind([entry(FRAME, limit="1-8")], [entry(FRAME, ids=("video1/Sentiment_A",))])
+    assert "--limit 1-8" in fewer
+    assert "--sample-id video1/Sentiment_A" in fewer
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (entry(FRAME, limit="1-8"), entry(BLACK, limit="1-4")),
+        (entry(FRAME, limit="1-8"), entry(FRAME, limit="1-16")),
+        (entry(FRAME, limit="0.1"), entry(FRAME, limit="0.2")),
+        (entry(FRAME, limit="1-8"), entry(FRAME)),
+        (entry(FRAME, ids=("a",)), entry(FRAME, ids=("a", "b"))),
+        (entry(FRAME), entry(FRAME, OPEN, seed=7)),
+    ],
+)
+def test_nothing_is_told_where_nothing_leaves(old: Entry, new: Entry) -> None:
+    assert left_behind([old], [new]) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (entry(FRAME), entry(FRAME, limit="1-8")),
+        (entry(FRAME, limit="1-8"), entry(FRAME, limit="3-16")),
+        (entry(FRAME, limit="0.2"), entry(FRAME, limit="0.1")),
+        (entry(FRAME, limit="1-8"), entry(FRAME, limit="0.5")),
+        (entry(FRAME, ids=("a", "b")), entry(FRAME, ids=("b", "c"))),
+    ],
+)
+def test_fewer_samples_of_a_cell_are_told(old: Entry, new: Entry) -> None:
+    assert len(left_behind([old], [new])) == 1
+
+
+def test_the_report_counts_each_cell_on_its_own_samples(maia_data: str, tmp_path: Path) -> None:
+    dataset = Dataset.open(Store(maia_data), "maia")
+    same = {"data": maia_data, "dataset_fingerprint": dataset.manifest.dataset_fingerprint}
+    (both,) = merge_entries([entry(FRAME, limit="1-4", **same)], [entry(BLACK, limit="1-6", **same)])  # type: ignore[arg-type]
+    out = Store(str(tmp_path))
+    counts = {(one.task, one.setting): one.requests for one in reduce_entry(both, out.uri).counts}
+    assert counts == {("vsv", "1-frame"): 32, ("vsv", "black-video"): 48}
+    assert len(planned_ids(both, dataset, out)) == 80
+
+
+def test_answers_made_elsewhere_lack_nothing(maia_data: str, tmp_path: Path) -> None:
+    from jobs.cli.render import status_rows
+
+    row = {"task": "vsv", "setting": "1-frame", "sample_id": "video1/Sentiment_A", "output": "A"}
+    rows = [(i, {**row, "variant": str(i), "output": None if i == 4 else "A"}) for i in range(5)]
+    spec = RunSpec(data=maia_data, out=str(tmp_path), models={}, benchmarks=("maia",))
+    out = Store(spec.out)
+    made = import_rows(spec, out, "maia", "m", rows, Path("answers.jsonl"), [])
+    assert made
+    save_run(out, {}, sweep={}, entries=[made], parts={})
+    (cell,) = status_rows(spec.out)[1]
+    assert [cell[name] for name in ("requests", "pending", "done", "failed")] == [5, 0, 4, 1]
+
+
+def test_data_is_looked_for_before_a_cluster_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from models.catalog_loader import load_models
+
+    monkeypatch.setattr("pipelines.sweep.run.joined", lambda address: pytest.fail(f"Ray was started ({address})"))
+    spec = RunSpec(
+        data=str(tmp_path / "none"),
+        out=str(tmp_path / "out"),
+        models={"random": load_models()["random"]},
+        benchmarks=("maia",),
+    )
+    with pytest.raises(DatasetError, match="no ingested data"):
+        run_sweep(spec)

@@ -1,0 +1,44 @@
+"""Who captions for whom."""
+
+from models.spec import ModelSpec
+from pipelines.plan.run_spec import RunSpec
+
+
+def spec(maia_data: str, **more: object) -> RunSpec:
+    models = {"one": ModelSpec(engine="random", seed=1), "two": ModelSpec(engine="random", seed=2)}
+    return RunSpec(data=maia_data, out="out", models=models, benchmarks=("maia",), **more)  # type: ignore[arg-type]
+
+
+def key(run: RunSpec, model: str) -> str:
+    ((asker, _),) = run.askers(model)
+    return asker.captioner
+
+
+def test_without_a_captioner_nobody_captions(maia_data: str) -> None:
+    run = spec(maia_data)
+    assert run.captioners == {}
+    assert key(run, "one") == ""
+    assert run.describe()["captioner"] is None
+
+
+def test_a_named_one_captions_for_all(maia_data: str) -> None:
+    run = spec(maia_data, captioner=("eye", ModelSpec(engine="random")))
+    assert list(run.captioners) == ["eye"]
+    assert key(run, "one") == key(run, "two")
+    assert key(run, "one").startswith("eye@")
+    assert run.describe()["captioner"] == "eye"
+
+
+def test_self_is_each_model_for_itself_and_only_when_asked_for(maia_data: str) -> None:
+    run = spec(maia_data, own_captions=True)
+    assert list(run.captioners) == ["one", "two"]
+    assert key(run, "one").startswith("one@")
+    assert key(run, "two").startswith("two@")
+    assert [asker.kind for asker, _ in run.caption_askers("one")] == ["caption"]
+    assert run.describe()["captioner"] == "self"
+
+
+def test_a_key_tells_one_spec_of_a_name_from_another(maia_data: str) -> None:
+    first = spec(maia_data, captioner=("eye", ModelSpec(engine="random", seed=1)))
+    other = spec(maia_data, captioner=("eye", ModelSpec(engine="random", seed=5)))
+    assert key(first, "one") != key(other, "one")

@@ -1,0 +1,76 @@
+import pytest
+
+from pipelines.benchmarks import UnknownNameError, benchmark
+from pipelines.plan.run_spec import FailureBudget, ScorerSpec
+from pipelines.plan.selection import Cell, Limit, cells_of, check_names
+
+
+@pytest.mark.parametrize(
+    ("text", "total", "span"),
+    [
+        ("8", 100, range(8)),
+        ("8", 5, range(5)),
+        ("0.1", 50, range(5)),
+        ("0.001", 50, range(1)),
+        ("1.0", 50, range(50)),
+        ("11-20", 100, range(10, 20)),
+        ("11-20", 15, range(10, 15)),
+        ("5-5", 100, range(4, 5)),
+    ],
+)
+def test_limit(text: str, total: int, span: range) -> None:
+    assert list(Limit.parse(text).span(total)) == list(span)
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "x", "1.5", "0.0", "5-2", "0-3", "1-2-3", ""])
+def test_a_wrong_limit_says_what_is_right(text: str) -> None:
+    with pytest.raises(ValueError, match="a count"):
+        Limit.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "total", "allowed"),
+    [
+        ("true", 0, 10, True),
+        ("true", 1, 10, False),
+        ("false", 10, 10, True),
+        ("0.2", 2, 10, True),
+        ("0.2", 3, 10, False),
+        ("3", 3, 10, True),
+        ("3", 4, 10, False),
+        ("1", 1, 10, True),
+        ("0", 1, 10, False),
+        ("1.0", 10, 10, True),
+    ],
+)
+def test_failure_budget(text: str, failed: int, total: int, allowed: bool) -> None:
+    assert FailureBudget(text).allows(failed, total) is allowed
+
+
+@pytest.mark.parametrize("text", ["maybe", "-1", "1.5", ""])
+def test_a_wrong_budget_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="--fail-on-error"):
+        FailureBudget(text)
+
+
+def test_scorer_flags() -> None:
+    assert ScorerSpec.parse("bertscore=/a/b:3") == ScorerSpec("bertscore", "/a/b", 3)
+    assert ScorerSpec.parse("bertscore=org/name") == ScorerSpec("bertscore", "org/name", None)
+    assert ScorerSpec.parse("bleurt=org/name") == ScorerSpec("bleurt", "org/name")
+    for text in ("bertscore", "rouge=x", "bleurt=x:3", "="):
+        with pytest.raises(ValueError, match="--scorer"):
+            ScorerSpec.parse(text)
+
+
+def test_cells_follow_tasks_and_settings() -> None:
+    maia = benchmark("maia")
+    three = ["black-video", "1-frame", "32-frames"]
+    assert cells_of(maia, [], []) == [Cell(task, setting) for task in ("vsv", "oevqa") for setting in three]
+    assert cells_of(maia, ["vsv"], ["1-frame"]) == [Cell("vsv", "1-frame")]
+    assert cells_of(maia, ["aggregate"], ["1-frame"]) == [Cell("vsv", "1-frame"), Cell("oevqa", "1-frame")]
+    assert cells_of(maia, ["mcq"], []) == []
+
+
+def test_an_unknown_name_offers_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean '32-frames'"):
+        check_names("setting", ["32frames"], ["1-frame", "32-frames"])

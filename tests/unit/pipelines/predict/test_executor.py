@@ -1,0 +1,61 @@
+"""How many replicas a job asks for, and of what, by what the cluster is and may become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.connect import ClusterInfo
+from models.spec import ModelSpec
+from pipelines.plan.units import Unit
+from pipelines.predict.executor import Job, _engine_resources, _replicas
+from pipelines.predict.loader_retry import UnitLoaderSpec
+
+ONE_MACHINE = ClusterInfo("", 8.0, 0.0)
+STANDING = ClusterInfo("10.0.0.1:6379", 64.0, 8.0)
+DECLARED = ClusterInfo("10.0.0.1:6379", 1.0, 0.0, grows_to=(8, 8, 1, 1))
+UNIT = Unit(benchmark="maia", part="p", pieces=(), requests=1)
+PARTLY_UP = ClusterInfo("10.0.0.1:6379", 16.0, 1.0, grows_to=(8, 8, 1, 1))
+
+
+def spec(engine: str = "transformers", **fields: Any) -> ModelSpec:
+    weights = {"model": "o/m", "revision": "1"} if engine == "transformers" else {}
+    return ModelSpec(engine=engine, replicas={"max": 40}, **weights, **fields)
+
+
+def job(model: ModelSpec, units: int = 100) -> Job:
+    loader = UnitLoaderSpec(data="d", out="o", askers=(), max_pixels=None, max_frames=None)
+    return Job(model="m", spec=model, loader=loader, out="o", units=[UNIT] * units)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "ranks", "wanted"),
+    [
+        (STANDING, 1, 8),
+        (STANDING, 4, 2),
+        (DECLARED, 1, 18),
+        (DECLARED, 4, 4),
+        (DECLARED, 8, 2),
+        (PARTLY_UP, 1, 18),  # the node that is there is not all there may be
+        (DECLARED, 16, 40),  # where it fits nowhere, that is said when it is to be placed
+    ],
+)
+def test_replicas(cluster: ClusterInfo, ranks: int, wanted: int) -> None:
+    assert _replicas(job(spec(tensor_parallel=ranks)), cluster) == wanted
+
+
+def test_no_more_replicas_than_units() -> None:
+    assert _replicas(job(spec(), units=3), DECLARED) == 3
+
+
+@pytest.mark.parametrize("cluster", [STANDING, DECLARED, PARTLY_UP])
+def test_gpus_are_asked_for_where_they_are_or_will_come(cluster: ClusterInfo) -> None:
+    assert _engine_resources(spec(tensor_parallel=4), cluster) == {"num_gpus": 4}
+    assert "num_cpus" in _engine_resources(spec(device="cpu"), cluster)
+    assert "num_cpus" in _engine_resources(spec("random"), cluster)
+
+
+def test_where_none_will_come_only_by_name() -> None:
+    assert "num_cpus" in _engine_resources(spec(), ONE_MACHINE)
+    assert _engine_resources(spec(device="cuda"), ONE_MACHINE) == {"num_gpus": 1}

@@ -1,0 +1,130 @@
+"""What a run tells: counts and seconds as metrics, log lines with whose they are."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from jobs.cli.output import Progress, log_as_json, logs_are_json
+from pipelines.predict import metrics as telemetry
+from pipelines.predict.executor import Receipt
+from pipelines.predict.metrics import about, count_answering, count_commit, count_loading, count_waiting, whose
+
+
+class Kept:
+    """Counts what is told to metrics."""
+
+    def __init__(self) -> None:
+        self.grown: Counter[tuple[Any, ...]] = Counter()
+        self.levels: dict[tuple[Any, ...], float] = {}
+
+    def metric(self, name: str) -> Any:
+        kept, known = self, {**telemetry.GROWING, **telemetry.LEVELS}
+
+        class Metric:
+            def inc(self, by: float, tags: dict[str, str]) -> None:
+                assert by > 0
+                assert set(tags) == set(known[name][1])
+                kept.grown[name, *tags.values()] += by
+
+            def set(self, value: float, tags: dict[str, str]) -> None:
+                assert set(tags) == set(known[name][1])
+                kept.levels[name, *tags.values()] = value
+
+        return Metric()
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    made = Kept()
+    monkeypatch.setattr(telemetry, "_metric", made.metric)
+    return made
+
+
+RECEIPT = Receipt(
+    part="predictions/benchmark=maia/model=m/abc.parquet",
+    counts={("vsv", "1-frame", "ok"): 10, ("vsv", "32-frames", "ok"): 5, ("vsv", "1-frame", "error"): 1},
+    began=100.0,
+    ended=102.5,
+    tokens=(300, 40),
+    cached=200,
+    failed=(("r1", "timeout"),),
+)
+
+
+def test_a_commit_is_counted(kept: Kept) -> None:
+    count_commit("m", RECEIPT)
+    count_commit("m", Receipt(part="predictions/benchmark=maia/model=m/d.parquet", counts={}))
+    assert kept.grown == {
+        ("vlmsweep_requests", "predictions", "m", "maia", "ok"): 15,
+        ("vlmsweep_requests", "predictions", "m", "maia", "error"): 1,
+        ("vlmsweep_tokens", "m", "read"): 300,
+        ("vlmsweep_tokens", "m", "written"): 40,
+        ("vlmsweep_tokens", "m", "cached"): 200,
+    }
+
+
+def test_seconds_and_levels(kept: Kept) -> None:
+    count_answering("m", answered_s=2.0, waited_s=0.0)
+    count_answering("m", answered_s=1.0, waited_s=0.5)
+    count_loading(0.25)
+    count_waiting("m", 7)
+    assert kept.grown["vlmsweep_engine_seconds", "m", "answering"] == 3.0
+    assert kept.grown["vlmsweep_engine_seconds", "m", "waiting"] == 0.5
+    assert kept.grown["vlmsweep_load_seconds",] == 0.25
+    assert kept.levels == {("vlmsweep_waiting_requests", "m"): 7.0}
+
+
+def test_fields_are_a_threads_own_and_end_with_their_block() -> None:
+    seen = []
+    with about(run="r", model="a", part=""):
+        other = threading.Thread(target=lambda: seen.append(dict(whose())))
+        other.start()
+        other.join()
+        with about(model="b"):
+            seen.append(dict(whose()))
+        seen.append(dict(whose()))
+    assert [*seen, dict(whose())] == [{}, {"run": "r", "model": "b"}, {"run": "r", "model": "a"}, {}]
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
+    root, told = logging.getLogger(), StringIO()
+    monkeypatch.setattr(root, "handlers", [logging.StreamHandler(told)])
+    monkeypatch.setattr(root, "level", logging.INFO)
+    logging.getLogger("vlmsweep").manager._clear_cache()  # levels are remembered
+    log_as_json(wanted=True)
+    return lambda: [json.loads(line) for line in told.getvalue().splitlines()]
+
+
+def test_log_lines_say_run_model_part_and_request(kept: Kept, lines: Callable[[], list[dict[str, Any]]]) -> None:
+    with about(run="r", model="m"):
+        count_commit("m", RECEIPT)
+    part, failed = lines()
+    assert (part["run"], part["model"], part["rows"], part["seconds"]) == ("r", "m", 16, 2.5)
+    assert part["part"] == RECEIPT.part
+    assert (failed["run"], failed["request_id"], failed["error_type"]) == ("r", "r1", "timeout")
+    assert {"at", "level", "logger", "message"} <= set(failed)
+    assert failed["message"] == "request r1 failed: timeout"
+
+
+def test_every_line_is_json_progress_and_traces_too(lines: Callable[[], list[dict[str, Any]]]) -> None:
+    progress = Progress()
+    progress.phase("predict m", 3)
+    progress.advance(3, 1)
+    progress.finish()
+    error = ValueError("two\nlines")
+    logging.getLogger("x").error("it\nbroke", exc_info=error)
+    told, broke = lines()
+    assert told["message"].startswith("predict m: 3 of 3, 1 failed in ")
+    assert broke["message"] == "it\nbroke"
+    assert "ValueError: two" in broke["trace"]
+    log_as_json(wanted=False)
+    assert not logs_are_json()

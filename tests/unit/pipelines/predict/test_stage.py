@@ -1,0 +1,145 @@
+"""Models of one sweep: one that cannot be had stops no other, one after another and beside each other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import pipelines.predict.stage as page
+from cluster.connect import ClusterInfo
+from cluster.scheduling.workload import Fleet
+from jobs.dry_run.schedule import schedule
+from models.spec import ModelSpec, Replicas
+from pipelines.plan.cost_model import work_of
+from pipelines.plan.run_spec import RunSpec
+from pipelines.predict.cost_tracker import Spending
+from pipelines.predict.executor import Job, ModelUnavailableError, Receipt, _replicas
+from pipelines.predict.status import StatusBoard, read_status
+from pipelines.progress import SilentWatcher
+from pipelines.storage.store import Store, StoreError
+from pipelines.sweep.run import plan_sweep
+
+Execute = Callable[[Job, ClusterInfo, Callable[[Receipt], None]], None]
+
+
+class Sweep:
+    """Predicts with an `execute` of the test's own."""
+
+    def __init__(self, data: str, out: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
+        one = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 1})
+        self.spec = RunSpec(data=data, out=str(out), models=dict.fromkeys("abc", one), benchmarks=("maia",))
+        self.out, self._patch, self._gpus = Store(str(out)), monkeypatch, gpus
+        self.shares: dict[str, float] = {}
+        monkeypatch.setattr(page, "gpus_of_nodes", lambda: [gpus])
+
+    def predict(self, execute: Execute, limit: float | None = None, grows_to: tuple[int, ...] = ()) -> list[str]:
+        def noted(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+            self.shares[job.model] = cluster.gpus
+            execute(job, cluster, on_receipt)
+
+        self._patch.setattr(page, "execute", noted)
+        plans = plan_sweep(self.spec)
+        board = StatusBoard(self.out, plans)
+        cluster = ClusterInfo("", 8.0, float(self._gpus), grows_to=grows_to)
+        return page.predict(self.spec, cluster, plans, board, SilentWatcher(), Spending(limit))
+
+
+def answer(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
+    for unit in job.units:
+        for piece in unit.pieces:
+            counts = {("vsv", "1-frame", "ok"): 0}
+            on_receipt(Receipt(part=f"predictions/benchmark=maia/model={job.model}/{piece.group}", counts=counts))
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2])
+def test_a_model_that_cannot_be_had_stops_no_other(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
+) -> None:
+    sweep, ended = Sweep(maia_data, tmp_path, monkeypatch, gpus), []
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        if job.model == "a":
+            raise ModelUnavailableError("model 'a': no weights")
+        answer(job, on_receipt)
+        ended.append(job.model)
+
+    assert sweep.predict(execute) == ["model 'a': no weights"]
+    assert sorted(ended) == ["b", "c"]
+    assert all(cell["running"] == 0 for cell in read_status(sweep.out)["cells"])
+
+
+@pytest.mark.parametrize(("gpus", "grows_to"), [(2, ()), (0, (1, 1))], ids=["there", "still to come"])
+def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, grows_to: tuple[int, ...]
+) -> None:
+    sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, gpus), threading.Barrier(2, timeout=120), []
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        begun.append(job.model)
+        if len(begun) < 3:
+            both.wait()
+        answer(job, on_receipt)
+
+    assert sweep.predict(execute, grows_to=grows_to) == []
+    assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+@pytest.mark.parametrize("gpus", [2, 8])
+@pytest.mark.parametrize("names", ["a", "ab"])
+def test_a_dry_run_tells_the_replicas_that_the_run_has(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, names: str
+) -> None:
+    sweep = Sweep(maia_data, tmp_path, monkeypatch, gpus)
+    many = sweep.spec.models["a"].model_copy(update={"replicas": Replicas(max=5)})
+    sweep.spec = replace(sweep.spec, models=dict.fromkeys(names, many))
+    replicas: dict[str, int] = {}
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        replicas[job.model] = _replicas(job, cluster)
+        answer(job, on_receipt)
+
+    assert sweep.predict(execute) == []
+    plans = plan_sweep(sweep.spec)
+    works = [work_of(name, own, sweep.spec.models[name]) for name, own in plans.items()]
+    told = schedule(works, Fleet(gpus=gpus))
+    assert {name: loads for name, _, _, _, loads, _ in told.models} == replicas
+    assert set(replicas) == set(names)
+
+
+@pytest.mark.parametrize(("gpus", "limit"), [(0, None), (2, 5.0)])
+def test_one_after_another_without_gpus_and_under_a_limit_of_money(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, limit: float | None
+) -> None:
+    sweep, order = Sweep(maia_data, tmp_path, monkeypatch, gpus), []
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        order.append(f"{job.model} begins")
+        answer(job, on_receipt)
+        order.append(f"{job.model} ends")
+
+    assert sweep.predict(execute, limit) == []
+    assert order == ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]
+    assert sweep.shares == dict.fromkeys("abc", float(gpus))
+
+
+def test_a_store_that_is_gone_ends_all_of_them(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep, seen = Sweep(maia_data, tmp_path, monkeypatch, 2), []
+    both, gone = threading.Barrier(2, timeout=120), threading.Event()
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        seen.append(job.model)
+        both.wait()
+        if job.model == "a":
+            gone.set()
+            raise StoreError("the store is away")
+        assert gone.wait(120)
+        for _ in range(2000):
+            answer(job, on_receipt)
+
+    with pytest.raises(StoreError, match="store is away"):
+        sweep.predict(execute)
+    assert sorted(seen) == ["a", "b"]

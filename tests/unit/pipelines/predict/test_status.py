@@ -1,0 +1,32 @@
+"""The status of a run that lives is young, however long its units take."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from pipelines.predict.status import StatusBoard
+from pipelines.storage.store import Store
+
+
+def test_while_a_model_is_asked_the_file_is_written_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.predict.status.BEAT_S", 0.05)
+    monkeypatch.setattr("pipelines.predict.status.WRITE_EVERY_S", 0.0)
+    board = StatusBoard(Store(str(tmp_path)), {})
+    board.begin("m")
+    file = tmp_path / "status.json"
+    for _ in range(2):
+        file.unlink()
+        deadline = time.monotonic() + 60
+        while not file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    board.end("m")
+    file.unlink()
+    time.sleep(0.3)
+    assert not file.exists(), "nothing runs, and nothing is written"
+    board.close()

@@ -1,0 +1,80 @@
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.report.tables.escaping import clean, csv_cell, latex, markdown, one_line, shorten
+from tests.unit.pipelines.report.cases import HOSTILE, golden
+
+ESCAPES = golden("escapes.jsonl")
+ANY_TEXT = st.one_of(st.text(), st.text(st.characters(categories=["Cs", "Cc", "Po", "Sm"])), st.sampled_from(HOSTILE))
+COMMANDS = r"\\(?:textbackslash|textasciicircum|textasciitilde|textless|textgreater|textbar|ldots)\{\}"
+INERT_LATEX = re.compile(
+    rf"(?:{COMMANDS}|\\[{{}}$&%#_]|\{{\\char\d\d\}}|\{{[\[\]*?]\}}|\$(?:-|\\[A-Za-z]+)\$|-\{{\}}"
+    r"|[^\\{}$&%#_^~<>|\"`\[\]*\x00-\x1f])*"
+)
+
+
+@pytest.mark.parametrize("row", ESCAPES, ids=lambda row: row["name"])
+@pytest.mark.parametrize("escape", [markdown, latex, csv_cell], ids=["markdown", "latex", "csv"])
+def test_golden(row: dict[str, Any], escape: Any) -> None:
+    assert escape(row["text"]) == row[{"markdown": "markdown", "latex": "latex", "csv_cell": "csv"}[escape.__name__]]
+
+
+@given(ANY_TEXT)
+def test_cleaned_text_can_be_written_and_is_clean(text: str) -> None:
+    cleaned = clean(text)
+    assert cleaned.encode().decode() == cleaned
+    assert clean(cleaned) == cleaned
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]", cleaned)
+
+
+@given(ANY_TEXT)
+def test_one_line_is_one_line(text: str) -> None:
+    assert len(one_line(text).splitlines()) <= 1
+
+
+@given(ANY_TEXT)
+def test_markdown_holds_no_html_and_no_bare_pipe(text: str) -> None:
+    bare = re.sub(r"\\[\\`*_\[\]|~$#^:.=+)-]", "", markdown(text))
+    assert not re.search(r"[<>\n\\`*_\[\]|~$#^]|://|www\.", bare)
+
+
+@given(ANY_TEXT)
+def test_latex_holds_nothing_that_acts(text: str) -> None:
+    assert INERT_LATEX.fullmatch(latex(text))
+
+
+def test_the_latex_check_sees_what_acts() -> None:
+    for acting in ("\\input{x}", "a & b", "x^2", "$x$", "%", "{", "[1cm]", "\\\\", "^^5c"):
+        assert not INERT_LATEX.fullmatch(acting)
+
+
+@given(ANY_TEXT)
+def test_csv_cells_read_back_and_start_no_formula(text: str) -> None:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow([csv_cell(text), "end"])
+    assert next(csv.reader(io.StringIO(out.getvalue(), newline=""))) == [csv_cell(text), "end"]
+    assert csv_cell(text).replace("'", "") == clean(text).replace("'", "")
+    shown = "".join(char for char in csv_cell(text) if char.isprintable() and not char.isspace())
+    if shown[:1] in tuple("=+-@"):
+        float(csv_cell(text))
+
+
+@given(st.lists(st.sampled_from([*'=+-@;\t\n"\u200b, a1', "=1+1"]), max_size=12).map("".join))
+def test_cells_start_no_formula_where_lines_are_parted_elsewhere(text: str) -> None:
+    cell = csv_cell(text)
+    for field in re.split(r"[;\t\n]", cell):
+        shown = "".join(char for char in field if char.isprintable() and not char.isspace() and char != '"')
+        if shown[:1] in tuple("=+-@"):
+            assert cell == field == clean(text)
+            float(cell)
+
+
+def test_shorten_says_what_is_gone() -> None:
+    assert shorten("abc", 3) == "abc"
+    assert shorten("abcde", 3) == "abc… [2 more characters]"

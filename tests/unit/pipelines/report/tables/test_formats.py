@@ -1,0 +1,188 @@
+import csv
+import io
+import re
+
+import pytest
+
+from pipelines.benchmarks.tables import Measured, Table, TableRow
+from pipelines.report.tables.escaping import clean, csv_cell
+from pipelines.report.tables.formats import column_names, html, to_csv, to_latex, to_markdown
+from pipelines.report.tables.layout import lay_out
+from tests.unit.pipelines.report.cases import HOSTILE, Page, table
+
+SMALL = Table(
+    id="small",
+    title="Table 1. Pool accuracy",
+    columns=("Avg.", "n", "Kind"),
+    rows=(
+        TableRow(label="Chance", cells=(0.25, None, "text"), origin="reference"),
+        TableRow(label="32-Frames", origin="heading"),
+        TableRow(label="Qwen 72B", cells=(0.54, 2400, "paper"), origin="published", note="full set"),
+        TableRow(label="ours", cells=(Measured(value=1 / 3, low=0.25, high=0.4375), 480, "run")),
+        TableRow(label="failed", cells=(None, 0, "run")),
+    ),
+    better=("higher", "", ""),
+    notes=("Read with care.",),
+)
+GROUPED = Table(
+    id="grouped",
+    title="Groups",
+    columns=("Homo", "Hetero", "Homo", "Hetero"),
+    groups=(("En-De", 2), ("", 2)),
+    rows=(TableRow(label="m", cells=(0.1, 0.2, 0.3, 0.4)),),
+)
+
+
+def cells(made: Table) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(to_csv(made), newline="")))
+
+
+def test_markdown_whole() -> None:
+    assert to_markdown(SMALL) == (
+        "| Model | Avg. | n | Kind |\n"
+        "| --- | ---: | ---: | --- |\n"
+        "| Chance | .25 | – | text |\n"
+        "| **32-Frames** |  |  |  |\n"
+        "| *Qwen 72B* (1) | **.54** | *2,400* | *paper* |\n"
+        "| ours | .33 \\[.25, .44\\] | 480 | run |\n"
+        "| failed | – | 0 | run |\n"
+        "\n(1) full set\n"
+        "\nRead with care.\n"
+    )
+
+
+def test_csv_whole_with_full_precision_and_empty_for_what_was_not_measured() -> None:
+    assert to_csv(SMALL) == (
+        "block,Model,origin,Avg.,Avg. ci_low,Avg. ci_high,n,Kind,note\n"
+        ",Chance,reference,0.25,,,,text,\n"
+        "32-Frames,Qwen 72B,published,0.54,,,2400,paper,full set\n"
+        "32-Frames,ours,ours,0.3333333333333333,0.25,0.4375,480,run,\n"
+        "32-Frames,failed,ours,,,,0,run,\n"
+    )
+
+
+def test_latex_whole() -> None:
+    assert to_latex(SMALL) == (
+        "% small: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX\n"
+        "\\begin{table}[tbp]\n"
+        "\\centering\\small\n"
+        "\\caption{Table 1. Pool accuracy}\n"
+        "\\label{tab:small}\n"
+        "\\begin{tabular}{lrrl}\n"
+        "\\toprule\n"
+        "Model & Avg. & n & Kind \\\\\n"
+        "\\midrule\n"
+        "Chance & .25 & -- & text \\\\\n"
+        "\\addlinespace\n"
+        "\\multicolumn{4}{l}{\\textbf{32-Frames}} \\\\\n"
+        "\\textit{Qwen 72B}\\textsuperscript{1} & \\textit{\\textbf{.54}} & \\textit{2,400} & \\textit{paper} \\\\\n"
+        "ours & .33 {\\footnotesize {[}.25, .44{]}} & 480 & run \\\\\n"
+        "failed & -- & 0 & run \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+        "\\par\\smallskip{\\footnotesize \\textsuperscript{1}full set}\n"
+        "\\par\\smallskip{\\footnotesize Read with care.}\n"
+        "\\end{table}\n"
+    )
+
+
+def test_html_carries_origin_kind_and_marks_as_classes() -> None:
+    page = Page(html(SMALL))
+    rows = [attributes["class"] for tag, attributes in page.elements if tag == "tr" and "class" in attributes]
+    assert rows == ["reference", "heading", "published", "ours", "ours"]
+    data = [attributes["class"] for tag, attributes in page.elements if tag == "td"]
+    assert data[0] == "number"
+    assert data[1] == "none"
+    assert data[2] == "text"
+    assert data[3] == "number best"
+    assert [attributes.get("scope") for tag, attributes in page.elements if tag == "th"] == [
+        *["col"] * 4,
+        "row",
+        "rowgroup",
+        *["row"] * 3,
+    ]
+
+
+def test_groups_stand_above_in_latex_and_html_and_before_the_names_elsewhere() -> None:
+    assert column_names(GROUPED) == ["En-De Homo", "En-De Hetero", "Homo", "Hetero"]
+    assert cells(GROUPED)[0] == ["block", "Model", "origin", "En-De Homo", "En-De Hetero", "Homo", "Hetero", "note"]
+    assert " & \\multicolumn{2}{c}{En-De} & \\multicolumn{2}{c}{} \\\\\n\\cmidrule(lr){2-3}\n" in to_latex(GROUPED)
+    assert Page(html(GROUPED)).values("colspan") == ["2", "2"]
+
+
+def test_many_columns_are_set_tighter_in_latex() -> None:
+    names = tuple(f"Spatial {place}" for place in range(9))
+    made = Table(id="wide", title="W", columns=names, rows=(TableRow(label="m", cells=(0.5,) * 9),))
+    assert "\\footnotesize\\setlength{\\tabcolsep}{3pt}" in to_latex(made)
+    assert "\\shortstack[r]{Spatial\\\\0}" in to_latex(made)
+
+
+def test_parts_of_a_measured_cell_have_csv_columns_of_their_own() -> None:
+    cell = Measured(value=0.5, delta=-0.25, low=0.1, high=0.9, n=4, n_failed=0, note="=why")
+    made = Table(id="t", title="T", columns=("a", "b"), rows=(TableRow(label="m", cells=(cell, True)),))
+    heads, values = cells(made)
+    assert heads[3:] == ["a", "a change", "a ci_low", "a ci_high", "a n", "a n_failed", "a note", "b", "note"]
+    assert values[3:] == ["0.5", "-0.25", "0.1", "0.9", "4", "0", "'=why", "true", ""]
+
+
+@pytest.mark.parametrize("value", [0.1 + 0.2, 1e-17, 1 / 3, 12345.678901234567, -0.5])
+def test_numbers_in_csv_read_back_the_same(value: float) -> None:
+    made = Table(id="t", title="T", columns=("a",), rows=(TableRow(label="m", cells=(value,)),))
+    assert float(cells(made)[1][3]) == value
+
+
+def test_a_table_without_rows_or_columns_can_be_shown() -> None:
+    made = Table(id="t", title="T", columns=(), rows=())
+    assert to_markdown(made) == "| Model |\n| --- |\n"
+    assert cells(made) == [["block", "Model", "origin", "note"]]
+    assert "\\begin{tabular}{l}" in to_latex(made)
+    assert [tag for tag, _ in Page(html(made)).elements][:2] == ["div", "table"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_text_in_html(text: str) -> None:
+    hostile, harmless = Page(html(table(text))), Page(html(table()))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
+    assert [sorted(one) for _, one in hostile.elements] == [sorted(one) for _, one in harmless.elements]
+    assert hostile.odd == []
+    assert "".join(hostile.text).count(clean(text)) >= 7
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_text_in_csv(text: str) -> None:
+    rows = cells(table(text))
+    assert [len(row) for row in rows] == [len(rows[0])] * 4
+    assert rows[1][:2] == [csv_cell(text)] * 2
+    for cell in (cell for row in rows for cell in row):
+        assert not re.match(r"\s*[=@＝＠]|\s*[+-](?![\d.]+$)|\t|\r", cell)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_adds_no_row_or_column_to_markdown(text: str) -> None:
+    def shape(made: Table) -> list[int]:
+        lines = [line for line in to_markdown(made).splitlines() if line.startswith("| ")]
+        return [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in lines]
+
+    assert shape(table(text)) == shape(table())
+    assert "<" not in to_markdown(table(text))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_brings_no_command_into_latex(text: str) -> None:
+    def commands(made: Table) -> set[str]:
+        return set(re.findall(r"\\(?:[A-Za-z]+|.)", to_latex(made).replace("\n", " ")))
+
+    spelt = {f"\\{sign}" for sign in r"{}$&%#_"} | {
+        f"\\{name}"
+        for name in ("textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "char")
+    }
+    assert commands(table(text)) - spelt <= commands(table())
+    assert to_latex(table(text)).count("\n") == to_latex(table()).count("\n")
+
+
+def test_every_format_shows_every_row() -> None:
+    made = table()
+    assert len(lay_out(made).rows) == 4
+    assert len(cells(made)) == 1 + 3
+    assert to_latex(made).count("\\\\\n") == 2 + 4
+    assert [tag for tag, _ in Page(html(made)).elements].count("tr") == 2 + 4

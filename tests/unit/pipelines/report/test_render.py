@@ -1,0 +1,119 @@
+import dataclasses
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.benchmarks.tables import Figure
+from pipelines.report import METRIC_KEYS, ReportData, metrics_json, render
+from tests.unit.pipelines.report.cases import metric, report, table
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
+    return render(report())
+
+
+def test_files_of_a_report(files: dict[str, bytes]) -> None:
+    figure_ids = ("f_bars", "f_flat", "f_lines", "f_points", "f_radar", "f_stack")
+    tables = ("maia_counts", "maia_headline", "maia_not_measured", "maia_remarks", "t")
+    assert list(files) == sorted(
+        [
+            "report/index.html",
+            "report/metrics.json",
+            "report/report.md",
+            *(f"report/figures/{name}.svg" for name in figure_ids),
+            *(f"report/tables/{name}.csv" for name in (*figure_ids, *tables)),
+            *(f"report/tables/{name}.tex" for name in tables),
+        ]
+    )
+
+
+def test_the_same_data_gives_the_same_bytes(files: dict[str, bytes]) -> None:
+    assert render(report()) == files
+
+
+def test_every_link_leads_to_a_file(files: dict[str, bytes]) -> None:
+    for page in ("report/index.html", "report/report.md"):
+        text = files[page].decode()
+        links = re.findall(r'href="([^"#]+)"', text) + re.findall(r"\]\(([^)]*)\)", text)
+        assert len(links) > 10
+        assert {f"report/{link}" for link in links} <= set(files)
+
+
+def test_an_empty_report_can_be_written() -> None:
+    files = render(ReportData())
+    assert sorted(files) == ["report/index.html", "report/metrics.json", "report/report.md"]
+    assert files["report/metrics.json"] == b"[]\n"
+    assert "No benchmark was run." in files["report/index.html"].decode()
+
+
+def test_two_tables_of_one_name_are_refused() -> None:
+    part = report().benchmarks[0]
+    with pytest.raises(ValueError, match="two tables or figures are named t"):
+        ReportData(benchmarks=(dataclasses.replace(part, tables=(table(), table())),))
+    clash = dataclasses.replace(part, tables=(table(name="maia_counts"),), figures=())
+    with pytest.raises(ValueError, match=r"would be written to report/tables/maia_counts\.csv"):
+        render(dataclasses.replace(report(), benchmarks=(clash,)))
+
+
+def test_metrics_have_the_keys_of_the_contract_in_order_and_are_sorted() -> None:
+    rows = json.loads(metrics_json([metric(model="b", extra=1), metric(model="a"), metric(benchmark="a", note="x")]))
+    assert [tuple(row) for row in rows] == [METRIC_KEYS] * 3
+    assert " ".join(METRIC_KEYS) == (
+        "benchmark task model setting subset category metric value unit n n_failed ci_low ci_high"
+    )
+    assert [(row["benchmark"], row["model"]) for row in rows] == [("a", "small"), ("maia", "a"), ("maia", "b")]
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_what_was_not_measured_is_null(value: float | None) -> None:
+    text = metrics_json([metric(value=value, ci_low=value, ci_high=value)])
+    (row,) = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert (row["value"], row["ci_low"], row["ci_high"]) == (None, None, None)
+
+
+def test_counts_are_whole_and_fractions_are_not() -> None:
+    rows = [metric(metric="a", value=12.0, unit="count"), metric(metric="b", value=1.0), metric(metric="c", value=0.0)]
+    assert [repr(row["value"]) for row in json.loads(metrics_json(rows))] == ["12", "1.0", "0.0"]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.text(st.characters(categories=["L", "Cs", "Cc", "Po"])))
+def test_metrics_read_back_the_same(value: float, name: str) -> None:
+    (row,) = json.loads(metrics_json([metric(value=value, model=name)]))
+    assert (row["value"], row["model"]) == (value, name)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([metric(), metric(value=0.7)], "two metrics are named maia/vsv/small/32-frames///pool_accuracy"),
+        ([{key: value for key, value in metric().items() if key != "n_failed"}], "lacks n_failed"),
+    ],
+)
+def test_rows_that_break_the_contract_are_refused(rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        metrics_json(rows)
+
+
+def test_a_figure_that_has_not_changed_is_not_drawn_again(
+    files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def draw(figure: Figure) -> bytes:
+        drawn.append(figure.id)
+        return b"<svg></svg>"
+
+    monkeypatch.setattr("pipelines.report.render.to_svg_bytes", draw)
+    assert render(report(), files.get) == files
+    assert drawn == []
+    first = report().benchmarks[0].figures[0]
+    changed = dataclasses.replace(first, title="another title")
+    part = dataclasses.replace(report().benchmarks[0], figures=(changed, *report().benchmarks[0].figures[1:]))
+    render(dataclasses.replace(report(), benchmarks=(part, *report().benchmarks[1:])), files.get)
+    assert drawn == [first.id]

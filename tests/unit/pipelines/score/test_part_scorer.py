@@ -1,0 +1,139 @@
+"""Scoring parts: what is up to date is left alone, what changed is scored again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from models.messages import Answer, Failure, Reply
+from pipelines.benchmarks import benchmark
+from pipelines.ingest.dataset import Dataset
+from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+from pipelines.plan.requests import Asker
+from pipelines.plan.run_spec import ScorerSpec
+from pipelines.plan.selection import cells_of
+from pipelines.score import part_scorer as scoring
+from pipelines.score.part_scorer import PartScorer, ScoringSpec
+from pipelines.storage.parts import PREDICTIONS, part_folder, prediction_row, read_part, table_bytes
+from pipelines.storage.store import Store
+
+PART = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"
+SCORES = PART.replace("predictions", "scores")
+
+
+@pytest.fixture
+def out(maia_data: str, tmp_path: Path) -> Store:
+    """Predictions of two samples in one setting: A throughout, a reference for the open question, one error."""
+    dataset = Dataset.open(Store(maia_data), "maia")
+    asker = Asker(
+        benchmark_name="maia",
+        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
+        model="m",
+        model_fingerprint={},
+        generation={},
+        cells=tuple(cells_of(benchmark("maia"), [], ["1-frame"])),
+        prompts={},
+        instead={},
+        seed=42,
+    )
+    samples = list(dataset.samples())[:2]
+    rows = []
+    for sample in samples:
+        for asked in asker.ask(sample):
+            text = "A" if asked.columns["task"] == "vsv" else sample.data["answers"][2]
+            rows.append(prediction_row(asked.columns, Reply(request_id="", outcome=Answer(text=text))))
+    rows[0] = prediction_row(rows[0], Reply(request_id="", outcome=Failure(type="timeout", message="late")))
+    store = Store(str(tmp_path / "out"))
+    store.put(PART, table_bytes(rows, PREDICTIONS))
+    return store
+
+
+def spec(maia_data: str, out: Store, *scorers: ScorerSpec) -> ScoringSpec:
+    return ScoringSpec(
+        data=maia_data, out=out.uri, benchmark="maia", prompts="[{}, {}]", seed=42, scorers=scorers, judge=None
+    )
+
+
+def values(out: Store) -> list[dict[str, float]]:
+    return [dict(row) for row in read_part(out, SCORES)["values"].to_pylist()]
+
+
+def test_rows_are_scored_by_id(maia_data: str, out: Store) -> None:
+    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    table = read_part(out, SCORES).to_pylist()
+    assert len(table) == 18
+    errors = [row for row in table if row["status"] == "error"]
+    assert [dict(row["values"]) for row in errors] == [{}]
+    letters = [dict(row["values"]) for row in table if row["task"] == "vsv" and row["status"] == "ok"]
+    assert all(one["correct"] == one["ts_at_a"] for one in letters)
+    open_ = [dict(row["values"]) for row in table if row["task"] == "oevqa"]
+    assert [one["rouge"] for one in open_] == [1.0, 1.0]
+    assert all("accepted" not in one and "bertscore" not in one for one in open_)
+
+
+def test_what_is_up_to_date_is_not_written_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    PartScorer(spec(maia_data, out), {}, []).score(PART)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("written again")
+
+    monkeypatch.setattr(Store, "put", refuse)
+    PartScorer(spec(maia_data, out), {}, []).score(PART)
+
+
+def test_a_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
+    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    before = values(out)
+    table = read_part(out, PART)
+    changed = table.set_column(
+        table.schema.get_field_index("output"), PREDICTIONS.field("output"), [["B"] * table.num_rows]
+    )
+    out.put(PART, table_bytes(changed, PREDICTIONS))
+    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    assert values(out) != before
+
+
+def test_a_damaged_score_part_is_made_again(maia_data: str, out: Store) -> None:
+    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    whole = out.get(SCORES)
+    out.put(SCORES, whole[: len(whole) // 2])
+    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    assert out.get(SCORES) == whole
+
+
+class Length:
+    """Stands in for a scorer model."""
+
+    def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
+        assert all(len(own) == 8 for own in references)
+        return [len(text) / 1000 for text in candidates]
+
+
+def test_a_default_scorer_that_cannot_be_had_is_told_and_tried_again(
+    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = ScorerSpec("bertscore", "no-such-model", 9, named=False)
+
+    def gone(*_: object) -> None:
+        raise ScorerUnavailableError("no-such-model", "it is gone.", "Bring it.")
+
+    monkeypatch.setattr(scoring, "look_for", gone)
+    scorer = PartScorer(spec(maia_data, out, default), {}, [])
+    scorer.score(PART)
+    assert "no-such-model" in scorer.problems["bertscore"]
+    assert not any("bertscore" in one for one in values(out))
+    monkeypatch.setattr(scoring, "look_for", lambda _: None)
+    monkeypatch.setattr(scoring, "build_scorer", lambda *_: Length())
+    PartScorer(spec(maia_data, out, default), {}, []).score(PART)
+    assert sum("bertscore" in one for one in values(out)) == 2
+
+
+def test_a_named_scorer_that_cannot_be_had_ends_the_run(maia_data: str, out: Store, tmp_path: Path) -> None:
+    named = ScorerSpec("bertscore", str(tmp_path / "empty"), 9)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ScorerUnavailableError):
+        PartScorer(spec(maia_data, out, named), {}, []).score(PART)
+    shutil.rmtree(tmp_path / "empty")

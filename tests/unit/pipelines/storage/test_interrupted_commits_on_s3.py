@@ -1,0 +1,70 @@
+"""Whatever step of a commit to an object store a process dies at, readers see the old content or the new one, whole."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+from pipelines.storage.lock import LOCK
+from pipelines.storage.parts import healthy_parts
+from pipelines.storage.store import Store
+from tests.chaos.commits import S3_STEPS, cut_commit_on_s3, part, unit
+from tests.support.whole_bodies import WholeBodies
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "word", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[WholeBodies, dict[str, str]]]:
+    app = WholeBodies(DomainDispatcherApplication(create_backend_app))
+    http = make_server("127.0.0.1", 0, app, threaded=True)
+    http.log_startup = lambda: None
+    thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+    thread.start()
+    env = {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{http.server_port}"}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    yield app, env
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+def test_old_or_new_and_never_half(server: tuple[WholeBodies, dict[str, str]], tmp_path: Path) -> None:
+    app, env = server
+    env = {**env, "HOME": str(tmp_path)}
+    store = Store("s3://bench/out")
+    store._fs.mkdir("bench")
+    for step in S3_STEPS:
+        for when in ("before", "after"):
+            store.put(LOCK, b'{"run": "me", "host": "h", "pid": 1, "process_start": "s", "since": "t"}')
+            store.put(unit().part, part("old"))
+            assert cut_commit_on_s3(store.uri, "part", step, when, env) == 9, (step, when)
+            ((_, table),) = healthy_parts(store, "predictions")
+            replaced = (step, when) == ("send", "after")
+            assert set(table["output"].to_pylist()) == {"new" if replaced else "old"}, (step, when)
+            assert [info.path for info in store.list()] == [LOCK, unit().part]
+    assert app.broken, "a request broke off in the middle"
+
+
+def test_a_lock_changes_hands_or_not(server: tuple[WholeBodies, dict[str, str]], tmp_path: Path) -> None:
+    app, env = server
+    env = {**env, "HOME": str(tmp_path)}
+    store = Store("s3://locks/out")
+    store._fs.mkdir("locks")
+    for step in S3_STEPS[1:]:
+        for when in ("before", "after"):
+            store.put(LOCK, b'{"run": "old"}')
+            _, version = store.get_version(LOCK)
+            assert cut_commit_on_s3(store.uri, "lock", step, when, env) == 9, (step, when)
+            replaced = (step, when) == ("send", "after")
+            assert json.loads(store.get(LOCK)) == {"run": "new" if replaced else "old"}
+            # Who knew the old version gets the lock if it is still that one, and only then.
+            assert (store.put_if(LOCK, b'{"run": "third"}', version) is None) == replaced
+    assert app.broken, "a request broke off in the middle"
