@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["GROWS_TO", "grows_to", "read_label"]
-
 GROWS_TO = "vlmsweep/grows-to"
 """Label of a node, the head as a rule: nodes with GPUs that there may be at the most, such as `10x1_6x8`."""
 _NODES = re.compile(r"([1-9]\d{0,4})x([1-9]\d?)")

@@ -19,8 +19,6 @@ from pathlib import Path
 from cluster.autoscaling import grows_to
 from cluster.watchdog import head_watched, watched
 
-__all__ = ["ClusterError", "ClusterInfo", "joined", "knock", "looked_at_again"]
-
 log = logging.getLogger(__name__)
 
 KNOCK_S = 5.0

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 
 from cryptography.fernet import Fernet, InvalidToken
 
-__all__ = ["SealError", "opened", "seal"]
-
 SALT_BYTES = 16
 _MEND = (
     "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH (or RAY_AUTH_TOKEN) to one token where Ray is started and where "

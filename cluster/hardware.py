@@ -7,8 +7,6 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Node", "nodes_of"]
-
 WAIT_S = 60.0
 
 

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 
 from cluster.connect import ClusterError, knock
 
-__all__ = ["JobApi", "JobEnd", "JobOrder"]
-
 log = logging.getLogger(__name__)
 
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")

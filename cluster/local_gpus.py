@@ -7,8 +7,6 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-__all__ = ["Card", "cards_here", "memory_here"]
-
 
 @dataclass(frozen=True, slots=True)
 class Card:

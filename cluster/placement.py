@@ -11,8 +11,6 @@ from typing import Any
 
 from cluster.connect import ClusterError
 
-__all__ = ["StoppedError", "await_place", "gpus_of_nodes", "lacking"]
-
 log = logging.getLogger(__name__)
 
 POLL_S = 2.0

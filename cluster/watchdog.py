@@ -17,8 +17,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-__all__ = ["head_watched", "watched"]
-
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.5

@@ -18,9 +18,8 @@ from models.availability import why_not_here
 from models.checkpoint_sizes import size_of
 from models.gpu_memory import Placement, bytes_a_weight, place
 from models.spec import ModelSpec
-from pipelines.storage.store import Store, StoreError, is_remote
-
-__all__ = ["Finding", "examine", "models_here", "ok", "told"]
+from pipelines.storage.errors import StoreError
+from pipelines.storage.store import Store, is_remote
 
 LEAST_DISK = 10 * 10**9
 """Free bytes below which a place for results or data is warned about."""

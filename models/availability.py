@@ -11,8 +11,6 @@ from pathlib import Path
 from models.environment import MissingSecretError, secret
 from models.spec import ModelSpec
 
-__all__ = ["known_architectures", "why_not_here"]
-
 _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"})
 """What the `transformers` engine loads: models that take pictures, and models that read text alone."""
 

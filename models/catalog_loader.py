@@ -16,8 +16,6 @@ from pydantic_core import ErrorDetails
 from models.spec import ModelSpec
 from models.strict_yaml import YamlFileError, read_yaml
 
-__all__ = ["CATALOG", "ModelsFileError", "UnknownModelError", "load_models", "pick"]
-
 CATALOG = Path(__file__).parent / "catalog"
 """Folder of the models that come with the product."""
 

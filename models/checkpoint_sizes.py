@@ -12,8 +12,6 @@ from typing import Any
 from models.gpu_memory import Size
 from models.spec import ModelSpec, Shape
 
-__all__ = ["size_of"]
-
 
 def size_of(spec: ModelSpec) -> Size | None:
     """The size of a model that runs here; None when neither its folder nor its entry tells."""

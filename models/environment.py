@@ -11,20 +11,6 @@ from typing import TypeAlias
 
 from pydantic import SecretStr
 
-__all__ = [
-    "SEALED",
-    "MissingSecretError",
-    "S3Settings",
-    "Secret",
-    "for_decoders",
-    "named",
-    "put",
-    "ray_address",
-    "s3_settings",
-    "sealed",
-    "secret",
-]
-
 SEALED = "VLMSWEEP_SEALED"
 """Variable of a job that holds its other variables, sealed."""
 

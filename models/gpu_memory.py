@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from models.spec import ModelSpec, Shape
 
-__all__ = ["ASSUMED_CARD", "Load", "Need", "Placement", "Size", "bytes_a_weight", "need", "place"]
-
 ASSUMED_CARD = 80 * 10**9
 """Bytes of the GPU that plans are made for where none is seen."""
 CHUNK_TOKENS = 16_384

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["EXTENSIONS", "PICTURE_FORMS", "WANTED", "form_of"]
-
 EXTENSIONS: Final[Mapping[str, str]] = {
     "PNG": ".png",
     "JPEG": ".jpg",

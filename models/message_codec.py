@@ -8,8 +8,6 @@ from typing import Any
 
 from models.messages import Generation, Media, Output, Part, Request, Step, Text, Turn
 
-__all__ = ["dump_requests", "load_requests"]
-
 
 def _part_out(part: Part) -> list[Any]:
     if isinstance(part, Text):

@@ -14,30 +14,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "Answer",
-    "Call",
-    "CallReply",
-    "Failure",
-    "Frames",
-    "Generation",
-    "Media",
-    "Output",
-    "Part",
-    "Reply",
-    "Request",
-    "Role",
-    "Step",
-    "Text",
-    "Turn",
-    "blank",
-    "decoding_name",
-    "dump_scores",
-    "load_scores",
-    "prompt_sha256",
-    "user",
-]
-
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
 

@@ -19,19 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-__all__ = [
-    "Elsewhere",
-    "Faults",
-    "GenerationSpec",
-    "Limits",
-    "ModelSpec",
-    "Price",
-    "Published",
-    "Replicas",
-    "Shape",
-    "folder_fingerprint",
-]
-
 
 class _Strict(BaseModel):
     # Values stay out of messages: someone will write a key where its variable's name belongs.

@@ -8,8 +8,6 @@ from typing import Any
 
 import yaml
 
-__all__ = ["YamlFileError", "read_yaml"]
-
 
 class YamlFileError(ValueError):
     """A file cannot be read, is no YAML, or repeats a key; the message begins with the file."""

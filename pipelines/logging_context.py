@@ -16,8 +16,6 @@ from functools import cache
 
 from pipelines.predict.metrics import about, whose
 
-__all__ = ["JsonLines", "fields_for_workers", "logs_are_json", "worker_lines"]
-
 OURS = ("cluster", "models", "pipelines")
 """Rooms whose lines are of interest from `info` on; libraries speak from `warning` on."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["SilentWatcher", "Watcher"]
-
 
 class Watcher(Protocol):
     """Is told how a run goes; the command line draws it, tests and libraries keep silent."""

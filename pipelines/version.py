@@ -2,6 +2,4 @@
 
 from importlib.metadata import version
 
-__all__ = ["__version__"]
-
 __version__ = version("vlmsweep")

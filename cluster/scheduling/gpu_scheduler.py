@@ -20,8 +20,6 @@ from queue import Empty, SimpleQueue
 
 from cluster.scheduling.workload import ModelWork
 
-__all__ = ["Book", "better_book", "reckoned", "run_book", "shared", "side_by_side"]
-
 log = logging.getLogger(__name__)
 
 SHARES = (1.0, 0.5, 0.7, 1.4, 2.0, 3.0)

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from cluster.scheduling.gpu_scheduler import Book
 from cluster.scheduling.workload import Fleet, ModelWork, Played
 
-__all__ = ["play"]
-
 
 @dataclass(slots=True, eq=False)
 class _Replica:

@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Fleet", "ModelWork", "Played", "lower_bound"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelWork:

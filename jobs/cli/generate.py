@@ -15,8 +15,6 @@ from jobs.cli.output import say, say_json
 if TYPE_CHECKING:
     from pipelines.benchmarks.mate.generator.generate import GeneratedSummary
 
-__all__ = ["generate"]
-
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 

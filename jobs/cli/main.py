@@ -13,9 +13,8 @@ import typer
 
 from jobs.cli import run as commands
 from jobs.cli.options import normalised
-from jobs.cli.output import SENTENCES, log_as_json, logs_are_json, remark
-
-__all__ = ["app", "main"]
+from jobs.cli.output import SENTENCES, log_as_json, remark
+from pipelines.logging_context import logs_are_json
 
 DONE, FAILED_ROWS, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -91,7 +90,7 @@ def _code_of(problem: Exception) -> int | None:
     """The exit code of an error that is told to the user by its message alone; None for ours."""
     from cluster.connect import ClusterError
     from pipelines.predict.executor import ModelUnavailableError
-    from pipelines.storage.store import StoreError
+    from pipelines.storage.errors import StoreError
 
     if isinstance(problem, (ClusterError, ModelUnavailableError, StoreError)) or _of_ray(problem):
         return UNREACHABLE

@@ -15,8 +15,6 @@ from jobs.cli.output import Progress, only_results_on_stdout, say, say_json, tab
 if TYPE_CHECKING:
     from pipelines.nightly.run import Due, Night
 
-__all__ = ["nightly"]
-
 HistoryUri = Annotated[
     str | None, typer.Option("--history", help="Where nights are kept: a folder or s3://bucket/key. [OUT/history]")
 ]

@@ -8,35 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = [
-    "Address",
-    "Benchmarks",
-    "Captioner",
-    "ConfigFile",
-    "CostLimit",
-    "Data",
-    "DryRun",
-    "FailOnError",
-    "Human",
-    "Instead",
-    "Json",
-    "JudgeName",
-    "LimitText",
-    "Models",
-    "ModelsFile",
-    "Out",
-    "Prompts",
-    "SampleIds",
-    "Scorers",
-    "Seed",
-    "Settings",
-    "Tasks",
-    "Verbose",
-    "names",
-    "normalised",
-]
-
-
 ANYWHERE = "--log-format"
 """Belongs to the program and not to a command, yet may stand behind one."""
 

@@ -13,17 +13,6 @@ from typing import Any
 
 from pipelines.logging_context import JsonLines, logs_are_json
 
-__all__ = [
-    "SENTENCES",
-    "Progress",
-    "log_as_json",
-    "logs_are_json",
-    "only_results_on_stdout",
-    "say",
-    "say_json",
-    "table",
-]
-
 SENTENCES = "%(levelname)s: %(message)s"
 """Log lines for people."""
 

@@ -18,11 +18,9 @@ from pipelines.plan.requests import load_captions
 from pipelines.plan.run_manifest import Entry, load_run
 from pipelines.predict.status import read_status
 from pipelines.report.compare import Comparison, Difference
-from pipelines.storage.store import Store, StoreError
+from pipelines.storage.errors import StoreError
+from pipelines.storage.store import Store
 from pipelines.sweep.run import Outcome
-
-__all__ = ["counted", "headline", "listing", "same_data", "show_comparison", "status_rows", "summary"]
-
 
 FRESH_S = 30
 """A run writes its status every few seconds; an older one is counted again from the parts."""

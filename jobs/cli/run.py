@@ -13,14 +13,13 @@ import typer
 from jobs.cli import options as o
 from jobs.cli.generate import generate
 from jobs.cli.nightly import nightly
-from jobs.cli.output import Progress, logs_are_json, only_results_on_stdout, remark, say, say_json, table
+from jobs.cli.output import Progress, only_results_on_stdout, remark, say, say_json, table
 from jobs.cli.submit import submit
+from pipelines.logging_context import logs_are_json
 
 if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec
     from pipelines.sweep.run import Outcome
-
-__all__ = ["prepare", "register"]
 
 
 def register(app: typer.Typer) -> None:

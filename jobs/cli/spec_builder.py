@@ -19,9 +19,6 @@ from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.plan.selection import Limit
 from pipelines.storage.store import is_remote
 
-__all__ = ["checked_model", "checked_names", "external_spec", "read_column_map", "run_spec"]
-
-
 _UNHEARD = {"predict": ("judge", "scorers", "human"), "report": ("judge", "scorers", "cost_limit")}
 """Flags that say nothing to a stage that runs alone; it takes them, that one file of flags serves all stages."""
 

@@ -21,10 +21,9 @@ from typing import Annotated, Any
 import typer
 
 from jobs.cli import options as o
-from jobs.cli.output import logs_are_json, say, say_json
+from jobs.cli.output import say, say_json
 from jobs.submit.start import START
-
-__all__ = ["entrypoint", "stage", "submit"]
+from pipelines.logging_context import logs_are_json
 
 PACKAGES = ("cluster", "jobs", "models", "pipelines")
 SENT = frozenset({".py", ".yaml", ".csv", ".j2", ".css", ".typed"})

@@ -16,8 +16,6 @@ from jobs.demo.checkpoint_more_configs import ALL_CONFIGS
 from jobs.demo.checkpoint_more_families import ALL_FAMILIES
 from jobs.demo.checkpoint_words import SENTENCES
 
-__all__ = ["ARCHITECTURES", "build_tiny"]
-
 ARCHITECTURES: tuple[str, ...] = tuple(ALL_FAMILIES)
 """Names that `build_tiny` knows."""
 

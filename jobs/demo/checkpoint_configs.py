@@ -7,20 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-__all__ = [
-    "CLIP_SIDE",
-    "CONFIGS",
-    "SIGLIP_SIDE",
-    "SIZES",
-    "Measures",
-    "Size",
-    "clip",
-    "pinpoints",
-    "qwen_ids",
-    "text",
-    "tower",
-]
-
 Size: TypeAlias = Literal["tiny", "small"]
 
 

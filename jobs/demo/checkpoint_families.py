@@ -9,19 +9,6 @@ from typing import Any
 
 from jobs.demo.checkpoint_configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints
 
-__all__ = [
-    "FAMILIES",
-    "IDEFICS",
-    "IDEFICS_TOKENS",
-    "QWEN",
-    "QWEN_TEMPLATE",
-    "VICUNA",
-    "VICUNA_TOKENS",
-    "Family",
-    "chatml",
-    "qwen_processor",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:

@@ -18,8 +18,6 @@ from jobs.demo.checkpoint_configs import (
     tower,
 )
 
-__all__ = ["ALL_CONFIGS", "QUERIES", "TILES", "WINDOW"]
-
 QUERIES = 8
 """Tokens that a picture becomes in models with a resampler or a query transformer."""
 TILES = 2

@@ -22,8 +22,6 @@ from jobs.demo.checkpoint_families import (
 )
 from jobs.demo.checkpoint_more_configs import QUERIES, TILES
 
-__all__ = ["ALL_FAMILIES"]
-
 _GEMMA = (
     "{{ bos_token }}{% for turn in messages %}<start_of_turn>"
     "{{ 'model' if turn['role'] == 'assistant' else turn['role'] }}\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["SENTENCES"]
-
 SENTENCES: tuple[str, ...] = (
     "Guarda il video e scegli la frase che descrive la scena.",
     "Una sola delle due affermazioni è vera: rispondi soltanto con la lettera.",

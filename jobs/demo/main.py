@@ -18,8 +18,6 @@ from pipelines.progress import Watcher
 from pipelines.storage.store import Store
 from pipelines.sweep.run import Outcome, run_sweep
 
-__all__ = ["run_demo"]
-
 MODEL = "tiny-qwen2.5-vl"
 BASELINE = "chance"
 JUDGE = "coin-judge"

@@ -16,8 +16,6 @@ from pipelines.storage.store import Store
 from pipelines.sweep.external import usable_rows
 from pipelines.sweep.run import entries_of, plan_sweep
 
-__all__ = ["show_file", "show_stages"]
-
 
 def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
     """Print what these stages would do.

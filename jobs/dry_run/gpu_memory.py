@@ -13,8 +13,6 @@ from models.gpu_memory import ASSUMED_CARD, Load, Placement, bytes_a_weight, pla
 from models.spec import ModelSpec
 from pipelines.plan.planner import Plan
 
-__all__ = ["MODEL_HEADS", "load_of", "model_rows", "placed_for", "placement_told"]
-
 _MOST_ASSUMED = 16
 """GPUs of a cluster that nobody has looked at yet."""
 

@@ -19,8 +19,6 @@ from pipelines.score.judge import Judge
 from pipelines.score.stage import context_of, planned_rows
 from pipelines.storage.store import Store
 
-__all__ = ["Helper", "captioners", "captions_to_come", "judges"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Helper:

@@ -13,8 +13,6 @@ from models.spec import ModelSpec
 from pipelines.plan.planner import Plan
 from pipelines.plan.run_spec import RunSpec
 
-__all__ = ["helper_rows", "show_plan"]
-
 
 def show_plan(
     spec: RunSpec, plans: Mapping[str, Sequence[Plan]], helpers: Sequence[Helper] = (), *, as_json: bool

@@ -17,8 +17,6 @@ from pipelines.plan.cost_model import work_of, works_of
 from pipelines.plan.planner import Plan
 from pipelines.plan.run_spec import RunSpec
 
-__all__ = ["Schedule", "Site", "schedule", "schedule_told", "site_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:

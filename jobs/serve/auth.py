@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-__all__ = ["key_hash", "may_ask"]
-
 
 def key_hash(key: str) -> str:
     """SHA-256 of a key, hex: what travels to the server's processes instead of the key."""

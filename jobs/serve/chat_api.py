@@ -16,18 +16,6 @@ from models.image_formats import form_of
 from models.messages import Answer, Call, Failure, Frames, Generation, Media, Part, Role, Text, Turn
 from models.spec import ModelSpec
 
-__all__ = [
-    "MOST_PIXELS",
-    "Asked",
-    "BadRequestError",
-    "Decode",
-    "completion",
-    "error_body",
-    "failure_reply",
-    "model_list",
-    "read_chat",
-]
-
 MOST_PICTURE_BYTES = 20 << 20
 MOST_PIXELS = 64_000_000
 """A picture of a few kilobytes can unfold to gigabytes."""

@@ -31,8 +31,6 @@ from models.messages import Answer, CallReply, Failure, Frames
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
 
-__all__ = ["Api", "Door", "Model", "free_port", "is_loopback", "serving"]
-
 MOST_AT_ONCE = 32
 """Requests answered as one batch."""
 GATHER_S = 0.02

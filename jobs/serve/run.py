@@ -16,8 +16,6 @@ from jobs.serve.auth import key_hash
 from jobs.serve.deployment import Door, free_port, is_loopback, serving
 from models.environment import ray_address, secret
 
-__all__ = ["serve_until_stopped"]
-
 log = logging.getLogger("vlmsweep")
 
 

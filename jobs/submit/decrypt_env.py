@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from models.environment import put, sealed
 
-__all__ = ["HOOK", "unseal"]
-
 HOOK = "jobs.submit.decrypt_env.unseal"
 """Name of `unseal` for Ray's `worker_process_setup_hook`."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["START"]
-
 START: Final = """\
 # Ray's agent on a node tells its workers' Python in its own command line; it is this process's ancestor.
 pid=$$

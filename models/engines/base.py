@@ -21,15 +21,6 @@ from models.messages import (
     Turn,
 )
 
-__all__ = [
-    "Engine",
-    "EngineContractError",
-    "EngineDiedError",
-    "EngineStalledError",
-    "EngineUnreachableError",
-    "answer_requests",
-]
-
 
 class EngineContractError(RuntimeError):
     """An engine answered a call twice, never, or one that nobody asked."""

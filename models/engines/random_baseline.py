@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, dump_scores
 from models.spec import ModelSpec
 
-__all__ = ["RandomEngine"]
-
 _LONGEST_GUESS = 8
 _FOR_EVER_S = 86_400.0
 """Words of a guess where nothing is offered to choose from."""

@@ -20,8 +20,6 @@ from models.engines.transformers.media_inputs import clip_metadata, thin
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 
-__all__ = ["VLLMEngine"]
-
 _CONTEXT = re.compile(r"longer than the maximum model length|maximum context length|max_model_len", re.IGNORECASE)
 _MOST_PICTURES = 16
 """Of one prompt; few-shot prompts hold several."""

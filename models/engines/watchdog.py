@@ -10,8 +10,6 @@ from time import monotonic
 from models.engines.base import Engine, EngineStalledError
 from models.messages import Call, CallReply, Frames, Media
 
-__all__ = ["PatientEngine", "allowed_silence"]
-
 TOKEN_S = 2.0
 LOOKS_A_PATIENCE = 10
 LONGEST_PACE_S = 5.0

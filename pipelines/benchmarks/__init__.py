@@ -52,7 +52,8 @@ def _found(paths: tuple[str, ...]) -> dict[str, Benchmark]:
 def _modules(paths: tuple[str, ...]) -> Iterator[ModuleType]:
     """Those of this folder, then those that installed packages name."""
     for info in pkgutil.iter_modules(paths):
-        yield importlib.import_module(f"{__name__}.{info.name}")
+        if info.ispkg:
+            yield importlib.import_module(f"{__name__}.{info.name}")
     outside = entry_points(group=GROUP)
     for module in sorted({entry.module for entry in outside}):
         yield importlib.import_module(module)

@@ -21,28 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-__all__ = [
-    "Benchmark",
-    "JudgeAsk",
-    "MediaFile",
-    "MediaRef",
-    "Metric",
-    "Notice",
-    "PairedTest",
-    "Prompt",
-    "PromptTexts",
-    "RawSample",
-    "Reading",
-    "Rejection",
-    "Row",
-    "Sample",
-    "SimilarityAsk",
-    "Source",
-    "SourceError",
-    "Status",
-    "Verdict",
-]
-
 Status = Literal["ok", "error", "excluded"]
 
 

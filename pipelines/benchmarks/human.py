@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.base import Metric, Sample
     from pipelines.benchmarks.tables import Figure, Table
 
-__all__ = ["ANNOTATOR", "SAME_ITEMS", "HumanKind", "HumanLevel", "People", "csv_rows", "gap_of", "of_people"]
-
 ANNOTATOR: Final = "human:"
 """How the names of people begin where their answers are scored like a model's."""
 SAME_ITEMS: Final = "human-items"

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["MOST_PICTURES", "MOST_ROWS", "MOST_WORDS", "batches"]
-
 MOST_ROWS: Final = 2_000_000
 """Rows of one file."""
 MOST_WORDS: Final = 512 << 20

@@ -10,21 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "Bars",
-    "Cell",
-    "Cloud",
-    "Figure",
-    "Lines",
-    "Measured",
-    "Points",
-    "Radar",
-    "Series",
-    "Style",
-    "Table",
-    "TableRow",
-]
-
 Origin: TypeAlias = Literal["ours", "published", "reference"]
 """Whose numbers: measured by this sweep, printed in a paper, or chance, human and other constants."""
 

@@ -6,17 +6,6 @@ Every function takes time in proportion to the text, whatever stands in it. Only
 import re
 import unicodedata
 
-__all__ = [
-    "after_reasoning",
-    "bare",
-    "canonical",
-    "collapsed",
-    "refuses",
-    "straight_quotes",
-    "without_fences",
-    "without_outer_quotes",
-]
-
 _LINE_BREAK = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
 # Joiners, direction marks, soft hyphens and variation selectors: characters that take no room.
 _ZERO_WIDTH = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]")

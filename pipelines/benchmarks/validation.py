@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-__all__ = ["in_words"]
-
 MOST = 3
 """Faults named of one row."""
 

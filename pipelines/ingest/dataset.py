@@ -24,8 +24,6 @@ from pipelines.benchmarks.base import MediaRef, Sample
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
 
-__all__ = ["Dataset", "DatasetError", "Manifest", "ShardInfo", "fingerprint", "write_shard"]
-
 SCHEMA_VERSION = 1
 ROW_GROUP = 128
 

@@ -15,17 +15,6 @@ from pipelines.benchmarks.human import ANNOTATOR, HumanKind
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.store import Store, is_remote
 
-__all__ = [
-    "HumanFile",
-    "check_human",
-    "human_rows",
-    "is_person",
-    "keep_human",
-    "kept_human",
-    "place_of_human",
-    "read_human",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanFile:

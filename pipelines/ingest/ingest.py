@@ -29,13 +29,12 @@ from pipelines.benchmarks.base import (
 )
 from pipelines.ingest.dataset import Dataset, DatasetError, Manifest, fingerprint, media_path, write_shard
 from pipelines.media.decoder import DecodeError, Decoder
-from pipelines.storage.store import Store, StoreError, TooLargeError, is_remote
+from pipelines.storage.errors import StoreError, TooLargeError
+from pipelines.storage.store import Store, is_remote
 from pipelines.version import __version__
 
 if TYPE_CHECKING:
     import numpy as np
-
-__all__ = ["Folder", "IngestResult", "ingest"]
 
 log = logging.getLogger(__name__)
 

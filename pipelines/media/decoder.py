@@ -26,8 +26,6 @@ from models.messages import Frames, Media
 from pipelines.media.video_containers import container_of
 from pipelines.storage.store import Store, is_remote
 
-__all__ = ["DecodeError", "Decoder", "blank_frames"]
-
 MAX_IMAGE_PIXELS = 120_000_000
 """A picture of more pixels is a bomb or a mistake: 120 million are 360 MB of RGB."""
 

@@ -14,8 +14,6 @@ from typing import Any, Protocol
 from models.messages import Frames
 from pipelines.media.decoder import DecodeError
 
-__all__ = ["FrameKeeper", "FrameSource", "LocalFrames", "SharedFrames", "keeper_bytes"]
-
 LOCAL_BYTES = 128 << 20
 """Pixels that one loading process keeps at hand: those of the units that it loads in a row."""
 SHARED_BYTES = 1 << 30

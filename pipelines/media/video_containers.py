@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CONTAINERS", "container_of"]
-
 CONTAINERS: Final = "MP4, MOV, Matroska, WebM, AVI, MPEG, Ogg or FLV"
 """For messages."""
 PROBED: Final = 1 << 20

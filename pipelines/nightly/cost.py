@@ -9,8 +9,6 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.parts import healthy_parts, part_folder
 from pipelines.storage.store import Store
 
-__all__ = ["Usage", "cost", "less", "usage"]
-
 Usage = dict[tuple[str, str, str], tuple[int, int]]
 """(kind, benchmark, model) -> tokens read and written."""
 

@@ -20,8 +20,6 @@ import pyarrow as pa
 from pipelines.storage.parts import read_part, table_bytes
 from pipelines.storage.store import Store
 
-__all__ = ["METRICS", "PAIRS", "History", "Pair", "night_name"]
-
 NIGHTS_BACK = 100
 """How far a pair is looked for that was not asked of late; a file a night, and all are read for a pair that is new."""
 

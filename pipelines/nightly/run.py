@@ -19,12 +19,10 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.executor import ModelUnavailableError
 from pipelines.progress import SilentWatcher, Watcher
 from pipelines.report.model import CellCount
+from pipelines.storage.errors import StoreError
 from pipelines.storage.lock import held
 from pipelines.storage.parts import part_folder, stable_id
-from pipelines.storage.store import StoreError
 from pipelines.sweep.run import Outcome, run_sweep
-
-__all__ = ["Due", "Move", "Night", "due_pairs", "run_night"]
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pipelines.nightly.history import Pair
     from pipelines.nightly.run import Move, Night
 
-__all__ = ["summary"]
-
 MOST_MOVES = 40
 """Rows of the table; the Parquet file has all."""
 

@@ -15,8 +15,6 @@ from math import ceil
 
 from pipelines.plan.units import Unit
 
-__all__ = ["CONVOY_UNITS", "groups_alone", "make_convoys"]
-
 SHARES = 4
 """Parts of a replica's fair share that the largest convoy is worth: the last one to end keeps the others waiting for a
 quarter of a share at the most, and far less where smaller work is left to fill the gap."""

@@ -16,8 +16,6 @@ from models.spec import ModelSpec
 from pipelines.plan.planner import Plan
 from pipelines.plan.units import Unit
 
-__all__ = ["Card", "replica_gpus", "unit_seconds", "work_of", "works_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:

@@ -14,11 +14,9 @@ from pipelines.benchmarks.base import Sample
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import Asked, Asker
 from pipelines.plan.selection import Limit
-from pipelines.plan.units import Piece, Place, Pool, Unit, UnitMaker, retry_units, unit_name
+from pipelines.plan.units import Place, Pool, Unit, UnitMaker, retry_units
 from pipelines.storage.parts import healthy_parts, part_folder, read_part, table_bytes
 from pipelines.storage.store import Store
-
-__all__ = ["Done", "Piece", "Plan", "Unit", "count_words", "make_plan", "read_done", "selected_samples", "unit_name"]
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,6 @@ from pipelines.plan.selection import Cell
 from pipelines.storage.parts import healthy_parts, part_folder, stable_id
 from pipelines.storage.store import Store
 
-__all__ = ["Asked", "Asker", "caption_key", "first_media", "group_of", "load_captions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:

@@ -14,10 +14,9 @@ from typing import Any
 from pipelines.benchmarks import benchmark
 from pipelines.plan.requests import Asker
 from pipelines.plan.selection import Cell, Limit, cells_of
-from pipelines.storage.store import Store, StoreError
+from pipelines.storage.errors import StoreError
+from pipelines.storage.store import Store
 from pipelines.version import __version__
-
-__all__ = ["Cut", "Entry", "left_behind", "load_run", "merge_entries", "prompt_fingerprint", "save_run", "versions"]
 
 PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "pillow", "decord", "openai", "sacrebleu")
 

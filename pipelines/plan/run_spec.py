@@ -17,8 +17,6 @@ from pipelines.plan.requests import Asker, caption_key
 from pipelines.plan.selection import Limit, cells_of, check_names
 from pipelines.storage.store import Store
 
-__all__ = ["SELF", "FailureBudget", "RunSpec", "ScorerSpec"]
-
 
 @dataclass(frozen=True, slots=True)
 class FailureBudget:

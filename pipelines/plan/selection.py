@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pipelines.benchmarks import closest
 from pipelines.benchmarks.base import Benchmark
 
-__all__ = ["Cell", "Limit", "cells_of", "check_names"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:

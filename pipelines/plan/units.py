@@ -15,8 +15,6 @@ from typing import Any, TypeAlias
 from pipelines.plan.requests import Asker
 from pipelines.storage.parts import part_folder
 
-__all__ = ["MAX_UNIT_REQUESTS", "Piece", "Place", "Pool", "Unit", "UnitMaker", "retry_units", "unit_name"]
-
 MAX_UNIT_REQUESTS = 256
 """A MAIA clip's 216 questions are one unit; a larger group is cut, so that no commit is worth many minutes."""
 PACK_REQUESTS = 64

@@ -16,9 +16,8 @@ from pipelines.media.frame_cache import FrameSource, SharedFrames
 from pipelines.plan.units import MAX_UNIT_REQUESTS, Unit
 from pipelines.predict.attempts import RemoteAttempts
 from pipelines.predict.metrics import count_answering, count_loading
-from pipelines.storage.store import Store, StoreError
-
-__all__ = ["LoaderSpec", "Replica", "commit_units", "load_convoy"]
+from pipelines.storage.errors import StoreError
+from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Ledger", "RemoteAttempts"]
-
-
 STRIKES = 2
 """Deaths at the same request alone before it is called their cause: a machine may go away at any request once."""
 

@@ -13,8 +13,6 @@ from cluster.scheduling.gpu_scheduler import Book, side_by_side
 from pipelines.predict.executor import Receipt
 from pipelines.predict.status import StatusBoard
 
-__all__ = ["StoppedError", "ask_together"]
-
 
 class _Rows(Protocol):
     def advance(self, rows: int, failed: int) -> None: ...

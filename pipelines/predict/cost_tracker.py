@@ -13,8 +13,6 @@ from models.spec import ModelSpec
 from pipelines.predict.executor import ModelUnavailableError
 from pipelines.storage.store import Store
 
-__all__ = ["CostLimitReachedError", "Spending", "note_spending"]
-
 
 class CostLimitReachedError(ModelUnavailableError):
     """This run may spend no more. What was committed stays; the same command with more to spend goes on."""

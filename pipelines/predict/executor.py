@@ -26,11 +26,9 @@ from pipelines.plan.units import Unit
 from pipelines.predict.actors import LoaderSpec, Replica, commit_units, load_convoy
 from pipelines.predict.attempts import Ledger
 from pipelines.predict.startup_log import Waiting
-from pipelines.storage.lock import FencedError
+from pipelines.storage.errors import StoreError
+from pipelines.storage.lock_owner import FencedError
 from pipelines.storage.parts import DamagedPartError
-from pipelines.storage.store import StoreError
-
-__all__ = ["Job", "LoaderSpec", "ModelUnavailableError", "Receipt", "execute", "quiet_ray_data", "run_rows", "told"]
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,9 @@ from pipelines.media.decoder import DecodeError, Decoder, blank_frames
 from pipelines.media.frame_cache import FrameSource, LocalFrames
 from pipelines.plan.requests import Asked, Asker, group_of, load_captions
 from pipelines.plan.units import Unit, unit_name
-from pipelines.storage.lock import check_fence
+from pipelines.storage.lock_owner import check_fence
 from pipelines.storage.parts import PREDICTIONS, prediction_row, read_part, table_bytes
 from pipelines.storage.store import Store
-
-__all__ = ["Committer", "Loaded", "Loader", "PlanMismatchError", "own_tokens"]
 
 _BLANK = "blank:"
 _DEADLY = "processes died each time they loaded this, as for want of memory; lower max_pixels, or see Ray's own logs"

@@ -8,8 +8,6 @@ from pipelines.media.frame_cache import FrameSource
 from pipelines.plan.requests import Asker
 from pipelines.predict.loader import Loader
 
-__all__ = ["UnitLoaderSpec"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class UnitLoaderSpec:

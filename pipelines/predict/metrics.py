@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pipelines.predict.executor import Receipt
 
-__all__ = ["about", "count_answering", "count_commit", "count_loading", "count_spent", "count_waiting", "whose"]
-
 log = logging.getLogger(__name__)
 
 GROWING: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -17,18 +17,6 @@ from pipelines.plan.units import Unit
 from pipelines.predict.loader import Loaded
 from pipelines.storage.parts import PREDICTIONS
 
-__all__ = [
-    "Answered",
-    "Finished",
-    "Span",
-    "pack_answers",
-    "pack_convoy",
-    "pack_loaded",
-    "unpack_answers",
-    "unpack_convoy",
-    "unpack_loaded",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Span:

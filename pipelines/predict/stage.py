@@ -24,8 +24,6 @@ from pipelines.progress import Watcher
 from pipelines.score.stage import count_statuses
 from pipelines.storage.store import Store
 
-__all__ = ["caption", "caption_plans", "predict", "run_job"]
-
 log = logging.getLogger(__name__)
 
 

@@ -10,8 +10,6 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["Waiting", "how_far"]
-
 log = logging.getLogger(__name__)
 
 LOOK_S = 5.0

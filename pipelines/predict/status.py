@@ -14,9 +14,8 @@ from typing import Any
 from pipelines.plan.planner import Plan
 from pipelines.predict.executor import Receipt
 from pipelines.report.model import CellCount
-from pipelines.storage.store import Store, StoreError
-
-__all__ = ["StatusBoard", "read_status", "write_counts"]
+from pipelines.storage.errors import StoreError
+from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 

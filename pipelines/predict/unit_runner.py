@@ -19,8 +19,6 @@ from pipelines.predict.loader import Loaded
 from pipelines.predict.metrics import about
 from pipelines.storage.parts import prediction_row
 
-__all__ = ["Answerer", "Attempts"]
-
 log = logging.getLogger(__name__)
 
 _ENDS = {

@@ -11,13 +11,12 @@ from pipelines.benchmarks.base import Benchmark, Sample
 from pipelines.ingest.dataset import Dataset, DatasetError
 from pipelines.plan.run_manifest import Entry, load_run
 from pipelines.plan.selection import check_names
+from pipelines.storage.errors import StoreError
 from pipelines.storage.parts import part_folder, read_part
-from pipelines.storage.store import Store, StoreError
+from pipelines.storage.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Comparison", "Difference", "compare"]
 
 ALIKE = 0.05
 """A difference whose corrected p-value is not below this is called chance."""

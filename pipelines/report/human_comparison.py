@@ -17,8 +17,6 @@ from pipelines.report.tables.overview import number_or_none
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BesidePeople", "people_figures", "people_tables"]
-
 _Row: TypeAlias = Mapping[Any, Any]
 _Ours: TypeAlias = Mapping[tuple[str, ...], _Row]
 """Rows by place, setting and model."""

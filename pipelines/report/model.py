@@ -9,8 +9,6 @@ from typing import Any, Literal
 from pipelines.benchmarks.tables import Figure, Table
 from pipelines.report.token_efficiency_table import Efficiency
 
-__all__ = ["METRIC_KEYS", "Answer", "BenchmarkPart", "CellCount", "ReportData", "Section"]
-
 METRIC_KEYS = (
     "benchmark",
     "task",

@@ -17,12 +17,11 @@ that cannot be right as printed: show it, and compare nothing with it.
 from __future__ import annotations
 
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["BENCHMARKS", "COLUMNS", "dataset_facts", "doubtful", "published"]
 
 BENCHMARKS = ("maia", "vague", "vflute", "mate", "unpie")
 COLUMNS = ("benchmark", "table", "model", "task", "setting", "subset", "category", "metric", "value", "unit", "note")
@@ -40,9 +39,9 @@ def published(benchmark: str = "") -> pd.DataFrame:
     import pandas as pd
 
     names = (benchmark,) if benchmark else BENCHMARKS
-    if benchmark and not files("pipelines").joinpath("reference", f"{benchmark}.csv").is_file():
+    if benchmark and not _file(benchmark).is_file():
         return pd.DataFrame({name: pd.Series(dtype="float64" if name == "value" else "object") for name in COLUMNS})
-    return pd.concat([_read(f"{name}.csv") for name in names], ignore_index=True)[list(COLUMNS)]
+    return pd.concat([_read_published(name) for name in names], ignore_index=True)[list(COLUMNS)]
 
 
 def doubtful(frame: pd.DataFrame) -> pd.Series[bool]:
@@ -51,16 +50,25 @@ def doubtful(frame: pd.DataFrame) -> pd.Series[bool]:
 
 
 def dataset_facts(benchmark: str = "") -> pd.DataFrame:
-    """What the papers say of their data: columns benchmark, table, key, value, note, all text; values as printed."""
-    facts = _read("dataset_facts.csv")
+    """Return the papers' figures about their data: benchmark, table, key, value and note, all text, as printed."""
+    facts = _read(files("pipelines.benchmarks").joinpath("dataset_facts.csv"))
     return facts[facts["benchmark"] == benchmark].reset_index(drop=True) if benchmark else facts
 
 
-def _read(name: str) -> pd.DataFrame:
+def _file(benchmark: str) -> Traversable:
+    return files("pipelines.benchmarks").joinpath(benchmark, "published.csv")
+
+
+def _read_published(benchmark: str) -> pd.DataFrame:
     import pandas as pd
 
-    with files("pipelines").joinpath("reference", name).open("r", encoding="utf-8") as file:
-        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
-    if name != "dataset_facts.csv":
-        frame["value"] = pd.to_numeric(frame["value"])
+    frame = _read(_file(benchmark))
+    frame["value"] = pd.to_numeric(frame["value"])
     return frame
+
+
+def _read(path: Traversable) -> pd.DataFrame:
+    import pandas as pd
+
+    with path.open("r", encoding="utf-8") as file:
+        return pd.read_csv(file, dtype=str, keep_default_na=False)

@@ -25,8 +25,6 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Reduced", "reduce_entry", "reduce_together"]
-
 EXAMPLES_PER_CELL = 3
 _SCORE_COLUMNS = ("answer", "rule", "flags", "finish_reason", "verdict_state")
 

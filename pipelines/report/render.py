@@ -19,8 +19,6 @@ from pipelines.report.pages.markdown import markdown_page
 from pipelines.report.tables import formats as tables
 from pipelines.report.tables import overview as summary
 
-__all__ = ["draw", "metrics_json", "render"]
-
 _IDENTITY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 _NUMBERS = ("value", "ci_low", "ci_high")
 

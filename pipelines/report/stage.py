@@ -21,8 +21,6 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["publish", "reduce_all"]
-
 FEW_FIGURES = 6
 """Not worth a process of their own, which takes as long to load what draws."""
 

@@ -11,8 +11,6 @@ from pipelines.report.token_efficiency_table import Efficiency
 from pipelines.storage.parts import healthy_parts, part_folder
 from pipelines.storage.store import Store
 
-__all__ = ["measure_efficiency", "media_key"]
-
 _COLUMNS = ["request_id", "status", "input_tokens", "cached_tokens", "head_tokens", "least_tokens"]
 
 

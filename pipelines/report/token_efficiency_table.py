@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from pipelines.benchmarks.tables import Table, TableRow
 
-__all__ = ["Efficiency", "efficiency_table"]
-
 _NOTE = (
     "Prompt tokens of all answers; computed: without those that were kept from another question with the same "
     "beginning; least possible: every distinct beginning computed once, pictures and clips once in the run, words "

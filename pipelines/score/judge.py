@@ -21,8 +21,6 @@ from pipelines.score.rows import Context, rows_of
 from pipelines.storage.parts import healthy_parts, part_folder, stable_id
 from pipelines.storage.store import Store
 
-__all__ = ["Judge", "JudgeLoader", "JudgeLoaderSpec", "judge_units"]
-
 UNIT_ASKS = 64
 """Verdicts committed together; a judge's prompts are short."""
 

@@ -25,8 +25,6 @@ from pipelines.score.rows import Context, rows_of
 from pipelines.storage.parts import SCORES, stable_id, table_bytes
 from pipelines.storage.store import Store
 
-__all__ = ["PartScorer", "ScoringSpec", "TextScorer", "build_scorer"]
-
 INPUTS_KEY = b"vlmsweep.inputs"
 HUB_PATIENCE_S = 5.0
 MISSING_KEY = b"vlmsweep.missing_scorers"

@@ -14,8 +14,6 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 
-__all__ = ["Context", "rows_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Context:

@@ -24,8 +24,6 @@ from pipelines.score.rows import Context, rows_of
 from pipelines.storage.parts import healthy_parts, part_folder
 from pipelines.storage.store import Store
 
-__all__ = ["context_of", "judge_rounds", "planned_rows", "score_parts"]
-
 log = logging.getLogger(__name__)
 
 ROUNDS = 3

@@ -9,8 +9,6 @@ import errno
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["StoreError", "TooLargeError", "explain", "no_bucket", "of_the_store", "passes", "response_code"]
-
 
 class StoreError(RuntimeError):
     """The store cannot be reached, read or written. The message names the place and what to check."""

@@ -17,11 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from pipelines.storage.lock_owner import LOCK, FencedError, Holder, LockedError, check_fence, locked
+from pipelines.storage.lock_owner import LOCK, FencedError, Holder, check_fence, locked
 from pipelines.storage.object_lock import held_in_store
 from pipelines.storage.store import Store, is_remote
-
-__all__ = ["LOCK", "FencedError", "LockedError", "check_fence", "held", "still_held"]
 
 log = logging.getLogger(__name__)
 

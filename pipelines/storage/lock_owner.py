@@ -12,8 +12,6 @@ from pathlib import Path
 
 from pipelines.storage.store import Store
 
-__all__ = ["LOCK", "FencedError", "Holder", "LockedError", "check_fence", "locked"]
-
 LOCK = "lock.json"
 
 

@@ -10,10 +10,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from pipelines.storage.errors import StoreError
 from pipelines.storage.lock_owner import LOCK, FencedError, Holder, LockedError, check_fence, locked
-from pipelines.storage.store import Store, StoreError
-
-__all__ = ["held_in_store"]
+from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -15,19 +15,6 @@ import pyarrow.parquet as pq
 from models.messages import Failure, Reply
 from pipelines.storage.store import Store
 
-__all__ = [
-    "PREDICTIONS",
-    "SCORES",
-    "DamagedPartError",
-    "healthy_parts",
-    "part_folder",
-    "prediction_row",
-    "read_parquet",
-    "read_part",
-    "stable_id",
-    "table_bytes",
-]
-
 PREDICTIONS = pa.schema(
     [
         ("request_id", pa.string()),

@@ -21,8 +21,6 @@ from typing import Any, TypeVar
 
 from pipelines.storage.errors import StoreError, TooLargeError, explain, no_bucket, of_the_store, passes, response_code
 
-__all__ = ["FileInfo", "Store", "StoreError", "TooLargeError", "is_remote"]
-
 T = TypeVar("T")
 
 _SCHEME = "s3://"

@@ -28,8 +28,6 @@ from pipelines.storage.parts import PREDICTIONS, healthy_parts, part_folder, rea
 from pipelines.storage.store import Store
 from pipelines.sweep.run import Outcome, score_and_report
 
-__all__ = ["import_rows", "score_external", "usable_rows"]
-
 log = logging.getLogger(__name__)
 
 REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")

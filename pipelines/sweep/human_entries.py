@@ -14,8 +14,6 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.external import import_rows
 
-__all__ = ["with_people"]
-
 
 def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[Entry]]:
     """Keep the files of `--human` in the output and take in the answers in them.

@@ -27,8 +27,6 @@ from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.storage.lock import held, still_held
 from pipelines.storage.store import Store
 
-__all__ = ["Outcome", "entries_of", "plan_sweep", "run_sweep", "score_and_report"]
-
 STAGES = ("predict", "score", "report")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from models.messages import Media
 from pipelines.media.decoder import DecodeError, Decoder
-from pipelines.storage.lock import LOCK
+from pipelines.storage.lock_owner import LOCK
 from pipelines.storage.parts import healthy_parts
 from pipelines.storage.store import Store
 from tests.chaos.commits import S3_STEPS, STEPS, cut_commit, cut_commit_on_s3, part, unit

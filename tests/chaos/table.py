@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.chaos.results import ROOT, Results, read_results
+from tests.chaos.results import Results, read_results
+from tests.support.paths import ROOT
 
 __all__ = ["PAGES", "table", "with_table"]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Cli
-from tests.support.endpoint import ScriptedEndpoint, always
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import always
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ from PIL import Image
 
 from pipelines.benchmarks.maia.answers import draw_ts_letter, uniform_indices
 from tests.integration.conftest import Cli
-from tests.support.endpoint import Asked, ScriptedEndpoint, always
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import Asked, always
 from tests.support.maia_source import index_of, question, questions
 
 VIDEOS, QUESTIONS, PAIRS = 2, 48, 384

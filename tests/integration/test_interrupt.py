@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.storage.lock import LOCK
+from pipelines.storage.lock_owner import LOCK
 from tests.integration.conftest import Cli
 
 END_S = 30.0

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.storage.lock import LOCK, FencedError, LockedError, check_fence, held
+from pipelines.storage.lock import held
+from pipelines.storage.lock_owner import LOCK, FencedError, LockedError, check_fence
 from pipelines.storage.store import Store
 from tests.integration.conftest import S3
 

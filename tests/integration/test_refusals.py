@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage.store import Store, StoreError
+from pipelines.storage.errors import StoreError
+from pipelines.storage.store import Store
 from tests.integration.conftest import s3_server
 
 OPERATIONS: dict[str, Callable[[Store], object]] = {

@@ -17,7 +17,8 @@ import pytest
 import requests
 
 from tests.integration.conftest import S3, s3_server
-from tests.support.endpoint import Action, Asked, Say, ScriptedEndpoint, Status
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import Action, Asked, Say, Status
 from tests.support.ray_head import RayHead, ray_head
 
 KEY = "sk-planted-4f1c-of-the-model"

@@ -18,7 +18,8 @@ from models.engines.openai.engine import OpenAIEngine
 from models.messages import Answer
 from models.spec import ModelSpec
 from tests.support.calls import MEDIA, call
-from tests.support.endpoint import Action, Asked, Drop, Half, Hang, Raw, Say, ScriptedEndpoint, Status
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import Action, Asked, Drop, Half, Hang, Raw, Say, Status
 
 __all__ = ["Weather", "figures"]
 

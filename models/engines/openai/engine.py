@@ -32,8 +32,6 @@ from models.spec import ModelSpec
 if TYPE_CHECKING:
     import openai
 
-__all__ = ["OpenAIEngine"]
-
 _NO_KEY = "no-key"
 """Sent where the model names no key: never None, which makes the client send OPENAI_API_KEY to whoever is asked."""
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-__all__ = ["BackgroundLoop"]
-
 T = TypeVar("T")
 
 

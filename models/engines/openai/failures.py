@@ -14,20 +14,6 @@ from enum import Enum
 from models.engines.base import EngineUnreachableError
 from models.messages import Failure
 
-__all__ = [
-    "LONGEST_WAIT_S",
-    "STREAK_LIMIT",
-    "Blame",
-    "Health",
-    "Miss",
-    "Pacer",
-    "backoff_s",
-    "clipped",
-    "is_content_filter",
-    "miss_of_status",
-    "retry_after_s",
-]
-
 LONGEST_WAIT_S = 600.0
 """An endpoint that asks for a longer pause than this has said no for now: the call fails instead."""
 STREAK_LIMIT = 64

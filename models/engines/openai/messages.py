@@ -14,8 +14,6 @@ from models.spec import Limits
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["data_uris", "kept_frames", "messages", "shrunk_size"]
-
 _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
 _JPEG_QUALITY = 90
 _FEW_COLOURS = 4096

@@ -12,8 +12,6 @@ from models.engines.openai.failures import Miss
 from models.messages import Answer, Failure
 from models.spec import Price
 
-__all__ = ["Purse", "Window"]
-
 _CHARS_A_TOKEN = 3.5
 _TOKENS_A_PICTURE = 1_100
 """What a large picture costs at the endpoints known; only for what is in flight."""

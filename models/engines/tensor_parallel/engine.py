@@ -25,8 +25,6 @@ from models.engines.watchdog import allowed_silence
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
 
-__all__ = ["RankedEngine", "open_ranked"]
-
 _log = logging.getLogger(__name__)
 
 LOAD_S = 7200.0

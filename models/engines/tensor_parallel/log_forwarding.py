@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["hand_up", "own_level", "relay"]
-
 _ROOM = "models"
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from models.message_codec import dump_requests, load_requests
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Request, Step
 
-__all__ = ["pack_calls", "pack_reply", "unpack_calls", "unpack_reply"]
-
 
 def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[bytes | memoryview]:
     """Messages for one `generate`: heads of the media, the calls, then each medium's pixels and own bytes."""

@@ -7,8 +7,6 @@ from typing import Any
 from models.engines.base import EngineUnreachableError
 from models.spec import ModelSpec
 
-__all__ = ["division", "fit_heads", "heads_of", "plan_ranks"]
-
 _KV_STYLE = "vlmsweep_shared_kv"
 _KV_LAYERS = ("k_proj", "v_proj")
 

@@ -27,8 +27,6 @@ from models.engines.transformers.load_progress import heard
 from models.messages import CallReply
 from models.spec import ModelSpec
 
-__all__ = ["Seat", "rank_main"]
-
 _SILENCE = timedelta(hours=2)
 """A collective waits so long: large weights arrive at very different times. It is the parent who loses patience."""
 _PR_SET_PDEATHSIG = 1

@@ -15,8 +15,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-__all__ = ["attend", "attend_seen", "merge", "pick_kernel", "plain_attention"]
-
 
 class Kernel(Protocol):
     """Attention that also returns the log-sum-exp of each query's scores; tensors are [batch, heads, tokens, width]."""

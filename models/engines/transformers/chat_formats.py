@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from models.messages import Media, Text, Turn
 
-__all__ = ["FORMS", "Form"]
-
 
 @dataclass(frozen=True, slots=True)
 class Form:

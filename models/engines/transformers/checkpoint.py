@@ -15,8 +15,6 @@ from models.engines.transformers.load_progress import weights_told
 from models.engines.transformers.weights import at_hand, check_fit, free_host_bytes, known_bytes
 from models.spec import ModelSpec
 
-__all__ = ["Checkpoint", "empty_model", "load_checkpoint"]
-
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
 _ADAPTER = "adapter_model.safetensors"
 

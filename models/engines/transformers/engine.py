@@ -29,8 +29,6 @@ from models.engines.transformers.token_lower_bound import least_tokens
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
-__all__ = ["TransformersEngine"]
-
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from models.engines.transformers.attention import attend, attend_seen, merge
 
-__all__ = ["Pass", "Rows", "Segment"]
-
 _GROWTH = 64
 """Tokens by which a row's room grows when an answer needs more."""
 

@@ -8,8 +8,6 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import Any
 
-__all__ = ["Listener", "heard", "tell", "weights_told"]
-
 Listener = Callable[[str, float, float], None]
 """What arrives (`fetching` or `loading`), how much of it is here, and how much there is; both in bytes."""
 

@@ -17,8 +17,6 @@ from models.engines.transformers.prompts import NO_HEAD, Head, Prompt, PromptMak
 from models.engines.transformers.sampling import agreed
 from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, dump_scores
 
-__all__ = ["Scorer"]
-
 _LOGITS = 1 << 28
 """Logits held at once: 1 GiB in float32."""
 

@@ -12,8 +12,6 @@ import numpy as np
 from models.messages import Frames, Media
 from models.spec import Limits
 
-__all__ = ["MediaRules", "PixelLimit", "Shown", "clip_metadata", "media_rules", "places", "show", "thin"]
-
 PixelLimit = Literal["none", "processor", "before"]
 """Who keeps `max_pixels`: nobody, the processor by its own `size`, or we, shrinking before the processor."""
 

@@ -9,8 +9,6 @@ import torch
 from models.engines.transformers.checkpoint import Checkpoint
 from models.spec import ModelSpec
 
-__all__ = ["Memory", "is_out_of_memory"]
-
 _MOST = {"cuda": 256, "cpu": 64}
 """Rows beyond which a batch gains nothing."""
 _CHUNK = {"cuda": 16_384, "cpu": 4_096}

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from models.engines.transformers.kv_cache import Pass, Rows, Segment
 
-__all__ = ["PackedModel", "SharingUnsupportedError"]
-
 _NAME = "vlmsweep_packed"
 _HARMLESS = frozenset(
     {"dropout", "position_ids", "is_causal", "use_cache", "cache_position", "output_attentions", "logits_to_keep"}

@@ -19,8 +19,6 @@ from models.engines.transformers.prompts import Head, Prompt
 from models.engines.transformers.sampling import Written, agreed, choose, written
 from models.messages import Call
 
-__all__ = ["PlainModel"]
-
 _FEATURES = ("get_image_features", "get_video_features")
 """Methods of a model that run its vision tower and what follows it."""
 _TOWER = "vision_model"

@@ -19,8 +19,6 @@ from models.engines.transformers.prompts import Head, Prompt
 from models.engines.transformers.sampling import Written, decode
 from models.messages import Media
 
-__all__ = ["PROVEN", "Job", "SharedModel", "short_rotation", "unshareable"]
-
 PROVEN = frozenset(
     {
         "blip-2",

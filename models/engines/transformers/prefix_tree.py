@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["WORTH", "Branch", "plant"]
-
 WORTH = 128
 """Tokens that a branch must save to be computed by itself."""
 

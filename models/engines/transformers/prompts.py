@@ -18,8 +18,6 @@ from models.engines.transformers.media_inputs import MediaRules, media_rules, pl
 from models.messages import Call, CallReply, Failure, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 
-__all__ = ["NO_HEAD", "ROW_ERRORS", "Head", "Prompt", "PromptMaker"]
-
 ROW_ERRORS: tuple[type[Exception], ...] = (
     ValueError,
     TypeError,

@@ -13,8 +13,6 @@ from models.engines.transformers.kv_cache import Rows
 from models.engines.transformers.packed_model import PackedModel
 from models.messages import Call
 
-__all__ = ["Written", "agreed", "choose", "decode", "written"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:

@@ -8,8 +8,6 @@ import numpy as np
 
 from models.engines.transformers.prompts import Prompt
 
-__all__ = ["least_tokens"]
-
 
 def least_tokens(prompts: Sequence[Prompt]) -> dict[str, int]:
     """Tokens of each prompt behind its pixels that none of the others has at the same place after the same beginning.

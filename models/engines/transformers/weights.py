@@ -20,8 +20,6 @@ from models.engines.transformers.load_progress import tell
 from models.environment import MissingSecretError, s3_settings
 from models.spec import ModelSpec
 
-__all__ = ["at_hand", "check_checksums", "check_fit", "free_host_bytes", "known_bytes", "weights_bytes"]
-
 _log = logging.getLogger(__name__)
 
 _ITEM = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}

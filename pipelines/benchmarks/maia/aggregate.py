@@ -14,8 +14,6 @@ from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import Bools, Numbers
 from pipelines.metrics.stats import LEVEL, FloatArray, Interval, bootstrap_replicates
 
-__all__ = ["NO_ROW", "Measure", "interval"]
-
 NO_ROW: Final = "no row to measure"
 """Note of a metric without a denominator."""
 

@@ -46,8 +46,6 @@ from pipelines.benchmarks.validation import in_words
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BENCHMARK", "Maia"]
-
 POOL = 8
 CANDIDATE_CHARS = 2000
 """The judge reads no more of an answer."""

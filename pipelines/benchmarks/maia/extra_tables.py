@@ -10,8 +10,6 @@ from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.results import AGG, BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Book, Kind, Origin, mean_of
 from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
 
-__all__ = ["own_tables"]
-
 _COMPARED: Final[Mapping[Kind, str]] = {
     AGG: "Aggregate accuracy",
     POOLS: "Pool accuracy",

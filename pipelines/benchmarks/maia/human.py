@@ -21,8 +21,6 @@ from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PEOPLE"]
-
 _ID: Final[Mapping[str, str]] = {"answers": "question_id", "letters": "pair_id"}
 _NOBODY: Final = "no human accuracy is published"
 

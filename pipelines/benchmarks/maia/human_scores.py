@@ -20,8 +20,6 @@ from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import POOL
 from pipelines.metrics.agreement import fleiss_kappa
 
-__all__ = ["answers_as_predictions", "held_out", "human_leave_one_out", "judge_kappa", "letters_as_predictions"]
-
 
 def answers_as_predictions(text: str, setting: str = "32-frames") -> list[dict[str, str]]:
     """Human answers as rows of a predictions file, a model an annotator.

@@ -29,8 +29,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SETTINGS", "reduce_maia"]
-
 SETTINGS: Final = ("black-video", "1-frame", "32-frames", "unimodal")
 """In the paper's order."""
 

@@ -14,20 +14,6 @@ from pipelines.benchmarks.tables import Measured
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "AGG",
-    "BLOCKS",
-    "FULL_SET",
-    "HEADS",
-    "OEVQA",
-    "POOLS",
-    "STATEMENTS",
-    "Book",
-    "Kind",
-    "Origin",
-    "mean_of",
-]
-
 Kind: TypeAlias = tuple[str, str]
 """Task and metric."""
 Origin: TypeAlias = Literal["ours", "published"]

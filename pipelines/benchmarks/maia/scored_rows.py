@@ -14,8 +14,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["POOL", "Bools", "Cell", "Grid", "Numbers", "not_run", "prepare"]
-
 Bools: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[np.intp]
 

@@ -18,8 +18,6 @@ from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import Bools, Grid, Numbers, not_run
 from pipelines.metrics.text import cider
 
-__all__ = ["bleu_by_group", "similarity_metrics"]
-
 _BLEU_NAMES: Final = {4: "bleu", 1: "bleu_1", 2: "bleu_2", 3: "bleu_3"}
 
 

@@ -18,8 +18,6 @@ from pipelines.benchmarks.tables import Cell, Figure, Measured, Radar, Series, T
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["maia_figures", "maia_tables"]
-
 _WORDS: Final[Mapping[Kind, str]] = {
     STATEMENTS: "statement accuracy",
     POOLS: "pool accuracy",

@@ -17,8 +17,6 @@ from pipelines.benchmarks.maia.metrics import reduce_maia
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["reduce_unimodal"]
-
 _KEYS = ["sample_id", "variant"]
 _SCORES = ["true_logprob", "false_logprob"]
 

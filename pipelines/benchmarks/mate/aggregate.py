@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from pipelines.benchmarks.base import Metric
 from pipelines.metrics.stats import FloatArray, drawn_ratios, interval_of
 
-__all__ = ["Measure", "Scored", "with_intervals"]
-
 
 @dataclass(frozen=True, slots=True)
 class Scored:

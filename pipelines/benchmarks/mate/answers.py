@@ -17,21 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-__all__ = [
-    "Answer",
-    "Gold",
-    "JsonValue",
-    "Verdict",
-    "decode",
-    "gold_json",
-    "is_correct",
-    "is_correct_lenient",
-    "judge",
-    "read_gold",
-    "read_lenient",
-    "read_strict",
-]
-
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
 Gold: TypeAlias = str | int | float | list[float]
 

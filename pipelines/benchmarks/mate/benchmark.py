@@ -37,8 +37,6 @@ from pipelines.benchmarks.tables import Figure, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BENCHMARK", "Mate"]
-
 WHITE_PICTURE = blank("FFFFFF", 480, 320)
 """Stands for the data's own white picture where that is absent."""
 

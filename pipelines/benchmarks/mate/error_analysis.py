@@ -10,19 +10,6 @@ from pipelines.benchmarks.mate.answers import Answer, Gold, JsonValue, is_correc
 from pipelines.benchmarks.mate.linking import LINKABLE
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, Question, Scene
 
-__all__ = [
-    "OVERLAP_LABELS",
-    "Closer",
-    "OutOfScene",
-    "Overlap",
-    "OverlapLabel",
-    "OverlapSummary",
-    "chance",
-    "in_scene",
-    "out_of_scene",
-    "overlap",
-]
-
 OverlapLabel: TypeAlias = Literal["4", "3", "2", "1", "0", "-"]
 OVERLAP_LABELS: tuple[OverlapLabel, ...] = ("4", "3", "2", "1", "0", "-")
 _MISSED: tuple[OverlapLabel, ...] = ("2", "1", "0")  # another object, and not for want of reading the coordinates

@@ -9,8 +9,6 @@ from pipelines.benchmarks.mate.results import Book, What, at_hand
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS
 from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
 
-__all__ = ["own_tables"]
-
 _TASKS: Final = {
     "crossmodal": "Cross-modal",
     "img2txt": "Img2Txt",

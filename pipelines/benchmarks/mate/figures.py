@@ -13,8 +13,6 @@ from pipelines.benchmarks.tables import Bars, Figure, Measured, Series
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["mate_figures"]
-
 _KINDS: Final = {"crossmodal": (2, "cross-modal"), "unimodal": (3, "unimodal")}
 _PAPERS_COUNT: Final = 7
 """Objects of the scenes in Figure 4a."""

@@ -9,8 +9,6 @@ from pipelines.benchmarks.human import HumanLevel, People
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PEOPLE"]
-
 _TASKS: Final = {
     "crossmodal": "Table 1",
     "img2txt": "Table 1",

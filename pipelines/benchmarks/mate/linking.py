@@ -10,8 +10,6 @@ from itertools import combinations
 from pipelines.benchmarks.mate.answers import Gold
 from pipelines.benchmarks.mate.scene import KEYS, Scene
 
-__all__ = ["LINKABLE", "LINK_NAMES", "Linking", "link_category", "linking", "linking_attributes"]
-
 LINKABLE = ("shape", "size", "material", "color")
 LINK_NAMES = {"shape": "Shape", "material": "Material", "color": "Color", "size": "Size"}  # in the order of a category
 

@@ -28,8 +28,6 @@ from pipelines.metrics.stats import bootstrap_ci
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KINDS", "reduce_mate"]
-
 KINDS: Final[Mapping[str, tuple[str, str]]] = {"crossmodal": ("img2txt", "txt2img"), "unimodal": ("img2img", "txt2txt")}
 _BESIDE: Final = {"exact_match_lenient": "lenient", "format_ok": "format_ok"}
 _CLOSER: Final = {

@@ -13,17 +13,6 @@ from pipelines.benchmarks.mate.answers import Gold, gold_json
 from pipelines.benchmarks.mate.linking import linking
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS, Question, Scene, SceneObject, pointer_pool
 
-__all__ = [
-    "PROMPT_VERSION",
-    "answer_format",
-    "build_prompt",
-    "count_solved_examples",
-    "draw_shots",
-    "pointer_phrase",
-    "row_shots",
-    "scene_text",
-]
-
 PROMPT_VERSION = "1"
 
 _CROSSMODAL = frozenset({"img2txt", "txt2img"})

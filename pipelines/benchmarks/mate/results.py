@@ -14,8 +14,6 @@ from pipelines.benchmarks.tables import Cell, Measured
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CLOSED", "FULL_SET", "Book", "What", "at_hand"]
-
 What: TypeAlias = tuple[str, str, str]
 """Task, category, metric."""
 

@@ -27,8 +27,6 @@ from pipelines.benchmarks.mate.scene import (
     unique_values,
 )
 
-__all__ = ["derived_rows", "read_row", "row_id"]
-
 _IDS = ("example_id", "id")
 _GOLDS = ("gold_reference", "answer")
 

@@ -10,8 +10,6 @@ from pipelines.benchmarks.base import Sample
 from pipelines.benchmarks.mate.answers import Gold
 from pipelines.benchmarks.mate.scene import Question, Scene, shot_shows_target
 
-__all__ = ["COT", "CROSSMODAL", "SETTINGS", "MateRow", "find_row", "question_of", "shots_of"]
-
 SETTINGS: Final = ("0-shot", "1-shot", "2-shot", "2-shot-cot")
 """A setting's place is its number of solved examples, but for the last, which shows two."""
 COT: Final = "2-shot-cot"

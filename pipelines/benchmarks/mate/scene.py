@@ -13,28 +13,6 @@ from typing import Any, cast
 
 from pipelines.benchmarks.mate.answers import Gold, decode
 
-__all__ = [
-    "COLORS",
-    "KEYS",
-    "MATERIALS",
-    "SHAPES",
-    "TASKS",
-    "TEXTUAL",
-    "VISUAL",
-    "Question",
-    "Scene",
-    "SceneObject",
-    "canonical_task",
-    "check_gold",
-    "find_object",
-    "hidden_attributes",
-    "parse_scene",
-    "pointer_pool",
-    "pointer_value_in",
-    "shot_shows_target",
-    "unique_values",
-]
-
 # In the order of the list of options that a prompt shows.
 COLORS = ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
 SHAPES = ("cylinder", "sphere", "cone", "cube")

@@ -12,8 +12,6 @@ from pipelines.benchmarks.mate.row_parser import read_row, row_id
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, MateRow
 from pipelines.benchmarks.mate.scene import TASKS, Scene
 
-__all__ = ["KINDS", "PICTURE", "WHITE", "WHITE_NAME", "Gathered", "KnownScene", "checked", "sample_of", "unusable"]
-
 PICTURE: Final = "picture"
 WHITE: Final = "white"
 WHITE_NAME: Final = "0" * 32 + ".png"

@@ -20,8 +20,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COORDS_ONLY", "HEADS", "LINK_TYPES", "Rows", "facts_of"]
-
 COORDS_ONLY: Final = "3D coords only"
 HEADS: Final[Mapping[str, str]] = {
     "color": "Color",

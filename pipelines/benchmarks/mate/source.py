@@ -24,8 +24,6 @@ from pipelines.benchmarks.mate.scene_rows import (
 )
 from pipelines.benchmarks.mate.source_public import read_public
 
-__all__ = ["read_mate"]
-
 _FILE = re.compile(r"(mm|um)_([012])shot(_cot)?\.jsonl")
 
 

@@ -12,8 +12,6 @@ from pipelines.benchmarks.mate.scene import TASKS
 from pipelines.benchmarks.mate.scene_rows import PICTURE, WHITE, WHITE_NAME, Gathered, checked, sample_of, unusable
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
 
-__all__ = ["read_public"]
-
 _COLUMNS: Final = ("id", "scene", "question", "answer", "task", "pointer_attribute", "target_attribute")
 _BATCH: Final = 64
 """Rows held at once with their pictures."""

@@ -16,8 +16,6 @@ from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["mate_tables"]
-
 _INTERVALS: Final = "Percent. In brackets the 95% bootstrap interval over scenes; n is the number of answers."
 _RANDOM: Final = "Random, this data: the closed form of a guess on our rows; a published one was drawn ten times."
 _MOLMO: Final = "Molmo is 7B-D by the paper's own numbers, whatever its footnote says."

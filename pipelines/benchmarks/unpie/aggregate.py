@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from pipelines.benchmarks.base import Metric
 from pipelines.metrics.stats import LEVEL, Interval, bootstrap_replicates
 
-__all__ = ["ALL", "KINDS", "Measure", "Place", "interval", "kinds_in", "mean_of_kinds"]
-
 KINDS: Final = ("Homo", "Hetero")
 ALL: Final = "All"
 """Category of the mean of both kinds; the pooled value has category ''."""

@@ -16,8 +16,6 @@ from pipelines.metrics.agreement import phi
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["AGREEMENT", "agreement"]
-
 AGREEMENT: Final = tuple(f"agreement_{name}" for name in ("precision", "recall", "f1", "accuracy", "phi", "pearson"))
 """Metrics, in the tables' order; of two binary verdicts phi is Pearson's correlation."""
 

@@ -19,19 +19,6 @@ from pipelines.benchmarks.text_cleaning import (
     without_outer_quotes,
 )
 
-__all__ = [
-    "ExactMatch",
-    "GroundingReading",
-    "Language",
-    "TranslationReading",
-    "equal_by_rule",
-    "exact_match",
-    "read_grounding",
-    "read_judge",
-    "read_translation",
-    "verdict",
-]
-
 Language = Literal["de", "fr", "ko", "en"]
 GroundingFlag = Literal["extra_text"]
 TranslationFlag = Literal["untranslated", "wrong_script", "refusal"]

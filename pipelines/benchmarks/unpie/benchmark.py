@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     from pipelines.metrics.meteor import Synonyms
 
-__all__ = ["BENCHMARK", "Unpie"]
-
 BY_RULE = "judged_by_rule"
 _JUDGED_CHARS = 2000
 """The judge reads no more of an answer."""

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["LANGUAGES", "MAP_NAMES", "Columns", "Shape", "merged", "shape_of"]
-
 LANGUAGES: Final[Mapping[str, str]] = {"de": "German", "fr": "French", "ko": "Korean"}
 
 _DEFAULTS: Final[Mapping[str, str]] = {

@@ -14,8 +14,6 @@ from pipelines.metrics.stats import Interval
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["deltas"]
-
 _COMPARED: Final[Mapping[str, tuple[str, str]]] = {
     "grounding": ("exact_match", "correct"),
     "reconstruction": ("correct_pct", "accepted"),

@@ -19,8 +19,6 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
-__all__ = ["MAX_BYTES", "PATIENCE_S", "TRIES", "PictureError", "fetch", "is_public"]
-
 PATIENCE_S: Final = 20.0
 """Seconds for one try, redirects included."""
 TRIES: Final = 3

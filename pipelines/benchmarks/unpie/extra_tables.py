@@ -10,8 +10,6 @@ from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
 from pipelines.benchmarks.unpie.aggregate import ALL
 from pipelines.benchmarks.unpie.results import PAIRS, TYPES, Book, Key, bare
 
-__all__ = ["HEADLINES", "own_tables"]
-
 HEADLINES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "grounding": ("exact_match", ("",)),
     "disambiguation": ("accuracy", PAIRS["disambiguation"]),

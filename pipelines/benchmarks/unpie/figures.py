@@ -14,8 +14,6 @@ from pipelines.benchmarks.unpie.results import TYPES, Book, Key, Origin
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["unpie_figures"]
-
 _BINS: Final = (
     f"< {MARGIN_BINS[0]:.2f}",
     *(f"{low:.2f}" for low in MARGIN_BINS[:-1]),

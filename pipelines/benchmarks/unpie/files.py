@@ -14,8 +14,6 @@ from pipelines.benchmarks.base import Source, SourceError
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, batches
 from pipelines.benchmarks.unpie.column_map import Shape, merged, shape_of
 
-__all__ = ["SPLITS", "DataFile", "Opened", "data_files", "open_file"]
-
 SPLITS: Final[Mapping[str, str]] = {"homographic": "Homo", "heterographic": "Hetero"}
 """Split and the category of its puns in tables."""
 

@@ -16,8 +16,6 @@ from pipelines.benchmarks.unpie.results import PAIRS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PEOPLE"]
-
 _COLUMNS: Final = ("sample_id", "variant", "model", "setting", "human")
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "disambiguation": ("sm", "vlm"),

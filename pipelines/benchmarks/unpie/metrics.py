@@ -26,8 +26,6 @@ from pipelines.benchmarks.unpie.deltas import deltas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FREQUENT", "MARGIN_BINS", "RARE", "margin_name", "reduce_unpie", "subset_name"]
-
 FREQUENT: Final = "Freq↑"
 RARE: Final = "Freq↓"
 """Categories of reconstruction by how common the meaning of the given translation is."""

@@ -17,8 +17,6 @@ from models.image_formats import EXTENSIONS, WANTED, form_of
 from pipelines.benchmarks.base import Source, SourceError
 from pipelines.benchmarks.unpie.download import PictureError, fetch
 
-__all__ = ["Picture", "PictureError", "Pictures"]
-
 MIRROR: Final = "mirror"
 """Folder of the source with pictures that were fetched before: named by the address's sha256, or as in the address."""
 _FETCHERS: Final = 16

@@ -14,8 +14,6 @@ from pipelines.benchmarks.text_cleaning import collapsed
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator
 
-__all__ = ["CAPTION", "JUDGE", "PROMPT_TEXTS", "VARIANTS", "caption_steps", "unpie_prompts"]
-
 VARIANTS: Final = tuple((lang, meaning) for lang in LANGUAGES for meaning in range(2))
 """Language and meaning of the six sub-questions, in their order."""
 CAPTION: Final = Generation(max_new_tokens=50)

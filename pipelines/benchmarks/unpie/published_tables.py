@@ -10,8 +10,6 @@ from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.agreement import AGREEMENT
 from pipelines.benchmarks.unpie.results import PAIRS, TYPES, Book, Key, Origin, bare
 
-__all__ = ["static_tables"]
-
 _FREQ: Final = ("Freq↑", "Freq↓")
 _DATA: Final = "Statistics of the data as printed: the second plain translations behind them are not distributed."
 

@@ -14,8 +14,6 @@ from pipelines.benchmarks.unpie.column_map import LANGUAGES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COVERED", "INPUTS", "PAIRS", "TYPES", "Book", "Key", "Origin", "bare"]
-
 Origin: TypeAlias = Literal["ours", "published"]
 
 TYPES: Final[Mapping[str, str]] = {"lm": "LM", "sm": "SM", "vlm": "VLM"}

@@ -17,10 +17,9 @@ from typing import Any, Final
 from pipelines.benchmarks.base import MediaFile, Notice, RawSample, Rejection, Source, SourceError
 from pipelines.benchmarks.text_cleaning import bare, canonical, collapsed
 from pipelines.benchmarks.unpie.column_map import LANGUAGES, Columns
+from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.files import SPLITS, DataFile, data_files, open_file
-from pipelines.benchmarks.unpie.pictures import PictureError, Pictures
-
-__all__ = ["EXPLANATION", "disambiguator", "read_unpie"]
+from pipelines.benchmarks.unpie.pictures import Pictures
 
 EXPLANATION: Final = "explanation"
 """Role of the picture that shows both meanings."""

@@ -19,8 +19,6 @@ from pipelines.benchmarks.unpie.results import INPUTS, PAIRS, TYPES, Book, Key, 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["unpie_tables"]
-
 _COLUMNS: Final = (*KINDS, ALL)
 _VICUNA: Final = (
     "The paper's Vicuna is 13B in its text and 7B in its appendix; its GPT-4 rows with pictures name no endpoint."

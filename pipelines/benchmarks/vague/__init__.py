@@ -1,1 +1,5 @@
-"""Vague."""
+"""VAGUE: how it is read, asked, scored and reported."""
+
+from pipelines.benchmarks.vague.benchmark import BENCHMARK
+
+__all__ = ["BENCHMARK"]

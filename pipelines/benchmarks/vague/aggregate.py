@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from pipelines.benchmarks.base import Metric
 from pipelines.metrics.stats import FloatArray, drawn_ratios, interval_of
 
-__all__ = ["Measure", "with_intervals"]
-
 
 @dataclass(frozen=True, slots=True)
 class Measure:

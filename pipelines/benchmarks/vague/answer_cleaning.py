@@ -7,8 +7,6 @@ import re
 
 from pipelines.benchmarks.text_cleaning import after_reasoning, canonical, straight_quotes, without_fences
 
-__all__ = ["cleaned", "second_answer"]
-
 _LATEX = re.compile(r"\\(?:boxed|text|textbf|textrm|mathrm|mathbf)\s*+\{([^{}]*+)\}")
 _EMPHASIS = re.compile(r"\*|__|`")
 _HEADING = re.compile(r"^[ \t]*+#[# \t]*+", re.MULTILINE)

@@ -28,8 +28,6 @@ from pipelines.benchmarks.text_cleaning import (
 )
 from pipelines.benchmarks.vague.answer_cleaning import cleaned, second_answer
 
-__all__ = ["ChoiceReading", "FreeformReading", "read_choice", "read_freeform", "without_opener"]
-
 Rule = Literal["R0", "R1", "R2", "R3", "R4", "R5"]
 InvalidReason = Literal[
     "empty", "empty_answer2", "multiple", "no_answer2", "out_of_range", "refusal", "unclosed_think", "unparsed"

@@ -40,8 +40,6 @@ from pipelines.benchmarks.vague.source import SUBSETS, File, Item, files_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BENCHMARK", "Vague"]
-
 SETTINGS: Final = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
 HUMAN: Final = "human-400"
 """The items that a human answered. Which they are is not published: a user may have the list."""

@@ -10,8 +10,6 @@ from pipelines.benchmarks.tables import Cell, Measured, Style, Table, TableRow
 from pipelines.benchmarks.vague.results import ERRORS, HUMAN, HUMAN_SUBSETS, SETTINGS, SIZES, Book, Key, bare, count_of
 from pipelines.metrics.stats import wilson_ci
 
-__all__ = ["own_tables"]
-
 _LETTERS: Final = ("A", "B", "C", "D")
 _RULES: Final = ("R0", "R1", "R2", "R3", "R4", "R5", "none")
 _REASONS: Final[Mapping[str, str]] = {

@@ -13,8 +13,6 @@ from pipelines.benchmarks.vague.results import ERRORS, SETTINGS, SIZES, Book, Ke
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["vague_figures"]
-
 _SHOWN: Final = ("lm", "sm", "vlm")
 _READINGS: Final = ("Fake scene", "Superficial", "Nonexistent entity")
 _TABLES: Final = {"VCR": "Table H3", "Ego4D": "Table H4"}

@@ -10,8 +10,6 @@ from pipelines.benchmarks.vague.results import HUMAN, HUMAN_SUBSETS, SIZES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PEOPLE"]
-
 
 class VaguePeople(People):
     """See the module's docstring."""

@@ -30,8 +30,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TOP_ACTIONS", "reduce_vague"]
-
 TOP_ACTIONS: Final = 20
 REASONS: Final[tuple[str, ...]] = get_args(InvalidReason)
 RULES: Final[tuple[str, ...]] = (*get_args(Rule), "none")

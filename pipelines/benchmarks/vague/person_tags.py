@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
-__all__ = ["BARE_BELOW", "Box", "Pixels", "drawn", "tagged_boxes"]
-
 Box: TypeAlias = tuple[float, float, float, float]
 Pixels: TypeAlias = "Callable[[bytes], np.ndarray]"
 """Decodes a picture's file to uint8 [H, W, 3], or raises a ValueError; `Source.pixels` is one."""

@@ -13,20 +13,6 @@ from typing import Final
 from models.messages import Generation, Media, Output, Part, Step, user
 from pipelines.benchmarks.base import Prompt, PromptTexts, Sample
 
-__all__ = [
-    "CAPTION",
-    "LETTERS",
-    "PROMPT_TEXTS",
-    "READINGS",
-    "action",
-    "addressee",
-    "gold_letter",
-    "kinds",
-    "prompt_of",
-    "shown",
-    "version_of",
-]
-
 LETTERS: Final = ("A", "B", "C", "D")
 READINGS: Final = ("correct", "fs", "su", "ne")
 """In the order in which the data's `ordering` gives them letters."""

@@ -12,8 +12,6 @@ from pipelines.benchmarks.tables import Cell, Measured
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ERRORS", "HUMAN", "HUMAN_SUBSETS", "SETTINGS", "SIZES", "Book", "Key", "Origin", "bare", "count_of"]
-
 Origin: TypeAlias = Literal["ours", "published"]
 SETTINGS: Final[Mapping[str, str]] = {"lm": "LM", "sm": "SM", "sm-cot": "SM+CoT", "vlm": "VLM", "vlm-cot": "VLM+CoT"}
 ERRORS: Final[Mapping[str, str]] = {"count_fs": "FS", "count_su": "SU", "count_ne": "NE"}

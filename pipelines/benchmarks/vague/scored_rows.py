@@ -15,8 +15,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Cell", "Grid", "Scope"]
-
 Bools: TypeAlias = NDArray[np.bool_]
 
 SETTINGS: Final = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")

@@ -23,8 +23,6 @@ from pipelines.benchmarks.validation import in_words
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
-__all__ = ["SUBSETS", "File", "Item", "files_of"]
-
 SUBSETS: Final[Mapping[str, int]] = {"VCR": 1144, "Ego4D": 533}
 """Subsets and their sizes as published."""
 _FOLDERS: Final = {"VCR": "annotated_images", "Ego4D": "ego4d_final_annotated"}

@@ -19,8 +19,6 @@ from pipelines.metrics.stats import half_up
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["vague_tables"]
-
 _SUBSETS: Final = ("VCR", "Ego4D")
 _TABLE_H: Final[Mapping[str, str]] = {"VCR": "Table H3", "Ego4D": "Table H4"}
 _H_ORDER: Final = ("vlm", "vlm-cot", "sm", "sm-cot", "lm")

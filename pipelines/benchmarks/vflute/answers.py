@@ -16,8 +16,6 @@ from typing import Final
 
 from pipelines.benchmarks.vflute.entailment_cues import Evidence, Label
 
-__all__ = ["Label", "Reading", "read_authors", "read_robust", "stage1_question"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:

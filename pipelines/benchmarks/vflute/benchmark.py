@@ -35,8 +35,6 @@ from pipelines.benchmarks.vflute.source import read_vflute
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BENCHMARK", "Vflute"]
-
 
 class Vflute(Benchmark):
     """See the module's docstring."""

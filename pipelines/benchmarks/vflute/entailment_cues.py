@@ -8,8 +8,6 @@ import re
 from bisect import bisect_left
 from typing import Final, Literal
 
-__all__ = ["Evidence", "Label"]
-
 Label = Literal[0, 1]
 
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*+|[^\w\s\"'“”‘’()\[\]{}]")

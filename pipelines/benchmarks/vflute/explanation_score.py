@@ -11,8 +11,6 @@ from pipelines.benchmarks.vflute.answers import Reading as Answer
 from pipelines.benchmarks.vflute.answers import read_authors, read_robust
 from pipelines.benchmarks.vflute.facts import LABELS
 
-__all__ = ["ROBUST", "explanation_score", "read_row", "similarity_of"]
-
 ROBUST: Final = "_robust"
 _BERT, _BLEURT = "bertscore_f1", "bleurt"
 _WORDS: Final = {number: word for word, number in LABELS.items()}

@@ -9,8 +9,6 @@ from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
 from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.results import GROUPS, Book, Who, bare
 
-__all__ = ["own_tables"]
-
 _READING: Final[Mapping[str, str]] = {
     "label_f1": "F1 of labels",
     "f1_at_0_robust": "F1@0, second",

@@ -16,18 +16,6 @@ from numpy.typing import NDArray
 
 from pipelines.metrics.stats import LEVEL, RESAMPLES, FloatArray, Interval, bootstrap_replicates
 
-__all__ = [
-    "Bools",
-    "Measure",
-    "all_entailment",
-    "better_p",
-    "coin_flip",
-    "f1_measure",
-    "intervals",
-    "macro",
-    "share_measure",
-]
-
 Bools: TypeAlias = NDArray[np.bool_]
 _EMPTY: Final = 1e-12  # below any count
 

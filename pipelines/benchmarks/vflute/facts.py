@@ -9,19 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "FULL_TEST",
-    "LABELS",
-    "PHENOMENA",
-    "SETTINGS",
-    "SOURCES",
-    "SPLITS",
-    "SUBSETS",
-    "TASK",
-    "Subset",
-    "subset_of",
-]
-
 TASK: Final = "entailment"
 SETTINGS: Final = ("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image", "label-only")
 """In the order of tables."""

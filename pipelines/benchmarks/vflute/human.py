@@ -21,8 +21,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PEOPLE"]
-
 _F1: Final = "f1_at_0"
 _LABELLED: Final = 99
 _SOURCE: Final = "Table 7: mean of two people, 99 test rows that are not named"

@@ -20,8 +20,6 @@ from pipelines.metrics.stats import paired_bootstrap_ci
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["against_humans", "human_f1", "labels_as_predictions"]
-
 _LABEL_COLUMNS: Final = ("id", "annotator", "label")
 
 

@@ -16,8 +16,6 @@ from typing import Final
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall
 
-__all__ = ["ERRORS", "Study", "SystemStudy", "csv_rows", "study_of"]
-
 ERRORS: Final = ("hallucination", "unsound", "incomplete", "verbosity")
 _JUDGED_COLUMNS: Final = ("id", "system", "annotator", "adequate", "error_type", "preferred")
 

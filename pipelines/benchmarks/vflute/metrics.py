@@ -45,8 +45,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PAIRS", "REPORTED", "koehn_p", "reduce_vflute"]
-
 REPORTED: Final = (0, 53, 60)
 """Thresholds of the paper, in hundredths."""
 PAIRS: Final = (

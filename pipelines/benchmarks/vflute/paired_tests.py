@@ -15,8 +15,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["koehn_tests"]
-
 _THRESHOLDS: Final = (0, 53, 60)
 _TEST: Final = "Koehn"
 

@@ -12,8 +12,6 @@ from pipelines.benchmarks.vflute.answers import stage1_question
 from pipelines.benchmarks.vflute.source import shot_role
 from pipelines.benchmarks.vflute.source_text import CLAIM_TOKEN
 
-__all__ = ["GENERATION", "NO_EXEMPLARS", "SHOTS", "TEXTS", "prompt"]
-
 GENERATION: Final = Generation(max_new_tokens=256, num_beams=3)
 """Beam search over three beams; an engine without it runs greedy."""
 NO_EXEMPLARS: Final = "exemplars_missing"

@@ -14,8 +14,6 @@ from pipelines.benchmarks.vflute.facts import FULL_TEST, SETTINGS, SUBSETS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GROUPS", "Book", "Origin", "Who", "bare", "mean_of"]
-
 Origin: TypeAlias = Literal["ours", "published"]
 GROUPS: Final = (*((one.name, one.category) for one in SUBSETS), ("", ""))
 """Subset and category of each row of the paper's tables by subset, the whole last."""

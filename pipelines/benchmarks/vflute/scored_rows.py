@@ -19,8 +19,6 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Cell", "Right"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:

@@ -20,8 +20,6 @@ from pipelines.benchmarks.vflute.source_hub import (
 )
 from pipelines.benchmarks.vflute.source_text import FILES, TextRow, label_leaks, rows_of, text_file
 
-__all__ = ["read_vflute", "shot_role"]
-
 _FOLDERS: Final = ("", "images/")
 """Where pictures may lie, paths of the file being relative to it."""
 _NAMED = 5

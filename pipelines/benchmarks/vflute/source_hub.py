@@ -16,8 +16,6 @@ from pipelines.benchmarks.base import Rejection, Source, SourceError
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.vflute.source_text import TextRow, validated
 
-__all__ = ["EXEMPLARS", "Exemplar", "HubRow", "Picked", "hub_claims", "hub_files", "hub_rows", "pick_exemplars"]
-
 EXEMPLARS: Final[tuple[tuple[str, str], ...]] = (
     ("vismet", "contradiction"),
     ("irfl", "entailment"),

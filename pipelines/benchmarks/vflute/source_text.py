@@ -17,8 +17,6 @@ from pipelines.benchmarks.base import Rejection, Source, SourceError
 from pipelines.benchmarks.validation import in_words
 from pipelines.benchmarks.vflute.facts import Subset, subset_of
 
-__all__ = ["CLAIM_TOKEN", "FILES", "TextRow", "label_leaks", "rows_of", "text_file", "validated"]
-
 FILES: Final = ("vflute-v2-test.json", "vflute-v2-test.csv")
 """Both hold the same rows; the first that is there is read."""
 CLAIM_TOKEN: Final = "REPLACE_CLAIM"  # noqa: S105  a place in a template, no secret

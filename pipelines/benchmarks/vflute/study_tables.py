@@ -8,8 +8,6 @@ from pipelines.benchmarks.tables import Bars, Cell, Cloud, Figure, Points, Serie
 from pipelines.benchmarks.vflute.judgement_study import ERRORS, Study
 from pipelines.benchmarks.vflute.results import Book, Who, bare
 
-__all__ = ["published_study", "study_figures", "study_tables"]
-
 _RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
 _GROUP: Final = ("95 test instances", "")
 _JUDGED: Final = ("adequacy judgements", "")

@@ -19,8 +19,6 @@ from pipelines.benchmarks.vflute.text_lengths import BINS, bin_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["vflute_figures", "vflute_tables"]
-
 _F1: Final = {"f1_at_0": "F1@0", "f1_at_53": "F1@53", "f1_at_60": "F1@60"}
 _EXPLAINED: Final = ("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image")
 _SCORES: Final = "F1@k counts an answer as right only where its explanation scores above k; percent."

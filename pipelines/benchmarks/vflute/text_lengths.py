@@ -10,8 +10,6 @@ from typing import Final
 from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.vflute.facts import SUBSETS, TASK
 
-__all__ = ["BINS", "bin_of", "length_metrics"]
-
 BINS: Final[Mapping[str, tuple[int, int]]] = {"caption": (20, 12), "explanation": (100, 10)}
 """Text -> width of a bin in characters, number of bins; the last one has no upper end."""
 _FIELDS: Final = {"caption": "claim", "explanation": "explanation"}

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-__all__ = ["GRID", "INK", "MUTED", "PAPER", "Look", "drawing", "finish", "label", "looks", "percent_axis", "to_svg"]
-
 INK, MUTED, GRID, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#fffffe"
 """Text, lesser text, grid and ground. Pages replace exactly these four where the reader's screen is dark, which is why
 the ground is a white that nothing else uses."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.projections.polar import PolarAxes
 
-__all__ = ["to_svg_bytes"]
-
 _FEW = 90
 """Bars up to which a missing one is marked by a dash at its foot, points up to which each gets its marker."""
 

@@ -11,8 +11,6 @@ from markupsafe import Markup
 
 from pipelines.report.tables.escaping import clean, one_line, shorten
 
-__all__ = ["ANSWER_LIMIT", "environment"]
-
 ANSWER_LIMIT = 4_000
 """Characters of one text of an example; the whole is in the predictions."""
 _BRIEF = 100
@@ -22,7 +20,7 @@ _BRIEF = 100
 def environment() -> Environment:
     """Templates of this package. A value is cleaned first and escaped then; only CSS and our own markup pass as is."""
     made = Environment(
-        loader=PackageLoader("pipelines.report", "templates"),
+        loader=PackageLoader("pipelines.report.pages", "templates"),
         autoescape=True,
         finalize=_cleaned,
         undefined=StrictUndefined,

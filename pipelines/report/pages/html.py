@@ -23,8 +23,6 @@ from pipelines.report.tables import overview as summary
 from pipelines.report.tables.escaping import one_line
 from pipelines.report.token_efficiency_table import efficiency_table
 
-__all__ = ["TITLE", "behind", "lead", "page"]
-
 TITLE = "Evaluation report"
 _WHEN = ("finished", "updated", "started", "created")
 """Facts of the run that date it, the best first."""
@@ -42,7 +40,7 @@ def page(report: ReportData, drawings: Mapping[str, bytes]) -> str:
         report: what to show.
         drawings: SVG by figure id.
     """
-    css = files("pipelines.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
+    css = files("pipelines.report.pages").joinpath("templates", "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     template = environment().get_template("index.html.j2")

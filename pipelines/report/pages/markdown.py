@@ -12,8 +12,6 @@ from pipelines.report.tables import formats as tables
 from pipelines.report.tables import overview as summary
 from pipelines.report.tables.escaping import clean, markdown, shorten
 
-__all__ = ["markdown_page"]
-
 _FOOT = (
     "Rows in italics are numbers as printed in a paper; all others were measured by this run. A dash is a number that "
     "was not measured, which is not zero."

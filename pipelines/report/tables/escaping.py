@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["clean", "csv_cell", "latex", "markdown", "one_line", "shorten"]
-
 _MARK = "\N{REPLACEMENT CHARACTER}"
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Embedding, override and isolate controls: they let a text be read in another order than it is stored."""

@@ -14,8 +14,6 @@ from pipelines.report.pages.environment import environment
 from pipelines.report.tables.escaping import csv_cell, latex, markdown, one_line
 from pipelines.report.tables.layout import Printed, PrintedCell, PrintedRow, lay_out, value_of
 
-__all__ = ["column_names", "html", "to_csv", "to_latex", "to_markdown"]
-
 _EXTRAS = {"delta": "change", "low": "ci_low", "high": "ci_high", "n": "n", "n_failed": "n_failed", "note": "note"}
 """Parts of a `Measured` cell that get a CSV column of their own where a column has any."""
 

@@ -12,8 +12,6 @@ from typing import Literal, TypeAlias
 from pipelines.benchmarks.tables import Cell, Measured, Style, Table, TableRow
 from pipelines.metrics.stats import half_up
 
-__all__ = ["DASH", "Printed", "PrintedCell", "PrintedRow", "lay_out", "number", "value_of"]
-
 DASH = "\N{EN DASH}"
 """What stands for a number that was not measured, in every printed format. CSV leaves the cell empty."""
 

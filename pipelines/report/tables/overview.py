@@ -10,8 +10,6 @@ from typing import Any
 from pipelines.benchmarks.tables import Bars, Cell, Figure, Lines, Measured, Points, Radar, Table, TableRow
 from pipelines.report.model import BenchmarkPart, CellCount, ReportData
 
-__all__ = ["counts_table", "figure_table", "headline_table", "notes_table", "number_or_none", "run_facts", "run_tables"]
-
 _SHOWN = 6
 """Names listed in one cell of the notes; more are counted."""
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())

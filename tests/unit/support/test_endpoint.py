@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.endpoint import ScriptedEndpoint, always, by_rules
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import always, by_rules
 
 
 def post(base_url: str, prompt: str, **settings: Any) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["LOCATION", "Camera", "Pixel", "Point", "camera_for", "scale_for"]
-
 Point: TypeAlias = tuple[float, float, float]
 Pixel: TypeAlias = tuple[float, float]
 

@@ -20,8 +20,6 @@ from pipelines.benchmarks.mate.generator.strata import Search
 from pipelines.benchmarks.mate.linking import linking
 from pipelines.benchmarks.mate.scene import TASKS
 
-__all__ = ["GeneratedSummary", "Spread", "ask_all", "generate"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pipelines.benchmarks.mate.generator.parameters import Options
 from pipelines.benchmarks.mate.scene import COLORS, MATERIALS, SHAPES
 
-__all__ = ["RADII", "Cast", "Look", "draw_cast", "must_stand_apart", "redraw_cast"]
-
 RADII = (0.35, 0.7)
 _SPELLINGS = {0.35: (0.351, 0.35), 0.7: (0.7, 0.701)}  # the last digit means nothing and is still a different text
 

@@ -8,8 +8,6 @@ from typing import Literal, TypeAlias
 
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS
 
-__all__ = ["GENERATOR_VERSION", "MAX_OBJECTS", "Objects", "Options", "Plan", "counts_of", "stream"]
-
 GENERATOR_VERSION = "1"
 """Rises with whatever changes the bytes of a data set."""
 

@@ -25,8 +25,6 @@ from pipelines.benchmarks.mate.generator.solids import (
     rim,
 )
 
-__all__ = ["BASE_RGB", "draw_picture"]
-
 Rgb: TypeAlias = tuple[int, int, int]
 
 BASE_RGB: dict[str, Rgb] = {

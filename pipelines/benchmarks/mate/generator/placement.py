@@ -17,8 +17,6 @@ from pipelines.benchmarks.mate.generator.solids import (
     visible_pixels,
 )
 
-__all__ = ["FAIR_GAP", "place", "poorly_seen", "solid", "still_stands"]
-
 FAIR_GAP = 1.0  # scene units in X or Y between objects that coordinates alone tell apart: enough to see
 _SIDE = 3.0  # half the side of the square on which up to ten objects stand
 _TURN = math.radians(41.02)  # of that square about Z

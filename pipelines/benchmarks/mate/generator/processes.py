@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-__all__ = ["Processes", "start_method"]
-
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 

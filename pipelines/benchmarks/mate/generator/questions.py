@@ -10,8 +10,6 @@ from pipelines.benchmarks.mate.generator.looks import Cast
 from pipelines.benchmarks.mate.prompts import draw_shots
 from pipelines.benchmarks.mate.scene import TASKS, TEXTUAL, VISUAL, Question, Scene, find_object, unique_values
 
-__all__ = ["KINDS", "STRATA", "Asked", "Balance", "Pair", "Pools", "ask", "choose_shots", "pools_of"]
-
 KINDS = {"mm": ("img2txt", "txt2img"), "um": ("img2img", "txt2txt")}
 """First part of a file's name -> its tasks: cross-modal, unimodal."""
 STRATA = (1, 2, 3, 0)

@@ -12,8 +12,6 @@ from pipelines.benchmarks.mate.linking import linking_attributes
 from pipelines.benchmarks.mate.prompts import build_prompt, scene_text
 from pipelines.benchmarks.mate.scene import TEXTUAL, VISUAL
 
-__all__ = ["BLANK_IMAGE", "Example", "example_id", "file_names", "render_rows"]
-
 BLANK_IMAGE = "0" * 32 + ".png"
 """The white picture that every `txt2txt` row shares."""
 

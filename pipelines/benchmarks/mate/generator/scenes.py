@@ -9,8 +9,6 @@ from pipelines.benchmarks.mate.generator.placement import place, solid
 from pipelines.benchmarks.mate.generator.solids import Solid
 from pipelines.benchmarks.mate.scene import TEXTUAL, Scene, SceneObject, unique_values
 
-__all__ = ["Layout", "make_layout"]
-
 _RESTARTS = 100  # attempts at one scene; at ten objects two are enough on average
 
 

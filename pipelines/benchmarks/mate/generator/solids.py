@@ -8,23 +8,6 @@ from PIL import Image, ImageDraw
 
 from pipelines.benchmarks.mate.generator.camera import Camera, Pixel, Point
 
-__all__ = [
-    "ROUND_STEPS",
-    "Face",
-    "Solid",
-    "area",
-    "corners",
-    "cube_faces",
-    "far_to_near",
-    "footprints_meet",
-    "hull",
-    "number_image",
-    "outline",
-    "own_pixels",
-    "rim",
-    "visible_pixels",
-]
-
 ROUND_STEPS = 48  # corners that stand for a circle; the error is a fifth of a percent of the radius
 
 

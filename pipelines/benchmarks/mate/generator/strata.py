@@ -17,8 +17,6 @@ from pipelines.benchmarks.mate.generator.scenes import Layout
 from pipelines.benchmarks.mate.linking import linking
 from pipelines.benchmarks.mate.scene import MATERIALS, VISUAL, Question, find_object, hidden_attributes
 
-__all__ = ["Search", "build"]
-
 _REDRAWS = 20
 _BUILDS = 30
 

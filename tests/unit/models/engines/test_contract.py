@@ -9,7 +9,8 @@ import pytest
 from models.engines import build_engine
 from models.engines.base import Engine
 from models.spec import Faults, Limits, ModelSpec
-from tests.support.endpoint import Asked, ScriptedEndpoint, Status, always
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import Asked, Status, always
 from tests.unit.models.engines.contract import BAD, EngineContract
 
 

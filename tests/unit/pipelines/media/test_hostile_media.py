@@ -21,13 +21,15 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks import parquet_source as parquet_rows
 from pipelines.benchmarks.base import Rejection, SourceError
 from pipelines.benchmarks.parquet_source import MOST_ROWS, batches
-from pipelines.benchmarks.unpie.pictures import PictureError, Pictures
+from pipelines.benchmarks.unpie.download import PictureError
+from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
 from pipelines.ingest import ingest as ingesting
 from pipelines.ingest.ingest import Folder, ingest
 from pipelines.media.decoder import DecodeError, Decoder
 from pipelines.media.video_containers import container_of
-from pipelines.storage.store import Store, TooLargeError
+from pipelines.storage.errors import TooLargeError
+from pipelines.storage.store import Store
 from tests.support.maia_source import write_clip, write_source
 from tests.support.small_data import ingest_all
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from jobs.cli.output import Progress, log_as_json, logs_are_json
+from jobs.cli.output import Progress, log_as_json
+from pipelines.logging_context import logs_are_json
 from pipelines.predict import metrics as telemetry
 from pipelines.predict.executor import Receipt
 from pipelines.predict.metrics import about, count_answering, count_commit, count_loading, count_waiting, whose

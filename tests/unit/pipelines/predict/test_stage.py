@@ -20,7 +20,8 @@ from pipelines.predict.cost_tracker import Spending
 from pipelines.predict.executor import Job, ModelUnavailableError, Receipt, _replicas
 from pipelines.predict.status import StatusBoard, read_status
 from pipelines.progress import SilentWatcher
-from pipelines.storage.store import Store, StoreError
+from pipelines.storage.errors import StoreError
+from pipelines.storage.store import Store
 from pipelines.sweep.run import plan_sweep
 
 Execute = Callable[[Job, ClusterInfo, Callable[[Receipt], None]], None]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage.lock import LOCK, FencedError, LockedError, check_fence, held
-from pipelines.storage.lock_owner import Holder
+from pipelines.storage.lock import held
+from pipelines.storage.lock_owner import LOCK, FencedError, Holder, LockedError, check_fence
 from pipelines.storage.store import Store
 
 HOLD = """

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.storage.store import Store, StoreError, TooLargeError
+from pipelines.storage.errors import StoreError, TooLargeError
+from pipelines.storage.store import Store
 
 
 def test_put_get_list_delete(tmp_path: Path) -> None:

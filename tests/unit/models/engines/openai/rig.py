@@ -10,11 +10,8 @@ from models.engines.openai.engine import OpenAIEngine
 from models.messages import Answer, Call, CallReply, Failure
 from models.spec import ModelSpec
 from tests.support.calls import MEDIA, call
-from tests.support.endpoint import (
-    Script,
-    ScriptedEndpoint,
-    by_rules,
-)
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import Script, by_rules
 from tests.support.fake_time import FakeTime
 
 KEY = "sk-test-0123456789abcdef"

@@ -11,14 +11,7 @@ from models.environment import MissingSecretError
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import Limits, ModelSpec
 from tests.support.calls import CLIP, PICTURE, call
-from tests.support.endpoint import (
-    Action,
-    Asked,
-    Raw,
-    Say,
-    Status,
-    always,
-)
+from tests.support.endpoint_script import Action, Asked, Raw, Say, Status, always
 from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
 
 

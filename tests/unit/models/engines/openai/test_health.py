@@ -11,13 +11,7 @@ from models.engines.openai.failures import STREAK_LIMIT
 from models.messages import Answer, CallReply, Failure
 from models.spec import ModelSpec
 from tests.support.calls import call
-from tests.support.endpoint import (
-    Action,
-    Raw,
-    Status,
-    always,
-    by_rules,
-)
+from tests.support.endpoint_script import Action, Raw, Status, always, by_rules
 from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
 
 

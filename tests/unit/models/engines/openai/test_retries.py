@@ -9,13 +9,7 @@ import pytest
 
 from models.engines.openai.failures import LONGEST_WAIT_S
 from models.messages import Answer, Failure
-from tests.support.endpoint import (
-    Asked,
-    Drop,
-    Hang,
-    Say,
-    always,
-)
+from tests.support.endpoint_script import Asked, Drop, Hang, Say, always
 from tests.support.fake_time import FakeTime
 from tests.unit.models.engines.openai.rig import kinds, many, rig
 

@@ -19,7 +19,7 @@ from models.engines.openai.messages import data_uris
 from models.engines.openai.rate_limit import Window
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import Limits, ModelSpec
-from tests.support.endpoint import Asked, Half, Say, Status
+from tests.support.endpoint_script import Asked, Half, Say, Status
 from tests.support.storm import figures
 from tests.unit.models.engines.openai.rig import kinds, many, rig
 

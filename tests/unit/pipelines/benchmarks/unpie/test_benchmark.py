@@ -21,7 +21,8 @@ from pipelines.benchmarks.base import (
 )
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.column_map import Columns, shape_of
-from pipelines.benchmarks.unpie.pictures import PictureError, Pictures
+from pipelines.benchmarks.unpie.download import PictureError
+from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.unpie.source import read_unpie
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import Folder, ingest

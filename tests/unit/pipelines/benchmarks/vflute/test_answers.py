@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.vflute.answers import Label, Reading, read_authors, read_robust, stage1_question
+from pipelines.benchmarks.vflute.answers import Reading, read_authors, read_robust, stage1_question
+from pipelines.benchmarks.vflute.entailment_cues import Label
 from tests.support.paths import ROOT
 
 TESTS = ROOT / "tests"

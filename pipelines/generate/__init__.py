@@ -1,1 +1,0 @@
-"""Generated data: benchmarks of our own, in the form in which the published ones are distributed."""
