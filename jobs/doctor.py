@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster.connect import ClusterError, joined
-from cluster.hardware import Node, nodes_of
-from cluster.local_gpus import cards_here, memory_here
+from cluster.hardware import Node, cards_here, memory_here, nodes_of
 from models.availability import why_not_here
-from models.checkpoint_sizes import size_of
-from models.gpu_memory import Placement, bytes_a_weight, place
+from models.gpu_memory import Placement, bytes_a_weight, place, size_of
 from models.spec import ModelSpec
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store, is_remote

@@ -19,6 +19,8 @@ from pydantic import (
     model_validator,
 )
 
+from models.fingerprint import folder_fingerprint
+
 
 class _Strict(BaseModel):
     # Values stay out of messages: someone will write a key where its variable's name belongs.
@@ -254,23 +256,3 @@ class ModelSpec(_Strict):
             # Retrained in place it is another model; moved elsewhere it is the same.
             shown["adapter"] = folder_fingerprint(Path(self.adapter).expanduser())
         return shown
-
-
-def folder_fingerprint(folder: Path) -> str:
-    """Hash of a checkpoint folder: small files whole, large ones by name, size, first and last MiB.
-
-    A 145 GB checkpoint is named in a second; an edited tokenizer or weight header changes the name.
-    """
-    whole = 4 << 20
-    total = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        size = path.stat().st_size
-        total.update(json.dumps([path.relative_to(folder).as_posix(), size]).encode())
-        with path.open("rb") as file:
-            if size <= whole:
-                total.update(file.read())
-            else:
-                total.update(file.read(1 << 20))
-                file.seek(-(1 << 20), 2)
-                total.update(file.read())
-    return "local-" + total.hexdigest()[:16]

@@ -11,10 +11,10 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
-
-from pipelines.predict.metrics import about, whose
+from types import MappingProxyType
 
 OURS = ("cluster", "models", "pipelines")
 """Rooms whose lines are of interest from `info` on; libraries speak from `warning` on."""
@@ -72,3 +72,21 @@ def _begin() -> None:
     logging.getLogger().addHandler(handler)
     for room in OURS:
         logging.getLogger(room).setLevel(logging.INFO)
+
+
+_ABOUT: ContextVar[Mapping[str, str]] = ContextVar("about", default=MappingProxyType({}))
+
+
+@contextmanager
+def about(**fields: str) -> Iterator[None]:
+    """Log lines of this thread carry these fields for the length of a block."""
+    token = _ABOUT.set({**_ABOUT.get(), **{name: value for name, value in fields.items() if value}})
+    try:
+        yield
+    finally:
+        _ABOUT.reset(token)
+
+
+def whose() -> Mapping[str, str]:
+    """The fields of this thread's log lines."""
+    return _ABOUT.get()

@@ -33,7 +33,8 @@ def maia_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def maia_data(maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The same, ingested."""
     from pipelines.benchmarks import benchmark
-    from pipelines.ingest.ingest import Folder, ingest
+    from pipelines.ingest.ingest import ingest
+    from pipelines.ingest.source_folder import Folder
     from pipelines.storage.store import Store
 
     data = tmp_path_factory.mktemp("data")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobs.cli import options as o
+from jobs.cli.config_file import ConfigFile
 from jobs.cli.output import say, say_json
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
-def generate(  # noqa: PLR0913, PLR0917 - one parameter a flag
+def generate(
     benchmark: Annotated[str, typer.Argument(help="Whose style: mate.")],
     examples: Annotated[int, typer.Option("--examples", help="Scenes in all; each asks two questions.")],
     out: Annotated[str, typer.Option("--out", help="A local folder, empty or not there yet.")],
@@ -27,7 +28,7 @@ def generate(  # noqa: PLR0913, PLR0917 - one parameter a flag
     ),
     seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 42,
     workers: Annotated[int, typer.Option("--workers", help="Processes; they change nothing in what is made.")] = 1,
-    config: o.ConfigFile = None,
+    config: ConfigFile = None,
     verbose: o.Verbose = False,
     json: o.Json = False,
 ) -> None:

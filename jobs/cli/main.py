@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import run as commands
 from jobs.cli.options import normalised
 from jobs.cli.output import SENTENCES, log_as_json, remark
+from jobs.cli.register import register
 from pipelines.logging_context import logs_are_json
 
 DONE, FAILED_ROWS, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -35,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-commands.register(app)
+register(app)
 
 
 @app.callback()
@@ -89,7 +89,7 @@ def run(arguments: list[str]) -> int:
 def _code_of(problem: Exception) -> int | None:
     """The exit code of an error that is told to the user by its message alone; None for ours."""
     from cluster.connect import ClusterError
-    from pipelines.predict.executor import ModelUnavailableError
+    from pipelines.ray_data import ModelUnavailableError
     from pipelines.storage.errors import StoreError
 
     if isinstance(problem, (ClusterError, ModelUnavailableError, StoreError)) or _of_ray(problem):

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jobs.cli import options as o
-from jobs.cli.output import Progress, only_results_on_stdout, say, say_json, table
+from jobs.cli.config_file import ConfigFile
+from jobs.cli.output import only_results_on_stdout, say, say_json, table
+from jobs.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from pipelines.nightly.run import Due, Night
+    from pipelines.nightly.records import Due, Night
 
 HistoryUri = Annotated[
     str | None, typer.Option("--history", help="Where nights are kept: a folder or s3://bucket/key. [OUT/history]")
@@ -22,7 +24,7 @@ SummaryFile = Annotated[Path | None, typer.Option("--summary", help="Write the M
 GpuHour = Annotated[float | None, typer.Option("--gpu-hour-usd", min=0, help="Price of one GPU for an hour.")]
 
 
-def nightly(  # noqa: PLR0913, PLR0917 - one parameter a flag
+def nightly(
     models: o.Models,
     data: o.Data,
     out: o.Out,
@@ -47,7 +49,7 @@ def nightly(  # noqa: PLR0913, PLR0917 - one parameter a flag
     summary: SummaryFile = None,
     gpu_hour_usd: GpuHour = None,
     dry_run: o.DryRun = False,
-    config: o.ConfigFile = None,
+    config: ConfigFile = None,
     verbose: o.Verbose = False,
     json: o.Json = False,
 ) -> int:
@@ -57,11 +59,11 @@ def nightly(  # noqa: PLR0913, PLR0917 - one parameter a flag
     failed than --fail-on-error allows; 2 for a wrong configuration; 3 when nothing could be run; 130 when interrupted.
     """
     flags = locals()
-    from jobs.cli.run import prepare
+    from jobs.cli.output import prepare
     from jobs.cli.spec_builder import run_spec
     from pipelines.nightly.history import History
     from pipelines.nightly.run import due_pairs, run_night
-    from pipelines.predict.executor import ModelUnavailableError
+    from pipelines.ray_data import ModelUnavailableError
 
     prepare(verbose=verbose, config=config)
     spec = run_spec(flags)

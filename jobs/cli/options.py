@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -35,67 +34,6 @@ def names(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
-def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
-    """Read the file and let its values stand where the command line says nothing.
-
-    Raises:
-        ValueError: it cannot be read, or holds a key that is no flag of this command.
-    """
-    if value is None:
-        return None
-    from models.strict_yaml import YamlFileError, read_yaml
-
-    try:
-        raw, _ = read_yaml(value, "file", as_written=True)
-    except YamlFileError as error:
-        raise ValueError(f"--config {error}") from error
-    if raw is not None and not isinstance(raw, dict):
-        raise ValueError(f"--config {value}: a mapping of flags was expected, such as `models: random`")
-    own = [parameter for parameter in ctx.command.params if parameter.name not in (None, "config")]
-    flags = {_flag_of(parameter): parameter for parameter in own}
-    known = {str(parameter.name).replace("_", "-"): parameter for parameter in own} | flags
-    settings: dict[str, Any] = {}
-    for key, setting in (raw or {}).items():
-        flag = str(key).replace("_", "-")
-        if flag not in known:
-            raise ValueError(f"--config {value}: unknown key {str(key)!r}{_nearest(flag, list(flags))}")
-        name = str(known[flag].name)
-        if name in settings:
-            raise ValueError(f"--config {value}: {_flag_of(known[flag])!r} is given twice, once as {str(key)!r}")
-        try:
-            settings[name] = _as_flag(setting, multiple=known[flag].multiple)
-        except ValueError as error:
-            raise ValueError(f"--config {value}: {key}: {error}") from error
-    ctx.default_map = {**(ctx.default_map or {}), **settings}
-    return value
-
-
-def _flag_of(parameter: Any) -> str:
-    """What people write for it, without the dashes; parameters may have other names than their flags."""
-    long = [option for option in parameter.opts if option.startswith("--")]
-    return long[0][2:] if long else str(parameter.name).replace("_", "-")
-
-
-def _nearest(flag: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(flag, known, n=1, cutoff=0.4)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
-
-
-def _as_flag(value: Any, *, multiple: bool) -> Any:
-    several = value if isinstance(value, list) else [value]
-    if any(isinstance(one, (dict, list)) for one in several):
-        raise ValueError("a value or a list of values was expected")
-    if value is None or (isinstance(value, bool) and not multiple):
-        return value
-    return [str(one) for one in several] if multiple else ",".join(str(one) for one in several)
-
-
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", help="YAML file of these flags; flags given here win.", callback=_load_config, is_eager=True
-    ),
-]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Models = Annotated[str, typer.Option("--models", help="Models by name, comma-separated.")]

@@ -12,7 +12,8 @@ from jobs.demo.checkpoint import build_tiny
 from jobs.demo.samples import BENCHMARKS, write_sample
 from models.spec import GenerationSpec, Limits, ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.plan.run_spec import RunSpec
 from pipelines.progress import Watcher
 from pipelines.storage.store import Store

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.cli.output import say, say_json, table
-from jobs.cli.render import counted, same_data
 from jobs.dry_run.helper_models import captioners, captions_to_come, judges
 from jobs.dry_run.plan_table import helper_rows, show_plan
 from pipelines.plan.run_manifest import left_behind, load_run, merge_entries
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
-from pipelines.sweep.external import usable_rows
+from pipelines.sweep.predictions_file import usable_rows
 from pipelines.sweep.run import entries_of, plan_sweep
+from pipelines.sweep.status import counted, same_data
 
 
 def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:

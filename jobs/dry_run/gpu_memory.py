@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cluster.local_gpus import cards_here
+from cluster.hardware import cards_here
 from jobs.doctor import Finding, models_here
-from models.checkpoint_sizes import size_of
-from models.gpu_memory import ASSUMED_CARD, Load, Placement, bytes_a_weight, place
+from models.gpu_memory import ASSUMED_CARD, Load, Placement, bytes_a_weight, place, size_of
 from models.spec import ModelSpec
-from pipelines.plan.planner import Plan
+from pipelines.plan.records import Plan
 
 _MOST_ASSUMED = 16
 """GPUs of a cluster that nobody has looked at yet."""

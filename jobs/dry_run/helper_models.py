@@ -8,12 +8,16 @@ from typing import Literal
 
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Benchmark, JudgeAsk, Row, Sample
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.records import JudgeAsk, Row, Sample
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.planner import CHARS_PER_TOKEN, Plan, count_words, read_done, selected_samples
-from pipelines.plan.requests import Asked, Asker, load_captions
+from pipelines.plan.captions import load_captions
+from pipelines.plan.planner import read_done, selected_samples
+from pipelines.plan.records import Plan
+from pipelines.plan.requests import Asked, Asker
 from pipelines.plan.run_manifest import Entry
 from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.token_estimate import CHARS_PER_TOKEN, count_words
 from pipelines.predict.stage import caption_plans
 from pipelines.score.judge import Judge
 from pipelines.score.stage import context_of, planned_rows

@@ -10,7 +10,7 @@ from jobs.dry_run.gpu_memory import placed_for, placement_told
 from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import schedule_told
 from models.spec import ModelSpec
-from pipelines.plan.planner import Plan
+from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec
 
 

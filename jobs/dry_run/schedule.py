@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.connect import joined
-from cluster.local_gpus import cards_here
+from cluster.hardware import cards_here
 from cluster.placement import gpus_of_nodes
 from cluster.scheduling.gpu_scheduler import run_book
 from cluster.scheduling.simulator import play
@@ -14,7 +14,7 @@ from cluster.scheduling.workload import Fleet, ModelWork, lower_bound
 from jobs.cli.output import only_results_on_stdout
 from models.spec import ModelSpec
 from pipelines.plan.cost_model import work_of, works_of
-from pipelines.plan.planner import Plan
+from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec
 
 

@@ -236,7 +236,7 @@ def _refuse_a_second() -> None:
 def _start(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> None:
     from ray import serve
 
-    from pipelines.predict.executor import ModelUnavailableError
+    from pipelines.ray_data import ModelUnavailableError
 
     try:
         handle = serve.run(_application(name, spec, cluster, door), name="vlmsweep", route_prefix="/")

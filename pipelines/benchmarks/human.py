@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.benchmarks.base import Metric, Sample
-    from pipelines.benchmarks.tables import Figure, Table
+    from pipelines.benchmarks.figures import Figure
+    from pipelines.benchmarks.records import Metric, Sample
+    from pipelines.benchmarks.tables import Table
 
 ANNOTATOR: Final = "human:"
 """How the names of people begin where their answers are scored like a model's."""

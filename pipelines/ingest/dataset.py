@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.messages import Media
-from pipelines.benchmarks.base import MediaRef, Sample
+from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
 

@@ -10,11 +10,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from pipelines.benchmarks import benchmark
+from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import Asker
 from pipelines.plan.run_manifest import versions
 from pipelines.plan.run_spec import RunSpec
-from pipelines.storage.parts import stable_id
 
 _CODE = ("models", "pipelines")
 _SHOWN_ONLY = ("pipelines/report/",)

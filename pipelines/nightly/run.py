@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,88 +14,20 @@ from cluster.connect import ClusterError, joined
 from pipelines.nightly.cost import cost, less, usage
 from pipelines.nightly.fingerprints import changed_parts, code_fingerprint, pair_parts
 from pipelines.nightly.history import History, Pair, night_name
+from pipelines.nightly.records import Due, Move, Night
 from pipelines.nightly.summary import summary
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.executor import ModelUnavailableError
+from pipelines.predict.records import CellCount
 from pipelines.progress import SilentWatcher, Watcher
-from pipelines.report.model import CellCount
+from pipelines.ray_data import ModelUnavailableError
 from pipelines.storage.errors import StoreError
 from pipelines.storage.lock import held
-from pipelines.storage.parts import part_folder, stable_id
+from pipelines.storage.parts import part_folder
 from pipelines.sweep.run import Outcome, run_sweep
 
 log = logging.getLogger(__name__)
 
 _KEY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
-    """A pair of the configuration, and why it has to be run; `why` is '' when it has not."""
-
-    model: str
-    benchmark: str
-    parts: Mapping[str, str]
-    why: str
-    before: Pair | None
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of all parts."""
-        return stable_id(dict(self.parts))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """A number that left the interval it had the last time it was measured, or is not there any more."""
-
-    key: tuple[str, ...]
-    """benchmark, task, model, setting, subset, category, metric."""
-    before: float
-    now: float | None
-    interval: tuple[float, float]
-    since: str
-    """The night of the earlier number."""
-
-    @property
-    def whole(self) -> bool:
-        """It is of the whole and not of a subset or category: those are many, and some leave theirs by chance."""
-        return self.key[4] == "" and self.key[5] == ""
-
-
-@dataclass(slots=True)
-class Night:
-    """How a night went."""
-
-    name: str
-    gpu_hour_usd: float | None = None
-    pairs: list[Pair] = field(default_factory=list)
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    """Measured tonight."""
-    moves: list[Move] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    over_budget: list[str] = field(default_factory=list)
-    """Models of which more rows failed than is allowed."""
-    summary: str = ""
-
-    def of_state(self, state: str) -> list[Pair]:
-        """Pairs that `ran`, are `unchanged`, or `failed`."""
-        return [pair for pair in self.pairs if pair.state == state]
-
-    @property
-    def alarms(self) -> bool:
-        """Whether somebody shall look: a number over the whole moved, a model failed, too many rows failed."""
-        return bool(self.of_state("failed") or self.over_budget or any(move.whole for move in self.moves))
-
-    @property
-    def nothing_ran(self) -> bool:
-        """Whether something was due and every model of it failed."""
-        return bool(self.of_state("failed")) and not self.of_state("ran")
-
-    @property
-    def cost_usd(self) -> float:
-        """What is known of the cost."""
-        return sum(pair.cost_usd or 0.0 for pair in self.pairs)
 
 
 def due_pairs(spec: RunSpec, history: History) -> list[Due]:

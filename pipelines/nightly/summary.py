@@ -9,7 +9,7 @@ from pipelines.benchmarks import benchmark
 
 if TYPE_CHECKING:
     from pipelines.nightly.history import Pair
-    from pipelines.nightly.run import Move, Night
+    from pipelines.nightly.records import Move, Night
 
 MOST_MOVES = 40
 """Rows of the table; the Parquet file has all."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cluster.scheduling.workload import ModelWork
 from models.spec import ModelSpec
-from pipelines.plan.planner import Plan
+from pipelines.plan.records import Plan
 from pipelines.plan.units import Unit
 
 

@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from models.messages import Media, Request, Text
-from pipelines.benchmarks.base import Sample
+from models.messages import Media
+from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.records import Done, Plan
 from pipelines.plan.requests import Asked, Asker
 from pipelines.plan.selection import Limit
-from pipelines.plan.units import Place, Pool, Unit, UnitMaker, retry_units
+from pipelines.plan.token_estimate import count_words
+from pipelines.plan.units import Place, Pool, UnitMaker, retry_units
 from pipelines.storage.parts import healthy_parts, part_folder, read_part, table_bytes
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
-
-CHARS_PER_TOKEN = 3.5
-PIXELS_PER_TOKEN = 28 * 28
-
-
-@dataclass(slots=True)
-class Done:
-    """What earlier runs left: ids that need nothing more, and failed ids with the parts that hold them."""
-
-    finished: set[bytes] = field(default_factory=set)
-    """Ids as 16 bytes, which is a third of their hex in memory."""
-    failed: dict[bytes, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Plan:
-    """All that is to be done for one model on one benchmark, and what is done already."""
-
-    asker: Asker
-    units: list[Unit] = field(default_factory=list)
-    requests: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Requests of the whole plan by (task, setting), done ones too."""
-    pending: Counter[tuple[str, str]] = field(default_factory=Counter)
-    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Pending ones that an earlier run failed at."""
-    calls: int = 0
-    """Model calls still to be made, all steps counted."""
-    groups: set[str] = field(default_factory=set)
-    """Media groups of what is to do; text-only requests are in none."""
-    prompt_tokens: int = 0
-    """Estimate over what is to do: 3.5 characters a token, 28 x 28 pixels a token, two frames a token's depth."""
-    shared_tokens: int = 0
-    """Part of the estimate that media make up."""
-    distinct_media_tokens: int = 0
-    """The same with each media group counted once: what shared prefixes leave to compute."""
-    output_tokens: int = 0
-    """The most that may be generated."""
-
-    @property
-    def total(self) -> int:
-        """Requests of the whole plan."""
-        return sum(self.requests.values())
-
-    @property
-    def to_do(self) -> int:
-        """Requests that are not done."""
-        return sum(self.pending.values())
 
 
 def read_done(out: Store, benchmark: str, model: str, kind: str = "predictions", *, mend: bool = False) -> Done:
@@ -220,22 +173,3 @@ def _count(plan: Plan, asked: Asked, sample: Sample) -> None:
     if asked.group:
         plan.groups.add(asked.group)
     count_words(plan, asked.request, sample, new_group=new_group)
-
-
-def count_words(plan: Plan, request: Request, sample: Sample, *, new_group: bool = False) -> None:
-    """Add the tokens that a request reads and may write, as they are estimated."""
-    sizes = {ref.sha256: ref for ref in sample.media}
-    for step in request.steps:
-        plan.output_tokens += step.generation.max_new_tokens
-        for turn in step.turns:
-            for part in turn.parts:
-                if isinstance(part, Text):
-                    plan.prompt_tokens += round(len(part.text) / CHARS_PER_TOKEN)
-                elif isinstance(part, Media):
-                    ref = sizes.get(part.source)
-                    pixels = ref.width * ref.height if ref else 640 * 360
-                    tokens = round(pixels / PIXELS_PER_TOKEN) * max(1, (part.frames + 1) // 2)
-                    plan.prompt_tokens += tokens
-                    plan.shared_tokens += tokens
-                    plan.distinct_media_tokens += tokens if new_group else 0
-                    new_group = False

@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from models.messages import Generation, Media, Request, Step, prompt_sha256
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Benchmark, Prompt, PromptTexts, Sample
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Prompt, Sample
+from pipelines.hashing import stable_id
+from pipelines.plan.captions import caption_key
 from pipelines.plan.selection import Cell
-from pipelines.storage.parts import healthy_parts, part_folder, stable_id
-from pipelines.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,25 +36,6 @@ class Asked:
         """The media group: what is fetched, decoded and encoded once for all that share it; '' for text."""
         media = first_media(self.request)
         return group_of(media) if media else ""
-
-
-def caption_key(captioner: str, fingerprint: Mapping[str, Any]) -> str:
-    """Names a captioner with all that changes its words."""
-    return f"{captioner}@{stable_id(dict(fingerprint))[:12]}"
-
-
-def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
-    """What a captioner said in this output, by picture hash."""
-    if not key:
-        return {}
-    columns = ["variant", "prompt_version", "status", "output"]
-    folder = part_folder("captions", benchmark_name, key.rpartition("@")[0])
-    return {
-        row["variant"]: row["output"]
-        for _, table in healthy_parts(out, folder, columns)
-        for row in table.to_pylist()
-        if row["status"] == "ok" and row["prompt_version"] == key
-    }
 
 
 def group_of(media: Media) -> str:

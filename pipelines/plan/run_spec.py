@@ -10,10 +10,11 @@ from typing import Any
 
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import PromptTexts
+from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import HumanFile
-from pipelines.plan.requests import Asker, caption_key
+from pipelines.plan.captions import caption_key
+from pipelines.plan.requests import Asker
 from pipelines.plan.selection import Limit, cells_of, check_names
 from pipelines.storage.store import Store
 

@@ -6,16 +6,17 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 from models.spec import ModelSpec
 from pipelines.logging_context import worker_lines
-from pipelines.media.frame_cache import FrameSource, SharedFrames
+from pipelines.media.frame_cache import SharedFrames
 from pipelines.plan.units import MAX_UNIT_REQUESTS, Unit
 from pipelines.predict.attempts import RemoteAttempts
 from pipelines.predict.metrics import count_answering, count_loading
+from pipelines.predict.records import LoaderSpec
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 
@@ -33,14 +34,6 @@ DIED = 13
 
 Lines = Mapping[str, str] | None
 """What log lines carry (`lines.fields_for_workers`); None: they stay as Ray has them."""
-
-
-class LoaderSpec(Hashable, Protocol):
-    """A light, hashable description from which a worker builds a loader."""
-
-    def build(self, frames: FrameSource | None = None) -> Any:
-        """The loader, with `load(unit, alone, blind) -> Loaded`; what others have decoded comes from `frames`."""
-        ...
 
 
 @lru_cache(maxsize=2)
@@ -94,7 +87,7 @@ def commit_units(batch: Any, out: str, lock: str, lines: Lines = None) -> Any:
     """
     import pyarrow as pa
 
-    from pipelines.predict.loader import Committer, first_failures, own_tokens
+    from pipelines.predict.commit import Committer, first_failures, own_tokens
     from pipelines.predict.serialization import unpack_answers
 
     receipts = []

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from models.spec import ModelSpec
-from pipelines.predict.executor import ModelUnavailableError
+from pipelines.ray_data import ModelUnavailableError
 from pipelines.storage.store import Store
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,17 +17,15 @@ from typing import Any
 from cluster.connect import ClusterError, ClusterInfo
 from cluster.placement import await_place
 from models.spec import ModelSpec
-from pipelines.ingest.dataset import DatasetError
 from pipelines.logging_context import fields_for_workers
 from pipelines.media.frame_cache import FrameKeeper, keeper_bytes
 from pipelines.plan.batches import groups_alone, make_convoys
 from pipelines.plan.units import Unit
-from pipelines.predict.actors import LoaderSpec, Replica, commit_units, load_convoy
+from pipelines.predict.actors import Replica, commit_units, load_convoy
 from pipelines.predict.attempts import Ledger
+from pipelines.predict.records import Job
 from pipelines.predict.startup_log import Waiting
-from pipelines.storage.errors import StoreError
-from pipelines.storage.lock_owner import FencedError
-from pipelines.storage.parts import DamagedPartError
+from pipelines.ray_data import ModelUnavailableError, quiet_ray_data, run_rows
 
 log = logging.getLogger(__name__)
 
@@ -48,29 +45,6 @@ _BUILDING = threading.Lock()
 """Filters of warnings are the process's and not the thread's."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 LOST_TRIES = 3
-INIT_DEATHS = 5
-"""Replicas in a row that may die while they load, as when their nodes are taken away, before a run is given up."""
-NO_PROGRESS_S = 7200
-"""Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
-
-
-class ModelUnavailableError(RuntimeError):
-    """The model as a whole cannot be had. What was committed stays; the same command goes on later."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Units of one model, and how they are loaded and where they go."""
-
-    model: str
-    spec: ModelSpec
-    loader: LoaderSpec
-    out: str
-    units: Sequence[Unit]
-    lock: str = ""
-    """The run that holds the output (`lock.held`); workers of any other are refused."""
-    stopped: Callable[[], bool] = lambda: False
-    """Whether the sweep ends early, asked while a node is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,36 +166,6 @@ def _find_place(job: Job, cluster: ClusterInfo) -> None:
         raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
 
 
-def run_rows(dataset: Any) -> Iterator[Any]:
-    """The rows of a Ray Data pipeline as they come; what Ray raises becomes an error that names the cause.
-
-    Raises:
-        StoreError, ModelUnavailableError: as their texts say.
-    """
-    import ray
-    from ray.data.exceptions import ExecutionTimeoutError  # of no base but Exception
-
-    try:
-        yield from dataset.iter_rows()
-    except (ray.exceptions.RayError, ExecutionTimeoutError) as error:
-        raise told(error) from error
-
-
-def quiet_ray_data() -> None:
-    """Progress and warnings of Ray Data stay in its log files; the watcher shows progress."""
-    import ray.data as rd
-
-    context = rd.DataContext.get_current()
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    context.execution_no_progress_timeout_s = NO_PROGRESS_S
-    context.max_consecutive_actor_init_deaths = INIT_DEATHS
-    context.execution_options.resource_limits = rd.ExecutionResources.for_limits()
-    context.target_max_block_size = 1  # every row goes on as soon as it is made: a unit is committed when answered
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    logging.getLogger("ray.data").propagate = False
-
-
 def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     import ray.data as rd
 
@@ -304,20 +248,3 @@ def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
     if local and (spec.device == "cuda" or (spec.device == "auto" and cluster.has_gpus)):
         return {"num_gpus": spec.tensor_parallel}
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
-
-
-def told(error: Exception) -> Exception:
-    """A Ray error as one that names the cause: the store's own words where the store was it."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, (StoreError, FencedError)):
-            return StoreError(str(cause))
-        if type(cause) in (DatasetError, DamagedPartError):
-            return ValueError(str(cause))
-        inner = getattr(cause, "cause", None)
-        cause = inner if isinstance(inner, BaseException) else cause.__cause__
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    named = [line for line in lines if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)]
-    own = [line for line in named if "UserCodeException" not in line]  # Ray's wrapping, without the reason
-    told = [lines[-1], *named, *own][-1]
-    return ModelUnavailableError(f"the run on the cluster failed: {told.strip()}; run with -v to see Ray's own words")

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-import pyarrow as pa
-
 from models.messages import Failure, Frames, Media, Reply, Request
-from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset, media_path
 from pipelines.media.decoder import DecodeError, Decoder, blank_frames
 from pipelines.media.frame_cache import FrameSource, LocalFrames
-from pipelines.plan.requests import Asked, Asker, group_of, load_captions
+from pipelines.plan.captions import load_captions
+from pipelines.plan.requests import Asked, Asker, group_of
 from pipelines.plan.units import Unit, unit_name
-from pipelines.storage.lock_owner import check_fence
-from pipelines.storage.parts import PREDICTIONS, prediction_row, read_part, table_bytes
+from pipelines.schemas import prediction_row
+from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 
 _BLANK = "blank:"
@@ -173,45 +171,24 @@ def _excluded(asked: Asked) -> dict[str, Any]:
     return {**asked.columns, "status": "excluded", "error_type": "excluded", "error": asked.excluded, "steps": []}
 
 
-class Committer:
-    """Writes a unit's rows as one part, in one step."""
+@dataclass(frozen=True, kw_only=True)
+class UnitLoaderSpec:
+    """Light and hashable, so that a worker process keeps one loader for all units of a run."""
 
-    def __init__(self, out: str, lock: str = "") -> None:
-        self._out, self._lock = Store(out), lock
+    data: str
+    out: str
+    askers: tuple[str, ...]
+    """JSON of each benchmark's `Asker`."""
+    max_pixels: int | None = None
+    max_frames: int | None = None
 
-    def commit(self, unit: Unit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
-        """Write the part; returns (task, setting, status, rows) of its own requests, carried rows left out.
-
-        Raises:
-            FencedError: the run that this worker belongs to was taken for dead and replaced.
-        """
-        content = table_bytes(rows.sort_by("request_id"), PREDICTIONS)
-        check_fence(self._out, self._lock)
-        self._out.put(unit.part, content)
-        own = set(unit.only) if unit.carry else None
-        columns = (rows[name].to_pylist() for name in ("request_id", "task", "setting", "status"))
-        counts = Counter(
-            (task, setting, status)
-            for request_id, task, setting, status in zip(*columns, strict=True)
-            if own is None or request_id in own
+    def build(self, frames: FrameSource | None = None) -> Loader:
+        """The loader, with a decoder of its own; what others have decoded comes from `frames`."""
+        return Loader(
+            data=self.data,
+            out=self.out,
+            askers=[Asker.from_json(text) for text in self.askers],
+            max_pixels=self.max_pixels,
+            max_frames=self.max_frames,
+            frames=frames,
         )
-        return [(*key, n) for key, n in counts.items()]
-
-
-def own_tokens(unit: Unit, rows: pa.Table) -> list[int]:
-    """Tokens read, written and cached for a unit's own requests, rows that it carries over left out."""
-    own = set(unit.only) if unit.carry else None
-    kept = [row for row in rows.select(["request_id", *_TOKENS]).to_pylist() if own is None or row["request_id"] in own]
-    return [sum(row[name] or 0 for row in kept) for name in _TOKENS]
-
-
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
-
-FAILURES_TOLD = 3
-
-
-def first_failures(rows: pa.Table) -> list[tuple[str, str]]:
-    """Request id and type of the first few errors."""
-    columns = rows.select(["request_id", "status", "error_type"]).to_pylist()
-    failed = [(row["request_id"], row["error_type"] or "") for row in columns if row["status"] == "error"]
-    return failed[:FAILURES_TOLD]

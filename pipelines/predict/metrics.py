@@ -8,11 +8,8 @@ behind those that only grow.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,23 +30,6 @@ LEVELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "vlmsweep_waiting_requests": ("Requests of a model that is being asked, not committed yet.", ("model",)),
     "vlmsweep_spent_dollars": ("Dollars of this run by the prices of the models file.", ("model",)),
 }
-
-_ABOUT: ContextVar[Mapping[str, str]] = ContextVar("about", default=MappingProxyType({}))
-
-
-@contextmanager
-def about(**fields: str) -> Iterator[None]:
-    """Log lines of this thread carry these fields for the length of a block."""
-    token = _ABOUT.set({**_ABOUT.get(), **{name: value for name, value in fields.items() if value}})
-    try:
-        yield
-    finally:
-        _ABOUT.reset(token)
-
-
-def whose() -> Mapping[str, str]:
-    """The fields of this thread's log lines."""
-    return _ABOUT.get()
 
 
 @cache

@@ -15,7 +15,7 @@ from models.messages import Frames, Media
 from pipelines.media.decoder import blank_frames
 from pipelines.plan.units import Unit
 from pipelines.predict.loader import Loaded
-from pipelines.storage.parts import PREDICTIONS
+from pipelines.schemas import PREDICTIONS
 
 
 @dataclass(frozen=True, slots=True)

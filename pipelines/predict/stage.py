@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from cluster.connect import ClusterInfo
-from cluster.placement import gpus_of_nodes
-from cluster.scheduling.gpu_scheduler import better_book, shared
+from cluster.placement import StoppedError, gpus_of_nodes
+from cluster.scheduling.concurrent import side_by_side
+from cluster.scheduling.gpu_scheduler import Book, better_book, shared
 from models.spec import ModelSpec
+from pipelines.logging_context import about
 from pipelines.plan.cost_model import work_of
-from pipelines.plan.planner import Plan, make_plan, read_done
+from pipelines.plan.planner import make_plan, read_done
+from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.concurrent import ask_together
 from pipelines.predict.cost_tracker import CostLimitReachedError, Spending
-from pipelines.predict.executor import Job, ModelUnavailableError, Receipt, execute
-from pipelines.predict.loader_retry import UnitLoaderSpec
-from pipelines.predict.metrics import about, count_commit, count_spent, count_waiting
+from pipelines.predict.executor import Receipt, execute
+from pipelines.predict.loader import UnitLoaderSpec
+from pipelines.predict.metrics import count_commit, count_spent, count_waiting
+from pipelines.predict.records import Job, count_statuses
 from pipelines.predict.status import StatusBoard
 from pipelines.progress import Watcher
-from pipelines.score.stage import count_statuses
+from pipelines.ray_data import ModelUnavailableError
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -166,3 +171,56 @@ def run_job(  # noqa: PLR0917  what a run consists of
             execute(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
         finally:
             count_waiting(job.model, 0)
+
+
+class _Rows(Protocol):
+    def advance(self, rows: int, failed: int) -> None: ...
+
+
+class _Shared:
+    """A watcher for threads: the phase is everybody's and was begun before, rows are told one after the other."""
+
+    def __init__(self, watcher: _Rows) -> None:
+        self._watcher, self._lock = watcher, threading.Lock()
+
+    def phase(self, title: str, total: int) -> None:
+        """Nothing."""
+
+    def advance(self, rows: int, failed: int) -> None:
+        """So many more rows are done."""
+        with self._lock:
+            self._watcher.advance(rows, failed)
+
+
+def ask_together(
+    book: Book,
+    cluster: ClusterInfo,
+    watcher: _Rows,
+    board: StatusBoard,
+    ask: Callable[[str, ClusterInfo, _Shared, Callable[[Receipt], None], Callable[[], bool]], None],
+) -> None:
+    """Ask all models of a book; returns when each has ended.
+
+    Args:
+        book: who begins when, on which share of the GPUs.
+        cluster: what there is in all.
+        watcher: is told of rows.
+        board: is told of commits.
+        ask: asks one model, given its name, its share of the cluster, a watcher, what to call with each receipt, and
+            what tells whether it shall end.
+
+    Raises:
+        Exception: the first that `ask` raised; the other models are stopped at their next commit.
+    """
+    shared, gpus = _Shared(watcher), {work.name: work.gpus for work in book.works}
+
+    def run(name: str, replicas: int, stop: threading.Event) -> None:
+        def note(receipt: Receipt) -> None:
+            board.note(name, receipt)
+            if stop.is_set():
+                raise StoppedError(name)
+
+        share = replace(cluster, gpus=float(replicas * gpus[name]), grows_to=()) if gpus[name] else cluster
+        ask(name, share, shared, note, stop.is_set)
+
+    side_by_side(book, run)

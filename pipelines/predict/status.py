@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from pipelines.plan.planner import Plan
+from pipelines.plan.records import Plan
 from pipelines.predict.executor import Receipt
-from pipelines.report.model import CellCount
+from pipelines.predict.records import CellCount
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 

@@ -6,18 +6,12 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from models.engines.base import (
-    Engine,
-    EngineContractError,
-    EngineDiedError,
-    EngineStalledError,
-    EngineUnreachableError,
-    answer_requests,
-)
+from models.engines.base import Engine, EngineContractError, EngineDiedError, EngineStalledError, EngineUnreachableError
+from models.engines.conversation import answer_requests
 from models.messages import Failure, Frames, Media, Reply, Request
+from pipelines.logging_context import about
 from pipelines.predict.loader import Loaded
-from pipelines.predict.metrics import about
-from pipelines.storage.parts import prediction_row
+from pipelines.schemas import prediction_row
 
 log = logging.getLogger(__name__)
 

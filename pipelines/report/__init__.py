@@ -1,6 +1,7 @@
 """Reports: tables, figures and pages from the numbers of a sweep, safe to open whatever the models said."""
 
-from pipelines.report.model import METRIC_KEYS, Answer, BenchmarkPart, CellCount, ReportData
+from pipelines.predict.records import CellCount
+from pipelines.report.model import METRIC_KEYS, Answer, BenchmarkPart, ReportData
 from pipelines.report.published import dataset_facts, published
 from pipelines.report.render import metrics_json, render
 

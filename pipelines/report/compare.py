@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Benchmark, Sample
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset, DatasetError
 from pipelines.plan.run_manifest import Entry, load_run
 from pipelines.plan.selection import check_names

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS, HumanLevel, gap_of, of_people
-from pipelines.benchmarks.tables import Bars, Figure, Measured, Series, Table, TableRow
+from pipelines.benchmarks.tables import Measured, Table, TableRow
 from pipelines.report.published import doubtful
 from pipelines.report.tables.overview import number_or_none
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pipelines.benchmarks.tables import Figure, Table
-from pipelines.report.token_efficiency_table import Efficiency
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.tables import Table
+from pipelines.predict.records import CellCount
+from pipelines.report.token_efficiency import Efficiency
 
 METRIC_KEYS = (
     "benchmark",
@@ -25,27 +27,6 @@ METRIC_KEYS = (
     "ci_high",
 )
 """Keys of a row of `metrics.json`, in their order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellCount:
-    """What became of the requests of one model in one cell; the five kinds add up to `requests`."""
-
-    benchmark: str
-    model: str
-    task: str
-    setting: str
-    requests: int
-    ok: int
-    error: int = 0
-    excluded: int = 0
-    missing: int = 0
-    """Planned and never run."""
-
-    def __post_init__(self) -> None:
-        if self.ok + self.error + self.excluded + self.missing != self.requests:
-            cell = f"{self.benchmark}/{self.model}/{self.task}/{self.setting}"
-            raise ValueError(f"{cell}: ok, error, excluded and missing do not add up to {self.requests} requests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from models.messages import Request, Text
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import is_person, kept_human
+from pipelines.plan.captions import load_captions
 from pipelines.plan.planner import selected_samples
-from pipelines.plan.requests import Asker, load_captions
+from pipelines.plan.requests import Asker
 from pipelines.plan.run_manifest import Entry, load_run
-from pipelines.report.model import Answer, CellCount
-from pipelines.report.token_efficiency import measure_efficiency, media_key
-from pipelines.report.token_efficiency_table import Efficiency
+from pipelines.predict.records import CellCount
+from pipelines.report.model import Answer
+from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.parts import DamagedPartError, part_folder, read_part
 from pipelines.storage.store import Store
 

@@ -11,7 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipelines.benchmarks.tables import Figure, Table
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.tables import Table
 from pipelines.report.figures.svg import to_svg_bytes
 from pipelines.report.model import METRIC_KEYS, ReportData
 from pipelines.report.pages.html import behind, page

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
-from pipelines.benchmarks.tables import Figure
+from pipelines.benchmarks.figures import Figure
 from pipelines.ingest.human_files import kept_human
 from pipelines.plan.run_manifest import Entry
-from pipelines.predict.executor import told
+from pipelines.ray_data import told
 from pipelines.report.human_comparison import BesidePeople, people_figures, people_tables
 from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData, Section
 from pipelines.report.published import published

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from models.messages import Media, Request
-from pipelines.report.token_efficiency_table import Efficiency
+from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.storage.parts import healthy_parts, part_folder
 from pipelines.storage.store import Store
 
@@ -68,3 +69,43 @@ def measure_efficiency(benchmark: str, model: str, out: Store, planned: Mapping[
 def _rows(out: Store, folder: str) -> Iterable[Mapping[str, Any]]:
     for _, table in healthy_parts(out, folder, _COLUMNS):
         yield from table.to_pylist()
+
+
+_NOTE = (
+    "Prompt tokens of all answers; computed: without those that were kept from another question with the same "
+    "beginning; least possible: every distinct beginning computed once, pictures and clips once in the run, words "
+    "once in a unit of work. It is left out where an engine does not tell."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Efficiency:
+    """Prompt tokens of one model on one benchmark."""
+
+    benchmark: str
+    model: str
+    answers: int
+    prompt_tokens: int
+    computed_tokens: int
+    least_tokens: int | None = None
+    """None where the engine does not know."""
+
+
+def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:
+    """A row a model; None where no answer of the benchmark tells its tokens."""
+    own = [row for row in rows if row.benchmark == name]
+    if not own:
+        return None
+    return Table(
+        id=f"{name}_efficiency",
+        title=f"{title}: prompt tokens computed and the least possible",
+        columns=("Answers", "Prompt tokens", "Computed", "Least possible", "Computed / least", "Computed / prompt"),
+        rows=tuple(TableRow(label=row.model, cells=_cells(row)) for row in own),
+        notes=(_NOTE,),
+    )
+
+
+def _cells(row: Efficiency) -> tuple[int | str | None, ...]:
+    over = f"{row.computed_tokens / row.least_tokens:.3f}" if row.least_tokens else None
+    share = f"{row.computed_tokens / row.prompt_tokens:.3f}"
+    return (row.answers, row.prompt_tokens, row.computed_tokens, row.least_tokens, over, share)

@@ -13,12 +13,14 @@ from typing import Any
 from models.messages import Request, Step, prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import JudgeAsk, PromptTexts, Row, Verdict
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import JudgeAsk, Row, Verdict
+from pipelines.hashing import stable_id
 from pipelines.media.frame_cache import FrameSource
 from pipelines.plan.units import Piece, Unit, unit_name
 from pipelines.predict.loader import Loaded
 from pipelines.score.rows import Context, rows_of
-from pipelines.storage.parts import healthy_parts, part_folder, stable_id
+from pipelines.storage.parts import healthy_parts, part_folder
 from pipelines.storage.store import Store
 
 UNIT_ASKS = 64

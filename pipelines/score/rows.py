@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import PromptTexts, Row, Sample
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Row, Sample
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store

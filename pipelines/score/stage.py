@@ -9,15 +9,16 @@ from typing import Any
 
 from cluster.connect import ClusterInfo
 from models.spec import ModelSpec
-from pipelines.benchmarks.base import Row
+from pipelines.benchmarks.records import Row
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.captions import load_captions
 from pipelines.plan.planner import selected_samples
-from pipelines.plan.requests import load_captions
 from pipelines.plan.run_manifest import Entry
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.units import Unit
-from pipelines.predict.executor import Job, ModelUnavailableError, Receipt, quiet_ray_data, run_rows
+from pipelines.predict.records import Job
 from pipelines.progress import Watcher
+from pipelines.ray_data import ModelUnavailableError, quiet_ray_data, run_rows
 from pipelines.score.judge import Judge, JudgeLoaderSpec, judge_units
 from pipelines.score.part_scorer import ScoringSpec
 from pipelines.score.rows import Context, rows_of
@@ -214,10 +215,3 @@ def _scored(spec: ScoringSpec, paths: Sequence[str], judge: Judge | None, cluste
         _ScorerActor, batch_size=1, fn_constructor_kwargs={"spec": spec, "judge": told}, compute=pool, **resources
     )
     yield from run_rows(dataset)
-
-
-def count_statuses(receipt: Receipt) -> tuple[int, int]:
-    """Rows and failed rows of a receipt."""
-    total = sum(receipt.counts.values())
-    failed = sum(n for (_, _, status), n in receipt.counts.items() if status == "error")
-    return total, failed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,60 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models.messages import Failure, Reply
 from pipelines.storage.store import Store
-
-PREDICTIONS = pa.schema(
-    [
-        ("request_id", pa.string()),
-        ("sample_id", pa.string()),
-        ("benchmark", pa.string()),
-        ("task", pa.string()),
-        ("setting", pa.string()),
-        ("variant", pa.string()),
-        ("model", pa.string()),
-        ("model_revision", pa.string()),
-        ("dataset_fingerprint", pa.string()),
-        ("prompt_version", pa.string()),
-        ("prompt_sha256", pa.string()),
-        ("output", pa.string()),
-        ("status", pa.string()),  # ok | error | excluded
-        ("error_type", pa.string()),
-        ("error", pa.string()),
-        ("finish_reason", pa.string()),
-        ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model drew the text
-        ("input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()),
-        ("cached_tokens", pa.int64()),
-        ("head_tokens", pa.int64()),  # see models.messages.Answer
-        ("least_tokens", pa.int64()),
-        ("latency_s", pa.float64()),
-        ("steps", pa.list_(pa.string())),
-        ("given", pa.map_(pa.string(), pa.float64())),  # float columns that came with answers made elsewhere
-    ]
-)
-SCORES = pa.schema(
-    [
-        ("request_id", pa.string()),
-        ("sample_id", pa.string()),
-        ("benchmark", pa.string()),
-        ("task", pa.string()),
-        ("setting", pa.string()),
-        ("variant", pa.string()),
-        ("model", pa.string()),
-        ("subset", pa.string()),
-        ("category", pa.string()),
-        ("cluster", pa.string()),
-        ("status", pa.string()),
-        ("answer", pa.string()),
-        ("rule", pa.string()),
-        ("flags", pa.list_(pa.string())),
-        ("finish_reason", pa.string()),
-        ("verdict_state", pa.string()),
-        ("values", pa.map_(pa.string(), pa.float64())),
-    ]
-)
-
 
 SEAL = b"vlmsweep sha256:"
 
@@ -74,12 +20,6 @@ log = logging.getLogger(__name__)
 
 class DamagedPartError(ValueError):
     """A Parquet part is truncated or altered."""
-
-
-def stable_id(fields: Mapping[str, Any]) -> str:
-    """Hash of named fields: 32 hex digits, the same on every machine."""
-    text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def part_folder(kind: str, benchmark: str, model: str) -> str:
@@ -91,37 +31,6 @@ def part_folder(kind: str, benchmark: str, model: str) -> str:
         c if c.isalnum() or c in "-_.+" else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in model
     )
     return f"{kind}/benchmark={benchmark}/model={safe or '%00'}"
-
-
-def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
-    """A row of PREDICTIONS from a request's columns and its reply."""
-    outcome = reply.outcome
-    row = {
-        **request,
-        "latency_s": round(reply.latency_s, 6),
-        "steps": [_clean(s) for s in reply.steps],
-        "error_type": "",
-        "error": "",
-    }
-    if isinstance(outcome, Failure):
-        return {**row, "status": "error", "error_type": outcome.type, "error": _clean(outcome.message)[:2000]}
-    return {
-        **row,
-        "status": "ok",
-        "output": _clean(outcome.text),
-        "finish_reason": outcome.finish_reason,
-        "decoding": outcome.decoding,
-        "input_tokens": outcome.input_tokens,
-        "output_tokens": outcome.output_tokens,
-        "cached_tokens": outcome.cached_tokens,
-        "head_tokens": outcome.head_tokens,
-        "least_tokens": outcome.least_tokens,
-    }
-
-
-def _clean(text: str) -> str:
-    """Text that UTF-8 can hold: half a surrogate pair becomes a replacement sign."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def table_bytes(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: pa.Schema) -> bytes:

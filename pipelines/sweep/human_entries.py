@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.benchmarks.base import Rejection
+from pipelines.benchmarks.records import Rejection
 from pipelines.ingest.human_files import check_human, human_rows, is_person, keep_human, kept_human
 from pipelines.plan.run_manifest import Entry, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
-from pipelines.sweep.external import import_rows
+from pipelines.sweep.import_predictions import import_rows
 
 
 def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[Entry]]:

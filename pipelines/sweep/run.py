@@ -12,16 +12,18 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset, DatasetError
 from pipelines.ingest.human_files import check_human
-from pipelines.plan.planner import Plan, make_plan, read_done
-from pipelines.plan.requests import Asker, load_captions
+from pipelines.plan.captions import load_captions
+from pipelines.plan.planner import make_plan, read_done
+from pipelines.plan.records import Plan
+from pipelines.plan.requests import Asker
 from pipelines.plan.run_manifest import Entry, left_behind, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import Spending, note_spending
-from pipelines.predict.executor import Job, ModelUnavailableError
+from pipelines.predict.records import CellCount, Job
 from pipelines.predict.stage import caption, predict, run_job
 from pipelines.predict.status import StatusBoard
 from pipelines.progress import SilentWatcher, Watcher
-from pipelines.report.model import CellCount
+from pipelines.ray_data import ModelUnavailableError
 from pipelines.report.stage import publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.storage.lock import held, still_held

@@ -15,7 +15,8 @@ from pathlib import Path
 from jobs.demo.checkpoint import build_tiny
 from models.spec import Limits, ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.bench.jobs import busy_shares, run_units
 from tests.bench.results import record, show, spread

@@ -17,10 +17,11 @@ from cluster.scheduling.workload import Fleet, ModelWork
 from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark_names
-from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset, DatasetError
 from pipelines.plan.cost_model import Card, replica_gpus, works_of
-from pipelines.plan.planner import Done, Plan, make_plan
+from pipelines.plan.planner import make_plan
+from pipelines.plan.records import Done, Plan
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from tests.bench.fleet_simulation import SIZES, rows, shown, workload_json

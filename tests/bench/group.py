@@ -27,7 +27,8 @@ from models.messages import Answer, Call, Frames, Media
 from models.spec import Limits, ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder
 from pipelines.plan.requests import Asker
 from pipelines.plan.selection import Cell

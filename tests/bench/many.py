@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.benchmarks.base import MediaRef, Sample
 from pipelines.benchmarks.maia.answers import column_of
+from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.ingest.dataset import Manifest, fingerprint, write_shard
 from pipelines.storage.store import Store
 from tests.support.maia_source import CATEGORIES, HEIGHT, WIDTH, write_clip

@@ -69,7 +69,8 @@ os._exit(0)
 
 def part(word: str) -> bytes:
     """A part whose rows say a word."""
-    from pipelines.storage.parts import PREDICTIONS, table_bytes
+    from pipelines.schemas import PREDICTIONS
+    from pipelines.storage.parts import table_bytes
 
     rows = [{"request_id": f"{i:032x}", "status": "ok", "output": word} for i in range(50)]
     return table_bytes(rows, PREDICTIONS)

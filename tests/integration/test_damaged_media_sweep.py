@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset, fingerprint, write_shard
 from pipelines.storage.store import Store
 from tests.chaos.media import Specimen, corpus

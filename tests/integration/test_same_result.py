@@ -11,7 +11,8 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Manifest
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.integration.conftest import Cli
 from tests.support.maia_source import write_source

@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.metrics import reduce_maia
+from pipelines.benchmarks.records import Metric, Sample
 
 ANSWERS = (
     "la pizza è nel forno",

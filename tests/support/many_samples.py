@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import MediaRef, RawSample, Sample
+from pipelines.benchmarks.records import MediaRef, RawSample, Sample
 from tests.support import maia_source, mate_scenes, unpie_rows, vague_rows, vflute_rows
 
 __all__ = ["many"]

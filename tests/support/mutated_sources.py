@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import PromptTexts
+from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support import maia_source, mate_source, unpie_source, vague_source, vflute_source
 from tests.support.mutating import mutated

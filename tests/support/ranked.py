@@ -26,7 +26,8 @@ from models.engines import build_engine
 from models.engines.tensor_parallel.engine import RankedEngine
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.conftest import REAL_MAIA
 from tests.support.maia_source import write_source

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.mate.generator.generate import generate
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support import maia_source, unpie_source, vague_source, vflute_source
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from models.engines.base import answer_requests
+from models.engines.conversation import answer_requests
 from models.engines.random_baseline import RandomEngine
 from models.messages import Answer
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Metric, PromptTexts, Row, Sample, Verdict
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Metric, Row, Sample, Verdict
 from pipelines.plan.requests import Asked, Asker
 from pipelines.plan.selection import cells_of
 

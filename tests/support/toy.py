@@ -7,21 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from models.messages import Generation, Media, Step, user
-from pipelines.benchmarks.base import (
-    Benchmark,
-    MediaFile,
-    Metric,
-    Notice,
-    Prompt,
-    PromptTexts,
-    RawSample,
-    Reading,
-    Rejection,
-    Row,
-    Sample,
-    Source,
-    SourceError,
-)
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import MediaFile, Metric, Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
+from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Any
 from models.engines.base import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media, Request
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.planner import Done, make_plan
+from pipelines.plan.planner import make_plan
+from pipelines.plan.records import Done
 from pipelines.plan.requests import Asker
 from pipelines.plan.selection import Limit
 from pipelines.plan.units import Unit

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.benchmarks.base import MediaRef, Metric, Row, Sample, Verdict
+from pipelines.benchmarks.records import MediaRef, Metric, Row, Sample, Verdict
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.metrics import reduce_unpie
 from tests.support.unpie_source import row as source_row

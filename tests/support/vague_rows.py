@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.benchmarks.base import Metric, Row, Sample
+from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 
 SETTINGS = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")

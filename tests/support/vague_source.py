@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from pipelines.benchmarks.base import MediaRef, Sample
+from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.benchmarks.vague.person_tags import drawn
 from pipelines.media.decoder import Decoder
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.records import Sample
 from pipelines.benchmarks.vflute.facts import LABELS, SUBSETS
 
 TEST_SIZES = {

@@ -11,20 +11,20 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
 
+from models.engines.openai.budget import Purse
 from models.engines.openai.event_loop import BackgroundLoop
 from models.engines.openai.failures import (
     LONGEST_WAIT_S,
     Blame,
-    Health,
     Miss,
-    Pacer,
     backoff_s,
     clipped,
     is_content_filter,
     miss_of_status,
 )
+from models.engines.openai.health import Health
 from models.engines.openai.messages import data_uris, messages
-from models.engines.openai.rate_limit import Purse, Window
+from models.engines.openai.rate_limit import Pacer, Window
 from models.environment import secret
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import email.utils
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from enum import Enum
 
-from models.engines.base import EngineUnreachableError
 from models.messages import Failure
 
 LONGEST_WAIT_S = 600.0
 """An endpoint that asks for a longer pause than this has said no for now: the call fails instead."""
-STREAK_LIMIT = 64
-"""Calls in a row without an answer, for reasons that lie with the endpoint, after which the run ends."""
 
 _MADE_UP_S = 1.0
 """Lateness that the pace catches up with; a sixtieth of a minute's requests at the most come closer together."""
@@ -133,83 +129,3 @@ def clipped(text: str, limit: int = 500) -> str:
     """Text on one line, cut to what a row can carry."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 4]} ..."
-
-
-class Pacer:
-    """Gives each try its turn: evenly spaced, and none while the endpoint asks for a pause."""
-
-    def __init__(
-        self,
-        per_minute: float | None,
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._interval = 60.0 / per_minute if per_minute else 0.0
-        self._clock = clock
-        self._sleep = sleep
-        self._next = self._held_until = float("-inf")
-        self._begun = False
-
-    async def turn(self) -> None:
-        """Return when the next try may be sent."""
-        while True:
-            # A turn that came late on a busy machine is made up for: limits count the minute, not the moment.
-            slot = max(self._next, self._clock() - (_MADE_UP_S if self._begun else 0.0))
-            self._begun = True
-            self._next = slot + self._interval
-            while (wait := slot - self._clock()) > 0:
-                await self._sleep(wait)
-            # A pause may have been asked for meanwhile; then this try queues again behind it.
-            if self._clock() >= self._held_until:
-                return
-
-    def hold(self, seconds: float) -> None:
-        """Let nothing pass for so long: a limit of requests is the account's, not one call's."""
-        self._held_until = max(self._held_until, self._clock() + seconds)
-        self._next = max(self._next, self._held_until)
-
-
-class Health:
-    """Tells a bad row from a bad endpoint, so that a run ends at once and not with thousands of failed rows.
-
-    The endpoint counts as unreachable
-
-    - when a call's last try found nobody to connect to and no call was answered since that call began, or
-    - when `STREAK_LIMIT` calls in a row brought no answer for reasons that lie with the endpoint: 401, no quota left,
-      and after all tries 408, 409, 429, 5xx, timeouts, broken connections and replies that cannot be read; 403 and
-      404 count as long as nothing was ever answered.
-
-    Up to then each is a failed row of its own. 400, 413, 422 and the like never count: they are about the question.
-    """
-
-    def __init__(self, describe: Callable[[str], str]) -> None:
-        self._describe = describe
-        self.answers = 0
-        self._streak = 0
-
-    def answered(self) -> None:
-        """Note an answer."""
-        self.answers += 1
-        self._streak = 0
-
-    def missed(self, miss: Miss, answers_before: int, tries: int) -> None:
-        """Note a call that all its tries left without an answer.
-
-        Args:
-            miss: its last try.
-            answers_before: `answers` when the call began.
-            tries: how often it was tried.
-
-        Raises:
-            EngineUnreachableError: by the rule above.
-        """
-        told = f"{miss.failure.type}: {miss.failure.message}"
-        if miss.blame is Blame.NO_CONNECTION and self.answers == answers_before:
-            raise EngineUnreachableError(self._describe(f"no connection in {tries} tries ({told})"))
-        if miss.blame is Blame.QUESTION or (miss.blame is Blame.ENTRY and self.answers):
-            return
-        self._streak += 1
-        if self._streak >= STREAK_LIMIT:
-            raise EngineUnreachableError(
-                self._describe(f"no answer to {self._streak} calls in a row, the last time {told}")
-            )

@@ -20,7 +20,7 @@ def plan_ranks(spec: ModelSpec) -> str | None:
     Raises:
         EngineUnreachableError: it cannot be had, or has a plan that so many ranks do not fit.
     """
-    from models.engines.transformers.checkpoint import empty_model
+    from models.engines.transformers.model_config import empty_model
 
     model = empty_model(spec)
     if not any(".layers." in f".{name}" for name in model.tp_plan or ()):

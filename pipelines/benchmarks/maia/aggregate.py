@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.benchmarks.base import Metric
 from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import Bools, Numbers
+from pipelines.benchmarks.records import Metric
 from pipelines.metrics.stats import LEVEL, FloatArray, Interval, bootstrap_replicates
 
 NO_ROW: Final = "no row to measure"

@@ -7,46 +7,40 @@ Findings of EMNLP 2025, arXiv 2502.16989. Data: github.com/Caput97/MAIA-Multimod
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from typing import TYPE_CHECKING, ClassVar
 
 from models.messages import Generation, Media, Step, blank, load_scores, user
-from pipelines.benchmarks.base import (
-    Benchmark,
-    JudgeAsk,
-    MediaFile,
-    Metric,
-    Notice,
-    Prompt,
-    PromptTexts,
-    RawSample,
-    Reading,
-    Rejection,
-    Row,
-    Sample,
-    SimilarityAsk,
-    Source,
-    SourceError,
-)
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import People
 from pipelines.benchmarks.maia.answers import (
-    column_of,
     draw_ts_letter,
     read_letter,
     read_oevqa,
     read_verdict,
     unimodal_choice,
 )
-from pipelines.benchmarks.tables import Figure, Table
-from pipelines.benchmarks.validation import in_words
+from pipelines.benchmarks.maia.source import POOL, _questions_file, _video
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import (
+    JudgeAsk,
+    Metric,
+    Notice,
+    Prompt,
+    RawSample,
+    Reading,
+    Rejection,
+    Row,
+    Sample,
+    SimilarityAsk,
+)
+from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-POOL = 8
 CANDIDATE_CHARS = 2000
 """The judge reads no more of an answer."""
 
@@ -80,20 +74,6 @@ _JUDGE = (
 
 _BARE = "vsv-unimodal-v1"
 """The version of no wording at all: bare statements are scored."""
-
-_Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-_Eight = Annotated[list[_Words], Field(min_length=POOL, max_length=POOL)]
-
-
-class _Question(BaseModel):
-    """One entry of `question_categories_A` or `_B` as distributed."""
-
-    model_config = ConfigDict(strict=True)
-    category: _Words
-    question: _Words
-    answer: _Eight
-    true_statement: _Eight
-    false_statement: _Eight
 
 
 class Maia(Benchmark):
@@ -231,7 +211,7 @@ class Maia(Benchmark):
 
     def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
         """Radar figures 3, 6, 7 and 8."""
-        from pipelines.benchmarks.maia.tables import maia_figures
+        from pipelines.benchmarks.maia.figures import maia_figures
 
         return maia_figures(metrics, published)
 
@@ -240,65 +220,6 @@ class Maia(Benchmark):
         from pipelines.benchmarks.maia.human import PEOPLE
 
         return PEOPLE
-
-
-def _questions_file(source: Source) -> str:
-    found = [path for pattern in ("*.json", "dataset/*.json") for path in source.glob(pattern)]
-    found = [path for path in found if path.count("/") == min(p.count("/") for p in found)]
-    if not found:
-        raise SourceError(f"{source.uri}: no *.json here or in dataset/; give the folder that holds data_20%.json")
-    if len(found) > 1:
-        raise SourceError(f"{source.uri}: several JSON files ({', '.join(found)}); leave the one with the questions")
-    return found[0]
-
-
-def _video(video: Any, number: int, path: str, folder: str) -> Iterator[RawSample | Rejection]:
-    """All questions of one video; one bad question rejects neither the video nor its neighbours."""
-    name = video.get("video") if isinstance(video, dict) else None
-    digits = re.fullmatch(r"video(\d+)", name) if isinstance(name, str) else None
-    if not digits:
-        reason = f"`video` must be `video` and a number, not {name!r}"
-        yield Rejection(file=path, item=f"video {number} of the file", reason=reason)
-        return
-    clip = f"{folder}/videos/{digits[1]}.mp4".lstrip("/")
-    for half in ("question_categories_A", "question_categories_B"):
-        entries = video.get(half)
-        if not isinstance(entries, list):
-            yield Rejection(file=path, item=f"{name}/{half}", reason=f"`{half}` must be a list of questions")
-            continue
-        for index, entry in enumerate(entries):
-            category = entry.get("category") if isinstance(entry, dict) else None
-            item = f"{name}/{category}" if isinstance(category, str) and category else f"{name}/{half}[{index}]"
-            yield _question(entry, item, path, clip)
-
-
-def _question(entry: Any, item: str, path: str, clip: str) -> RawSample | Rejection:
-    video = item.partition("/")[0]
-    try:
-        question = _Question.model_validate(entry)
-        column = column_of(question.category)
-    except ValidationError as error:
-        return Rejection(file=path, item=item, reason=in_words(error))
-    except ValueError as error:
-        return Rejection(file=path, item=item, reason=str(error))
-    same = [i for i in range(POOL) if question.true_statement[i] == question.false_statement[i]]
-    if same:
-        return Rejection(file=path, item=item, reason=f"pair {same[0]}: the true and the false statement are the same")
-    return RawSample(
-        sample_id=f"{video}/{question.category}",
-        file=path,
-        category=column,
-        cluster=video,
-        media=(MediaFile(role="clip", kind="video", path=clip),),
-        data={
-            "video": video,
-            "category": question.category,
-            "question": question.question,
-            "answers": question.answer,
-            "true": question.true_statement,
-            "false": question.false_statement,
-        },
-    )
 
 
 def _clip(sample: Sample, setting: str) -> Media:

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.maia.aggregate import Measure
 from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import POOL, Bools, Cell, Grid, not_run, prepare
 from pipelines.benchmarks.maia.similarity import similarity_metrics
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:

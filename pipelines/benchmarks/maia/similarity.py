@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.maia.aggregate import NO_ROW, Measure
 from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import Bools, Grid, Numbers, not_run
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.text import cider
 
 _BLEU_NAMES: Final = {4: "bleu", 1: "bleu_1", 2: "bleu_2", 3: "bleu_3"}

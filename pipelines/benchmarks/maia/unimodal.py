@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.maia.answers import unimodal_choice, unimodal_vote
 from pipelines.benchmarks.maia.metrics import reduce_maia
+from pipelines.benchmarks.records import Metric, Sample
 
 if TYPE_CHECKING:
     import pandas as pd

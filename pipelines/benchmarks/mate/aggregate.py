@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.base import Metric
+from pipelines.benchmarks.records import Metric
 from pipelines.metrics.stats import FloatArray, drawn_ratios, interval_of
 
 

@@ -10,19 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from models.messages import Generation, Media, Step, blank, user
-from pipelines.benchmarks.base import (
-    Benchmark,
-    Metric,
-    Notice,
-    Prompt,
-    PromptTexts,
-    RawSample,
-    Reading,
-    Rejection,
-    Row,
-    Sample,
-    Source,
-)
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import People
 from pipelines.benchmarks.mate.answers import gold_json, judge
 from pipelines.benchmarks.mate.error_analysis import Overlap, in_scene, overlap
@@ -32,7 +21,10 @@ from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, find_row, 
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, parse_scene
 from pipelines.benchmarks.mate.scene_rows import PICTURE, WHITE
 from pipelines.benchmarks.mate.source import read_mate
-from pipelines.benchmarks.tables import Figure, Table
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Metric, Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
+from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd

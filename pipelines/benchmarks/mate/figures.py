@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
 from pipelines.benchmarks.mate.results import Book
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY
-from pipelines.benchmarks.tables import Bars, Figure, Measured, Series
+from pipelines.benchmarks.tables import Measured
 
 if TYPE_CHECKING:
     import pandas as pd

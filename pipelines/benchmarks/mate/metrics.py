@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.mate.aggregate import Measure, Scored, with_intervals
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, Rows, facts_of
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.stats import bootstrap_ci
 
 if TYPE_CHECKING:

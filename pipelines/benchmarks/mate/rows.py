@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.benchmarks.base import Sample
 from pipelines.benchmarks.mate.answers import Gold
 from pipelines.benchmarks.mate.scene import Question, Scene, shot_shows_target
+from pipelines.benchmarks.records import Sample
 
 SETTINGS: Final = ("0-shot", "1-shot", "2-shot", "2-shot-cot")
 """A setting's place is its number of solved examples, but for the last, which shows two."""

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pipelines.benchmarks.base import MediaFile, Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.mate.row_parser import read_row, row_id
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, MateRow
 from pipelines.benchmarks.mate.scene import TASKS, Scene
+from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
+from pipelines.benchmarks.source import Source
 
 PICTURE: Final = "picture"
 WHITE: Final = "white"

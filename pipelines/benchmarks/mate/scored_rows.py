@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.base import Sample
 from pipelines.benchmarks.mate.aggregate import Scored
 from pipelines.benchmarks.mate.error_analysis import chance
 from pipelines.benchmarks.mate.linking import link_category, linking
 from pipelines.benchmarks.mate.rows import CROSSMODAL, question_of
 from pipelines.benchmarks.mate.scene import Scene, parse_scene
+from pipelines.benchmarks.records import Sample
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.base import Metric
+from pipelines.benchmarks.records import Metric
 from pipelines.metrics.stats import LEVEL, Interval, bootstrap_replicates
 
 KINDS: Final = ("Homo", "Hetero")

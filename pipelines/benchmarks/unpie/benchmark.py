@@ -12,23 +12,24 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from models.messages import Generation, Step, user
-from pipelines.benchmarks.base import (
-    Benchmark,
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.human import People
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import (
     JudgeAsk,
     Metric,
     Notice,
     Prompt,
-    PromptTexts,
     RawSample,
     Reading,
     Rejection,
     Row,
     Sample,
     SimilarityAsk,
-    Source,
 )
-from pipelines.benchmarks.human import People
-from pipelines.benchmarks.tables import Figure, Table
+from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.unpie.answers import (
     TranslationReading,
     equal_by_rule,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.base import Metric
+from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS, Place, interval
 from pipelines.metrics.stats import Interval
 

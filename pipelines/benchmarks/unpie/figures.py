@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from pipelines.benchmarks.tables import Bars, Cloud, Figure, Points, Series
+from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.extra_tables import HEADLINES
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name

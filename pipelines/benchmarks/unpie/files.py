@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.benchmarks.base import Source, SourceError
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, batches
+from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.unpie.column_map import Shape, merged, shape_of
 
 SPLITS: Final[Mapping[str, str]] = {"homographic": "Homo", "heterographic": "Hetero"}

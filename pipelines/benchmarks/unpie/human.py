@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pipelines.benchmarks.base import Sample
 from pipelines.benchmarks.human import HumanKind, HumanLevel, People, csv_rows
+from pipelines.benchmarks.records import Sample
 from pipelines.benchmarks.unpie.aggregate import ALL
 from pipelines.benchmarks.unpie.results import PAIRS
 

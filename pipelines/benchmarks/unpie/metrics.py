@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pipelines.benchmarks.base import Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.unpie.aggregate import KINDS, Bools, Measure, Place, kinds_in, mean_of_kinds
 from pipelines.benchmarks.unpie.agreement import agreement
 from pipelines.benchmarks.unpie.column_map import LANGUAGES

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from models.image_formats import EXTENSIONS, WANTED, form_of
-from pipelines.benchmarks.base import Source, SourceError
+from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.unpie.download import PictureError, fetch
 
 MIRROR: Final = "mirror"

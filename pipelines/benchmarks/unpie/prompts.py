@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from models.messages import Generation, Media, Part, Step, user
-from pipelines.benchmarks.base import Prompt, PromptTexts, Sample
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.text_cleaning import collapsed
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pipelines.benchmarks.base import MediaFile, Notice, RawSample, Rejection, Source, SourceError
+from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
+from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.text_cleaning import bare, canonical, collapsed
 from pipelines.benchmarks.unpie.column_map import LANGUAGES, Columns
 from pipelines.benchmarks.unpie.download import PictureError

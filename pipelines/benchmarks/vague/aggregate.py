@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.base import Metric
+from pipelines.benchmarks.records import Metric
 from pipelines.metrics.stats import FloatArray, drawn_ratios, interval_of
 
 

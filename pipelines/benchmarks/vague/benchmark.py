@@ -14,24 +14,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from models.messages import Generation
-from pipelines.benchmarks.base import (
-    Benchmark,
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.human import People
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import (
     MediaFile,
     Metric,
     Notice,
     Prompt,
-    PromptTexts,
     RawSample,
     Reading,
     Rejection,
     Row,
     Sample,
     SimilarityAsk,
-    Source,
-    SourceError,
 )
-from pipelines.benchmarks.human import People
-from pipelines.benchmarks.tables import Figure, Table
+from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vague.answers import FreeformReading, read_choice, read_freeform, without_opener
 from pipelines.benchmarks.vague.person_tags import BARE_BELOW, drawn, tagged_boxes
 from pipelines.benchmarks.vague.prompts import LETTERS, PROMPT_TEXTS, gold_letter, prompt_of, shown

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from pipelines.benchmarks.tables import Bars, Figure, Radar, Series
+from pipelines.benchmarks.figures import Bars, Figure, Radar, Series
 from pipelines.benchmarks.vague.results import ERRORS, SETTINGS, SIZES, Book, Key
 
 if TYPE_CHECKING:

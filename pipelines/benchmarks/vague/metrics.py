@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import numpy as np
 
-from pipelines.benchmarks.base import Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.aggregate import Measure, with_intervals
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds

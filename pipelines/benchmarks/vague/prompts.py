@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from models.messages import Generation, Media, Output, Part, Step, user
-from pipelines.benchmarks.base import Prompt, PromptTexts, Sample
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Prompt, Sample
 
 LETTERS: Final = ("A", "B", "C", "D")
 READINGS: Final = ("correct", "fs", "su", "ne")

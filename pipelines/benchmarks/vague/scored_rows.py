@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.records import Sample
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:

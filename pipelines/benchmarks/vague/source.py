@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from pipelines.benchmarks.base import MediaFile, Rejection, Source, SourceError
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
+from pipelines.benchmarks.records import MediaFile, Rejection
+from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.vague.person_tags import Box
 from pipelines.benchmarks.validation import in_words
 

@@ -10,23 +10,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from models.messages import Generation
-from pipelines.benchmarks.base import (
-    Benchmark,
+from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.human import People
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import (
     Metric,
     Notice,
     PairedTest,
     Prompt,
-    PromptTexts,
     RawSample,
     Reading,
     Rejection,
     Row,
     Sample,
     SimilarityAsk,
-    Source,
 )
-from pipelines.benchmarks.human import People
-from pipelines.benchmarks.tables import Figure, Table
+from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
 from pipelines.benchmarks.vflute.facts import SETTINGS, TASK
 from pipelines.benchmarks.vflute.prompts import GENERATION, TEXTS, prompt
@@ -101,7 +102,7 @@ class Vflute(Benchmark):
 
     def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
         """Figures 6, 8, 9 and 11."""
-        from pipelines.benchmarks.vflute.tables import vflute_figures
+        from pipelines.benchmarks.vflute.figures import vflute_figures
 
         return vflute_figures(metrics, published)
 

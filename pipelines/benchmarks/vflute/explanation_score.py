@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from pipelines.benchmarks.base import Reading, Row, SimilarityAsk
+from pipelines.benchmarks.records import Reading, Row, SimilarityAsk
 from pipelines.benchmarks.vflute.answers import Reading as Answer
 from pipelines.benchmarks.vflute.answers import read_authors, read_robust
 from pipelines.benchmarks.vflute.facts import LABELS

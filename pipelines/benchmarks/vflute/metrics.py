@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.base import Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.explanation_score import ROBUST
 from pipelines.benchmarks.vflute.f1_bootstrap import (
     Bools,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.base import PairedTest, Sample
+from pipelines.benchmarks.records import PairedTest, Sample
 from pipelines.benchmarks.vflute.f1_bootstrap import Bools, Measure, better_p, intervals, macro
 from pipelines.benchmarks.vflute.scored_rows import Cell
 from pipelines.metrics.stats import FloatArray

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from models.messages import Generation, Media, Output, Step, Turn, blank, user
 from models.messages import Text as Words
-from pipelines.benchmarks.base import Prompt, PromptTexts, Sample
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.vflute.answers import stage1_question
 from pipelines.benchmarks.vflute.source import shot_role
 from pipelines.benchmarks.vflute.source_text import CLAIM_TOKEN

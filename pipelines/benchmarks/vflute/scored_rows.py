@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.records import Sample
 from pipelines.benchmarks.vflute.explanation_score import ROBUST
 from pipelines.benchmarks.vflute.f1_bootstrap import Bools
 from pipelines.benchmarks.vflute.facts import LABELS

@@ -6,7 +6,8 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipelines.benchmarks.base import MediaFile, Notice, RawSample, Rejection, Source, SourceError
+from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
+from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.vflute.facts import FULL_TEST
 from pipelines.benchmarks.vflute.source_hub import (
     EXEMPLARS,

@@ -12,8 +12,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.benchmarks.base import Rejection, Source, SourceError
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
+from pipelines.benchmarks.records import Rejection
+from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.vflute.source_text import TextRow, validated
 
 EXEMPLARS: Final[tuple[tuple[str, str], ...]] = (

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from pipelines.benchmarks.base import Rejection, Source, SourceError
+from pipelines.benchmarks.records import Rejection
+from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.validation import in_words
 from pipelines.benchmarks.vflute.facts import Subset, subset_of
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from pipelines.benchmarks.tables import Bars, Cell, Cloud, Figure, Points, Series, Table, TableRow
+from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
+from pipelines.benchmarks.tables import Cell, Table, TableRow
 from pipelines.benchmarks.vflute.judgement_study import ERRORS, Study
 from pipelines.benchmarks.vflute.results import Book, Who, bare
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from pipelines.benchmarks.base import Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.facts import SUBSETS, TASK
 
 BINS: Final[Mapping[str, tuple[int, int]]] = {"caption": (20, 12), "explanation": (100, 10)}

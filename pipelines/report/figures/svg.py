@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pipelines.benchmarks.tables import Bars, Figure, Lines, Points, Radar, Series
+from pipelines.benchmarks.figures import Bars, Figure, Lines, Points, Radar, Series
 from pipelines.report.figures.style import (
     INK,
     MUTED,

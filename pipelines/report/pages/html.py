@@ -14,14 +14,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pipelines.benchmarks.tables import Figure, Table
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.tables import Table
 from pipelines.report.figures.style import GRID, INK, MUTED, PAPER
 from pipelines.report.model import BenchmarkPart, ReportData, Section
 from pipelines.report.pages.environment import environment
 from pipelines.report.tables import formats as tables
 from pipelines.report.tables import overview as summary
 from pipelines.report.tables.escaping import one_line
-from pipelines.report.token_efficiency_table import efficiency_table
+from pipelines.report.token_efficiency import efficiency_table
 
 TITLE = "Evaluation report"
 _WHEN = ("finished", "updated", "started", "created")

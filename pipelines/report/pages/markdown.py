@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.benchmarks.tables import Figure, Table
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.tables import Table
 from pipelines.report.model import Answer, BenchmarkPart, ReportData
 from pipelines.report.pages.environment import ANSWER_LIMIT
 from pipelines.report.pages.html import TITLE, behind, lead

@@ -7,8 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.benchmarks.tables import Bars, Cell, Figure, Lines, Measured, Points, Radar, Table, TableRow
-from pipelines.report.model import BenchmarkPart, CellCount, ReportData
+from pipelines.benchmarks.figures import Bars, Figure, Lines, Points, Radar
+from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.predict.records import CellCount
+from pipelines.report.model import BenchmarkPart, ReportData
 
 _SHOWN = 6
 """Names listed in one cell of the notes; more are counted."""

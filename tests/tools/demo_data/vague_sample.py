@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from pipelines.benchmarks.vague.person_tags import drawn
-from pipelines.ingest.ingest import Folder
+from pipelines.ingest.source_folder import Folder
 from tests.tools.demo_data.drawing import HEIGHT, WIDTH
 from tests.tools.demo_data.picture import draw, encoded, people_in
 

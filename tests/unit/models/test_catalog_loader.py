@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from models.availability import known_architectures, why_not_here
 from models.catalog_loader import CATALOG, ModelsFileError, UnknownModelError, load_models, pick
-from models.checkpoint_sizes import size_of
-from models.gpu_memory import ASSUMED_CARD, place
+from models.gpu_memory import ASSUMED_CARD, place, size_of
 from models.spec import ModelSpec
 from pipelines.report.published import BENCHMARKS, published
 from tests.support.published_models import NO_MODEL, models_published_as

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from models.catalog_loader import load_models
-from models.checkpoint_sizes import size_of
-from models.gpu_memory import DEGREES, Load, Size, need, place
+from models.gpu_memory import DEGREES, Load, Size, need, place, size_of
 from models.spec import ModelSpec, Shape
 
 SEVEN_B = Size(

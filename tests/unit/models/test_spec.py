@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from models.spec import Faults, ModelSpec, folder_fingerprint
+from models.fingerprint import folder_fingerprint
+from models.spec import Faults, ModelSpec
 
 
 def endpoint(**settings: Any) -> ModelSpec:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipelines import logging_context as lines
-from pipelines.logging_context import JsonLines, fields_for_workers, logs_are_json, worker_lines
-from pipelines.predict.metrics import whose
+from pipelines.logging_context import JsonLines, fields_for_workers, logs_are_json, whose, worker_lines
 
 LOG = logging.getLogger("pipelines.somewhere")
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.scheduling.gpu_scheduler import ELSEWHERE, Book, better_book, reckoned, side_by_side
+from cluster.scheduling.concurrent import side_by_side
+from cluster.scheduling.gpu_scheduler import ELSEWHERE, Book, better_book, reckoned
 from cluster.scheduling.workload import ModelWork
 
 

@@ -10,13 +10,14 @@ import typer
 from jobs.cli.generate import generate
 from jobs.cli.options import normalised
 from models.messages import Text
-from pipelines.benchmarks.base import PromptTexts
 from pipelines.benchmarks.mate.answers import judge
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.error_analysis import chance
 from pipelines.benchmarks.mate.scene import parse_scene
+from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 
 

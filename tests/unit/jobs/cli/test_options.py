@@ -9,7 +9,7 @@ import typer
 
 from jobs.cli.main import run
 from jobs.cli.run import run as run_command
-from jobs.cli.run import serve as serve_command
+from jobs.cli.serve import serve as serve_command
 
 
 @pytest.mark.parametrize(

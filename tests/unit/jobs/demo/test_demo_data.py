@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Media
-from pipelines.benchmarks.base import RawSample
 from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.benchmark import Maia
-from pipelines.ingest.ingest import Folder
+from pipelines.benchmarks.records import RawSample
+from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder
 from tests.support.paths import ROOT
 from tests.tools.demo_data.build import build, main, questions_json

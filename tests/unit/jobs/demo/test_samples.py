@@ -11,9 +11,9 @@ from PIL import ImageChops
 
 from jobs.demo.samples import BENCHMARKS, write_sample
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Notice, RawSample, Rejection
+from pipelines.benchmarks.records import Notice, RawSample, Rejection
 from pipelines.benchmarks.vflute.facts import SUBSETS
-from pipelines.ingest.ingest import Folder
+from pipelines.ingest.source_folder import Folder
 from tests.tools.demo_data import picture
 from tests.tools.demo_data.picture import draw, encoded, people_in, things
 from tests.tools.demo_data.unpie_sample import read_puns

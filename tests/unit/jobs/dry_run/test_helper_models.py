@@ -8,10 +8,11 @@ import pytest
 from jobs.dry_run.helper_models import captioners, captions_to_come, judges
 from models.catalog_loader import load_models
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
-from pipelines.sweep.external import import_rows
+from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import entries_of, plan_sweep
 from tests.support import unpie_source
 

@@ -11,7 +11,7 @@ import pytest
 
 import jobs.dry_run.schedule as page
 from cluster.connect import ClusterInfo
-from cluster.local_gpus import Card
+from cluster.hardware import Card
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.plan_table import show_plan
 from jobs.dry_run.schedule import schedule, schedule_told

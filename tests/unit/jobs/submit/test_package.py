@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
-from jobs.cli.submit import entrypoint, stage
+from jobs.submit.package import entrypoint, stage
 from models.environment import MissingSecretError, named
 from tests.support.paths import ROOT
 

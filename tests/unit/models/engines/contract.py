@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from models.engines.base import Engine, answer_requests
+from models.engines.base import Engine
+from models.engines.conversation import answer_requests
 from models.messages import (
     Answer,
     Call,

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from models.engines.base import EngineContractError, EngineUnreachableError, answer_requests
+from models.engines.base import EngineContractError, EngineUnreachableError
+from models.engines.conversation import answer_requests
 from models.messages import (
     Answer,
     Call,

@@ -12,8 +12,8 @@ import pytest
 
 from models.messages import Text
 from pipelines.benchmarks import benchmark_names
-from pipelines.benchmarks.base import Metric, Sample
 from pipelines.benchmarks.mate.rows import find_row
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.plan.requests import Asked
 from tests.support.many_samples import many
 from tests.support.sweeps import counts, found, guessed, reduced

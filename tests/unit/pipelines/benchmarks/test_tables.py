@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.benchmarks.tables import Bars, Lines, Points, Radar, Series, Table, TableRow
+from pipelines.benchmarks.figures import Bars, Lines, Points, Radar, Series
+from pipelines.benchmarks.tables import Table, TableRow
 
 
 def make(**changes: Any) -> Table:

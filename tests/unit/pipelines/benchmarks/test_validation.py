@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from pipelines.benchmarks.maia.benchmark import _Question
+from pipelines.benchmarks.maia.source import _Question
 from pipelines.benchmarks.vague.source import _Row
 from pipelines.benchmarks.validation import in_words
 from pipelines.benchmarks.vflute.source_text import TextRow

@@ -13,9 +13,10 @@ import pytest
 from PIL import Image
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import SourceError
+from pipelines.benchmarks.source import SourceError
 from pipelines.ingest.dataset import Dataset, DatasetError, Manifest
-from pipelines.ingest.ingest import Folder, IngestResult, ingest
+from pipelines.ingest.ingest import IngestResult, ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.maia_source import question, questions, write_clip
 

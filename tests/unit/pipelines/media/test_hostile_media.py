@@ -19,13 +19,15 @@ from models.image_formats import EXTENSIONS, PICTURE_FORMS, form_of
 from models.messages import Media
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks import parquet_source as parquet_rows
-from pipelines.benchmarks.base import Rejection, SourceError
 from pipelines.benchmarks.parquet_source import MOST_ROWS, batches
+from pipelines.benchmarks.records import Rejection
+from pipelines.benchmarks.source import SourceError
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
 from pipelines.ingest import ingest as ingesting
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import DecodeError, Decoder
 from pipelines.media.video_containers import container_of
 from pipelines.storage.errors import TooLargeError

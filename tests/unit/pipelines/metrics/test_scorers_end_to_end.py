@@ -14,16 +14,18 @@ from transformers import BertModel
 
 from models.messages import Answer, Reply
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Sample
+from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.metrics.bleurt import BleurtScorer
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 from pipelines.plan.requests import Asker
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import Cell
+from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
-from pipelines.storage.parts import PREDICTIONS, part_folder, prediction_row, read_part, table_bytes
+from pipelines.storage.parts import part_folder, read_part, table_bytes
 from pipelines.storage.store import Store
 from tests.support import unpie_source, vague_source, vflute_source
 

@@ -15,11 +15,12 @@ from models.spec import ModelSpec, Price
 from pipelines.nightly.cost import cost
 from pipelines.nightly.fingerprints import code_fingerprint
 from pipelines.nightly.history import History, Pair, night_name
-from pipelines.nightly.run import Due, Night, _moves, due_pairs
+from pipelines.nightly.records import Due, Night
+from pipelines.nightly.run import _moves, due_pairs
 from pipelines.nightly.summary import summary
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
-from pipelines.predict.executor import ModelUnavailableError
+from pipelines.ray_data import ModelUnavailableError
 
 EARLIER, NOW = "20260101T020000.000000Z", "20260102T020000.000000Z"
 

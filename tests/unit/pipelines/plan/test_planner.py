@@ -7,7 +7,8 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.cost_model import Card, unit_seconds
-from pipelines.plan.planner import Done, Plan, make_plan
+from pipelines.plan.planner import make_plan
+from pipelines.plan.records import Done, Plan
 from pipelines.plan.requests import Asked, Asker
 from pipelines.plan.selection import Cell, Limit, cells_of
 from pipelines.plan.units import MAX_UNIT_REQUESTS, Unit

@@ -15,7 +15,7 @@ from pipelines.plan.selection import Cell
 from pipelines.report.reduce import reduce_entry
 from pipelines.score.stage import planned_ids
 from pipelines.storage.store import Store
-from pipelines.sweep.external import import_rows
+from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep
 from tests.support.paths import GOLDEN
 
@@ -119,7 +119,7 @@ def test_the_report_counts_each_cell_on_its_own_samples(maia_data: str, tmp_path
 
 
 def test_answers_made_elsewhere_lack_nothing(maia_data: str, tmp_path: Path) -> None:
-    from jobs.cli.render import status_rows
+    from pipelines.sweep.status import status_rows
 
     row = {"task": "vsv", "setting": "1-frame", "sample_id": "video1/Sentiment_A", "output": "A"}
     rows = [(i, {**row, "variant": str(i), "output": None if i == 4 else "A"}) for i in range(5)]

@@ -9,8 +9,9 @@ import pytest
 from cluster.connect import ClusterInfo
 from models.spec import ModelSpec
 from pipelines.plan.units import Unit
-from pipelines.predict.executor import Job, _engine_resources, _replicas
-from pipelines.predict.loader_retry import UnitLoaderSpec
+from pipelines.predict.executor import _engine_resources, _replicas
+from pipelines.predict.loader import UnitLoaderSpec
+from pipelines.predict.records import Job
 
 ONE_MACHINE = ClusterInfo("", 8.0, 0.0)
 STANDING = ClusterInfo("10.0.0.1:6379", 64.0, 8.0)

@@ -12,10 +12,12 @@ from pipelines.media.decode_worker import uniform_indices
 from pipelines.media.frame_cache import LocalFrames
 from pipelines.plan.requests import Asker
 from pipelines.plan.units import Unit
-from pipelines.predict.loader import Committer, Loaded, Loader, PlanMismatchError
+from pipelines.predict.commit import Committer
+from pipelines.predict.loader import Loaded, Loader, PlanMismatchError
 from pipelines.predict.serialization import pack_loaded, unpack_loaded
 from pipelines.predict.unit_runner import Answerer
-from pipelines.storage.parts import PREDICTIONS, read_part
+from pipelines.schemas import PREDICTIONS
+from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from tests.support.maia_source import index_of
 from tests.support.units import Memory, Script, carried, units_of, words_of

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from jobs.cli.output import Progress, log_as_json
-from pipelines.logging_context import logs_are_json
+from jobs.cli.output import log_as_json
+from jobs.cli.progress import Progress
+from pipelines.logging_context import about, logs_are_json, whose
 from pipelines.predict import metrics as telemetry
 from pipelines.predict.executor import Receipt
-from pipelines.predict.metrics import about, count_answering, count_commit, count_loading, count_waiting, whose
+from pipelines.predict.metrics import count_answering, count_commit, count_loading, count_waiting
 
 
 class Kept:

@@ -17,9 +17,11 @@ from models.spec import ModelSpec, Replicas
 from pipelines.plan.cost_model import work_of
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import Spending
-from pipelines.predict.executor import Job, ModelUnavailableError, Receipt, _replicas
+from pipelines.predict.executor import Receipt, _replicas
+from pipelines.predict.records import Job
 from pipelines.predict.status import StatusBoard, read_status
 from pipelines.progress import SilentWatcher
+from pipelines.ray_data import ModelUnavailableError
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 from pipelines.sweep.run import plan_sweep

@@ -8,8 +8,8 @@ import pytest
 
 from models.engines.base import EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media
+from pipelines.logging_context import whose
 from pipelines.predict.loader import Loaded
-from pipelines.predict.metrics import whose
 from pipelines.predict.serialization import Answered, pack_answers, unpack_answers
 from pipelines.predict.unit_runner import Answerer
 from tests.support.units import Memory, Script, carried, words_of

@@ -6,7 +6,8 @@ import json
 from html.parser import HTMLParser
 from typing import Any
 
-from pipelines.benchmarks.tables import Bars, Cloud, Figure, Lines, Measured, Points, Radar, Series, Table, TableRow
+from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
+from pipelines.benchmarks.tables import Measured, Table, TableRow
 from pipelines.report import Answer, BenchmarkPart, CellCount, ReportData
 from tests.support.paths import GOLDEN
 

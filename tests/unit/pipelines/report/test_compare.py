@@ -12,7 +12,8 @@ from pipelines.plan.requests import Asker
 from pipelines.plan.run_manifest import Entry, save_run
 from pipelines.plan.selection import Cell
 from pipelines.report.compare import _corrected, compare
-from pipelines.storage.parts import SCORES, part_folder, table_bytes
+from pipelines.schemas import SCORES
+from pipelines.storage.parts import part_folder, table_bytes
 from pipelines.storage.store import Store
 
 

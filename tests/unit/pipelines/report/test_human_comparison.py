@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_of, of_people
-from pipelines.benchmarks.tables import Bars, Measured
+from pipelines.benchmarks.tables import Measured
 from pipelines.report.human_comparison import BesidePeople, people_figures, people_tables
 from pipelines.report.model import METRIC_KEYS
 from pipelines.report.published import COLUMNS

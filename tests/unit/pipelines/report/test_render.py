@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.tables import Figure
+from pipelines.benchmarks.figures import Figure
 from pipelines.report import METRIC_KEYS, ReportData, metrics_json, render
 from tests.unit.pipelines.report.cases import metric, report, table
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from models.messages import Generation, Media, Request, Step, user
-from pipelines.report.token_efficiency import measure_efficiency, media_key
-from pipelines.report.token_efficiency_table import efficiency_table
-from pipelines.storage.parts import PREDICTIONS, table_bytes
+from pipelines.report.token_efficiency import efficiency_table, measure_efficiency, media_key
+from pipelines.schemas import PREDICTIONS
+from pipelines.storage.parts import table_bytes
 from pipelines.storage.store import Store
 
 CLIP, OTHER = Media("video", "c", 32), Media("video", "c", 1)

@@ -11,10 +11,12 @@ import pytest
 from models.messages import Answer, Failure, Generation, Reply, Step, user
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import JudgeAsk, PromptTexts, Row, Sample, Verdict
 from pipelines.benchmarks.maia.answers import read_verdict
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import JudgeAsk, Row, Sample, Verdict
+from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import Judge, JudgeLoader, JudgeLoaderSpec, judge_units
-from pipelines.storage.parts import PREDICTIONS, part_folder, prediction_row, table_bytes
+from pipelines.storage.parts import part_folder, table_bytes
 from pipelines.storage.store import Store
 
 SPEC = ModelSpec(engine="random")

@@ -15,9 +15,10 @@ from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 from pipelines.plan.requests import Asker
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import cells_of
+from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score import part_scorer as scoring
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
-from pipelines.storage.parts import PREDICTIONS, part_folder, prediction_row, read_part, table_bytes
+from pipelines.storage.parts import part_folder, read_part, table_bytes
 from pipelines.storage.store import Store
 
 PART = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"

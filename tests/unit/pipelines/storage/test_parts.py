@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.plan.planner import read_done
-from pipelines.storage.parts import PREDICTIONS, DamagedPartError, healthy_parts, part_folder, read_part, table_bytes
+from pipelines.schemas import PREDICTIONS
+from pipelines.storage.parts import DamagedPartError, healthy_parts, part_folder, read_part, table_bytes
 from pipelines.storage.store import Store
 
 FOLDER = part_folder("predictions", "maia", "m")

@@ -7,17 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.engines.base import EngineUnreachableError
-from models.engines.openai.failures import (
-    STREAK_LIMIT,
-    Blame,
-    Health,
-    Miss,
-    Pacer,
-    backoff_s,
-    clipped,
-    miss_of_status,
-    retry_after_s,
-)
+from models.engines.openai.failures import Blame, Miss, backoff_s, clipped, miss_of_status, retry_after_s
+from models.engines.openai.health import STREAK_LIMIT, Health
+from models.engines.openai.rate_limit import Pacer
 from models.messages import Failure
 from tests.support.fake_time import FakeTime
 

@@ -7,7 +7,7 @@ import pytest
 
 from models.engines.base import EngineUnreachableError
 from models.engines.openai.engine import OpenAIEngine
-from models.engines.openai.failures import STREAK_LIMIT
+from models.engines.openai.health import STREAK_LIMIT
 from models.messages import Answer, CallReply, Failure
 from models.spec import ModelSpec
 from tests.support.calls import call

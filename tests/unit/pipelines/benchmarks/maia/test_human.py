@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.benchmarks.base import JudgeAsk, PromptTexts
 from pipelines.benchmarks.maia.benchmark import BENCHMARK
-from pipelines.benchmarks.maia.human_scores import (
+from pipelines.benchmarks.maia.human import (
     answers_as_predictions,
     held_out,
     human_leave_one_out,
     judge_kappa,
     letters_as_predictions,
 )
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import JudgeAsk
 from tests.support.maia_rows import ANSWERS, every_column, samples
 
 COUNTS = (3, 3, 2, 0, 1, 0)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.base import Metric, Row, Verdict
 from pipelines.benchmarks.maia.answers import COLUMNS, draw_ts_letter
 from pipelines.benchmarks.maia.benchmark import BENCHMARK
 from pipelines.benchmarks.maia.metrics import _check_identities, reduce_maia
+from pipelines.benchmarks.records import Metric, Row, Verdict
 from tests.support.maia_rows import ANSWERS, Asked, every_column, found, frame, reduced, samples
 from tests.support.paths import GOLDEN
 

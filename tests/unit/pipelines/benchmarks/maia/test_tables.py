@@ -7,10 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from pipelines.benchmarks.figures import Radar
 from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.figures import maia_figures
 from pipelines.benchmarks.maia.metrics import reduce_maia
-from pipelines.benchmarks.maia.tables import maia_figures, maia_tables
-from pipelines.benchmarks.tables import Measured, Radar, Table, TableRow
+from pipelines.benchmarks.maia.tables import maia_tables
+from pipelines.benchmarks.tables import Measured, Table, TableRow
 from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
 from pipelines.report.published import published
 from pipelines.report.render import render

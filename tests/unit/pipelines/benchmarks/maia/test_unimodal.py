@@ -10,8 +10,9 @@ import pytest
 
 from models.messages import dump_scores
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import PromptTexts, Row, Sample
 from pipelines.benchmarks.maia.answers import draw_ts_letter
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Row, Sample
 from pipelines.plan.selection import cells_of
 
 MAIA = benchmark("maia")

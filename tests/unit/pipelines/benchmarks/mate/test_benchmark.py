@@ -11,24 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Media, Text
-from pipelines.benchmarks.base import (
-    MediaRef,
-    Notice,
-    Prompt,
-    PromptTexts,
-    RawSample,
-    Rejection,
-    Row,
-    Sample,
-    SourceError,
-)
 from pipelines.benchmarks.mate.benchmark import BENCHMARK, WHITE_PICTURE
 from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
 from pipelines.benchmarks.mate.scene_rows import checked
 from pipelines.benchmarks.mate.source import read_mate
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import MediaRef, Notice, Prompt, RawSample, Rejection, Row, Sample
+from pipelines.benchmarks.source import SourceError
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.mate_source import RAW, WHITE, development, name_of, png, public, public_row, question, row
 

@@ -9,14 +9,15 @@ import pytest
 from scipy.stats import binom
 
 from models.spec import ModelSpec
-from pipelines.benchmarks.base import Metric, PromptTexts, Row, Sample
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.benchmarks.mate.row_parser import read_row
 from pipelines.benchmarks.mate.scored_rows import LINK_TYPES
 from pipelines.benchmarks.mate.source import read_mate
-from pipelines.ingest.ingest import Folder
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Metric, Row, Sample
+from pipelines.ingest.source_folder import Folder
 from pipelines.report.published import published
 from tests.support.mate_source import RAW, row
 
@@ -263,7 +264,7 @@ class TestWhole:
 def _pictured(sample: Sample) -> Sample:
     from dataclasses import replace
 
-    from pipelines.benchmarks.base import MediaRef
+    from pipelines.benchmarks.records import MediaRef
 
     ref = MediaRef(role="picture", kind="image", sha256="0", extension=".png", bytes=1, width=1, height=1)
     return replace(sample, media=(ref,))

@@ -5,9 +5,10 @@ from dataclasses import asdict
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.base import Metric
+from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
-from pipelines.benchmarks.tables import Bars, Measured, Table
+from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.tables import Measured, Table
 from pipelines.report.published import published
 from pipelines.report.tables.formats import html, to_csv, to_latex, to_markdown
 

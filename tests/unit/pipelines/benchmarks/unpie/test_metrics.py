@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.base import Metric, Sample, Verdict
+from pipelines.benchmarks.records import Metric, Sample, Verdict
 from pipelines.benchmarks.unpie.aggregate import KINDS, interval
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name

@@ -13,7 +13,7 @@ import pytest
 from pipelines.benchmarks.unpie import download as unpie_fetch
 from pipelines.benchmarks.unpie.download import PictureError, fetch, is_public
 from pipelines.benchmarks.unpie.pictures import Pictures
-from pipelines.ingest.ingest import Folder
+from pipelines.ingest.source_folder import Folder
 from tests.support.paths import GOLDEN
 from tests.support.unpie_source import mirror, picture
 

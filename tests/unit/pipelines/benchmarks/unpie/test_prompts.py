@@ -7,11 +7,8 @@ from dataclasses import replace
 import pytest
 
 from models.messages import Generation, Media, Text
-from pipelines.benchmarks.base import (
-    Prompt,
-    PromptTexts,
-    Sample,
-)
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from tests.support.unpie_rows import SIX, in_order, pictured
 

@@ -5,11 +5,8 @@ from dataclasses import replace
 import pytest
 
 from models.messages import Generation, Text
-from pipelines.benchmarks.base import (
-    JudgeAsk,
-    PromptTexts,
-    Verdict,
-)
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import JudgeAsk, Verdict
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from tests.support.unpie_rows import SIX, asked, in_order, pictured
 from tests.support.unpie_source import (

@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.base import Metric, Sample
-from pipelines.benchmarks.tables import Bars, Measured, Points, Table, TableRow
+from pipelines.benchmarks.figures import Bars, Points
+from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.tables import Measured, Table, TableRow
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
 from pipelines.report.published import published

@@ -14,11 +14,14 @@ import pytest
 from PIL import Image
 
 from models.messages import Media
-from pipelines.benchmarks.base import Notice, PromptTexts, RawSample, Rejection, SourceError
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Notice, RawSample, Rejection
+from pipelines.benchmarks.source import SourceError
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.person_tags import drawn, tagged_boxes
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.plan.requests import Asker
 from pipelines.plan.selection import cells_of
 from pipelines.storage.store import Store

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from pipelines.benchmarks.base import Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.metrics import REASONS
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci

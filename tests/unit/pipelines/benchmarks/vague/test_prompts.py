@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Media, Output, Text
-from pipelines.benchmarks.base import PromptTexts, Row
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Row
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.prompts import action, addressee
 from tests.support.vague_source import sample

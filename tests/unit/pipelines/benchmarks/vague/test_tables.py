@@ -9,8 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.base import Metric, Sample
-from pipelines.benchmarks.tables import Bars, Cell, Measured, Radar, Table, TableRow
+from pipelines.benchmarks.figures import Bars, Radar
+from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.tables import PRINTED_B1
 from pipelines.report.figures.svg import to_svg_bytes

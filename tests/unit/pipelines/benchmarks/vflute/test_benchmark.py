@@ -8,7 +8,8 @@ import pytest
 
 from models.messages import Media, Output, Text, blank
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import MediaRef, Prompt, PromptTexts, Row, Sample
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import MediaRef, Prompt, Row, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.prompts import TEXTS

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipelines.benchmarks.tables import Bars, Points
+from pipelines.benchmarks.figures import Bars, Points
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
-from pipelines.benchmarks.vflute.human_scores import against_humans, human_f1, labels_as_predictions
+from pipelines.benchmarks.vflute.human import against_humans, human_f1, labels_as_predictions
 from pipelines.benchmarks.vflute.judgement_study import study_of
 from pipelines.benchmarks.vflute.study_tables import study_figures, study_tables
 from pipelines.metrics.f1 import macro_f1

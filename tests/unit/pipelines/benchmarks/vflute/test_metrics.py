@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.base import Metric
+from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.f1_bootstrap import all_entailment, better_p, coin_flip
 from pipelines.benchmarks.vflute.facts import SETTINGS, SUBSETS
 from pipelines.benchmarks.vflute.metrics import ONE_CLASS, koehn_p, reduce_vflute

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from pipelines.benchmarks.base import MediaRef, Sample
+from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.benchmarks.vflute.facts import subset_of
 from pipelines.benchmarks.vflute.source_text import TextRow, validated
 from pipelines.plan.requests import Asked

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from models.messages import Text
-from pipelines.benchmarks.base import MediaFile, Notice, PromptTexts, RawSample, Rejection, Sample, SourceError
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Sample
+from pipelines.benchmarks.source import SourceError
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS, subset_of
 from pipelines.benchmarks.vflute.prompts import TEXTS, prompt
 from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import Folder, ingest
+from pipelines.ingest.ingest import ingest
+from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.paths import SHARED_DATA
 from tests.support.vflute_source import (

@@ -6,10 +6,12 @@ from dataclasses import asdict, replace
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.tables import Bars, Figure, Lines, Measured, Table, TableRow
+from pipelines.benchmarks.figures import Bars, Figure, Lines
+from pipelines.benchmarks.tables import Measured, Table, TableRow
 from pipelines.benchmarks.vflute.facts import SETTINGS
+from pipelines.benchmarks.vflute.figures import vflute_figures
 from pipelines.benchmarks.vflute.metrics import reduce_vflute
-from pipelines.benchmarks.vflute.tables import vflute_figures, vflute_tables
+from pipelines.benchmarks.vflute.tables import vflute_tables
 from pipelines.metrics.f1 import f1_at_k
 from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
 from pipelines.report.published import published

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from pipelines.benchmarks.tables import Bars, Figure, Lines, Radar, Series
+from pipelines.benchmarks.figures import Bars, Figure, Lines, Radar, Series
 from pipelines.report.figures.style import MUTED, label, looks
 from pipelines.report.figures.svg import to_svg_bytes
 from tests.unit.pipelines.report.cases import HOSTILE, figures

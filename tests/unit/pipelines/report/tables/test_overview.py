@@ -4,7 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.benchmarks.tables import Bars, Lines, Measured, Points, Radar, Series, Table
+from pipelines.benchmarks.figures import Bars, Lines, Points, Radar, Series
+from pipelines.benchmarks.tables import Measured, Table
 from pipelines.report import BenchmarkPart, CellCount, ReportData
 from pipelines.report.tables.overview import (
     counts_table,

@@ -1,0 +1,30 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.cli import options as o
+from jobs.cli.config_file import ConfigFile
+from jobs.cli.output import only_results_on_stdout, prepare
+from jobs.cli.progress import Progress
+from jobs.cli.run import _told
+
+
+def demo(
+    out: Annotated[str, typer.Option("--out", help="A local folder for data, model and results.")] = "demo-out",
+    config: ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Run the main job on sample data with a tiny local model; its answers are chance."""
+    from jobs.demo.main import run_demo
+
+    prepare(verbose=verbose, config=config)
+    progress = Progress(quiet=json)
+    with only_results_on_stdout():
+        spec, outcome = run_demo(out, watcher=progress)
+    progress.finish()
+    return _told(outcome, spec, as_json=json)

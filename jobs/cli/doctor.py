@@ -1,0 +1,41 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.cli import options as o
+from jobs.cli.config_file import ConfigFile
+from jobs.cli.output import only_results_on_stdout, prepare, say, say_json
+
+
+def doctor(
+    models: Annotated[
+        str | None, typer.Option("--models", help="Only these, and end with 3 if one cannot run.")
+    ] = None,
+    models_file: o.ModelsFile = None,
+    data: Annotated[str | None, typer.Option("--data", help="A place that must be reachable and writable.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="Another one.")] = None,
+    address: o.Address = None,
+    config: ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Tell what this machine or cluster can run; ends with 3 if something that was asked for cannot."""
+    from jobs.doctor import examine, ok, told
+    from models.catalog_loader import load_models, pick
+    from models.environment import ray_address
+
+    prepare(verbose=verbose, config=config)
+    known = load_models(models_file or [])
+    chosen = pick(o.names(models), known) if models else known
+    places = [place for place in (data, out) if place]
+    with only_results_on_stdout():
+        found = examine(chosen, named=bool(models), places=places, address=address or ray_address())
+    if json:
+        say_json({"ok": ok(found), "findings": told(found)})
+    else:
+        say("\n".join(f"{one.state:>4}  {one.what}: {one.told}" for one in found))
+    return 0 if ok(found) else 3

@@ -1,0 +1,69 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+from jobs.cli.output import remark
+from pipelines.logging_context import logs_are_json
+
+
+class Progress:
+    """Phases with rate and time left; one line that renews itself on a terminal, a line a phase elsewhere."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._live = sys.stderr.isatty() and not quiet and not logs_are_json()
+        self._quiet = quiet
+        self._title, self._total, self._done, self._failed = "", 0, 0, 0
+        self._start = self._shown = 0.0
+
+    def phase(self, title: str, total: int) -> None:
+        """A phase of so many rows begins."""
+        self.finish()
+        self._title, self._total, self._done, self._failed = title, total, 0, 0
+        self._start, self._shown = time.monotonic(), 0.0
+        if self._live:
+            self._show()
+
+    def advance(self, rows: int, failed: int) -> None:
+        """So many more rows are done."""
+        self._done += rows
+        self._failed += failed
+        if self._live and time.monotonic() - self._shown > 0.2:
+            self._show()
+
+    def finish(self) -> None:
+        """The phase is over."""
+        if not self._title:
+            return
+        if self._live:
+            sys.stderr.write("\r\x1b[2K")
+        if not self._quiet:
+            seconds = time.monotonic() - self._start
+            failed = f", {self._failed} failed" if self._failed else ""
+            total = f" of {self._total}" if self._total else ""
+            line = f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s"
+            if logs_are_json():
+                logging.getLogger("vlmsweep").info("%s", line)
+            else:
+                remark(line)
+        self._title = ""
+
+    def _show(self) -> None:
+        self._shown = time.monotonic()
+        seconds = max(self._shown - self._start, 1e-9)
+        rate = self._done / seconds
+        left = f", {_span((self._total - self._done) / rate)} left" if rate and self._total else ""
+        failed = f", {self._failed} failed" if self._failed else ""
+        total = f"/{self._total}" if self._total else ""
+        line = f"{self._title}: {self._done}{total}, {rate:.1f}/s{left}{failed}"
+        sys.stderr.write(f"\r\x1b[2K{line}")
+        sys.stderr.flush()
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"

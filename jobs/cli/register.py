@@ -1,0 +1,35 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+import typer
+
+from jobs.cli.compare import compare
+from jobs.cli.demo import demo
+from jobs.cli.doctor import doctor
+from jobs.cli.generate import generate
+from jobs.cli.ingest import ingest
+from jobs.cli.list import list_
+from jobs.cli.nightly import nightly
+from jobs.cli.run import predict, report, run, score
+from jobs.cli.serve import serve
+from jobs.cli.status import status
+from jobs.cli.submit import submit
+
+
+def register(app: typer.Typer) -> None:
+    """Hang all commands on the app."""
+    app.command("list")(list_)
+    app.command()(ingest)
+    app.command()(run)
+    app.command("predict")(predict)
+    app.command()(score)
+    app.command("report")(report)
+    app.command()(status)
+    app.command()(compare)
+    app.command()(submit)
+    app.command()(nightly)
+    app.command()(generate)
+    app.command()(doctor)
+    app.command()(serve)
+    app.command()(demo)

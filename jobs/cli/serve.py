@@ -1,0 +1,33 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.cli import options as o
+from jobs.cli.config_file import ConfigFile
+from jobs.cli.output import prepare
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="The model to serve, by name.")],
+    host: Annotated[str, typer.Option("--host", help="Address to listen at; others than loopback are reachable.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port; 0 takes a free one.")] = 8000,
+    models_file: o.ModelsFile = None,
+    key_env: Annotated[str | None, typer.Option("--key-env", help="Variable that holds the key to ask for.")] = None,
+    no_key: Annotated[bool, typer.Option("--no-key", help="Answer anybody.")] = False,
+    idle_s: Annotated[float, typer.Option("--idle-s", min=1.0, help="Idle seconds until GPUs are given back.")] = 300.0,
+    address: o.Address = None,
+    config: ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> int:
+    """Serve a model as an OpenAI-compatible endpoint until interrupted: a judge, a captioner, or for any other tool."""
+    from jobs.serve.run import serve_until_stopped
+
+    prepare(verbose=verbose, config=config)
+    return serve_until_stopped(locals())

@@ -1,0 +1,30 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.cli import options as o
+from jobs.cli.config_file import ConfigFile
+from jobs.cli.output import prepare, say, say_json, table
+
+
+def status(
+    uri: Annotated[str, typer.Argument(help="The --out of a run.")],
+    config: ConfigFile = None,
+    verbose: o.Verbose = False,
+    json: o.Json = False,
+) -> None:
+    """Show how far a run is."""
+    from pipelines.sweep.status import status_rows
+
+    prepare(verbose=verbose, config=config)
+    updated, rows = status_rows(uri)
+    if json:
+        say_json({"updated": updated, "cells": rows})
+        return
+    heads = ("model", "benchmark", "task", "setting", "requests", "pending", "running", "done", "failed")
+    say(table(heads, [[row[head] for head in heads] for row in rows]))
+    say(f"as of {updated}")

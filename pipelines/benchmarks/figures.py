@@ -1,0 +1,120 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pipelines.benchmarks.tables import Origin, _check_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One curve or one set of bars; values are fractions unless the figure says otherwise, None is a gap."""
+
+    label: str
+    values: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+    """Ends of confidence intervals, one a value, or empty."""
+    origin: Origin = "ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Radar:
+    """Values around a circle, radius 0 to `maximum`."""
+
+    id: str
+    title: str
+    axes: tuple[str, ...]
+    series: tuple[Series, ...]
+    maximum: float = 1.0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_series(self.id, len(self.axes), self.series)
+        if len(self.axes) < 3:
+            raise ValueError(f"{self.id}: a radar needs three axes or more; use Bars")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """Grouped bars: one group a category, one bar a series; a `reference` series is a line across each group."""
+
+    id: str
+    title: str
+    categories: tuple[str, ...]
+    series: tuple[Series, ...]
+    x_label: str = ""
+    """What the categories are."""
+    y_label: str = ""
+    stacked: bool = False
+    percent: bool = True
+    """Values are fractions and the axis reads percent; else values are drawn as they are."""
+    horizontal: bool = False
+    """For many or long categories."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_series(self.id, len(self.categories), self.series)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Curves over a common numeric axis."""
+
+    id: str
+    title: str
+    x: tuple[float, ...]
+    series: tuple[Series, ...]
+    x_label: str = ""
+    y_label: str = ""
+    percent: bool = False
+    """Values are fractions and the y axis reads percent."""
+    y_range: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_series(self.id, len(self.x), self.series)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """Points of one kind, each with its own place."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    origin: Origin = "ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """A scatter of two measures."""
+
+    id: str
+    title: str
+    clouds: tuple[Cloud, ...]
+    x_label: str = ""
+    y_label: str = ""
+    percent: bool = False
+    """Both measures are fractions and both axes read percent."""
+    diagonal: bool = False
+    """Draw the line on which both measures are equal."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_id(self.id)
+
+
+Figure: TypeAlias = Radar | Bars | Lines | Points
+
+
+def _check_series(figure: str, places: int, series: Sequence[Series]) -> None:
+    _check_id(figure)
+    for one in series:
+        lengths = {len(one.values), len(one.low) or places, len(one.high) or places}
+        if lengths != {places}:
+            raise ValueError(f"{figure}: series {one.label!r} has not {places} values, or not as many interval ends")
+        if bool(one.low) != bool(one.high):
+            raise ValueError(f"{figure}: series {one.label!r} has one end of its intervals only")

@@ -1,0 +1,29 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.hashing import stable_id
+from pipelines.storage.parts import healthy_parts, part_folder
+from pipelines.storage.store import Store
+
+
+def caption_key(captioner: str, fingerprint: Mapping[str, Any]) -> str:
+    """Names a captioner with all that changes its words."""
+    return f"{captioner}@{stable_id(dict(fingerprint))[:12]}"
+
+
+def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
+    """What a captioner said in this output, by picture hash."""
+    if not key:
+        return {}
+    columns = ["variant", "prompt_version", "status", "output"]
+    folder = part_folder("captions", benchmark_name, key.rpartition("@")[0])
+    return {
+        row["variant"]: row["output"]
+        for _, table in healthy_parts(out, folder, columns)
+        for row in table.to_pylist()
+        if row["status"] == "ok" and row["prompt_version"] == key
+    }

@@ -1,0 +1,65 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from models.spec import ModelSpec
+from pipelines.media.frame_cache import FrameSource
+from pipelines.plan.units import Unit
+from pipelines.predict.executor import (
+    Receipt,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Units of one model, and how they are loaded and where they go."""
+
+    model: str
+    spec: ModelSpec
+    loader: LoaderSpec
+    out: str
+    units: Sequence[Unit]
+    lock: str = ""
+    """The run that holds the output (`lock.held`); workers of any other are refused."""
+    stopped: Callable[[], bool] = lambda: False
+    """Whether the sweep ends early, asked while a node is waited for."""
+
+
+class LoaderSpec(Hashable, Protocol):
+    """A light, hashable description from which a worker builds a loader."""
+
+    def build(self, frames: FrameSource | None = None) -> Any:
+        """The loader, with `load(unit, alone, blind) -> Loaded`; what others have decoded comes from `frames`."""
+        ...
+
+
+def count_statuses(receipt: Receipt) -> tuple[int, int]:
+    """Rows and failed rows of a receipt."""
+    total = sum(receipt.counts.values())
+    failed = sum(n for (_, _, status), n in receipt.counts.items() if status == "error")
+    return total, failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellCount:
+    """What became of the requests of one model in one cell; the five kinds add up to `requests`."""
+
+    benchmark: str
+    model: str
+    task: str
+    setting: str
+    requests: int
+    ok: int
+    error: int = 0
+    excluded: int = 0
+    missing: int = 0
+    """Planned and never run."""
+
+    def __post_init__(self) -> None:
+        if self.ok + self.error + self.excluded + self.missing != self.requests:
+            cell = f"{self.benchmark}/{self.model}/{self.task}/{self.setting}"
+            raise ValueError(f"{cell}: ok, error, excluded and missing do not add up to {self.requests} requests")

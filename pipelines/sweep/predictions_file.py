@@ -1,0 +1,101 @@
+"""TODO doc."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.records import Rejection
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import check_names
+from pipelines.storage.parts import read_parquet
+
+REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
+
+
+def usable_rows(
+    spec: RunSpec, path: Path
+) -> tuple[list[Rejection], dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]]:
+    """What of a file cannot be read, and the rest that the spec asks for, with line numbers, by benchmark and model.
+
+    Raises:
+        ValueError: the file cannot be read, lacks a column, or names what does not exist.
+    """
+    rejections: list[Rejection] = []
+    groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
+    for line, row in _rows(path, rejections):
+        _check_names(row, path, line)
+        if row["benchmark"] in spec.benchmarks:
+            groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
+    return rejections, {key: [*_filtered(spec, rows)] for key, rows in groups.items()}
+
+
+def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows with their line or row numbers; a line that is no object, or lacks a column, is rejected."""
+    for line, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
+        missing = [name for name in REQUIRED if name not in row] if isinstance(row, dict) else list(REQUIRED)
+        if isinstance(row, Exception) or missing:
+            reason = f"not JSON: {row}" if isinstance(row, Exception) else f"no column {', '.join(missing)}"
+            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=reason))
+            continue
+        wrong = [name for name in REQUIRED[:-1] if not isinstance(row[name], str) or not row[name]]
+        if wrong or not isinstance(row["output"], str | None):
+            what = wrong[0] if wrong else "output"
+            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=f"{what} is no text"))
+            continue
+        yield line, {**row, "variant": _variant(row.get("variant"))}
+
+
+def _variant(value: Any) -> str:
+    """A variant as text; tables with gaps turn `3` into 3.0 and '' into a missing number."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    try:
+                        yield number, json.loads(line)
+                    except json.JSONDecodeError as error:
+                        yield number, error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--predictions {path}: cannot be read ({error})") from error
+
+
+def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
+    try:
+        table = read_parquet(path.read_bytes())
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"--predictions {path}: cannot be read as Parquet ({str(error)[:200]})") from error
+    missing = [name for name in REQUIRED if name not in table.column_names]
+    if missing:
+        raise ValueError(
+            f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(table.column_names)}"
+        )
+    yield from enumerate(table.to_pylist(), start=1)
+
+
+def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:
+    try:
+        check_names("benchmark", [row["benchmark"]], benchmark_names())
+        one = benchmark(row["benchmark"])
+        check_names("task", [row["task"]], list(one.tasks))
+        check_names("setting", [row["setting"]], list(one.tasks[row["task"]]))
+    except ValueError as error:
+        raise ValueError(f"{path.name}, line {line}: {error}") from error
+
+
+def _filtered(spec: RunSpec, rows: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, row in rows:
+        if (not spec.tasks or row["task"] in spec.tasks) and (not spec.settings or row["setting"] in spec.settings):
+            yield line, row
