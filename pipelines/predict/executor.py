@@ -11,7 +11,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from cluster.connect import ClusterError, ClusterInfo
@@ -23,7 +23,7 @@ from pipelines.plan.batches import groups_alone, make_convoys
 from pipelines.plan.units import Unit
 from pipelines.predict.actors import Replica, commit_units, load_convoy
 from pipelines.predict.attempts import Ledger
-from pipelines.predict.records import Job
+from pipelines.predict.records import Job, Receipt
 from pipelines.predict.startup_log import Waiting
 from pipelines.ray_data import ModelUnavailableError, quiet_ray_data, run_rows
 
@@ -45,28 +45,6 @@ _BUILDING = threading.Lock()
 """Filters of warnings are the process's and not the thread's."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 LOST_TRIES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """A unit is committed."""
-
-    part: str
-    counts: Mapping[tuple[str, str, str], int]
-    """Rows by (task, setting, status); rows carried over from an earlier part are not among them."""
-    replica: str = ""
-    """Which engine answered the unit."""
-    began: float = 0.0
-    """When the engine was given the unit, in seconds since the epoch."""
-    ended: float = 0.0
-    tokens: tuple[int, int] = (0, 0)
-    """Read and written for those rows, as the engine counts."""
-    out_of_money: bool = False
-    """Some of the rows were not asked, because their engine may spend no more."""
-    cached: int = 0
-    """Tokens of the prompts that had been read before."""
-    failed: tuple[tuple[str, str], ...] = ()
-    """Request id and type of the first few errors, for the log."""
 
 
 def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:

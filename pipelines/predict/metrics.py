@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipelines.predict.executor import Receipt
+    from pipelines.predict.records import Receipt
 
 log = logging.getLogger(__name__)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from models.spec import ModelSpec
 from pipelines.media.frame_cache import FrameSource
 from pipelines.plan.units import Unit
-from pipelines.predict.executor import (
-    Receipt,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +60,25 @@ class CellCount:
         if self.ok + self.error + self.excluded + self.missing != self.requests:
             cell = f"{self.benchmark}/{self.model}/{self.task}/{self.setting}"
             raise ValueError(f"{cell}: ok, error, excluded and missing do not add up to {self.requests} requests")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A unit is committed."""
+
+    part: str
+    counts: Mapping[tuple[str, str, str], int]
+    """Rows by (task, setting, status); rows carried over from an earlier part are not among them."""
+    replica: str = ""
+    """Which engine answered the unit."""
+    began: float = 0.0
+    """When the engine was given the unit, in seconds since the epoch."""
+    ended: float = 0.0
+    tokens: tuple[int, int] = (0, 0)
+    """Read and written for those rows, as the engine counts."""
+    out_of_money: bool = False
+    """Some of the rows were not asked, because their engine may spend no more."""
+    cached: int = 0
+    """Tokens of the prompts that had been read before."""
+    failed: tuple[tuple[str, str], ...] = ()
+    """Request id and type of the first few errors, for the log."""

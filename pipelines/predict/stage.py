@@ -20,10 +20,10 @@ from pipelines.plan.planner import make_plan, read_done
 from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import CostLimitReachedError, Spending
-from pipelines.predict.executor import Receipt, execute
+from pipelines.predict.executor import execute
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
-from pipelines.predict.records import Job, count_statuses
+from pipelines.predict.records import Job, Receipt, count_statuses
 from pipelines.predict.status import StatusBoard
 from pipelines.progress import Watcher
 from pipelines.ray_data import ModelUnavailableError

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipelines.plan.records import Plan
-from pipelines.predict.executor import Receipt
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import CellCount, Receipt
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 

@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--size", default="tiny", choices=("tiny", "small"))
     parser.add_argument("--pixels", type=int, default=50_176)
     args = parser.parse_args()
-    source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data"
+    source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data" / "maia"
     shares, seconds, units = [], [], 0
     with tempfile.TemporaryDirectory() as folder:
         ingest(benchmark("maia"), Folder(str(source)), Store(f"{folder}/data"))

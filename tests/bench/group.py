@@ -45,7 +45,7 @@ PLAIN = 24
 
 def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Frames]]:
     """The questions about the first clip at 32 frames, the clip, and how to decode it."""
-    source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data"
+    source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data" / "maia"
     ingest(benchmark("maia"), Folder(str(source)), Store(str(data)))
     dataset = Dataset.open(Store(str(data)), "maia")
     samples = list(dataset.samples())

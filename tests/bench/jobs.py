@@ -8,9 +8,9 @@ from pathlib import Path
 from cluster.connect import ClusterInfo, joined
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.executor import Receipt, execute
+from pipelines.predict.executor import execute
 from pipelines.predict.loader import UnitLoaderSpec
-from pipelines.predict.records import Job
+from pipelines.predict.records import Job, Receipt
 from pipelines.sweep.run import plan_sweep
 
 __all__ = ["busy_shares", "run_units"]

@@ -24,7 +24,7 @@ from tests.tools.demo_data.clips import CLIPS, FPS, Clip
 from tests.tools.demo_data.drawing import HEIGHT, WIDTH
 from tests.tools.demo_data.texts import read_texts, split_line
 
-DATA = ROOT / "jobs" / "demo" / "data"
+DATA = ROOT / "jobs" / "demo" / "data" / "maia"
 VIDEOS = json.loads((DATA / "dataset" / "data_demo.json").read_bytes())
 PUBLIC = ROOT.parent / "shared" / "data" / "maia" / "dataset" / "data_20%.json"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from metric_cases import golden, row_name
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 from pipelines.metrics.bertscore import (
     DEFAULT_LAYERS,

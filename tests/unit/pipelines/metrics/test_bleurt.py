@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from metric_cases import golden
+from tests.unit.pipelines.metrics.metric_cases import golden
 
 from pipelines.metrics.bleurt import BleurtScorer
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError

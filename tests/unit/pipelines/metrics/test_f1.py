@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_cases import golden, row_name
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 from sklearn.metrics import f1_score
 
 from pipelines.metrics import f1

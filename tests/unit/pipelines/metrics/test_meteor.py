@@ -5,7 +5,7 @@ from typing import Any
 
 import nltk
 import pytest
-from metric_cases import golden, row_name
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 from pipelines.metrics import meteor
 

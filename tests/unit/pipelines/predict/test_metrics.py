@@ -16,8 +16,8 @@ from jobs.cli.output import log_as_json
 from jobs.cli.progress import Progress
 from pipelines.logging_context import about, logs_are_json, whose
 from pipelines.predict import metrics as telemetry
-from pipelines.predict.executor import Receipt
 from pipelines.predict.metrics import count_answering, count_commit, count_loading, count_waiting
+from pipelines.predict.records import Receipt
 
 
 class Kept:

@@ -17,8 +17,8 @@ from models.spec import ModelSpec, Replicas
 from pipelines.plan.cost_model import work_of
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import Spending
-from pipelines.predict.executor import Receipt, _replicas
-from pipelines.predict.records import Job
+from pipelines.predict.executor import _replicas
+from pipelines.predict.records import Job, Receipt
 from pipelines.predict.status import StatusBoard, read_status
 from pipelines.progress import SilentWatcher
 from pipelines.ray_data import ModelUnavailableError
