@@ -13,7 +13,7 @@ GROWS_TO = "vlmsweep/grows-to"
 _NODES = re.compile(r"([1-9]\d{0,4})x([1-9]\d?)")
 
 
-def read_label(text: str) -> tuple[int, ...]:
+def parse_max_nodes_label(text: str) -> tuple[int, ...]:
     """GPUs of each node of `COUNTxGPUS_COUNTxGPUS`, largest first: `2x1_1x4` is (4, 1, 1).
 
     Raises:
@@ -27,7 +27,7 @@ def read_label(text: str) -> tuple[int, ...]:
     return tuple(sorted((int(one[2]) for one in found if one for _ in range(int(one[1]))), reverse=True))
 
 
-def grows_to() -> tuple[int, ...]:
+def max_gpu_nodes() -> tuple[int, ...]:
     """GPUs of each node that the joined cluster may have at the most, as its label tells; () without one.
 
     Raises:
@@ -37,4 +37,4 @@ def grows_to() -> tuple[int, ...]:
 
     labels = (node.get("Labels") or {} for node in ray.nodes() if node.get("Alive"))
     told = next((own[GROWS_TO] for own in labels if GROWS_TO in own), "")
-    return read_label(told) if told else ()
+    return parse_max_nodes_label(told) if told else ()

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cluster.autoscaling import grows_to
-from cluster.watchdog import head_watched, watched
+from cluster.autoscaling import max_gpu_nodes
+from cluster.watchdog import watch_embedded_ray, watch_head
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +37,13 @@ class ClusterInfo:
     """'' for the embedded one."""
     cpus: float
     gpus: float
-    grows_to: tuple[int, ...] = ()
+    max_gpu_nodes: tuple[int, ...] = ()
     """GPUs of each node that there may be at the most, where an autoscaler adds them and the head says so."""
 
     @property
     def has_gpus(self) -> bool:
         """Whether there are GPUs, or there will be when they are asked for."""
-        return self.gpus > 0 or bool(self.grows_to)
+        return self.gpus > 0 or bool(self.max_gpu_nodes)
 
 
 _OPEN: dict[str | None, ClusterInfo] = {}
@@ -51,7 +51,7 @@ _OPEN: dict[str | None, ClusterInfo] = {}
 
 
 @contextlib.contextmanager
-def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInfo]:
+def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInfo]:
     """A cluster for the length of a block: the one at `address`, or an embedded one that ends with the block.
 
     Inside a Ray job the job's own cluster is used. The embedded cluster listens under a token of its own and keeps its
@@ -62,7 +62,7 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
         ClusterError: the cluster cannot be joined.
     """
     if address in _OPEN:
-        yield looked_at_again(_OPEN[address])
+        yield refresh(_OPEN[address])
         return
     with contextlib.ExitStack() as stack:
         if not verbose:
@@ -75,7 +75,7 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-", dir=_short_temp())
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         elif ":" in address:
-            knock(address)
+            check_reachable(address)
         import ray
 
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
@@ -95,7 +95,7 @@ def joined(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInf
             raise ClusterError(f"{place} cannot be used: {error}; {mend}") from error
         stack.callback(ray.shutdown)
         head = ray.get_runtime_context().gcs_address
-        stack.enter_context(watched(folder) if address is None else head_watched(head, knock))
+        stack.enter_context(watch_embedded_ray(folder) if address is None else watch_head(head, check_reachable))
         _OPEN[address] = _looked_at(address)
         stack.callback(_OPEN.pop, address)
         yield _OPEN[address]
@@ -109,14 +109,14 @@ def _looked_at(address: str | None) -> ClusterInfo:
     if address is None:
         return info
     try:
-        return replace(info, grows_to=grows_to())
+        return replace(info, max_gpu_nodes=max_gpu_nodes())
     except ValueError as error:
         raise ClusterError(f"the cluster at {address}: {error}") from error
 
 
-def looked_at_again(info: ClusterInfo) -> ClusterInfo:
+def refresh(info: ClusterInfo) -> ClusterInfo:
     """The joined cluster as it is now: one that grows has other nodes than when it was joined."""
-    if not info.grows_to:
+    if not info.max_gpu_nodes:
         return info
     import ray
 
@@ -134,7 +134,7 @@ def _embedded_settings() -> dict[str, str]:
     }
 
 
-def knock(address: str) -> None:
+def check_reachable(address: str) -> None:
     """See in seconds whether anybody listens at `host:port`: Ray itself would wait for minutes without a word."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:

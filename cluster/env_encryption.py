@@ -21,11 +21,11 @@ _MEND = (
 )
 
 
-class SealError(ValueError):
+class EncryptionError(ValueError):
     """Values cannot be sealed or opened; says why and how to mend it, and never what they are."""
 
 
-def seal(values: Mapping[str, str]) -> str:
+def encrypt_env(values: Mapping[str, str]) -> str:
     """Values as printable text that only this cluster's token opens; another text each time.
 
     Args:
@@ -36,7 +36,7 @@ def seal(values: Mapping[str, str]) -> str:
     """
     token = _token()
     if token is None:
-        raise SealError(
+        raise EncryptionError(
             f"--env {', '.join(sorted(values))}: values go sealed under the cluster's token, and none is known here; "
             f"unsealed, Ray would show them in its logs and in arguments of processes. {_MEND}"
         )
@@ -45,20 +45,20 @@ def seal(values: Mapping[str, str]) -> str:
     return f"{base64.urlsafe_b64encode(salt).decode()}.{sealed.decode()}"
 
 
-def opened(text: str) -> dict[str, str]:
-    """The values that `seal` was given.
+def decrypt_env(text: str) -> dict[str, str]:
+    """The values that `encrypt_env` was given.
 
     Raises:
         SealError: no token is known here, it is another one, or the text was changed.
     """
     token = _token()
     if token is None:
-        raise SealError(f"the job's variables are sealed and this process knows no token to open them; {_MEND}")
+        raise EncryptionError(f"the job's variables are sealed and this process knows no token to open them; {_MEND}")
     salt, _, sealed = text.partition(".")
     try:
         content = Fernet(_key(token, base64.urlsafe_b64decode(salt))).decrypt(sealed)
     except (InvalidToken, ValueError) as error:
-        raise SealError(
+        raise EncryptionError(
             f"the job's variables were sealed under another token, or damaged on the way; {_MEND}"
         ) from error
     return {str(name): str(value) for name, value in json.loads(content).items()}

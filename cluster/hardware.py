@@ -62,7 +62,7 @@ def _look() -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class Gpu:
     """One GPU."""
 
     name: str
@@ -72,7 +72,7 @@ class Card:
     """Bytes, at this moment."""
 
 
-def cards_here() -> list[Card]:
+def cards_here() -> list[Gpu]:
     """The GPUs that nvidia-smi lists; empty where there is none, or no driver."""
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -87,7 +87,7 @@ def cards_here() -> list[Card]:
         name, *sizes = (field.strip() for field in line.rsplit(",", 2))
         if len(sizes) == 2 and all(size.isdigit() for size in sizes):
             total, free = (int(size) << 20 for size in sizes)
-            cards.append(Card(name, total, free))
+            cards.append(Gpu(name, total, free))
     return cards
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cluster.connect import ClusterError, knock
+from cluster.connect import ClusterError, check_reachable
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ OUT_OF_REACH_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobOrder:
+class JobRequest:
     """What to run, and under which name."""
 
     entrypoint: str
@@ -51,7 +51,7 @@ class JobOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobEnd:
+class JobResult:
     """How a job ended."""
 
     submission_id: str
@@ -62,7 +62,7 @@ class JobEnd:
     message: str
 
 
-class JobApi:
+class JobClient:
     """The jobs of one cluster.
 
     Args:
@@ -78,7 +78,7 @@ class JobApi:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"--address {address}: give the head's dashboard, such as http://127.0.0.1:8265")
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        knock(f"{parts.hostname}:{port}")
+        check_reachable(f"{parts.hostname}:{port}")
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:
             log.warning(
                 "%s is not encrypted: token, variables and code can be read on the way; better a tunnel "
@@ -90,7 +90,7 @@ class JobApi:
         self._address = address
         self._client = self._asked(lambda: JobSubmissionClient(address))
 
-    def submit(self, order: JobOrder) -> tuple[str, bool]:
+    def submit(self, order: JobRequest) -> tuple[str, bool]:
         """Submit, unless a job of this name is on its way or, with `once`, has succeeded.
 
         A name is used once by Ray; tries after the first are called `NAME-2`, `NAME-3` and so on.
@@ -163,7 +163,7 @@ class JobApi:
                 raise ClusterError(f"job {job} does not stop; see the cluster's dashboard at {self._address}")
             time.sleep(POLL_S)
 
-    def follow(self, job: str, *, pending_s: float, write: Callable[[str], None]) -> JobEnd:
+    def follow(self, job: str, *, pending_s: float, write: Callable[[str], None]) -> JobResult:
         """Hand the job's log on as it grows, until the job ends.
 
         Args:
@@ -194,7 +194,7 @@ class JobApi:
         rest = str(self._asked(lambda: self._client.get_job_logs(job)))[shown:]
         if rest:
             write(rest)
-        return JobEnd(
+        return JobResult(
             submission_id=job, status=str(info.status), exit_code=info.driver_exit_code, message=info.message or ""
         )
 

@@ -17,11 +17,11 @@ POLL_S = 2.0
 _UNITS = ("GPU", "CPU")
 
 
-class StoppedError(RuntimeError):
+class RunCancelledError(RuntimeError):
     """The sweep ends early, for another model's sake; what was committed stays."""
 
 
-def await_place(
+def wait_for_capacity(
     demand: Mapping[str, float], *, patience_s: float, grows: bool, stopped: Callable[[], bool] = lambda: False
 ) -> None:
     """Return when some node is large enough for a demand, busy or not.
@@ -39,7 +39,7 @@ def await_place(
     import ray
 
     end = time.monotonic() + patience_s
-    problem = lacking(demand, _alive(ray.nodes()))
+    problem = describe_shortage(demand, _alive(ray.nodes()))
     if not problem:
         return
     if not grows:
@@ -48,11 +48,11 @@ def await_place(
     with _wished_for(demand):
         while problem:
             if stopped():
-                raise StoppedError("stopped while a node was waited for")
+                raise RunCancelledError("stopped while a node was waited for")
             if time.monotonic() > end and not _nodes_are_coming():
                 raise ClusterError(problem)
             time.sleep(POLL_S)
-            problem = lacking(demand, _alive(ray.nodes()))
+            problem = describe_shortage(demand, _alive(ray.nodes()))
 
 
 @contextlib.contextmanager
@@ -81,7 +81,7 @@ def gpus_of_nodes() -> list[int]:
     return [count for count in counts if count]
 
 
-def lacking(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> str:
+def describe_shortage(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> str:
     """What keeps a demand from every node, in words; '' when one is large enough.
 
     Args:

@@ -31,7 +31,7 @@ _UNREACHABLE = 3
 
 
 @contextmanager
-def watched(folder: str) -> Iterator[None]:
+def watch_embedded_ray(folder: str) -> Iterator[None]:
     """For the length of a block, end this process with 3 when its embedded Ray is gone; the log says why.
 
     It ends where it stands: what is in flight hangs on the same Ray. What was committed is kept, as after a kill.
@@ -47,7 +47,7 @@ def watched(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def head_watched(address: str, knock: Callable[[str], None]) -> Iterator[None]:
+def watch_head(address: str, knock: Callable[[str], None]) -> Iterator[None]:
     """For the length of a block, end this process with 3 when the head of its cluster stays away; the log says so.
 
     Args:

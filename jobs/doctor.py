@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.connect import ClusterError, joined
+from cluster.connect import ClusterError, connect
 from cluster.hardware import Node, cards_here, memory_here, nodes_of
-from models.availability import why_not_here
-from models.gpu_memory import Placement, bytes_a_weight, place, size_of
+from models.availability import unavailable_reason
+from models.gpu_memory import Placement, bytes_a_weight, model_size, plan_placement
 from models.spec import ModelSpec
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store, is_remote
@@ -24,23 +24,23 @@ LEAST_DISK = 10 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One thing looked at."""
 
     what: str
     state: str
     """`ok`; `note`: works with less; `bad`: what was asked for cannot work."""
-    told: str
+    detail: str
 
 
-def ok(findings: Sequence[Finding]) -> bool:
+def ok(findings: Sequence[CheckResult]) -> bool:
     """Whether nothing that was asked for is out of reach."""
     return all(one.state != "bad" for one in findings)
 
 
-def examine(
+def run_checks(
     models: Mapping[str, ModelSpec], *, named: bool, places: Sequence[str], address: str | None
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Look at everything.
 
     Args:
@@ -54,32 +54,32 @@ def examine(
     if address:
         nodes = None
         try:
-            with joined(address):
+            with connect(address):
                 nodes = nodes_of()
         except ClusterError as error:
-            found.append(Finding("cluster", "bad", str(error)))
+            found.append(CheckResult("cluster", "bad", str(error)))
     if nodes is None:
         return found
     found += [_node(one) for one in nodes]
     return [*found, *(_model(name, spec, nodes, named=named) for name, spec in models.items())]
 
 
-def models_here(models: Mapping[str, ModelSpec]) -> list[Finding]:
+def models_here(models: Mapping[str, ModelSpec]) -> list[CheckResult]:
     """Of each model whether this machine can run it: `ok`, `bad`, or `note` where nobody can tell."""
     nodes = [_this_node()]
     return [_model(name, spec, nodes, named=True) for name, spec in models.items()]
 
 
-def told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def to_dicts(findings: Sequence[CheckResult]) -> list[dict[str, Any]]:
     """For `--json`."""
     return [asdict(one) for one in findings]
 
 
-def _here() -> Finding:
+def _here() -> CheckResult:
     import importlib.metadata as meta
 
     versions = ", ".join(f"{name} {meta.version(name)}" for name in ("ray", "torch", "transformers", "vlmsweep"))
-    return Finding("software", "ok", f"Python {platform.python_version()}, {versions}")
+    return CheckResult("software", "ok", f"Python {platform.python_version()}, {versions}")
 
 
 def _this_node() -> Node:
@@ -88,83 +88,85 @@ def _this_node() -> Node:
     return Node(name="this machine", cpus=float(cpus), memory=memory_here()[0], cards=cards)
 
 
-def _node(node: Node) -> Finding:
+def _node(node: Node) -> CheckResult:
     sizes = sorted({f"{card / 1e9:.0f} GB" for card in node.cards})
     gpus = f"{len(node.cards)} GPUs of {' and '.join(sizes)}" if node.cards else "no GPU: models run on the CPU"
     words = f"{node.cpus:g} CPUs, {node.memory / 1e9:.0f} GB memory, {gpus}"
-    return Finding(node.name, "ok" if node.cards else "note", words)
+    return CheckResult(node.name, "ok" if node.cards else "note", words)
 
 
-def _place(uri: str) -> Finding:
+def _place(uri: str) -> CheckResult:
     try:
         Store(uri).check_writable()
     except (StoreError, ValueError) as error:
-        return Finding(uri, "bad", str(error))
+        return CheckResult(uri, "bad", str(error))
     if is_remote(uri):
-        return Finding(uri, "ok", "reachable and writable")
+        return CheckResult(uri, "ok", "reachable and writable")
     free = shutil.disk_usage(_existing(Path(uri).expanduser())).free
     state = "ok" if free >= LEAST_DISK else "note"
-    return Finding(uri, state, f"writable, {free / 1e9:.0f} GB free" + ("" if state == "ok" else ": that is little"))
+    return CheckResult(
+        uri, state, f"writable, {free / 1e9:.0f} GB free" + ("" if state == "ok" else ": that is little")
+    )
 
 
 def _existing(path: Path) -> Path:
     return path if path.exists() else _existing(path.absolute().parent)
 
 
-def _decoders() -> list[Finding]:
+def _decoders() -> list[CheckResult]:
     """Clips need one of two decoders; the second one takes what the first cannot."""
     there = {name: importlib.util.find_spec(name) is not None for name in ("decord", "av")}
     if all(there.values()):
-        return [Finding("decoders", "ok", "decord, and PyAV when it fails")]
+        return [CheckResult("decoders", "ok", "decord, and PyAV when it fails")]
     missing = " and ".join(name for name, found in there.items() if not found)
     state = "note" if any(there.values()) else "bad"
-    return [Finding("decoders", state, f"not installed: {missing}; pip install {missing.replace(' and', '')}")]
+    return [CheckResult("decoders", state, f"not installed: {missing}; pip install {missing.replace(' and', '')}")]
 
 
-def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> Finding:
+def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> CheckResult:
     unable = "bad" if named else "note"
-    why = why_not_here(spec)
+    why = unavailable_reason(spec)
     if why:
-        return Finding(name, unable, why)
+        return CheckResult(name, unable, why)
     if spec.engine not in ("transformers", "vllm"):
-        return Finding(name, "ok", "needs no GPU")
-    size = size_of(spec)
+        return CheckResult(name, "ok", "needs no GPU")
+    size = model_size(spec)
     if size is None:
-        return Finding(name, "note", "its size is not known: give parameters_b in its entry")
+        return CheckResult(name, "note", "its size is not known: give parameters_b in its entry")
     cards = [node.cards for node in nodes if node.cards]
     if not cards or spec.device == "cpu":
         return _on_cpu(name, size.parameters * bytes_a_weight(spec), max(node.memory for node in nodes), unable)
 
     # A replica's ranks lie on one node; nodes are tried one by one and the best is told.
     def best_of(degree: int | None) -> Placement:
-        placed = [place(spec, size, own, tensor_parallel=degree) for own in cards]
+        placed = [plan_placement(spec, size, own, tensor_parallel=degree) for own in cards]
         return max(placed, key=lambda one: (one.fits, one.batch_size, one.card))
 
     return _on_gpus(name, spec, best_of, unable)
 
 
-def _on_cpu(name: str, weights: float, memory: int, unable: str) -> Finding:
+def _on_cpu(name: str, weights: float, memory: int, unable: str) -> CheckResult:
     words = f"no GPU; {weights / 1e9:.1f} GB of weights against {memory / 1e9:.0f} GB of memory"
     if weights * 1.2 > memory:
-        return Finding(name, unable, f"{words}: does not fit")
-    return Finding(name, "ok", f"{words}: runs on the CPU, slowly")
+        return CheckResult(name, unable, f"{words}: does not fit")
+    return CheckResult(name, "ok", f"{words}: runs on the CPU, slowly")
 
 
-def _on_gpus(name: str, spec: ModelSpec, best_of: Callable[[int | None], Placement], unable: str) -> Finding:
+def _on_gpus(name: str, spec: ModelSpec, best_of: Callable[[int | None], Placement], unable: str) -> CheckResult:
     stated, proposed = best_of(spec.tensor_parallel), best_of(None)
     if stated.fits:
         extra = ""
         if proposed.fits and proposed.tensor_parallel != stated.tensor_parallel:
             extra = f"; arithmetic proposes tensor_parallel {proposed.tensor_parallel}"
-        return Finding(name, "ok", f"fits: {_laid(stated)}{extra}")
+        return CheckResult(name, "ok", f"fits: {_laid(stated)}{extra}")
     if proposed.fits:
-        return Finding(
+        return CheckResult(
             name,
             unable,
             f"not as its entry says ({stated.why}); it would with tensor_parallel {proposed.tensor_parallel}: "
             f"{_laid(proposed)}",
         )
-    return Finding(name, unable, proposed.why)
+    return CheckResult(name, unable, proposed.why)
 
 
 def _laid(one: Placement) -> str:

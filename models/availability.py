@@ -15,7 +15,7 @@ _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CA
 """What the `transformers` engine loads: models that take pictures, and models that read text alone."""
 
 
-def why_not_here(spec: ModelSpec) -> str:
+def unavailable_reason(spec: ModelSpec) -> str:
     """Why this model cannot be asked from this machine; '' when it can.
 
     Memory is not looked at: see `models.gpu_memory`. Whether the hub has the weights is not asked either.

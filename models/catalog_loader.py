@@ -52,7 +52,7 @@ def _catalog() -> Mapping[str, ModelSpec]:
     return {name: spec for path in sorted(CATALOG.glob("*.yaml")) for name, spec in _read_file(path).items()}
 
 
-def pick(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
+def select_models(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
     """The named models in the order named, each once.
 
     Raises:

@@ -88,7 +88,7 @@ def ray_address() -> str | None:
     return _read("RAY_ADDRESS")
 
 
-def named(names: Iterable[str]) -> dict[str, str]:
+def read_variables(names: Iterable[str]) -> dict[str, str]:
     """The values of variables that the user named one by one, for a job on another machine.
 
     Raises:
@@ -112,12 +112,12 @@ def sealed() -> str | None:
     return _read(SEALED)
 
 
-def put(values: Mapping[str, str]) -> None:
+def set_variables(values: Mapping[str, str]) -> None:
     """Set variables of this process and of those that it starts: botocore and others read keys there alone."""
     os.environ.update(values)
 
 
-def for_decoders() -> dict[str, str]:
+def decoder_environment() -> dict[str, str]:
     """The environment of a process that decodes files of strangers: what Python needs to start there, and no secret."""
     return {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
 

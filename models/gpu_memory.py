@@ -31,7 +31,7 @@ DEGREES = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class ModelSize:
     """How large a model is."""
 
     parameters: float
@@ -41,7 +41,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class BatchShape:
     """One batch: a beginning that all rows share, and what each row has of its own."""
 
     prefix_tokens: int = 4096
@@ -50,7 +50,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class MemoryNeed:
     """Bytes that one GPU of a replica must hold."""
 
     weights: int
@@ -65,7 +65,7 @@ class Need:
         """Without any cache."""
         return self.weights + self.activations + self.fixed
 
-    def total(self, load: Load, rows: int) -> int:
+    def total(self, load: BatchShape, rows: int) -> int:
         """With a batch of so many rows; growing a row's room holds the old and the new at once."""
         return self.standing + self.cache_a_token * (load.prefix_tokens + 2 * rows * load.own_tokens)
 
@@ -77,7 +77,7 @@ class Placement:
     tensor_parallel: int
     replicas: int
     batch_size: int
-    need: Need
+    need: MemoryNeed
     card: int
     """Bytes of one GPU that were reckoned with."""
     fits: bool
@@ -97,7 +97,7 @@ def bytes_a_weight(spec: ModelSpec) -> int:
     return 4 if spec.dtype == "float32" else 2
 
 
-def need(spec: ModelSpec, size: Size, tensor_parallel: int) -> Need:
+def need(spec: ModelSpec, size: ModelSize, tensor_parallel: int) -> MemoryNeed:
     """What each of `tensor_parallel` GPUs holds.
 
     Embeddings of the vocabulary lie whole on every rank; all else is reckoned as cut evenly. Keys and values are cut
@@ -115,7 +115,7 @@ def need(spec: ModelSpec, size: Size, tensor_parallel: int) -> Need:
     cut = tensor_parallel if known.kv_heads % tensor_parallel == 0 else 1
     cache = 2 * known.layers * known.kv_heads * known.head_dim * width / cut
     reading = CHUNK_TOKENS * (8 * known.hidden + 3 * known.intermediate / tensor_parallel) * width
-    return Need(
+    return MemoryNeed(
         weights=round(weights),
         activations=round(reading + MOST_ROWS * known.vocab * 4),
         fixed=CONTEXT_BYTES + (RANK_BYTES if tensor_parallel > 1 else 0),
@@ -138,12 +138,12 @@ def _guessed(parameters: float) -> Shape:
     )
 
 
-def place(
+def plan_placement(
     spec: ModelSpec,
-    size: Size,
+    size: ModelSize,
     cards: Sequence[int],
     *,
-    load: Load | None = None,
+    load: BatchShape | None = None,
     tensor_parallel: int | None = None,
 ) -> Placement:
     """Lay a model on GPUs: the smallest degree at which a useful batch fits, then as many replicas as there is room.
@@ -163,7 +163,7 @@ def place(
     """
     if not cards:
         raise ValueError("no GPUs to place a model on; give at least one card's bytes")
-    load = load or Load()
+    load = load or BatchShape()
     card = min(cards)
     degrees = [tensor_parallel] if tensor_parallel else _degrees(size.shape, len(cards))
     tried = [_placed(spec, size, cards, load, degree) for degree in degrees]
@@ -182,7 +182,7 @@ def _degrees(shape: Shape | None, cards: int) -> list[int]:
     return [d for d in fair if d <= cards] or [1]
 
 
-def _placed(spec: ModelSpec, size: Size, cards: Sequence[int], load: Load, degree: int) -> Placement:
+def _placed(spec: ModelSpec, size: ModelSize, cards: Sequence[int], load: BatchShape, degree: int) -> Placement:
     wants = need(spec, size, degree)
     card = min(cards)
     room = card - wants.total(load, 0)
@@ -225,7 +225,7 @@ def _lacking(found: Placement, spec: ModelSpec, cards: int, card: int) -> Placem
     )
 
 
-def size_of(spec: ModelSpec) -> Size | None:
+def model_size(spec: ModelSpec) -> ModelSize | None:
     """The size of a model that runs here; None when neither its folder nor its entry tells."""
     if spec.engine not in ("transformers", "vllm"):
         return None
@@ -233,8 +233,8 @@ def size_of(spec: ModelSpec) -> Size | None:
     if folder.is_dir():
         parameters = sum(_parameters(path) for path in sorted(folder.glob("*.safetensors")))
         if parameters:
-            return Size(float(parameters), _shape(folder / "config.json") or spec.shape)
-    return Size(spec.parameters_b * 1e9, spec.shape) if spec.parameters_b else None
+            return ModelSize(float(parameters), _shape(folder / "config.json") or spec.shape)
+    return ModelSize(spec.parameters_b * 1e9, spec.shape) if spec.parameters_b else None
 
 
 def _parameters(path: Path) -> int:

@@ -37,7 +37,7 @@ _BEGINNINGS: Final = (
 )
 
 
-def form_of(content: bytes) -> str:
+def detect_format(content: bytes) -> str:
     """Pillow's name of the form that a file's first bytes say; '' for none that is read."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "WEBP"

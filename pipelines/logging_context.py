@@ -20,7 +20,7 @@ OURS = ("cluster", "models", "pipelines")
 """Rooms whose lines are of interest from `info` on; libraries speak from `warning` on."""
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line: when, how grave, who says it, and which run, model, part and request it is about."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -30,7 +30,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **whose(),
+            **current_context(),
             **getattr(record, "about", {}),
         }
         if record.exc_info:
@@ -40,7 +40,7 @@ class JsonLines(logging.Formatter):
 
 def logs_are_json() -> bool:
     """Whether this process writes its log lines as JSON."""
-    return any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger().handlers)
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
 
 
 def fields_for_workers(**fields: str) -> Mapping[str, str] | None:
@@ -49,7 +49,7 @@ def fields_for_workers(**fields: str) -> Mapping[str, str] | None:
 
 
 @contextmanager
-def worker_lines(fields: Mapping[str, str] | None, **more: str) -> Iterator[None]:
+def worker_log_context(fields: Mapping[str, str] | None, **more: str) -> Iterator[None]:
     """Within, this process, one of Ray's, writes its log lines as JSON and with these fields.
 
     Args:
@@ -60,7 +60,7 @@ def worker_lines(fields: Mapping[str, str] | None, **more: str) -> Iterator[None
         yield
         return
     _begin()
-    with about(**{**fields, **more}):
+    with log_context(**{**fields, **more}):
         yield
 
 
@@ -68,7 +68,7 @@ def worker_lines(fields: Mapping[str, str] | None, **more: str) -> Iterator[None
 def _begin() -> None:
     """Once a process; Ray shares none between two drivers."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     logging.getLogger().addHandler(handler)
     for room in OURS:
         logging.getLogger(room).setLevel(logging.INFO)
@@ -78,7 +78,7 @@ _ABOUT: ContextVar[Mapping[str, str]] = ContextVar("about", default=MappingProxy
 
 
 @contextmanager
-def about(**fields: str) -> Iterator[None]:
+def log_context(**fields: str) -> Iterator[None]:
     """Log lines of this thread carry these fields for the length of a block."""
     token = _ABOUT.set({**_ABOUT.get(), **{name: value for name, value in fields.items() if value}})
     try:
@@ -87,6 +87,6 @@ def about(**fields: str) -> Iterator[None]:
         _ABOUT.reset(token)
 
 
-def whose() -> Mapping[str, str]:
+def current_context() -> Mapping[str, str]:
     """The fields of this thread's log lines."""
     return _ABOUT.get()

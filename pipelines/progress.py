@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Watcher(Protocol):
+class ProgressListener(Protocol):
     """Is told how a run goes; the command line draws it, tests and libraries keep silent."""
 
     def phase(self, title: str, total: int) -> None:
@@ -17,7 +17,7 @@ class Watcher(Protocol):
         ...
 
 
-class SilentWatcher:
+class NullProgress:
     """Says nothing."""
 
     def phase(self, title: str, total: int) -> None:

@@ -36,7 +36,7 @@ def run_rows(dataset: Any) -> Iterator[Any]:
     try:
         yield from dataset.iter_rows()
     except (ray.exceptions.RayError, ExecutionTimeoutError) as error:
-        raise told(error) from error
+        raise translate_ray_error(error) from error
 
 
 def quiet_ray_data() -> None:
@@ -54,7 +54,7 @@ def quiet_ray_data() -> None:
     logging.getLogger("ray.data").propagate = False
 
 
-def told(error: Exception) -> Exception:
+def translate_ray_error(error: Exception) -> Exception:
     """A Ray error as one that names the cause: the store's own words where the store was it."""
     cause: BaseException | None = error
     while cause is not None:

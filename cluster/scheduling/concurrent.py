@@ -8,7 +8,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from cluster.scheduling.gpu_scheduler import (
-    Book,
+    GpuScheduler,
     log,
 )
 
@@ -16,7 +16,7 @@ GIVE_UP_S = 30.0
 """How long models that run are waited for when the sweep ends early: they end with their next commit."""
 
 
-def side_by_side(book: Book, run: Callable[[str, int, threading.Event], None]) -> None:
+def run_concurrently(book: GpuScheduler, run: Callable[[str, int, threading.Event], None]) -> None:
     """Run all models of a book, each in a thread, and return when all have ended.
 
     Args:

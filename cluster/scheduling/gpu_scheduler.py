@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cluster.scheduling.workload import ModelWork
+from cluster.scheduling.workload import ModelWorkload
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ ELSEWHERE = 4
 
 
 @dataclass(slots=True)
-class Book:
+class GpuScheduler:
     """Who waits, who runs, and which GPUs are free.
 
     Args:
@@ -34,17 +34,17 @@ class Book:
         nodes: GPUs of each node.
         together: models that need GPUs share them; else each takes all that are of use to it, in turn.
         weighs: the longest begin first, and a replica more must save more seconds than it loads; else models come in
-            the order given, as many replicas as may be: a run that is not `shared` does that, without a book.
+            the order given, as many replicas as may be: a run that is not `can_run_concurrently` does that, without a book.
         share: of the replicas that end a model with the whole sweep, so many times.
     """
 
-    works: Sequence[ModelWork]
+    works: Sequence[ModelWorkload]
     nodes: Sequence[int]
     together: bool = True
     weighs: bool = True
     share: float = 1.0
     _free: list[int] = field(init=False)
-    _waiting: list[ModelWork] = field(init=False)
+    _waiting: list[ModelWorkload] = field(init=False)
     _held: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
     """Model that runs -> (node, GPUs) of each replica."""
     _even_s: float = field(init=False)
@@ -75,11 +75,11 @@ class Book:
         """The node of each replica of a model that runs, as its number in `nodes`."""
         return [node for node, _ in self._held[name]]
 
-    def needs(self, work: ModelWork) -> bool:
+    def needs(self, work: ModelWorkload) -> bool:
         """Whether it needs GPUs that there are; where no node is large enough, that is said when it begins."""
         return 0 < work.gpus <= max(self.nodes)
 
-    def _begins(self, work: ModelWork) -> bool:
+    def _begins(self, work: ModelWorkload) -> bool:
         if not self.needs(work):
             if sum(not held for held in self._held.values()) >= ELSEWHERE:
                 return False
@@ -99,7 +99,7 @@ class Book:
         self._held[work.name] = held
         return True
 
-    def _wanted(self, work: ModelWork) -> int:
+    def _wanted(self, work: ModelWorkload) -> int:
         most = min(work.most_replicas, len(work.units))
         even = math.ceil(self.share * (work.seconds + work.load_s) / self._even_s) if self.together else most
         wanted = 1
@@ -107,7 +107,7 @@ class Book:
             wanted += 1
         return wanted
 
-    def _grow(self, work: ModelWork) -> None:
+    def _grow(self, work: ModelWorkload) -> None:
         """Nobody waits for what is still free."""
         held = self._held[work.name]
         most = min(work.most_replicas, len(work.units))
@@ -125,12 +125,12 @@ class Book:
         return True
 
 
-def _worth(work: ModelWork, has: int) -> bool:
+def _worth(work: ModelWorkload, has: int) -> bool:
     """Whether one replica more saves more seconds than its loading takes."""
     return work.seconds / has - work.seconds / (has + 1) > work.load_s
 
 
-def reckoned(book: Book) -> float:
+def estimate_makespan(book: GpuScheduler) -> float:
     """Seconds until all models of a fresh book have ended that need its GPUs, if units took what they are said to."""
     works = {work.name: work for work in book.works if book.needs(work)}
     book, now = replace(book, works=tuple(works.values())), 0.0
@@ -144,19 +144,19 @@ def reckoned(book: Book) -> float:
         book.end(name)
 
 
-def shared(models: int, nodes: Sequence[int], cost_limit: float | None) -> bool:
+def can_run_concurrently(models: int, nodes: Sequence[int], cost_limit: float | None) -> bool:
     """Whether a run keeps a book of its models: there are several, and GPUs, and no limit of cost to share."""
     return models > 1 and bool(nodes) and cost_limit is None
 
 
-def run_book(works: Sequence[ModelWork], nodes: Sequence[int], cost_limit: float | None = None) -> Book:
+def run_schedule(works: Sequence[ModelWorkload], nodes: Sequence[int], cost_limit: float | None = None) -> GpuScheduler:
     """What a run does with models and nodes, to be played: its book, or its models in turn where it keeps none."""
-    if shared(len(works), nodes, cost_limit):
-        return better_book(works, nodes)
-    return Book(works, nodes, together=False, weighs=False)
+    if can_run_concurrently(len(works), nodes, cost_limit):
+        return choose_schedule(works, nodes)
+    return GpuScheduler(works, nodes, together=False, weighs=False)
 
 
-def better_book(works: Sequence[ModelWork], nodes: Sequence[int]) -> Book:
+def choose_schedule(works: Sequence[ModelWorkload], nodes: Sequence[int]) -> GpuScheduler:
     """Models that share the GPUs, by larger or smaller shares, or take them in turn: what is reckoned to end first."""
-    in_turn = Book(works, nodes, together=False)
-    return min((in_turn, *(Book(works, nodes, share=share) for share in SHARES)), key=reckoned)
+    in_turn = GpuScheduler(works, nodes, together=False)
+    return min((in_turn, *(GpuScheduler(works, nodes, share=share) for share in SHARES)), key=estimate_makespan)

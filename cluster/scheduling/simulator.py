@@ -12,13 +12,13 @@ import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from cluster.scheduling.gpu_scheduler import Book
-from cluster.scheduling.workload import Fleet, ModelWork, Played
+from cluster.scheduling.gpu_scheduler import GpuScheduler
+from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult
 
 
 @dataclass(slots=True, eq=False)
 class _Replica:
-    work: ModelWork
+    work: ModelWorkload
     node: int
     loaded: bool = False
     unit: float | None = None
@@ -41,7 +41,7 @@ class _Node:
 class _Sweep:
     """The state of one play. An event is (when, ticket, node, its generation, replica or None: the node's own)."""
 
-    def __init__(self, book: Book, fleet: Fleet) -> None:
+    def __init__(self, book: GpuScheduler, fleet: Fleet) -> None:
         self.book, self.fleet = book, fleet
         self.works = {work.name: work for work in book.works}
         self.left = {work.name: deque(work.units) for work in book.works}
@@ -50,7 +50,7 @@ class _Sweep:
         self.nodes = [_Node() for _ in self.gpus]
         self.events: list[tuple[float, int, int, int, _Replica | None]] = []
         self.ticket = 0
-        self.played = Played()
+        self.played = SimulationResult()
 
     def at(self, when: float, node: int, replica: _Replica | None = None) -> None:
         self.ticket += 1
@@ -155,7 +155,7 @@ class _Sweep:
                     self.take(replica, now)
 
 
-def play(book: Book, fleet: Fleet) -> Played:
+def simulate(book: GpuScheduler, fleet: Fleet) -> SimulationResult:
     """Play a sweep through.
 
     Models that need no GPU or fit on no node are left out: the seconds of the first say nothing, others end at once.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelWork:
+class ModelWorkload:
     """All that one model has to do."""
 
     name: str
@@ -63,7 +63,7 @@ class Fleet:
 
 
 @dataclass(slots=True)
-class Played:
+class SimulationResult:
     """How a schedule came out."""
 
     makespan_s: float = 0.0
@@ -86,7 +86,7 @@ class Played:
         return self.busy_gpu_s / self.held_gpu_s if self.held_gpu_s else 0.0
 
 
-def lower_bound(works: Sequence[ModelWork], fleet: Fleet) -> float:
+def lower_bound(works: Sequence[ModelWorkload], fleet: Fleet) -> float:
     """Seconds below which no schedule of these units can end, whatever its rule, without losses.
 
     The largest of: all computing and one loading a model, spread evenly over all GPUs; for each model, its longest unit
@@ -98,7 +98,7 @@ def lower_bound(works: Sequence[ModelWork], fleet: Fleet) -> float:
     return fleet.node_start_s + max(space, longest, alone)
 
 
-def _fitting(work: ModelWork, fleet: Fleet) -> int:
+def _fitting(work: ModelWorkload, fleet: Fleet) -> int:
     fits = sum(gpus // work.gpus for gpus in fleet.nodes)
     if not fits:
         raise ValueError(f"{work.name} needs {work.gpus} GPUs of one node, and no node has them")

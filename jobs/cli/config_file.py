@@ -32,7 +32,7 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     for key, setting in (raw or {}).items():
         flag = str(key).replace("_", "-")
         if flag not in known:
-            raise ValueError(f"--config {value}: unknown key {str(key)!r}{_nearest(flag, list(flags))}")
+            raise ValueError(f"--config {value}: unknown key {str(key)!r}{_suggest(flag, list(flags))}")
         name = str(known[flag].name)
         if name in settings:
             raise ValueError(f"--config {value}: {_flag_of(known[flag])!r} is given twice, once as {str(key)!r}")
@@ -50,7 +50,7 @@ def _flag_of(parameter: Any) -> str:
     return long[0][2:] if long else str(parameter.name).replace("_", "-")
 
 
-def _nearest(flag: str, known: list[str]) -> str:
+def _suggest(flag: str, known: list[str]) -> str:
     near = difflib.get_close_matches(flag, known, n=1, cutoff=0.4)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
 

@@ -8,9 +8,9 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import only_results_on_stdout, prepare
+from jobs.cli.output import prepare, results_only_on_stdout
 from jobs.cli.progress import Progress
-from jobs.cli.run import _told
+from jobs.cli.run import print_result
 
 
 def demo(
@@ -24,7 +24,7 @@ def demo(
 
     prepare(verbose=verbose, config=config)
     progress = Progress(quiet=json)
-    with only_results_on_stdout():
+    with results_only_on_stdout():
         spec, outcome = run_demo(out, watcher=progress)
     progress.finish()
-    return _told(outcome, spec, as_json=json)
+    return print_result(outcome, spec, as_json=json)

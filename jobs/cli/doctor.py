@@ -8,7 +8,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import only_results_on_stdout, prepare, say, say_json
+from jobs.cli.output import prepare, print_json, print_line, results_only_on_stdout
 
 
 def doctor(
@@ -24,18 +24,18 @@ def doctor(
     json: o.Json = False,
 ) -> int:
     """Tell what this machine or cluster can run; ends with 3 if something that was asked for cannot."""
-    from jobs.doctor import examine, ok, told
-    from models.catalog_loader import load_models, pick
+    from jobs.doctor import ok, run_checks, to_dicts
+    from models.catalog_loader import load_models, select_models
     from models.environment import ray_address
 
     prepare(verbose=verbose, config=config)
     known = load_models(models_file or [])
-    chosen = pick(o.names(models), known) if models else known
+    chosen = select_models(o.names(models), known) if models else known
     places = [place for place in (data, out) if place]
-    with only_results_on_stdout():
-        found = examine(chosen, named=bool(models), places=places, address=address or ray_address())
+    with results_only_on_stdout():
+        found = run_checks(chosen, named=bool(models), places=places, address=address or ray_address())
     if json:
-        say_json({"ok": ok(found), "findings": told(found)})
+        print_json({"ok": ok(found), "findings": to_dicts(found)})
     else:
-        say("\n".join(f"{one.state:>4}  {one.what}: {one.told}" for one in found))
+        print_line("\n".join(f"{one.state:>4}  {one.what}: {one.detail}" for one in found))
     return 0 if ok(found) else 3

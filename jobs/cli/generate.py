@@ -11,7 +11,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import say, say_json
+from jobs.cli.output import print_json, print_line
 
 if TYPE_CHECKING:
     from pipelines.benchmarks.mate.generator.generate import GeneratedSummary
@@ -47,9 +47,11 @@ def generate(
     except OSError as error:
         raise ValueError(f"--out {out}: {error.strerror or error}") from error
     if json:
-        say_json(_described(summary, seed))
+        print_json(_described(summary, seed))
     else:
-        say(f"{summary.scenes} scenes, {sum(summary.rows.values())} rows in {len(summary.rows)} files -> {summary.out}")
+        print_line(
+            f"{summary.scenes} scenes, {sum(summary.rows.values())} rows in {len(summary.rows)} files -> {summary.out}"
+        )
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare, say, say_json
+from jobs.cli.output import prepare, print_json, print_line
 from jobs.cli.progress import Progress
 
 
@@ -48,7 +48,7 @@ def ingest(
             first.reason,
         )
     if json:
-        say_json(
+        print_json(
             {
                 "benchmark": benchmark,
                 "samples": manifest.samples,
@@ -59,4 +59,4 @@ def ingest(
             }
         )
     else:
-        say(f"{manifest.samples} samples, {manifest.media} media, {manifest.rejected} rejected -> {where}")
+        print_line(f"{manifest.samples} samples, {manifest.media} media, {manifest.rejected} rejected -> {where}")

@@ -10,7 +10,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare, say, say_json, table
+from jobs.cli.output import prepare, print_json, print_line, table
 from jobs.dry_run.gpu_memory import MODEL_HEADS, model_rows
 from pipelines.benchmarks import benchmark, benchmark_names, closest
 
@@ -28,14 +28,14 @@ def list_(
     prepare(verbose=verbose, config=config)
     heads, rows = listing(what, models_file or [])
     if json:
-        say_json([dict(zip(heads, row, strict=True)) for row in rows])
+        print_json([dict(zip(heads, row, strict=True)) for row in rows])
         return
     # Reasons are sentences, too long for a column.
     reasons = heads[-1] == "why not"
-    say(table(heads[:-1], [row[:-1] for row in rows]) if reasons else table(heads, rows))
+    print_line(table(heads[:-1], [row[:-1] for row in rows]) if reasons else table(heads, rows))
     for row in rows if reasons else []:
         if row[-1]:
-            say(f"{row[0]}: {row[-1]}")
+            print_line(f"{row[0]}: {row[-1]}")
 
 
 def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:

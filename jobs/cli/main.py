@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.options import normalised
-from jobs.cli.output import SENTENCES, log_as_json, remark
+from jobs.cli.options import normalize_arguments
+from jobs.cli.output import TEXT_FORMAT, log_as_json, print_error
 from jobs.cli.register import register
 from pipelines.logging_context import logs_are_json
 
@@ -45,9 +45,9 @@ def _everywhere(
     ] = LogFormat.TEXT,
 ) -> None:
     log_as_json(wanted=log_format is LogFormat.JSON)
-    from jobs.submit.decrypt_env import unseal
+    from jobs.submit.decrypt_env import decrypt_worker_env
 
-    unseal()
+    decrypt_worker_env()
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     out of reach; 130 interrupted.
     """
     signal.signal(signal.SIGTERM, _interrupt)  # a spot warning ends a run as Ctrl-C does
-    sys.exit(run(normalised(sys.argv[1:] if arguments is None else arguments)))
+    sys.exit(run(normalize_arguments(sys.argv[1:] if arguments is None else arguments)))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -67,7 +67,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code."""
-    logging.basicConfig(level=logging.WARNING, format=SENTENCES)
+    logging.basicConfig(level=logging.WARNING, format=TEXT_FORMAT)
     logging.captureWarnings(capture=True)
     try:
         code = int(app(args=arguments, standalone_mode=False) or DONE)
@@ -82,7 +82,7 @@ def run(arguments: list[str]) -> int:
                 raise
             logging.getLogger("vlmsweep").exception("a fault of the program")
             return FAILED_ROWS
-        return _ended(_told(problem), known)
+        return _ended(_error_message(problem), known)
     return _ended("interrupted; the same command goes on from here", code) if code == INTERRUPTED else code
 
 
@@ -98,7 +98,7 @@ def _code_of(problem: Exception) -> int | None:
     return USAGE if isinstance(problem, ValueError) else None
 
 
-def _told(problem: Exception) -> str:
+def _error_message(problem: Exception) -> str:
     if not _of_ray(problem):
         return str(problem)
     first = str(problem).strip().partition("\n")[0]
@@ -115,7 +115,7 @@ def _ended(message: str, code: int) -> int:
     if logs_are_json():
         logging.getLogger("vlmsweep").error("%s", message, extra={"about": {"exit_code": code}})
     else:
-        remark(f"vlmsweep: {message}")
+        print_error(f"vlmsweep: {message}")
     return code
 
 

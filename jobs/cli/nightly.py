@@ -11,11 +11,11 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import only_results_on_stdout, say, say_json, table
+from jobs.cli.output import print_json, print_line, results_only_on_stdout, table
 from jobs.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from pipelines.nightly.records import Due, Night
+    from pipelines.nightly.records import NightlyResult, PairStatus
 
 HistoryUri = Annotated[
     str | None, typer.Option("--history", help="Where nights are kept: a folder or s3://bucket/key. [OUT/history]")
@@ -60,19 +60,19 @@ def nightly(
     """
     flags = locals()
     from jobs.cli.output import prepare
-    from jobs.cli.spec_builder import run_spec
+    from jobs.cli.spec_builder import build_run_spec
     from pipelines.nightly.history import History
     from pipelines.nightly.run import due_pairs, run_night
     from pipelines.ray_data import ModelUnavailableError
 
     prepare(verbose=verbose, config=config)
-    spec = run_spec(flags)
+    spec = build_run_spec(flags)
     kept = History(history or f"{spec.out.rstrip('/')}/history")
     if dry_run:
         _show_due(due_pairs(spec, kept), as_json=json)
         return 0
     progress = Progress(quiet=json)
-    with only_results_on_stdout():
+    with results_only_on_stdout():
         night = run_night(spec, kept, gpu_hour_usd=gpu_hour_usd, watcher=progress)
     progress.finish()
     _tell(night, summary, as_json=json)
@@ -81,15 +81,15 @@ def nightly(
     return 1 if night.alarms else 0
 
 
-def _tell(night: Night, summary: Path | None, *, as_json: bool) -> None:
+def _tell(night: NightlyResult, summary: Path | None, *, as_json: bool) -> None:
     if summary is not None:
         _write(summary, night.summary)
     for warning in night.warnings:
         logging.getLogger("vlmsweep").warning("%s", warning)
     if as_json:
-        say_json(_told(night))
+        print_json(_to_json(night))
     else:
-        say(night.summary.rstrip())
+        print_line(night.summary.rstrip())
 
 
 def _write(path: Path, text: str) -> None:
@@ -100,15 +100,17 @@ def _write(path: Path, text: str) -> None:
         raise ValueError(f"--summary {path}: {error.strerror}; the night itself is recorded") from error
 
 
-def _show_due(due: list[Due], *, as_json: bool) -> None:
+def _show_due(due: list[PairStatus], *, as_json: bool) -> None:
     if as_json:
-        say_json({"pairs": [{"model": one.model, "benchmark": one.benchmark, "why": one.why} for one in due]})
+        print_json({"pairs": [{"model": one.model, "benchmark": one.benchmark, "why": one.why} for one in due]})
         return
-    say(table(("model", "benchmark", "run"), [[one.model, one.benchmark, one.why or "no: unchanged"] for one in due]))
-    say("Nothing was run.")
+    print_line(
+        table(("model", "benchmark", "run"), [[one.model, one.benchmark, one.why or "no: unchanged"] for one in due])
+    )
+    print_line("Nothing was run.")
 
 
-def _told(night: Night) -> dict[str, Any]:
+def _to_json(night: NightlyResult) -> dict[str, Any]:
     return {
         "night": night.name,
         "alarms": night.alarms,

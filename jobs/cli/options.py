@@ -11,7 +11,7 @@ ANYWHERE = "--log-format"
 """Belongs to the program and not to a command, yet may stand behind one."""
 
 
-def normalised(arguments: list[str]) -> list[str]:
+def normalize_arguments(arguments: list[str]) -> list[str]:
     """Flags with `_` written as `-`: both are accepted. What may stand anywhere is put in front."""
     made: list[str] = []
     front: list[str] = []

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from pipelines.logging_context import JsonLines, logs_are_json
+from pipelines.logging_context import JsonFormatter, logs_are_json
 
-SENTENCES = "%(levelname)s: %(message)s"
+TEXT_FORMAT = "%(levelname)s: %(message)s"
 """Log lines for people."""
 
 
@@ -21,31 +21,31 @@ def log_as_json(*, wanted: bool) -> None:
     """Log lines as JSON for machines that gather them, or as sentences for people."""
     for handler in logging.getLogger().handlers:
         if wanted:
-            handler.setFormatter(JsonLines())
-        elif isinstance(handler.formatter, JsonLines):
-            handler.setFormatter(logging.Formatter(SENTENCES))
+            handler.setFormatter(JsonFormatter())
+        elif isinstance(handler.formatter, JsonFormatter):
+            handler.setFormatter(logging.Formatter(TEXT_FORMAT))
 
 
-def only_results_on_stdout() -> AbstractContextManager[object]:
+def results_only_on_stdout() -> AbstractContextManager[object]:
     """Within, what libraries print goes to standard error: Ray tells of dead workers there, and `--json` stays JSON."""
     return contextlib.redirect_stdout(sys.stderr)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """A line on standard output."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
-def remark(text: str) -> None:
+def print_error(text: str) -> None:
     """A line on standard error."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 
 
-def say_json(value: object) -> None:
+def print_json(value: object) -> None:
     """One JSON object on standard output."""
-    say(json.dumps(value, ensure_ascii=True, allow_nan=False))
+    print_line(json.dumps(value, ensure_ascii=True, allow_nan=False))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

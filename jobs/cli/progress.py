@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-from jobs.cli.output import remark
+from jobs.cli.output import print_error
 from pipelines.logging_context import logs_are_json
 
 
@@ -48,7 +48,7 @@ class Progress:
             if logs_are_json():
                 logging.getLogger("vlmsweep").info("%s", line)
             else:
-                remark(line)
+                print_error(line)
         self._title = ""
 
     def _show(self) -> None:

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from jobs.cli.output import say, say_json, table
+from jobs.cli.output import print_json, print_line, table
 from pipelines.benchmarks import benchmark
 from pipelines.report.compare import Comparison, Difference
-from pipelines.sweep.run import Outcome
+from pipelines.sweep.run import SweepResult
 
 
 def show_comparison(found: Comparison, *, as_json: bool) -> None:
     """Print what `vlmsweep compare` found."""
     if as_json:
         rows = [{**asdict(one), "verdict": one.verdict} for one in found.differences]
-        say_json({"differences": rows, "caveats": list(found.caveats)})
+        print_json({"differences": rows, "caveats": list(found.caveats)})
         return
     heads = (
         "benchmark",
@@ -37,17 +37,17 @@ def show_comparison(found: Comparison, *, as_json: bool) -> None:
         "answers changed",
         "",
     )
-    say(table(heads, [_difference_row(one) for one in found.differences]))
+    print_line(table(heads, [_difference_row(one) for one in found.differences]))
     for caveat in found.caveats:
-        say(f"note: {caveat}")
-    say(
+        print_line(f"note: {caveat}")
+    print_line(
         "Rows that both scored. 95%: paired bootstrap over what shares media. p, two-sided: exact McNemar for yes-no "
         "scores, paired bootstrap for others, Koehn's paired bootstrap over rows for F1. Holm: corrected for all tests "
         "here."
     )
-    say("")
+    print_line("")
     for sentence in comparison_in_words(found):
-        say(sentence)
+        print_line(sentence)
 
 
 def _difference_row(one: Difference) -> list[Any]:
@@ -79,7 +79,7 @@ def comparison_in_words(found: Comparison) -> list[str]:
     return sentences
 
 
-def headline(outcome: Outcome) -> str:
+def headline(outcome: SweepResult) -> str:
     """The table at the end of a run: counts, and the metrics that stand first."""
     parts = []
     chosen = _headline_rows(outcome.metrics)
@@ -134,7 +134,7 @@ def _percent(row: Mapping[str, Any]) -> str:
     return text
 
 
-def summary(outcome: Outcome) -> dict[str, Any]:
+def summary(outcome: SweepResult) -> dict[str, Any]:
     """The end of a run as JSON."""
     return {
         "requests": outcome.requests,

@@ -12,12 +12,12 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import only_results_on_stdout, prepare, remark, say, say_json
+from jobs.cli.output import prepare, print_error, print_json, print_line, results_only_on_stdout
 from jobs.cli.progress import Progress
 
 if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec
-    from pipelines.sweep.run import Outcome
+    from pipelines.sweep.run import SweepResult
 
 
 def run(
@@ -115,10 +115,10 @@ def score(
         show_file(spec, predictions, as_json=json)
         return 0
     progress = Progress(quiet=json)
-    with only_results_on_stdout():
+    with results_only_on_stdout():
         outcome = score_external(spec, predictions, watcher=progress)
     progress.finish()
-    return _told(outcome, spec, as_json=json)
+    return print_result(outcome, spec, as_json=json)
 
 
 report = _stage(
@@ -132,35 +132,35 @@ report = _stage(
 
 
 def _sweep(flags: dict[str, Any], stages: tuple[str, ...]) -> int:
-    from jobs.cli.spec_builder import run_spec
+    from jobs.cli.spec_builder import build_run_spec
     from pipelines.sweep.run import run_sweep
 
     prepare(verbose=flags["verbose"], config=flags["config"])
-    spec = run_spec(flags, stages)
+    spec = build_run_spec(flags, stages)
     if flags["dry_run"]:
         from jobs.dry_run.command import show_stages
 
         show_stages(spec, stages, as_json=flags["json"])
         return 0
     progress = Progress(quiet=flags["json"])
-    with only_results_on_stdout():
+    with results_only_on_stdout():
         outcome = run_sweep(spec, stages=stages, watcher=progress)
     progress.finish()
-    return _told(outcome, spec, as_json=flags["json"])
+    return print_result(outcome, spec, as_json=flags["json"])
 
 
-def _told(outcome: Outcome, spec: RunSpec, *, as_json: bool) -> int:
+def print_result(outcome: SweepResult, spec: RunSpec, *, as_json: bool) -> int:
     """Say how it ended; returns the exit code."""
     from jobs.cli.render import headline, summary
 
     for warning in (*outcome.warnings, *outcome.unavailable):
         logging.getLogger("vlmsweep").warning("%s", warning)
     if as_json:
-        say_json(summary(outcome))
+        print_json(summary(outcome))
     else:
-        say(headline(outcome))
+        print_line(headline(outcome))
         for line in outcome.spending.lines():  # beside the result, which is the same when nothing is spent any more
-            remark(f"spent by {line}")
+            print_error(f"spent by {line}")
     if outcome.unavailable:
         return 3
     return 0 if spec.fail_on_error.allows(outcome.failed, max(outcome.requests, 1)) else 1

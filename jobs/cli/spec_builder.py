@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cli.options import names
-from models.catalog_loader import load_models, pick
+from models.catalog_loader import load_models, select_models
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
 from models.strict_yaml import YamlFileError, read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
-from pipelines.ingest.human_files import place_of_human, read_human
+from pipelines.ingest.human_files import parse_human_flag, read_human
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.plan.selection import Limit
 from pipelines.storage.store import is_remote
@@ -23,7 +23,7 @@ _UNHEARD = {"predict": ("judge", "scorers", "human"), "report": ("judge", "score
 """Flags that say nothing to a stage that runs alone; it takes them, that one file of flags serves all stages."""
 
 
-def run_spec(flags: Mapping[str, Any], stages: Sequence[str] = ()) -> RunSpec:
+def build_run_spec(flags: Mapping[str, Any], stages: Sequence[str] = ()) -> RunSpec:
     """The sweep that these flags mean.
 
     Args:
@@ -40,11 +40,11 @@ def run_spec(flags: Mapping[str, Any], stages: Sequence[str] = ()) -> RunSpec:
     if len(stages) == 1:
         flags = {**flags, **dict.fromkeys(_UNHEARD.get(stages[0], ()))}
     models = load_models(flags.get("models_file") or [])
-    chosen = pick(names(flags["models"]), models)
+    chosen = select_models(names(flags["models"]), models)
     return _spec(flags, chosen, names(flags["benchmarks"]), models)
 
 
-def checked_names(flags: Mapping[str, Any]) -> dict[str, ModelSpec]:
+def validate_remote_flags(flags: Mapping[str, Any]) -> dict[str, ModelSpec]:
     """The models of flags that another machine will run; nothing that only that machine can know is looked at.
 
     Raises:
@@ -56,9 +56,9 @@ def checked_names(flags: Mapping[str, Any]) -> dict[str, ModelSpec]:
         raise ValueError("--models and --benchmarks: name at least one of each")
     for name in (flags.get("judge"), flags.get("captioner")):
         _helper(None if name == SELF else name, models)
-    human = [one for one in flags.get("human") or () if not is_remote(place_of_human(one)[1])]
+    human = [one for one in flags.get("human") or () if not is_remote(parse_human_flag(one)[1])]
     _spec({**flags, "judge": None, "captioner": None, "human": human}, {}, names(flags["benchmarks"]), models)
-    return pick(wanted, models)
+    return select_models(wanted, models)
 
 
 def external_spec(flags: Mapping[str, Any]) -> RunSpec:
@@ -111,7 +111,7 @@ def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
     Raises:
         ValueError: it is not known, cannot run, or its key is not set.
     """
-    spec = pick([name], load_models(files))[name]
+    spec = select_models([name], load_models(files))[name]
     _check(name, spec, dry_run=False)
     return name, spec
 
@@ -144,7 +144,7 @@ def _dollars(value: object) -> float | None:
 
 
 def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, ModelSpec] | None:
-    return (name, pick([name], models)[name]) if name else None
+    return (name, select_models([name], models)[name]) if name else None
 
 
 def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare, say, say_json, table
+from jobs.cli.output import prepare, print_json, print_line, table
 
 
 def status(
@@ -23,8 +23,8 @@ def status(
     prepare(verbose=verbose, config=config)
     updated, rows = status_rows(uri)
     if json:
-        say_json({"updated": updated, "cells": rows})
+        print_json({"updated": updated, "cells": rows})
         return
     heads = ("model", "benchmark", "task", "setting", "requests", "pending", "running", "done", "failed")
-    say(table(heads, [[row[head] for head in heads] for row in rows]))
-    say(f"as of {updated}")
+    print_line(table(heads, [[row[head] for head in heads] for row in rows]))
+    print_line(f"as of {updated}")

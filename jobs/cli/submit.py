@@ -19,7 +19,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import say, say_json
+from jobs.cli.output import print_json, print_line
 from jobs.submit.package import entrypoint, stage
 
 Head = Annotated[str, typer.Option("--address", help="The cluster's dashboard, such as http://127.0.0.1:8265.")]
@@ -104,12 +104,12 @@ def submit(
 
 
 def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
-    from cluster.job_client import JobApi, JobOrder
+    from cluster.job_client import JobClient, JobRequest
     from jobs.submit.decrypt_env import HOOK
 
     env = _sealed(flags["env"] or ())
-    api = JobApi(flags["address"])
-    order = JobOrder(
+    api = JobClient(flags["address"])
+    order = JobRequest(
         entrypoint=line,
         folder=folder,
         env=env,
@@ -123,7 +123,7 @@ def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
     _note(f"job {job} submitted" if fresh else f"job {job} is there already; nothing new was sent")
     if not flags["follow"]:
         if flags["json"]:
-            say_json({"submission_id": job, "submitted": fresh, "entrypoint": line})
+            print_json({"submission_id": job, "submitted": fresh, "entrypoint": line})
         return 0
     try:
         end = api.follow(job, pending_s=flags["pending_timeout"], write=_show)
@@ -134,20 +134,20 @@ def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
     if end.status != "SUCCEEDED":
         _note(f"job {job}: {end.status.lower()}: {' '.join(end.message.split())[:400]}; the same command goes on")
     if flags["json"]:
-        say_json({"submission_id": job, "submitted": fresh, "status": end.status, "exit_code": exit_code})
+        print_json({"submission_id": job, "submitted": fresh, "status": end.status, "exit_code": exit_code})
     return exit_code
 
 
 def _sealed(names: Sequence[str]) -> dict[str, str]:
     """The named variables as the one that a job is sent; empty where none is named."""
-    from models.environment import SEALED, named
+    from models.environment import SEALED, read_variables
 
-    values = named(names)
+    values = read_variables(names)
     if not values:
         return {}
-    from cluster.env_encryption import seal
+    from cluster.env_encryption import encrypt_env
 
-    return {SEALED: seal(values)}
+    return {SEALED: encrypt_env(values)}
 
 
 def _exit_code(status: str, driver: int | None) -> int:
@@ -160,13 +160,13 @@ def _exit_code(status: str, driver: int | None) -> int:
 
 
 def _stopped(address: str, name: str, *, as_json: bool) -> int:
-    from cluster.job_client import JobApi
+    from cluster.job_client import JobClient
 
-    ended = JobApi(address).stop(name)
+    ended = JobClient(address).stop(name)
     if as_json:
-        say_json({"stopped": ended})
+        print_json({"stopped": ended})
     else:
-        say(f"stopped {', '.join(ended)}; what is committed stays" if ended else f"no job {name} is running")
+        print_line(f"stopped {', '.join(ended)}; what is committed stays" if ended else f"no job {name} is running")
     return 0
 
 
@@ -176,9 +176,9 @@ def _check(flags: Mapping[str, Any]) -> None:
     Raises:
         ValueError: a name is not known or a value has the wrong form.
     """
-    from jobs.cli.spec_builder import checked_names
+    from jobs.cli.spec_builder import validate_remote_flags
 
-    checked_names(flags)
+    validate_remote_flags(flags)
     if flags["code"] not in ("here", "image"):
         raise ValueError(f"--code {flags['code']}: give here or image")
     wanted = flags["submission_id"]

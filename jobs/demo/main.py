@@ -15,9 +15,9 @@ from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder
 from pipelines.plan.run_spec import RunSpec
-from pipelines.progress import Watcher
+from pipelines.progress import ProgressListener
 from pipelines.storage.store import Store
-from pipelines.sweep.run import Outcome, run_sweep
+from pipelines.sweep.run import SweepResult, run_sweep
 
 MODEL = "tiny-qwen2.5-vl"
 BASELINE = "chance"
@@ -29,7 +29,7 @@ ANSWER_TOKENS = 3
 CAPTION_TOKENS = 5
 
 
-def run_demo(out: str, *, watcher: Watcher) -> tuple[RunSpec, Outcome]:
+def run_demo(out: str, *, watcher: ProgressListener) -> tuple[RunSpec, SweepResult]:
     """Run the main job under a local folder; a second run finds everything done, one that was killed goes on.
 
     Args:
@@ -67,7 +67,7 @@ def run_demo(out: str, *, watcher: Watcher) -> tuple[RunSpec, Outcome]:
     return spec, run_sweep(spec, watcher=watcher)
 
 
-def _ingest_sample(name: str, samples: Path, data: Store, watcher: Watcher) -> None:
+def _ingest_sample(name: str, samples: Path, data: Store, watcher: ProgressListener) -> None:
     if data.exists(f"{name}/manifest.json"):
         return
     watcher.phase(f"ingest {name} sample data", 0)

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.cli.output import say, say_json, table
-from jobs.dry_run.helper_models import captioners, captions_to_come, judges
+from jobs.cli.output import print_json, print_line, table
+from jobs.dry_run.helper_models import captioners, judges, placeholder_captions
 from jobs.dry_run.plan_table import helper_rows, show_plan
-from pipelines.plan.run_manifest import left_behind, load_run, merge_entries
+from pipelines.plan.run_manifest import dropped_from_report, load_run, merge_entries
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.predictions_file import usable_rows
@@ -30,27 +30,27 @@ def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
     if "predict" in stages:
         helpers = captioners(spec)
         helpers += judges(spec, entries, to_come=own) if "score" in stages else []
-        show_plan(spec, plan_sweep(spec, captions_to_come), helpers, as_json=as_json)
+        show_plan(spec, plan_sweep(spec, placeholder_captions), helpers, as_json=as_json)
     else:
         helpers = judges(spec, entries) if "score" in stages else []
         cells = [cell for entry in entries for one in entry.by_cut() for cell in counted(out, one)]
         verb = "scored" if "score" in stages else "reported"
         if as_json:
-            say_json({"cells": cells, "helpers": helper_rows(helpers)})
+            print_json({"cells": cells, "helpers": helper_rows(helpers)})
             return
         heads = ("model", "benchmark", "task", "setting", "requests", "done", "failed", "pending")
-        say(table(heads, [[cell[head] for head in heads] for cell in cells]))
+        print_line(table(heads, [[cell[head] for head in heads] for cell in cells]))
         for row in helper_rows(helpers):
-            say(f"{row['model']}, {row['benchmark']}: {row['calls']:,} calls, {row['price'] or 'no price'}")
+            print_line(f"{row['model']}, {row['benchmark']}: {row['calls']:,} calls, {row['price'] or 'no price'}")
         if "score" in stages:
             for name in sorted({entry.benchmark for entry in entries}):
                 scorers = ", ".join(f"{one.kind}={one.model}" for one in spec.scorers_for(name))
-                say(f"{name}: scored by rules" + (f" and {scorers}" if scorers else ""))
+                print_line(f"{name}: scored by rules" + (f" and {scorers}" if scorers else ""))
         kept = "; scores that are up to date are kept" if "score" in stages else ""
-        say(f"Nothing was run. What is done or failed would be {verb}{kept}.")
+        print_line(f"Nothing was run. What is done or failed would be {verb}{kept}.")
     if not as_json:
-        for sentence in left_behind(earlier, own):
-            say(sentence)
+        for sentence in dropped_from_report(earlier, own):
+            print_line(sentence)
 
 
 def show_file(spec: RunSpec, path: Path, *, as_json: bool) -> None:
@@ -66,11 +66,11 @@ def show_file(spec: RunSpec, path: Path, *, as_json: bool) -> None:
         for (task, setting), n in Counter((row["task"], row["setting"]) for _, row in own).items()
     ]
     if as_json:
-        say_json({"answers": rows, "rejected": len(rejected)})
+        print_json({"answers": rows, "rejected": len(rejected)})
         return
     heads = ("benchmark", "model", "task", "setting", "answers")
-    say(table(heads, [[row[head] for head in heads] for row in rows]))
-    say(
+    print_line(table(heads, [[row[head] for head in heads] for row in rows]))
+    print_line(
         f"Nothing was run. {len(rejected)} rows of {path} cannot be read; whether the samples of the others exist is "
         "seen when they are scored."
     )

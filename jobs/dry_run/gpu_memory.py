@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from cluster.hardware import cards_here
-from jobs.doctor import Finding, models_here
-from models.gpu_memory import ASSUMED_CARD, Load, Placement, bytes_a_weight, place, size_of
+from jobs.doctor import CheckResult, models_here
+from models.gpu_memory import ASSUMED_CARD, BatchShape, Placement, bytes_a_weight, model_size, plan_placement
 from models.spec import ModelSpec
 from pipelines.plan.records import Plan
 
@@ -28,8 +28,8 @@ def model_rows(models: Mapping[str, ModelSpec]) -> list[list[str]]:
     ]
 
 
-def _model_row(name: str, spec: ModelSpec, found: Finding) -> list[str]:
-    size = size_of(spec)
+def _model_row(name: str, spec: ModelSpec, found: CheckResult) -> list[str]:
+    size = model_size(spec)
     return [
         name,
         spec.engine,
@@ -39,18 +39,18 @@ def _model_row(name: str, spec: ModelSpec, found: Finding) -> list[str]:
         f"{size.parameters * bytes_a_weight(spec) / 1e9:.1f}" if size else "",
         ", ".join(spec.papers),
         {"ok": "yes", "note": "not known"}.get(found.state, "no"),
-        "" if found.state == "ok" else found.told,
+        "" if found.state == "ok" else found.detail,
     ]
 
 
-def load_of(plan: Plan) -> Load:
+def load_of(plan: Plan) -> BatchShape:
     """The batch that a plan's calls make on average: media are shared, the words and the answer are each row's own."""
     calls = max(plan.calls, 1)
     words = (plan.prompt_tokens - plan.shared_tokens + plan.output_tokens) / calls
-    return Load(prefix_tokens=round(plan.shared_tokens / calls), own_tokens=max(1, round(words)))
+    return BatchShape(prefix_tokens=round(plan.shared_tokens / calls), own_tokens=max(1, round(words)))
 
 
-def placed_for(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> Placement | None:
+def placement_for(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> Placement | None:
     """How a model lies on GPUs as its entry says; None when its size is not known.
 
     Args:
@@ -58,20 +58,20 @@ def placed_for(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> Placem
         plan: what it is asked.
         cards: bytes of each GPU; none: those of this machine, or GPUs of 80 GB.
     """
-    size = size_of(spec)
+    size = model_size(spec)
     if size is None:
         return None
     known = list(cards) or _cards()
-    return place(spec, size, known, load=load_of(plan), tensor_parallel=spec.tensor_parallel)
+    return plan_placement(spec, size, known, load=load_of(plan), tensor_parallel=spec.tensor_parallel)
 
 
-def placement_told(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
+def placement_summary(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
     """The entry's placement and the one that arithmetic proposes, as data and in words."""
-    size, placed = size_of(spec), placed_for(spec, plan, cards)
+    size, placed = model_size(spec), placement_for(spec, plan, cards)
     if size is None or placed is None:
         return None
     known = list(cards) or _cards()
-    best = place(spec, size, known, load=load_of(plan))
+    best = plan_placement(spec, size, known, load=load_of(plan))
     seen = "seen here" if cards or cards_here() else "assumed, for none is seen here"
     words = (
         f"{placed.tensor_parallel} GPU{'s' if placed.tensor_parallel > 1 else ''} a replica, "

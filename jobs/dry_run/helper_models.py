@@ -12,10 +12,10 @@ from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.records import JudgeAsk, Row, Sample
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.captions import load_captions
-from pipelines.plan.planner import read_done, selected_samples
+from pipelines.plan.planner import load_completed, selected_samples
 from pipelines.plan.records import Plan
-from pipelines.plan.requests import Asked, Asker
-from pipelines.plan.run_manifest import Entry
+from pipelines.plan.requests import PlannedRequest, RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.token_estimate import CHARS_PER_TOKEN, count_words
 from pipelines.predict.stage import caption_plans
@@ -46,7 +46,7 @@ def captioners(spec: RunSpec) -> list[Helper]:
     ]
 
 
-def captions_to_come(spec: RunSpec, asker: Asker, dataset: Dataset) -> dict[str, str]:
+def placeholder_captions(spec: RunSpec, asker: RequestBuilder, dataset: Dataset) -> dict[str, str]:
     """Captions by picture hash: those that are there, and in place of the others words of the greatest length."""
     known = load_captions(Store(spec.out), asker.benchmark_name, asker.captioner)
     name = asker.captioner.rpartition("@")[0]
@@ -58,7 +58,7 @@ def captions_to_come(spec: RunSpec, asker: Asker, dataset: Dataset) -> dict[str,
     return known
 
 
-def judges(spec: RunSpec, entries: Sequence[Entry], *, to_come: Sequence[Entry] = ()) -> list[Helper]:
+def judges(spec: RunSpec, entries: Sequence[ManifestEntry], *, to_come: Sequence[ManifestEntry] = ()) -> list[Helper]:
     """What the judge will be asked at the most: every answer that needs it, again as often as it may be unreadable.
 
     Args:
@@ -95,7 +95,7 @@ class _Asking:
     rounds: int = 1
     _seen: set[str] = field(default_factory=set)
 
-    def answered(self, entry: Entry, out: Store) -> None:
+    def answered(self, entry: ManifestEntry, out: Store) -> None:
         """Of answers that are there: verdicts that are open, equal questions once."""
         context, one = context_of(entry), benchmark(entry.benchmark)
         for _, row in planned_rows(entry, context, out):
@@ -107,12 +107,12 @@ class _Asking:
                 self._seen.add(request.request_id)
                 self._count(ask, self.judge.verdict(ask, one.read_verdict).tries, row)
 
-    def to_come(self, entry: Entry, spec: RunSpec) -> None:
+    def to_come(self, entry: ManifestEntry, spec: RunSpec) -> None:
         """Of answers that are not: equal ones, which share a verdict, cannot be foretold."""
         context, one = context_of(entry), benchmark(entry.benchmark)
-        finished = read_done(Store(spec.out), entry.benchmark, entry.model).finished
+        finished = load_completed(Store(spec.out), entry.benchmark, entry.model).finished
         asker = entry.parsed_asker()
-        captions = captions_to_come(spec, asker, context.dataset)
+        captions = placeholder_captions(spec, asker, context.dataset)
         for _, sample in selected_samples(context.dataset, spec.limit, spec.sample_ids):
             for asked in asker.ask(sample, captions):
                 if asked.excluded or bytes.fromhex(asked.request_id) in finished:
@@ -132,14 +132,14 @@ class _Asking:
             count_words(self.plan, request, row.sample)
 
 
-def _words(asked: Asked) -> str:
+def _words(asked: PlannedRequest) -> str:
     """Words that say nothing, as many as a request may be answered with."""
     steps = asked.request.steps
     most = steps[-1].generation.max_new_tokens * CHARS_PER_TOKEN if steps else 0
     return " ".join(["word"] * max(1, round(most / len("word "))))
 
 
-def _longest(asked: Asked, sample: Sample, seed: int) -> Row:
+def _longest(asked: PlannedRequest, sample: Sample, seed: int) -> Row:
     """An answer that says nothing, as long as it may be."""
     return Row(
         request_id=asked.request_id,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.cli.output import say, say_json, table
-from jobs.dry_run.gpu_memory import placed_for, placement_told
+from jobs.cli.output import print_json, print_line, table
+from jobs.dry_run.gpu_memory import placement_for, placement_summary
 from jobs.dry_run.helper_models import Helper
-from jobs.dry_run.schedule import schedule_told
+from jobs.dry_run.schedule import schedule_summary
 from models.spec import ModelSpec
 from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec
@@ -20,9 +20,9 @@ def show_plan(
     """Print what a run would do: requests, groups, tokens, GPUs and price; of models, captioners and the judge."""
     rows = [_plan_row(spec.models[model], model, plan) for model, own in plans.items() for plan in own]
     beside = helper_rows(helpers)
-    times = schedule_told(spec, plans)
+    times = schedule_summary(spec, plans)
     if as_json:
-        say_json({"plan": rows, "helpers": beside, "schedule": times})
+        print_json({"plan": rows, "helpers": beside, "schedule": times})
         return
     heads = (
         "model",
@@ -37,19 +37,21 @@ def show_plan(
         "GPU GB",
         "price",
     )
-    say(table(heads, [[_shown(row[key]) for key in _PLAN_KEYS] for row in (*rows, *beside)]))
+    print_line(table(heads, [[_shown(row[key]) for key in _PLAN_KEYS] for row in (*rows, *beside)]))
     cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
-    say("")
-    say(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
+    print_line("")
+    print_line(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
     for model, own in plans.items():
         for plan in own[:1]:
-            told = placement_told(spec.models[model], plan)
+            told = placement_summary(spec.models[model], plan)
             if told:
-                say(f"{model}: {told['words']}")
+                print_line(f"{model}: {told['words']}")
     if times:
-        say("")
+        print_line("")
         _show_times(times)
-    say("Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.")
+    print_line(
+        "Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."
+    )
 
 
 def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:
@@ -62,7 +64,7 @@ def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:
 
 def _show_times(times: Mapping[str, Any]) -> None:
     if not times["gpus"]:
-        say(f"No GPU: {times['on']}. Models that may compute on CPUs do, and nothing is known of their time.")
+        print_line(f"No GPU: {times['on']}. Models that may compute on CPUs do, and nothing is known of their time.")
         return
     heads = ("model", "GPUs a replica", "begins (min)", "ends (min)", "loads", "GPU hours")
     rows = [
@@ -76,10 +78,10 @@ def _show_times(times: Mapping[str, Any]) -> None:
         ]
         for m in times["models"]
     ]
-    say(table(heads, rows))
+    print_line(table(heads, rows))
     for name in times["unplaced"]:
-        say(f"{name}: no node holds a replica of it.")
-    say(
+        print_line(f"{name}: no node holds a replica of it.")
+    print_line(
         f"On {times['gpus']} GPUs ({times['on']}), as a run does it: {times['hours']:.2f} h (no schedule beats "
         f"{times['bound_hours']:.2f}), {times['gpu_hours']:.1f} GPU hours, ${times['price_usd']:,.2f} at "
         f"${times['gpu_hour_usd']} an hour. Speeds of an H100 are assumed; captioners and judges are not in it."
@@ -100,7 +102,7 @@ def _shown(value: Any) -> str:
 
 def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
     local = one.engine in ("transformers", "vllm")
-    placed = placed_for(one, plan) if local else None
+    placed = placement_for(one, plan) if local else None
     price = None
     if one.price:
         cost = plan.prompt_tokens * one.price.input_per_million + plan.output_tokens * one.price.output_per_million
@@ -116,7 +118,7 @@ def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
         "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
         "gpus": one.tensor_parallel * one.replicas.max if local else 0,
         "gpu_gb": (round(placed.bytes_a_card / 1e9, 1) if placed else "unknown") if local else 0,
-        "placement": placement_told(one, plan) if local else None,
+        "placement": placement_summary(one, plan) if local else None,
         "price": price if price or local or one.engine == "random" else "no price given",
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
     }

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster.connect import joined
+from cluster.connect import connect
 from cluster.hardware import cards_here
 from cluster.placement import gpus_of_nodes
-from cluster.scheduling.gpu_scheduler import run_book
-from cluster.scheduling.simulator import play
-from cluster.scheduling.workload import Fleet, ModelWork, lower_bound
-from jobs.cli.output import only_results_on_stdout
+from cluster.scheduling.gpu_scheduler import run_schedule
+from cluster.scheduling.simulator import simulate
+from cluster.scheduling.workload import Fleet, ModelWorkload, lower_bound
+from jobs.cli.output import results_only_on_stdout
 from models.spec import ModelSpec
-from pipelines.plan.cost_model import work_of, works_of
+from pipelines.plan.cost_model import model_workload, model_workloads
 from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec
 
@@ -34,7 +34,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FleetDescription:
     """Where a sweep is going to run."""
 
     nodes: tuple[int, ...]
@@ -49,7 +49,7 @@ class Site:
         return Fleet(gpus=sum(self.nodes), uneven=self.nodes, node_start_s=self.node_start_s)
 
 
-def schedule(works: Sequence[ModelWork], fleet: Fleet, cost_limit: float | None = None) -> Schedule:
+def schedule(works: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> Schedule:
     """Play a sweep on a fleet as a run does it.
 
     Args:
@@ -57,7 +57,7 @@ def schedule(works: Sequence[ModelWork], fleet: Fleet, cost_limit: float | None 
         fleet: on what.
         cost_limit: of the run, in dollars; models follow one another under one.
     """
-    played = play(run_book(works, fleet.nodes, cost_limit), fleet)
+    played = simulate(run_schedule(works, fleet.nodes, cost_limit), fleet)
     asked = [work for work in works if work.name in played.ends]
     return Schedule(
         models=tuple(
@@ -79,7 +79,7 @@ def schedule(works: Sequence[ModelWork], fleet: Fleet, cost_limit: float | None 
     )
 
 
-def site_of(address: str | None, works: Sequence[ModelWork], specs: Mapping[str, ModelSpec]) -> Site:
+def site_of(address: str | None, works: Sequence[ModelWorkload], specs: Mapping[str, ModelSpec]) -> FleetDescription:
     """The nodes that a run would have: the cluster's, or all that it may grow to, or this machine.
 
     Only where there is neither a cluster nor a GPU here are nodes made up: as few whole ones as give the model with the
@@ -94,32 +94,36 @@ def site_of(address: str | None, works: Sequence[ModelWork], specs: Mapping[str,
         ClusterError: the cluster cannot be joined.
     """
     if address:
-        with only_results_on_stdout(), joined(address) as cluster:
-            if cluster.grows_to:
+        with results_only_on_stdout(), connect(address) as cluster:
+            if cluster.max_gpu_nodes:
                 start_s = Fleet(gpus=0).node_start_s
-                return Site(cluster.grows_to, f"all that the cluster at {address} may grow to", start_s)
-            return Site(tuple(gpus_of_nodes()), f"the cluster at {address} as it is")
+                return FleetDescription(
+                    cluster.max_gpu_nodes, f"all that the cluster at {address} may grow to", start_s
+                )
+            return FleetDescription(tuple(gpus_of_nodes()), f"the cluster at {address} as it is")
     if here := len(cards_here()):
-        return Site((here,), "this machine")
+        return FleetDescription((here,), "this machine")
     most = max(work.gpus * specs[work.name].replicas.max for work in works)
     node = max(8, *(work.gpus for work in works))
     words = "made up: no --address is given and no GPU is seen here"
-    return Site((node,) * -(-most // node), words, Fleet(gpus=0).node_start_s)
+    return FleetDescription((node,) * -(-most // node), words, Fleet(gpus=0).node_start_s)
 
 
-def schedule_told(spec: RunSpec, plans: Mapping[str, Sequence[Plan]]) -> dict[str, object] | None:
+def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[Plan]]) -> dict[str, object] | None:
     """The schedule of what is to be done, for a dry run; None where no model runs on GPUs of ours.
 
     Raises:
         ClusterError: the run's cluster cannot be joined.
     """
-    on_gpus = works_of(plans, spec.models)
+    on_gpus = model_workloads(plans, spec.models)
     if not on_gpus:
         return None
     site = site_of(spec.address, on_gpus, spec.models)
     if not site.nodes:
         return {"gpus": 0, "on": site.words, "models": []}
-    works = [work_of(name, own, spec.models[name]) for name, own in plans.items() if any(plan.units for plan in own)]
+    works = [
+        model_workload(name, own, spec.models[name]) for name, own in plans.items() if any(plan.units for plan in own)
+    ]
     found = schedule(works, site.fleet, spec.cost_limit)
     names = ("model", "gpus_a_replica", "begins_s", "ends_s", "loads", "gpu_hours")
     return {

@@ -11,7 +11,7 @@ def key_hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def may_ask(authorization: str | None, wanted: str | None) -> bool:
+def is_authorized(authorization: str | None, wanted: str | None) -> bool:
     """Whether an `Authorization` header holds the key of this hash; anyone may where none is wanted."""
     if wanted is None:
         return True

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
-from models.image_formats import form_of
+from models.image_formats import detect_format
 from models.messages import Answer, Call, Failure, Frames, Generation, Media, Part, Role, Text, Turn
 from models.spec import ModelSpec
 
@@ -34,7 +34,7 @@ class BadRequestError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ChatRequest:
     """One chat request made ready for an engine."""
 
     call: Call
@@ -80,7 +80,7 @@ class _Chat(_Loose):
     top_p: Annotated[float, Field(ge=1.0, le=1.0)] | None = None
 
 
-def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: Decode) -> Asked:
+def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: Decode) -> ChatRequest:
     """The call that a request body means.
 
     What would change the answer and is not served (`stream`, `n` above 1, `stop`, `tools`, `response_format`,
@@ -109,7 +109,7 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: 
         )
     media: dict[Media, Frames] = {}
     turns = tuple(_turn(message, spec, media, decode) for message in chat.messages)
-    return Asked(call=Call(call_id=call_id, turns=turns, generation=_said(chat, spec)), media=media)
+    return ChatRequest(call=Call(call_id=call_id, turns=turns, generation=_said(chat, spec)), media=media)
 
 
 def _said(chat: _Chat, spec: ModelSpec) -> Generation:
@@ -155,7 +155,7 @@ def _picture(uri: str, spec: ModelSpec, decode: Decode) -> tuple[Media, Frames]:
 
 
 def _known(data: bytes) -> bytes:
-    if form_of(data) not in _FORMS:
+    if detect_format(data) not in _FORMS:
         raise ValueError(f"its content is no {', '.join(_FORMS[:-1])} or {_FORMS[-1]}")
     return data
 
@@ -201,7 +201,7 @@ def error_body(message: str, *, kind: str, code: str | None = None, param: str |
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def failure_reply(failure: Failure) -> tuple[int, Mapping[str, Any]]:
+def error_response(failure: Failure) -> tuple[int, Mapping[str, Any]]:
     """Status and body for a call that the engine could not answer."""
     if failure.type == "context_length":
         return 400, error_body(failure.message, kind="invalid_request_error", code="context_length_exceeded")

@@ -16,14 +16,14 @@ from queue import SimpleQueue
 from typing import Any
 
 from cluster.connect import ClusterError, ClusterInfo
-from jobs.serve.auth import may_ask
+from jobs.serve.auth import is_authorized
 from jobs.serve.chat_api import (
     MOST_PIXELS,
-    Asked,
     BadRequestError,
+    ChatRequest,
     completion,
     error_body,
-    failure_reply,
+    error_response,
     model_list,
     read_chat,
 )
@@ -44,7 +44,7 @@ _ENGINE_CPUS = 0.5
 _DECODERS = 4
 
 
-class Model:
+class ModelReplica:
     """One engine in one replica. Requests that came together are one call of the engine."""
 
     def __init__(self, name: str, spec: ModelSpec) -> None:
@@ -66,13 +66,13 @@ class Model:
         """Why the model cannot be had; '' when it can."""
         return self._fatal
 
-    async def answer(self, asked: list[Asked]) -> list[Answer | Failure]:
+    async def answer(self, asked: list[ChatRequest]) -> list[Answer | Failure]:
         """Answer a batch, each in its place."""
         if self._fatal:
             return [Failure(type="model_unavailable", message=self._fatal)] * len(asked)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, asked)
 
-    def _answer(self, asked: Sequence[Asked]) -> list[Answer | Failure]:
+    def _answer(self, asked: Sequence[ChatRequest]) -> list[Answer | Failure]:
         from models.engines import build_engine
         from models.engines.base import EngineDiedError, EngineUnreachableError
 
@@ -113,7 +113,7 @@ class _Decoders:
             self._free.put(decoder)
 
 
-class Api:
+class OpenAIApi:
     """Reads requests, asks the model, writes replies."""
 
     def __init__(self, model: Any, name: str, spec: ModelSpec, key: str | None) -> None:
@@ -134,7 +134,7 @@ class Api:
         return str(await self._model.fatal.remote())
 
     async def _reply(self, request: Any) -> tuple[int, Any]:
-        if not may_ask(request.headers.get("authorization"), self._key):
+        if not is_authorized(request.headers.get("authorization"), self._key):
             return 401, error_body("Wrong or missing key", kind="invalid_request_error", code="invalid_api_key")
         place = (request.method, request.url.path.rstrip("/"))
         if place == ("GET", "/v1/models"):
@@ -164,7 +164,7 @@ class Api:
         outcome = await self._model.answer.remote(asked)
         if isinstance(outcome, Answer):
             return 200, completion(outcome, name=self._name, call_id=call_id, created=int(time.time()))
-        status, told = failure_reply(outcome)
+        status, told = error_response(outcome)
         return (503 if outcome.type == "model_unavailable" else status), told
 
 
@@ -178,7 +178,7 @@ async def _body(request: Any) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class ServeConfig:
     """Where and to whom a model answers."""
 
     host: str
@@ -190,7 +190,7 @@ class Door:
 
 
 @contextlib.contextmanager
-def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Iterator[None]:
+def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, door: ServeConfig) -> Iterator[None]:
     """Serve on a joined cluster for the length of a block.
 
     Args:
@@ -233,7 +233,7 @@ def _refuse_a_second() -> None:
         )
 
 
-def _start(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> None:
+def _start(name: str, spec: ModelSpec, cluster: ClusterInfo, door: ServeConfig) -> None:
     from ray import serve
 
     from pipelines.ray_data import ModelUnavailableError
@@ -247,7 +247,7 @@ def _start(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> None
         raise ModelUnavailableError(f"model {name!r}: {why}")
 
 
-def _open(door: Door) -> None:
+def _open(door: ServeConfig) -> None:
     """Start Serve and wait until its proxies listen.
 
     Serve kills a proxy that is not up within a quarter of a minute and begins another with more time, as busy machines
@@ -282,7 +282,7 @@ def _listening() -> bool:
     return bool(proxies) and all(status == "HEALTHY" for status in proxies.values())
 
 
-def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -> Any:
+def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, door: ServeConfig) -> Any:
     from ray import serve
 
     local = spec.engine in ("transformers", "vllm") and spec.device != "cpu" and cluster.has_gpus
@@ -297,12 +297,12 @@ def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -
         "downscale_to_zero_delay_s": door.idle_s,
     }
 
-    class Batched(Model):
+    class Batched(ModelReplica):
         """The model, its requests gathered."""
 
         @serve.batch(max_batch_size=MOST_AT_ONCE, batch_wait_timeout_s=GATHER_S)  # type: ignore[untyped-decorator]
-        async def answer(self, asked: list[Asked]) -> list[Answer | Failure]:
-            return await Model.answer(self, asked)
+        async def answer(self, asked: list[ChatRequest]) -> list[Answer | Failure]:
+            return await ModelReplica.answer(self, asked)
 
     model = serve.deployment(
         name="model",
@@ -310,7 +310,7 @@ def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, door: Door) -
         autoscaling_config=scaling,
         max_ongoing_requests=2 * MOST_AT_ONCE,
     )(Batched)
-    api = serve.deployment(name="api", ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=1000)(Api)
+    api = serve.deployment(name="api", ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=1000)(OpenAIApi)
     return api.bind(model.bind(name, spec), name, spec, door.key)
 
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from cluster.connect import joined
-from jobs.cli.output import only_results_on_stdout, say, say_json
+from cluster.connect import connect
+from jobs.cli.output import print_json, print_line, results_only_on_stdout
 from jobs.cli.spec_builder import checked_model
 from jobs.serve.auth import key_hash
-from jobs.serve.deployment import Door, free_port, is_loopback, serving
+from jobs.serve.deployment import ServeConfig, free_port, is_loopback, serving
 from models.environment import ray_address, secret
 
 log = logging.getLogger("vlmsweep")
@@ -36,10 +36,10 @@ def serve_until_stopped(flags: Mapping[str, Any]) -> int:
         if flags["no_key"]:
             log.warning("--no-key: and nobody is asked for a key")
     key = None if flags["no_key"] else _key(flags["key_env"])
-    door = Door(host=flags["host"], port=port, key=key_hash(key) if key else None, idle_s=flags["idle_s"])
+    door = ServeConfig(host=flags["host"], port=port, key=key_hash(key) if key else None, idle_s=flags["idle_s"])
     try:
-        with joined(flags["address"] or ray_address(), verbose=flags["verbose"]) as cluster, ExitStack() as stack:
-            with only_results_on_stdout():
+        with connect(flags["address"] or ray_address(), verbose=flags["verbose"]) as cluster, ExitStack() as stack:
+            with results_only_on_stdout():
                 stack.enter_context(serving(name, spec, cluster, door))
             _announce(flags, port, name, key if key and not flags["key_env"] else None)
             threading.Event().wait()
@@ -56,8 +56,8 @@ def _announce(flags: Mapping[str, Any], port: int, name: str, key: str | None) -
     host = f"[{flags['host']}]" if ":" in flags["host"] else flags["host"]
     base_url = f"http://{host}:{port}/v1"
     if flags["json"]:
-        say_json({"base_url": base_url, "model": name, "key": key})
+        print_json({"base_url": base_url, "model": name, "key": key})
         return
-    say(f"serving {name} at {base_url}; Ctrl-C stops it")
+    print_line(f"serving {name} at {base_url}; Ctrl-C stops it")
     if key:
-        say(f"key, shown this once: {key}")
+        print_line(f"key, shown this once: {key}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models.environment import put, sealed
+from models.environment import sealed, set_variables
 
-HOOK = "jobs.submit.decrypt_env.unseal"
-"""Name of `unseal` for Ray's `worker_process_setup_hook`."""
+HOOK = "jobs.submit.decrypt_env.decrypt_worker_env"
+"""Name of `decrypt_worker_env` for Ray's `worker_process_setup_hook`."""
 
 
-def unseal() -> None:
+def decrypt_worker_env() -> None:
     """Put the variables that `vlmsweep submit --env` sent into this process, if any were.
 
     Raises:
@@ -17,6 +17,6 @@ def unseal() -> None:
     text = sealed()
     if text is None:
         return
-    from cluster.env_encryption import opened
+    from cluster.env_encryption import decrypt_env
 
-    put(opened(text))
+    set_variables(decrypt_env(text))

@@ -18,12 +18,12 @@ STUCK_S = 60.0
 """Seconds after which the process ends without this thread: code that keeps Python's lock lets nobody else act."""
 
 
-def allowed_silence(patience_s: float, calls: Sequence[Call]) -> float:
+def response_timeout(patience_s: float, calls: Sequence[Call]) -> float:
     """Seconds that an engine may take to its next reply."""
     return patience_s + TOKEN_S * max((call.generation.max_new_tokens for call in calls), default=0)
 
 
-class PatientEngine:
+class WatchdogEngine:
     """Hands calls on to an engine, and says when it has been silent for too long; see `models.engines.base.Engine`.
 
     Code that hangs in a library cannot be stopped from within its process: whoever is told ends the process.
@@ -46,7 +46,7 @@ class PatientEngine:
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield the engine's replies; the time that the caller takes between two does not count."""
-        self._limit = allowed_silence(self._patience_s, calls)
+        self._limit = response_timeout(self._patience_s, calls)
         replies = self._engine.generate(calls, media)
         while True:
             self._deadline = monotonic() + self._limit

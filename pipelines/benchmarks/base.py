@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from models.messages import Generation, Step
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import People
+from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeAsk,
@@ -173,9 +173,9 @@ class Benchmark(ABC):
         del a, b, setting, samples
         return []
 
-    def people(self) -> People:
+    def people(self) -> HumanBaseline:
         """What is known of people on this benchmark: human figures, and files of people's own work."""
-        return People()
+        return HumanBaseline()
 
     def generation(self, task: str, setting: str) -> Generation:
         """The page's generation settings, which a model's own `generation` overrides."""

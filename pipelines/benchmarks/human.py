@@ -25,12 +25,12 @@ SAME_ITEMS: Final = "human-items"
 """Subset of the items that the people of a file answered."""
 
 
-def of_people(metric: str) -> str:
+def human_metric(metric: str) -> str:
     """Name of the metric that holds people's value on `SAME_ITEMS`."""
     return f"{metric}_of_people"
 
 
-def gap_of(metric: str) -> str:
+def gap_metric(metric: str) -> str:
     """Name of the metric that holds model minus people on `SAME_ITEMS`."""
     return f"{metric}_minus_people"
 
@@ -63,7 +63,7 @@ class HumanLevel:
     settings: tuple[str, ...] = ()
     """Settings that are comparable; empty: all."""
     value: float | None = None
-    """A fraction; None where nobody has measured people, or where `of_people` rows hold it."""
+    """A fraction; None where nobody has measured people, or where `human_metric` rows hold it."""
     n: int | None = None
     """Items that people answered, where it is told."""
     chance: float | None = None
@@ -82,7 +82,7 @@ class HumanLevel:
     """Where the human value is printed, and who the people were."""
 
 
-class People:
+class HumanBaseline:
     """What one benchmark knows of people. The default knows nothing, and takes no files."""
 
     kinds: ClassVar[tuple[HumanKind, ...]] = ()

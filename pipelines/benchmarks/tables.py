@@ -19,7 +19,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class TableValue:
     """A number with what belongs beside it. What is None is not printed."""
 
     value: float | None
@@ -37,7 +37,7 @@ class Measured:
     """The value cannot be right, such as a misprint in a paper: it is shown, and never marked as the best."""
 
 
-Cell: TypeAlias = str | float | int | Measured | None
+TableCell: TypeAlias = str | float | int | TableValue | None
 """A float is a fraction and printed by the column's style; an int is a count; a bool is a check mark or nothing; None
 is printed as a dash, for what was not measured is not zero."""
 
@@ -47,7 +47,7 @@ class TableRow:
     """One line of a table. `origin` says whose numbers these are, so that a published one never passes for ours."""
 
     label: str
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[TableCell, ...] = ()
     origin: Literal["ours", "published", "reference", "heading"] = "ours"
     """`reference`: chance, human and other constants; `heading`: a block's title, without cells."""
     note: str = ""

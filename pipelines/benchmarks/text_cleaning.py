@@ -65,7 +65,7 @@ def collapsed(text: str) -> str:
     return " ".join(text.split())
 
 
-def bare(text: str) -> str:
+def normalize_words(text: str) -> str:
     """`text` case-folded, everything but letters and digits as single blanks: for comparing wordings."""
     return _NOT_ALNUM.sub(" ", text.casefold()).strip()
 
@@ -86,6 +86,6 @@ def without_outer_quotes(text: str) -> str:
     return inner.strip()
 
 
-def refuses(text: str) -> bool:
+def is_refusal(text: str) -> bool:
     """Whether an English text declines to answer; straight quotes are expected."""
     return _REFUSAL.search(text) is not None

@@ -12,7 +12,7 @@ MOST = 3
 """Faults named of one row."""
 
 
-def in_words(error: ValidationError) -> str:
+def format_validation_error(error: ValidationError) -> str:
     """The first faults of a row as `field: what is wrong`, a semicolon between them."""
     told = []
     for fault in error.errors(include_url=False)[:MOST]:

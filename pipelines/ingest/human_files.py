@@ -26,7 +26,7 @@ class HumanFile:
     text: str
 
 
-def place_of_human(spec: str) -> tuple[str, str]:
+def parse_human_flag(spec: str) -> tuple[str, str]:
     """Benchmark and place of `BENCHMARK=FILE_OR_FOLDER`; nothing is read.
 
     Raises:
@@ -53,7 +53,7 @@ def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
     """
     found: dict[tuple[str, str], HumanFile] = {}
     for spec in specs:
-        name, uri = place_of_human(spec)
+        name, uri = parse_human_flag(spec)
         kinds = benchmark(name).people().kinds
         for path, content in _contents(spec, uri):
             one = _file(name, kinds, path, content)
@@ -83,13 +83,13 @@ def keep_human(out: Store, files: Sequence[HumanFile]) -> set[str]:
     """Put copies into the output, each in place of an earlier one of its kind; returns benchmarks with a change."""
     changed: set[str] = set()
     for one in files:
-        if kept_human(out, one.benchmark).get(one.kind) != one.text:
+        if load_human_files(out, one.benchmark).get(one.kind) != one.text:
             out.put(f"human/{one.benchmark}/{one.kind}.csv", one.text.encode())
             changed.add(one.benchmark)
     return changed
 
 
-def kept_human(out: Store, name: str) -> dict[str, str]:
+def load_human_files(out: Store, name: str) -> dict[str, str]:
     """Kind -> text of the files that an output holds for a benchmark."""
     found = {}
     for kind in benchmark(name).people().kinds:

@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from models.environment import for_decoders
+from models.environment import decoder_environment
 from models.messages import Frames, Media
 from pipelines.media.video_containers import container_of
 from pipelines.storage.store import Store, is_remote
@@ -209,7 +209,7 @@ def _start() -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=for_decoders(),  # no credentials where hostile files are decoded
+        env=decoder_environment(),  # no credentials where hostile files are decoded
         preexec_fn=_die_with_parent,  # noqa: PLW1509  one libc call, no locks taken
     )
 

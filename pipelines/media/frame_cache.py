@@ -35,7 +35,7 @@ class FrameSource(Protocol):
         ...
 
 
-class LocalFrames:
+class LocalFrameCache:
     """Keeps frames in this process."""
 
     def __init__(self, most: int = LOCAL_BYTES) -> None:
@@ -53,12 +53,12 @@ class LocalFrames:
         return self._kept[key]
 
 
-class SharedFrames:
+class SharedFrameCache:
     """Keeps frames in this process, and in the object store for all others."""
 
     def __init__(self, keeper: Any) -> None:
-        """Share through a `FrameKeeper` actor."""
-        self._keeper, self._local = keeper, LocalFrames()
+        """Share through a `FrameCacheActor` actor."""
+        self._keeper, self._local = keeper, LocalFrameCache()
 
     def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
         """See `FrameSource`."""
@@ -93,7 +93,7 @@ class SharedFrames:
         return frames
 
 
-class FrameKeeper:
+class FrameCacheActor:
     """Knows who decodes what, and where the pixels are. An actor: one for a run."""
 
     def __init__(self, most: int) -> None:
@@ -150,7 +150,7 @@ class FrameKeeper:
         return dict(self._counts)
 
 
-def keeper_bytes(object_store: float) -> int:
+def frame_cache_bytes(object_store: float) -> int:
     """Bytes of pixels that may be kept in object stores of so many bytes."""
     return int(min(SHARED_BYTES, object_store * SHARED_PART))
 

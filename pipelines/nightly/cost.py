@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
-from pipelines.storage.parts import healthy_parts, part_folder
+from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 Usage = dict[tuple[str, str, str], tuple[int, int]]
@@ -30,14 +30,14 @@ def usage(spec: RunSpec) -> Usage:
         for bench in spec.benchmarks:
             read = written = 0
             folder = part_folder(kind, bench, name)
-            for _, table in healthy_parts(out, folder, ["input_tokens", "output_tokens"]):
+            for _, table in iter_parts(out, folder, ["input_tokens", "output_tokens"]):
                 read += sum(n or 0 for n in table["input_tokens"].to_pylist())
                 written += sum(n or 0 for n in table["output_tokens"].to_pylist())
             used[kind, bench, name] = (read, written)
     return used
 
 
-def less(now: tuple[int, int], before: tuple[int, int]) -> tuple[int, int]:
+def token_difference(now: tuple[int, int], before: tuple[int, int]) -> tuple[int, int]:
     """What was added."""
     return max(0, now[0] - before[0]), max(0, now[1] - before[1])
 

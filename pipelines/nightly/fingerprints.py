@@ -12,7 +12,7 @@ from pathlib import Path
 from pipelines.benchmarks import benchmark
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.requests import Asker
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import versions
 from pipelines.plan.run_spec import RunSpec
 
@@ -40,7 +40,7 @@ def code_fingerprint() -> str:
     return total.hexdigest()[:16]
 
 
-def pair_parts(spec: RunSpec, asker: Asker, dataset: Dataset) -> dict[str, str]:
+def pair_fingerprint_parts(spec: RunSpec, asker: RequestBuilder, dataset: Dataset) -> dict[str, str]:
     """The hashes behind one model on one benchmark, by what they are of.
 
     Args:

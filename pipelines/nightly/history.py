@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.storage.parts import read_part, table_bytes
+from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
 
 NIGHTS_BACK = 100
@@ -122,7 +122,7 @@ class History:
         """Record a night; the pairs come last, and without them there was no night."""
         names = METRICS.names
         rows = [{"night": night, **{name: row.get(name) for name in names[1:]}} for row in metrics]
-        self.store.put(f"metrics/{night}.parquet", table_bytes(rows, METRICS))
+        self.store.put(f"metrics/{night}.parquet", to_parquet(rows, METRICS))
         self.store.put(f"summaries/{night}.md", summary.encode("utf-8", "replace"))
         told = [{**asdict(pair), "parts": list(pair.parts.items())} for pair in pairs]
-        self.store.put(f"pairs/{night}.parquet", table_bytes(told, PAIRS))
+        self.store.put(f"pairs/{night}.parquet", to_parquet(told, PAIRS))

@@ -11,7 +11,7 @@ from pipelines.nightly.history import Pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class PairStatus:
     """A pair of the configuration, and why it has to be run; `why` is '' when it has not."""
 
     model: str
@@ -27,7 +27,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class MetricShift:
     """A number that left the interval it had the last time it was measured, or is not there any more."""
 
     key: tuple[str, ...]
@@ -45,7 +45,7 @@ class Move:
 
 
 @dataclass(slots=True)
-class Night:
+class NightlyResult:
     """How a night went."""
 
     name: str
@@ -53,7 +53,7 @@ class Night:
     pairs: list[Pair] = field(default_factory=list)
     metrics: list[dict[str, Any]] = field(default_factory=list)
     """Measured tonight."""
-    moves: list[Move] = field(default_factory=list)
+    moves: list[MetricShift] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     over_budget: list[str] = field(default_factory=list)
     """Models of which more rows failed than is allowed."""

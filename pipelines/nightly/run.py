@@ -10,27 +10,27 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster.connect import ClusterError, joined
-from pipelines.nightly.cost import cost, less, usage
-from pipelines.nightly.fingerprints import changed_parts, code_fingerprint, pair_parts
+from cluster.connect import ClusterError, connect
+from pipelines.nightly.cost import cost, token_difference, usage
+from pipelines.nightly.fingerprints import changed_parts, code_fingerprint, pair_fingerprint_parts
 from pipelines.nightly.history import History, Pair, night_name
-from pipelines.nightly.records import Due, Move, Night
+from pipelines.nightly.records import MetricShift, NightlyResult, PairStatus
 from pipelines.nightly.summary import summary
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import CellCount
-from pipelines.progress import SilentWatcher, Watcher
+from pipelines.progress import NullProgress, ProgressListener
 from pipelines.ray_data import ModelUnavailableError
 from pipelines.storage.errors import StoreError
-from pipelines.storage.lock import held
+from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import part_folder
-from pipelines.sweep.run import Outcome, run_sweep
+from pipelines.sweep.run import SweepResult, run_sweep
 
 log = logging.getLogger(__name__)
 
 _KEY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 
 
-def due_pairs(spec: RunSpec, history: History) -> list[Due]:
+def due_pairs(spec: RunSpec, history: History) -> list[PairStatus]:
     """All pairs of a configuration with the reason to run each, if there is one.
 
     Raises:
@@ -41,12 +41,14 @@ def due_pairs(spec: RunSpec, history: History) -> list[Due]:
     found = []
     for (model, name), (asker, dataset) in asked.items():
         before = last.get((model, name))
-        due = Due(model=model, benchmark=name, parts=pair_parts(spec, asker, dataset), why="", before=before)
+        due = PairStatus(
+            model=model, benchmark=name, parts=pair_fingerprint_parts(spec, asker, dataset), why="", before=before
+        )
         found.append(replace(due, why=_why(before, due)))
     return found
 
 
-def _why(before: Pair | None, due: Due) -> str:
+def _why(before: Pair | None, due: PairStatus) -> str:
     if before is None:
         return "new"
     if before.fingerprint == due.fingerprint:
@@ -60,9 +62,9 @@ def run_night(
     history: History,
     *,
     gpu_hour_usd: float | None = None,
-    watcher: Watcher | None = None,
+    watcher: ProgressListener | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> Night:
+) -> NightlyResult:
     """Run what is due, compare, and record the night.
 
     Each model has an output of its own under `spec.out`, one for each state of the code: what code asked and scored is
@@ -81,16 +83,16 @@ def run_night(
         StoreError, ClusterError: the store or the cluster cannot be reached.
     """
     history.store.check_writable()
-    night = Night(name=night_name(clock()), gpu_hour_usd=gpu_hour_usd)
-    with held(history.store):  # two nights at once would each miss the other
-        _through(spec, history, night, watcher or SilentWatcher())
+    night = NightlyResult(name=night_name(clock()), gpu_hour_usd=gpu_hour_usd)
+    with run_lock(history.store):  # two nights at once would each miss the other
+        _through(spec, history, night, watcher or NullProgress())
     return night
 
 
-def _through(spec: RunSpec, history: History, night: Night, watcher: Watcher) -> None:
+def _through(spec: RunSpec, history: History, night: NightlyResult, watcher: ProgressListener) -> None:
     due = due_pairs(spec, history)
     night.pairs = [_unchanged(night.name, one) for one in due if not one.why]
-    with joined(spec.address) if any(one.why for one in due) else nullcontext():
+    with connect(spec.address) if any(one.why for one in due) else nullcontext():
         for model in spec.models:
             wanted = [one for one in due if one.model == model and one.why]
             if wanted:
@@ -100,13 +102,15 @@ def _through(spec: RunSpec, history: History, night: Night, watcher: Watcher) ->
     history.write(night.name, night.pairs, night.metrics, night.summary)
 
 
-def _unchanged(night: str, due: Due) -> Pair:
+def _unchanged(night: str, due: PairStatus) -> Pair:
     assert due.before is not None
     kept = replace(due.before, night=night, state="unchanged", why="", cost_usd=0.0, seconds=0.0)
     return replace(kept, input_tokens=0, output_tokens=0)
 
 
-def _run_model(spec: RunSpec, model: str, due: Sequence[Due], night: Night, watcher: Watcher) -> None:
+def _run_model(
+    spec: RunSpec, model: str, due: Sequence[PairStatus], night: NightlyResult, watcher: ProgressListener
+) -> None:
     """One model on the benchmarks that are due; what goes wrong is told in its pairs and stops no other model."""
     out = f"{spec.out.rstrip('/')}/{part_folder('', '', model).rpartition('model=')[2]}/{code_fingerprint()}"
     own = replace(spec, models={model: spec.models[model]}, benchmarks=tuple(one.benchmark for one in due), out=out)
@@ -126,7 +130,7 @@ def _run_model(spec: RunSpec, model: str, due: Sequence[Due], night: Night, watc
     within = spec.fail_on_error.allows(outcome.failed, max(outcome.requests, 1))
     if not within:
         night.over_budget.append(model)
-    used = {key: less(tokens, before[key]) for key, tokens in usage(own).items()}
+    used = {key: token_difference(tokens, before[key]) for key, tokens in usage(own).items()}
     for one in due:
         counts = [count for count in outcome.counts if count.benchmark == one.benchmark]
         share = sum(count.requests for count in counts) / max(outcome.requests, 1)
@@ -143,12 +147,12 @@ def _run_model(spec: RunSpec, model: str, due: Sequence[Due], night: Night, watc
     night.metrics += _of(outcome, due)
 
 
-def _of(outcome: Outcome, due: Sequence[Due]) -> list[dict[str, Any]]:
+def _of(outcome: SweepResult, due: Sequence[PairStatus]) -> list[dict[str, Any]]:
     names = {one.benchmark for one in due}
     return [dict(row) for row in outcome.metrics if row["benchmark"] in names]
 
 
-def _ran(night: str, due: Due, counts: Sequence[CellCount], *, within: bool) -> Pair:
+def _ran(night: str, due: PairStatus, counts: Sequence[CellCount], *, within: bool) -> Pair:
     """Rows that failed beyond the budget are asked again the next night: such a pair keeps no fingerprint."""
     failed = sum(count.error for count in counts)
     return Pair(
@@ -165,7 +169,7 @@ def _ran(night: str, due: Due, counts: Sequence[CellCount], *, within: bool) -> 
     )
 
 
-def _failed(night: str, due: Due, message: str, out: str) -> Pair:
+def _failed(night: str, due: PairStatus, message: str, out: str) -> Pair:
     return Pair(
         night=night,
         model=due.model,
@@ -178,7 +182,7 @@ def _failed(night: str, due: Due, message: str, out: str) -> Pair:
     )
 
 
-def _moves(night: Night, due: Sequence[Due], history: History) -> Iterator[Move]:
+def _moves(night: NightlyResult, due: Sequence[PairStatus], history: History) -> Iterator[MetricShift]:
     """Numbers measured tonight against the last night that measured the same pair."""
     now = {tuple(str(row[name]) for name in _KEY): row for row in night.metrics}
     ran = {(pair.model, pair.benchmark) for pair in night.of_state("ran")}
@@ -197,6 +201,6 @@ def _moves(night: Night, due: Sequence[Due], history: History) -> Iterator[Move]
             key = tuple(str(row[name]) for name in _KEY)
             value = now.get(key, {}).get("value")
             if value is None or not row["ci_low"] <= value <= row["ci_high"]:
-                yield Move(
+                yield MetricShift(
                     key=key, before=row["value"], now=value, interval=(row["ci_low"], row["ci_high"]), since=since
                 )

@@ -9,13 +9,13 @@ from pipelines.benchmarks import benchmark
 
 if TYPE_CHECKING:
     from pipelines.nightly.history import Pair
-    from pipelines.nightly.records import Move, Night
+    from pipelines.nightly.records import MetricShift, NightlyResult
 
 MOST_MOVES = 40
 """Rows of the table; the Parquet file has all."""
 
 
-def summary(night: Night, engines: Mapping[str, str]) -> str:
+def summary(night: NightlyResult, engines: Mapping[str, str]) -> str:
     """The night as Markdown.
 
     Args:
@@ -46,7 +46,7 @@ def summary(night: Night, engines: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _verdict(night: Night, wholes: Sequence[Move]) -> str:
+def _verdict(night: NightlyResult, wholes: Sequence[MetricShift]) -> str:
     told = []
     if wholes:
         told.append(f"{len(wholes)} numbers moved")
@@ -56,7 +56,7 @@ def _verdict(night: Night, wholes: Sequence[Move]) -> str:
     return ", ".join(told) or "all well"
 
 
-def _moves_table(moves: Iterable[Move]) -> list[str]:
+def _moves_table(moves: Iterable[MetricShift]) -> list[str]:
     rows = ["| benchmark | model | task | setting | part | metric | was | interval | is |", "|" + "---|" * 9]
     for move in moves:
         bench, task, model, setting, subset, category, metric = (_safe(one) for one in move.key)
@@ -68,7 +68,7 @@ def _moves_table(moves: Iterable[Move]) -> list[str]:
     return rows
 
 
-def _pairs_table(night: Night, pairs: Iterable[Pair], engines: Mapping[str, str]) -> list[str]:
+def _pairs_table(night: NightlyResult, pairs: Iterable[Pair], engines: Mapping[str, str]) -> list[str]:
     rows = ["| benchmark | model | why | requests | failed | headline | cost |", "|" + "---|" * 7]
     for pair in pairs:
         cost = "-" if pair.cost_usd is None else f"${pair.cost_usd:,.2f}"
@@ -91,7 +91,7 @@ def _headline(metrics: Iterable[Mapping[str, Any]], pair: Pair) -> str:
     return _safe("; ".join(told)) or "-"
 
 
-def _failures(night: Night, failed: Iterable[Pair]) -> list[str]:
+def _failures(night: NightlyResult, failed: Iterable[Pair]) -> list[str]:
     rows = [f"- {_safe(pair.model)} on {pair.benchmark}: {_safe(pair.why)}" for pair in failed]
     for model in night.over_budget:
         n = sum(pair.failed for pair in night.pairs if pair.model == model)
@@ -101,7 +101,7 @@ def _failures(night: Night, failed: Iterable[Pair]) -> list[str]:
     return rows
 
 
-def _dollars(night: Night) -> str:
+def _dollars(night: NightlyResult) -> str:
     unknown = sum(pair.cost_usd is None for pair in night.of_state("ran"))
     return f"${night.cost_usd:,.2f}" + (f" and {unknown} pairs of no known price" if unknown else "")
 

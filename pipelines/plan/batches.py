@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 
-from pipelines.plan.units import Unit
+from pipelines.plan.units import WorkUnit
 
 SHARES = 4
 """Parts of a replica's fair share that the largest convoy is worth: the last one to end keeps the others waiting for a
@@ -27,7 +27,7 @@ SMALL_BYTES = 16 << 20
 """Pixels as decoded, before they are shrunk, that small units together may have: loading them takes no second."""
 
 
-def make_convoys(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]:
+def batch_units(units: Sequence[WorkUnit], replicas: int) -> list[tuple[WorkUnit, ...]]:
     """Units in the order in which replicas shall take them, those of one large media group together.
 
     Args:
@@ -38,7 +38,7 @@ def make_convoys(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]
         Every unit once. Convoys of one large group come first, the largest at the front; the rest keeps its order.
     """
     share = _requests(units) / max(1, replicas)
-    groups: dict[tuple[str, ...], list[Unit]] = {}
+    groups: dict[tuple[str, ...], list[WorkUnit]] = {}
     for index, unit in enumerate(units):
         groups.setdefault(_group(unit) or (str(index),), []).append(unit)
     convoys = [convoy for members in groups.values() for convoy in _cut(members, share / SHARES)]
@@ -46,20 +46,20 @@ def make_convoys(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]
     return large + _together([convoy[0] for convoy in convoys if len(convoy) == 1], max(1, replicas))
 
 
-def groups_alone(convoys: Sequence[Sequence[Unit]]) -> list[list[str]]:
+def exclusive_media_groups(convoys: Sequence[Sequence[WorkUnit]]) -> list[list[str]]:
     """For each convoy the media groups that no other convoy is about: what it decodes of them needs no sharing."""
     own = [{piece.group for unit in convoy for piece in unit.pieces} for convoy in convoys]
     times = Counter(group for groups in own for group in groups)
     return [sorted(group for group in groups if group and times[group] == 1) for groups in own]
 
 
-def _group(unit: Unit) -> tuple[str, ...]:
+def _group(unit: WorkUnit) -> tuple[str, ...]:
     """What a unit about one medium alone is about; empty for others."""
     groups = {piece.group for piece in unit.pieces}
     return (unit.benchmark, *groups) if len(groups) == 1 and all(groups) else ()
 
 
-def _cut(members: Sequence[Unit], most: float) -> list[tuple[Unit, ...]]:
+def _cut(members: Sequence[WorkUnit], most: float) -> list[tuple[WorkUnit, ...]]:
     """Runs of a group's units, even ones, none larger than `most` requests where a single unit is not."""
     by_size = _requests(members) / most if most else 1.0
     pieces = min(len(members), max(ceil(by_size), ceil(len(members) / CONVOY_UNITS)))
@@ -67,9 +67,9 @@ def _cut(members: Sequence[Unit], most: float) -> list[tuple[Unit, ...]]:
     return [tuple(members[start:end]) for start, end in pairwise(ends)]
 
 
-def _together(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]:
+def _together(units: Sequence[WorkUnit], replicas: int) -> list[tuple[WorkUnit, ...]]:
     """Runs of units in their order, as long as they are small together, and shorter towards the end."""
-    convoys: list[list[Unit]] = []
+    convoys: list[list[WorkUnit]] = []
     left = most = _requests(units)
     for unit in units:
         last = convoys[-1] if convoys else []
@@ -87,5 +87,5 @@ def _together(units: Sequence[Unit], replicas: int) -> list[tuple[Unit, ...]]:
     return [tuple(convoy) for convoy in convoys]
 
 
-def _requests(units: Sequence[Unit]) -> int:
+def _requests(units: Sequence[WorkUnit]) -> int:
     return sum(unit.requests for unit in units)

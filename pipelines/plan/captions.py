@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.hashing import stable_id
-from pipelines.storage.parts import healthy_parts, part_folder
+from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 
@@ -23,7 +23,7 @@ def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
     folder = part_folder("captions", benchmark_name, key.rpartition("@")[0])
     return {
         row["variant"]: row["output"]
-        for _, table in healthy_parts(out, folder, columns)
+        for _, table in iter_parts(out, folder, columns)
         for row in table.to_pylist()
         if row["status"] == "ok" and row["prompt_version"] == key
     }

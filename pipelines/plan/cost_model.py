@@ -2,7 +2,7 @@
 
 The arithmetic is a roofline with the efficiencies below, which are assumptions and not measurements: reading a prompt
 is bound by arithmetic, writing an answer by the memory that the weights are read from. It orders models and units well
-and is not a promise of hours; `Card` takes measured numbers where there are some.
+and is not a promise of hours; `GpuProfile` takes measured numbers where there are some.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster.scheduling.workload import ModelWork
+from cluster.scheduling.workload import ModelWorkload
 from models.spec import ModelSpec
 from pipelines.plan.records import Plan
-from pipelines.plan.units import Unit
+from pipelines.plan.units import WorkUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class GpuProfile:
     """One GPU, and how well it is used."""
 
     flops: float = 990e12
@@ -43,18 +43,18 @@ def replica_gpus(spec: ModelSpec) -> int:
     return spec.tensor_parallel if spec.engine in ("transformers", "vllm") and spec.device != "cpu" else 0
 
 
-def works_of(
-    plans: Mapping[str, Sequence[Plan]], specs: Mapping[str, ModelSpec], card: Card | None = None
-) -> list[ModelWork]:
+def model_workloads(
+    plans: Mapping[str, Sequence[Plan]], specs: Mapping[str, ModelSpec], card: GpuProfile | None = None
+) -> list[ModelWorkload]:
     """What the models that run on GPUs of ours have to do; a model whose size is not known is taken for 8B."""
     wanted = (name for name, own in plans.items() if replica_gpus(specs[name]) and any(plan.units for plan in own))
-    return [work_of(name, plans[name], specs[name], card) for name in wanted]
+    return [model_workload(name, plans[name], specs[name], card) for name in wanted]
 
 
-def work_of(name: str, plans: Sequence[Plan], spec: ModelSpec, card: Card | None = None) -> ModelWork:
+def model_workload(name: str, plans: Sequence[Plan], spec: ModelSpec, card: GpuProfile | None = None) -> ModelWorkload:
     """What one model has to do; of one that needs no GPU of ours the seconds say nothing."""
-    card = card or Card()
-    return ModelWork(
+    card = card or GpuProfile()
+    return ModelWorkload(
         name=name,
         gpus=replica_gpus(spec),
         load_s=card.start_s + _weight_bytes(spec) / card.load_bytes_a_second,
@@ -71,7 +71,7 @@ def _weight_bytes(spec: ModelSpec) -> float:
     return _parameters(spec) * (4 if spec.dtype == "float32" else 2)
 
 
-def unit_seconds(plan: Plan, unit: Unit, spec: ModelSpec, card: Card) -> float:
+def unit_seconds(plan: Plan, unit: WorkUnit, spec: ModelSpec, card: GpuProfile) -> float:
     """Seconds of one unit on one replica: its media read once each, its questions as suffixes, its answers written.
 
     The plan knows tokens in sum; a unit has its share by requests and by media groups.

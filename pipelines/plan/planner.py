@@ -10,18 +10,20 @@ import pyarrow as pa
 from models.messages import Media
 from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.records import Done, Plan
-from pipelines.plan.requests import Asked, Asker
+from pipelines.plan.records import CompletedRequests, Plan
+from pipelines.plan.requests import PlannedRequest, RequestBuilder
 from pipelines.plan.selection import Limit
 from pipelines.plan.token_estimate import count_words
 from pipelines.plan.units import Place, Pool, UnitMaker, retry_units
-from pipelines.storage.parts import healthy_parts, part_folder, read_part, table_bytes
+from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
 
-def read_done(out: Store, benchmark: str, model: str, kind: str = "predictions", *, mend: bool = False) -> Done:
+def load_completed(
+    out: Store, benchmark: str, model: str, kind: str = "predictions", *, mend: bool = False
+) -> CompletedRequests:
     """What earlier runs committed.
 
     Args:
@@ -31,9 +33,9 @@ def read_done(out: Store, benchmark: str, model: str, kind: str = "predictions",
         kind: `predictions` or `captions`.
         mend: set damaged parts aside and take out rows that stand in two parts; only for who holds the output.
     """
-    done = Done()
+    done = CompletedRequests()
     doubled: dict[str, set[bytes]] = {}
-    for path, table in healthy_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"], mend=mend):
+    for path, table in iter_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"], mend=mend):
         for request_id, status in zip(*(table[name].to_pylist() for name in ("request_id", "status")), strict=True):
             key = bytes.fromhex(request_id)
             if key in done.finished or (key in done.failed and status == "error"):
@@ -56,15 +58,15 @@ def _take_out(out: Store, path: str, keys: set[bytes]) -> None:
     rows = read_part(out, path)
     kept = rows.filter(pa.array([bytes.fromhex(one) not in keys for one in rows["request_id"].to_pylist()]))
     if kept.num_rows:
-        out.put(path, table_bytes(kept, rows.schema))
+        out.put(path, to_parquet(kept, rows.schema))
     else:
         out.delete(path)
 
 
-def make_plan(  # noqa: PLR0913  one keyword a choice
+def plan_requests(  # noqa: PLR0913  one keyword a choice
     dataset: Dataset,
-    asker: Asker,
-    done: Done,
+    asker: RequestBuilder,
+    done: CompletedRequests,
     *,
     limit: Limit | None = None,
     sample_ids: Sequence[str] = (),
@@ -156,7 +158,7 @@ def selected_samples(dataset: Dataset, limit: Limit | None, sample_ids: Sequence
         raise ValueError(f"--limit leaves nothing of the {dataset.manifest.samples} samples")
 
 
-def decoded_bytes(asked: Asked, sample: Sample) -> int:
+def decoded_bytes(asked: PlannedRequest, sample: Sample) -> int:
     """Bytes of the pixels that a request's pictures and clips have when they are decoded; single colours have none."""
     sizes = {ref.sha256: ref for ref in sample.media}
     media = [part for step in asked.request.steps for turn in step.turns for part in turn.parts]
@@ -164,7 +166,7 @@ def decoded_bytes(asked: Asked, sample: Sample) -> int:
     return sum(max(1, one.frames) * sizes[one.source].width * sizes[one.source].height * 3 for one in shown)
 
 
-def _count(plan: Plan, asked: Asked, sample: Sample) -> None:
+def _count(plan: Plan, asked: PlannedRequest, sample: Sample) -> None:
     """Add what a request that is to do costs; a done one costs nothing more."""
     if asked.excluded:
         return

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pipelines.plan.requests import Asker
-from pipelines.plan.units import Unit
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.units import WorkUnit
 
 
 @dataclass(slots=True)
-class Done:
+class CompletedRequests:
     """What earlier runs left: ids that need nothing more, and failed ids with the parts that hold them."""
 
     finished: set[bytes] = field(default_factory=set)
@@ -22,8 +22,8 @@ class Done:
 class Plan:
     """All that is to be done for one model on one benchmark, and what is done already."""
 
-    asker: Asker
-    units: list[Unit] = field(default_factory=list)
+    asker: RequestBuilder
+    units: list[WorkUnit] = field(default_factory=list)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Requests of the whole plan by (task, setting), done ones too."""
     pending: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -15,11 +15,11 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.hashing import stable_id
 from pipelines.plan.captions import caption_key
-from pipelines.plan.selection import Cell
+from pipelines.plan.selection import TaskSetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PlannedRequest:
     """One request of the plan: what is sent, and the columns that describe it."""
 
     columns: dict[str, Any]
@@ -35,10 +35,10 @@ class Asked:
     def group(self) -> str:
         """The media group: what is fetched, decoded and encoded once for all that share it; '' for text."""
         media = first_media(self.request)
-        return group_of(media) if media else ""
+        return media_group_key(media) if media else ""
 
 
-def group_of(media: Media) -> str:
+def media_group_key(media: Media) -> str:
     """The media group of requests that start with this medium."""
     return f"{media.kind}:{media.source}:{media.frames}"
 
@@ -54,7 +54,7 @@ def first_media(request: Request) -> Media | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asker:
+class RequestBuilder:
     """Makes requests of one benchmark for one model. Light and sent to every worker."""
 
     benchmark_name: str
@@ -64,7 +64,7 @@ class Asker:
     """All of the model's spec that changes answers (`ModelSpec.answer_fingerprint`)."""
     generation: Mapping[str, Any]
     """The model's own generation settings, laid over the benchmark's."""
-    cells: tuple[Cell, ...]
+    cells: tuple[TaskSetting, ...]
     prompts: Mapping[str, str]
     """The user's own wording by prompt version."""
     instead: Mapping[str, str]
@@ -83,7 +83,7 @@ class Asker:
     def _texts(self) -> PromptTexts:
         return PromptTexts(self._benchmark.prompt_texts, self.prompts, self.instead)
 
-    def ask(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[Asked]:
+    def ask(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[PlannedRequest]:
         """All requests of one sample, cell by cell, in the order of their variants.
 
         Args:
@@ -100,31 +100,33 @@ class Asker:
             ):
                 yield self._addressed(sample, cell, prompt)
 
-    def _captions(self, sample: Sample) -> Iterator[Asked]:
+    def _captions(self, sample: Sample) -> Iterator[PlannedRequest]:
         """The same picture has the same id whoever shows it, so that it is captioned once."""
         for setting in dict.fromkeys(cell.setting for cell in self.cells):
             for wanted in self._benchmark.caption(sample, setting, self._texts):
                 step = self._with_generation(wanted)
-                columns = self._columns(sample, Cell("caption", ""), caption_key(self.model, self.model_fingerprint))
+                columns = self._columns(
+                    sample, TaskSetting("caption", ""), caption_key(self.model, self.model_fingerprint)
+                )
                 columns["prompt_sha256"] = prompt_sha256([step])
                 request_id = stable_id({"caption": columns["prompt_version"], "asked": self._asked([step], columns)})
                 request = Request(request_id=request_id, steps=(step,))
                 media = first_media(request)
                 columns["variant"] = media.source if media else ""
-                yield Asked(columns={"request_id": request_id, **columns}, request=request, excluded="")
+                yield PlannedRequest(columns={"request_id": request_id, **columns}, request=request, excluded="")
 
-    def _addressed(self, sample: Sample, cell: Cell, prompt: Prompt) -> Asked:
+    def _addressed(self, sample: Sample, cell: TaskSetting, prompt: Prompt) -> PlannedRequest:
         steps = tuple(self._with_generation(step) for step in prompt.steps)
         columns = self._columns(sample, cell, prompt.version)
         columns |= {"variant": prompt.variant, "prompt_sha256": prompt_sha256(steps)}
         request_id = stable_id({**columns, **self._asked(steps, columns)})
-        return Asked(
+        return PlannedRequest(
             columns={"request_id": request_id, **columns},
             request=Request(request_id=request_id, steps=steps),
             excluded=prompt.excluded,
         )
 
-    def _columns(self, sample: Sample, cell: Cell, version: str) -> dict[str, Any]:
+    def _columns(self, sample: Sample, cell: TaskSetting, version: str) -> dict[str, Any]:
         return {
             "sample_id": sample.sample_id,
             "benchmark": self.benchmark_name,
@@ -169,7 +171,7 @@ class Asker:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> Asker:
+    def from_json(cls, text: str) -> RequestBuilder:
         """The inverse of `to_json`."""
         raw = json.loads(text)
-        return cls(**{**raw, "cells": tuple(Cell(*cell) for cell in raw["cells"])})
+        return cls(**{**raw, "cells": tuple(TaskSetting(*cell) for cell in raw["cells"])})

@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.plan.requests import Asker
-from pipelines.plan.selection import Cell, Limit, cells_of
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.selection import Limit, TaskSetting, cells_of
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 from pipelines.version import __version__
@@ -22,36 +22,38 @@ PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class SampleCut:
     """Cells that an earlier run asked about other samples than the last one did."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[TaskSetting, ...]
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ManifestEntry:
     """One model on one benchmark, as this output holds it."""
 
     benchmark: str
     model: str
     data: str
     asker: str
-    """JSON of the `Asker`, with the cells of all cuts."""
+    """JSON of the `RequestBuilder`, with the cells of all cuts."""
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
     external: bool = False
     """The answers were made elsewhere."""
-    earlier: tuple[Cut, ...] = ()
+    earlier: tuple[SampleCut, ...] = ()
     """Cells that stand in the report on other samples than `limit` and `sample_ids` say."""
 
-    def by_cut(self) -> list[Entry]:
+    def by_cut(self) -> list[ManifestEntry]:
         """The same as entries of one cut each, no cell in two of them."""
         asker = self.parsed_asker()
         other = {cell for cut in self.earlier for cell in cut.cells}
         cuts = [
-            Cut(cells=tuple(c for c in asker.cells if c not in other), limit=self.limit, sample_ids=self.sample_ids)
+            SampleCut(
+                cells=tuple(c for c in asker.cells if c not in other), limit=self.limit, sample_ids=self.sample_ids
+            )
         ]
         return [
             replace(
@@ -68,12 +70,12 @@ class Entry:
         """The cut of the samples."""
         return Limit.parse(self.limit) if self.limit else None
 
-    def parsed_asker(self) -> Asker:
+    def parsed_asker(self) -> RequestBuilder:
         """The maker of its requests."""
-        return Asker.from_json(self.asker)
+        return RequestBuilder.from_json(self.asker)
 
 
-def merge_entries(old: Iterable[Entry], new: Iterable[Entry]) -> list[Entry]:
+def merge_entries(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     """Entries of earlier runs with those of this one.
 
     The same model asked in other cells of the same benchmark gets both, each with the samples that it was last asked
@@ -87,7 +89,7 @@ def merge_entries(old: Iterable[Entry], new: Iterable[Entry]) -> list[Entry]:
     return [merged[key] for key in sorted(merged)]
 
 
-def _joined(old: Entry, new: Entry) -> Entry:
+def _joined(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
     before, now = old.parsed_asker(), new.parsed_asker()
     wanted = {*before.cells, *now.cells}
     both = tuple(cell for cell in cells_of(benchmark(new.benchmark), [], []) if cell in wanted)
@@ -97,7 +99,7 @@ def _joined(old: Entry, new: Entry) -> Entry:
     for one in old.by_cut():
         cells = tuple(cell for cell in one.parsed_asker().cells if cell not in now.cells)
         if cells and (one.limit, one.sample_ids) != (new.limit, new.sample_ids):
-            cuts.append(Cut(cells=cells, limit=one.limit, sample_ids=one.sample_ids))
+            cuts.append(SampleCut(cells=cells, limit=one.limit, sample_ids=one.sample_ids))
     return replace(new, asker=replace(now, cells=both).to_json(), earlier=tuple(cuts))
 
 
@@ -112,7 +114,7 @@ _TOLD = {
 }
 
 
-def left_behind(old: Iterable[Entry], new: Iterable[Entry]) -> list[str]:
+def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[str]:
     """Which cells of earlier runs leave the report because of this one, a sentence a model and benchmark."""
     earlier = {(entry.benchmark, entry.model): entry for entry in old}
     told: list[str] = []
@@ -136,7 +138,7 @@ def left_behind(old: Iterable[Entry], new: Iterable[Entry]) -> list[str]:
     return told
 
 
-def _cut_down(old: Entry, new: Entry) -> Iterator[str]:
+def _cut_down(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
     """Cells that this run asks about samples that are not all of those they stood on before."""
     now = new.parsed_asker()
     for one in old.by_cut():
@@ -150,7 +152,7 @@ def _cut_down(old: Entry, new: Entry) -> Iterator[str]:
             )
 
 
-def _covers(new: Entry, old: Entry) -> bool:
+def _covers(new: ManifestEntry, old: ManifestEntry) -> bool:
     """Whether a cut leaves all that another leaves, as far as can be told without the data."""
     if new.sample_ids and not (old.sample_ids and {*old.sample_ids} <= {*new.sample_ids}):
         return False
@@ -164,14 +166,14 @@ def _covers(new: Entry, old: Entry) -> bool:
     return wide.first <= narrow.first and (wide.last is None or (narrow.last is not None and narrow.last <= wide.last))
 
 
-def _cut_told(entry: Entry) -> str:
+def _cut_told(entry: ManifestEntry) -> str:
     flags = [f"--limit {entry.limit}"] if entry.limit else []
     flags += [f"--sample-id {name}" for name in entry.sample_ids[:3]]
     flags += [f"and {len(entry.sample_ids) - 3} more of --sample-id"] if len(entry.sample_ids) > 3 else []
     return " ".join(flags) or "no --limit and no --sample-id"
 
 
-def _cells_told(cells: Iterable[Cell]) -> str:
+def _cells_told(cells: Iterable[TaskSetting]) -> str:
     return ", ".join(f"{cell.task} {cell.setting}" for cell in cells)
 
 
@@ -197,16 +199,16 @@ def load_run(out: Store) -> dict[str, Any]:
     return run
 
 
-def _entry(raw: Mapping[str, Any]) -> Entry:
+def _entry(raw: Mapping[str, Any]) -> ManifestEntry:
     earlier = tuple(
-        Cut(
-            cells=tuple(Cell(**cell) for cell in cut["cells"]),
+        SampleCut(
+            cells=tuple(TaskSetting(**cell) for cell in cut["cells"]),
             limit=cut["limit"],
             sample_ids=tuple(cut["sample_ids"]),
         )
         for cut in raw.get("earlier", ())
     )
-    return Entry(**{**raw, "sample_ids": tuple(raw["sample_ids"]), "earlier": earlier})
+    return ManifestEntry(**{**raw, "sample_ids": tuple(raw["sample_ids"]), "earlier": earlier})
 
 
 def save_run(
@@ -214,7 +216,7 @@ def save_run(
     earlier: Mapping[str, Any],
     *,
     sweep: Mapping[str, Any],
-    entries: Sequence[Entry],
+    entries: Sequence[ManifestEntry],
     parts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write `run.json` and return it.

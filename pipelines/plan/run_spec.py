@@ -14,7 +14,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.captions import caption_key
-from pipelines.plan.requests import Asker
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import Limit, cells_of, check_names
 from pipelines.storage.store import Store
 
@@ -113,7 +113,7 @@ class RunSpec:
         if not any(cells_of(one, self.tasks, self.settings) for one in chosen):
             raise ValueError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
 
-    def askers(self, model: str) -> list[tuple[Asker, Dataset]]:
+    def askers(self, model: str) -> list[tuple[RequestBuilder, Dataset]]:
         """What this model is asked, benchmark by benchmark.
 
         Raises:
@@ -140,12 +140,12 @@ class RunSpec:
             return dict(self.models)
         return dict([self.captioner]) if self.captioner else {}
 
-    def caption_askers(self, name: str) -> list[tuple[Asker, Dataset]]:
+    def caption_askers(self, name: str) -> list[tuple[RequestBuilder, Dataset]]:
         """What a captioner is asked, benchmark by benchmark."""
         own = self._askers(name, self.captioners[name])
         return [(replace(asker, kind="caption"), dataset) for asker, dataset in own]
 
-    def _askers(self, model: str, spec: ModelSpec) -> Iterator[tuple[Asker, Dataset]]:
+    def _askers(self, model: str, spec: ModelSpec) -> Iterator[tuple[RequestBuilder, Dataset]]:
         fingerprint = spec.answer_fingerprint()
         for name in self.benchmarks:
             cells = cells_of(benchmark(name), self.tasks, self.settings)
@@ -153,7 +153,7 @@ class RunSpec:
                 continue
             dataset = Dataset.open(Store(self.data), name)
             known = benchmark(name).prompt_texts
-            asker = Asker(
+            asker = RequestBuilder(
                 benchmark_name=name,
                 dataset_fingerprint=dataset.manifest.dataset_fingerprint,
                 model=model,

@@ -10,7 +10,7 @@ from pipelines.benchmarks.base import Benchmark
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Cell:
+class TaskSetting:
     """One task under one setting."""
 
     task: str
@@ -68,11 +68,11 @@ def check_names(kind: str, wanted: Iterable[str], known: Sequence[str]) -> None:
             raise closest(kind, name, list(known))
 
 
-def cells_of(benchmark: Benchmark, tasks: Sequence[str], settings: Sequence[str]) -> list[Cell]:
+def cells_of(benchmark: Benchmark, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
     """The cells of a benchmark that the flags leave; empty flags leave all but those to be named."""
     wanted = {asked for task in tasks for asked in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
     return [
-        Cell(task, setting)
+        TaskSetting(task, setting)
         for task, known in benchmark.tasks.items()
         if task in wanted
         for setting in known

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import Any, TypeAlias
 
-from pipelines.plan.requests import Asker
+from pipelines.plan.requests import RequestBuilder
 from pipelines.storage.parts import part_folder
 
 MAX_UNIT_REQUESTS = 256
@@ -32,7 +32,7 @@ Pool: TypeAlias = dict[Place, list[tuple[str, list[str]]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MediaGroupSlice:
     """Samples of one shard whose requests share a media group."""
 
     shard: str
@@ -41,13 +41,13 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class WorkUnit:
     """One unit of work, small enough for the driver to hold by the ten thousand."""
 
     benchmark: str
     part: str
     """Path of the Parquet part that it commits, relative to the output."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MediaGroupSlice, ...]
     requests: int
     media_bytes: int = 0
     """Pixels of its pictures and clips as decoded, before they are shrunk to what the model takes."""
@@ -61,9 +61,9 @@ class Unit:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> Unit:
+    def from_dict(cls, raw: dict[str, Any]) -> WorkUnit:
         """The inverse of `to_dict`."""
-        pieces = tuple(Piece(p["shard"], p["group"], tuple(p["samples"])) for p in raw["pieces"])
+        pieces = tuple(MediaGroupSlice(p["shard"], p["group"], tuple(p["samples"])) for p in raw["pieces"])
         return cls(**{**raw, "pieces": pieces, "only": tuple(raw["only"])})
 
 
@@ -71,7 +71,7 @@ class Unit:
 class UnitMaker:
     """Cuts large groups into even pieces and puts small ones of one shard together."""
 
-    asker: Asker
+    asker: RequestBuilder
     replicas: int
     expected: int
     """Samples of the whole plan."""
@@ -82,21 +82,21 @@ class UnitMaker:
     sizes: dict[Place, int] = field(default_factory=dict)
     """Bytes of each media group's pixels, as decoded."""
 
-    def units(self, pool: Pool, partial: set[tuple[Place, str]]) -> Iterator[Unit]:
+    def units(self, pool: Pool, partial: set[tuple[Place, str]]) -> Iterator[WorkUnit]:
         """The units of one shard."""
         if not pool:
             return
         self.pending += sum(len(own) for members in pool.values() for _, own in members)
         most = self._most()
         pack = min(PACK_REQUESTS, most)
-        packed: list[tuple[Piece, list[str]]] = []
+        packed: list[tuple[MediaGroupSlice, list[str]]] = []
         size = 0
         for (shard, group), members in pool.items():
             for names, ids in _cut(members, most):
                 if packed and size + len(ids) > pack:
                     yield _unit(packed, partial, self)
                     packed, size = [], 0
-                packed.append((Piece(shard, group, names), ids))
+                packed.append((MediaGroupSlice(shard, group, names), ids))
                 size += len(ids)
         yield _unit(packed, partial, self)
 
@@ -128,13 +128,15 @@ def _cut(members: list[tuple[str, list[str]]], most: int) -> Iterator[tuple[tupl
     yield tuple(names), ids
 
 
-def _unit(packed: list[tuple[Piece, list[str]]], partial: set[tuple[Place, str]], maker: UnitMaker) -> Unit:
+def _unit(
+    packed: list[tuple[MediaGroupSlice, list[str]]], partial: set[tuple[Place, str]], maker: UnitMaker
+) -> WorkUnit:
     ids = sorted(request_id for _, own in packed for request_id in own)
     pieces = tuple(piece for piece, _ in packed)
     asker = maker.asker
     folder = part_folder(KINDS[asker.kind], asker.benchmark_name, asker.model)
     filtered = any(((piece.shard, piece.group), name) in partial for piece in pieces for name in piece.samples)
-    return Unit(
+    return WorkUnit(
         benchmark=asker.benchmark_name,
         part=f"{folder}/{unit_name(ids)}.parquet",
         pieces=pieces,
@@ -144,7 +146,7 @@ def _unit(packed: list[tuple[Piece, list[str]]], partial: set[tuple[Place, str]]
     )
 
 
-def _media_bytes(pieces: Sequence[Piece], sizes: Mapping[Place, int]) -> int:
+def _media_bytes(pieces: Sequence[MediaGroupSlice], sizes: Mapping[Place, int]) -> int:
     return sum(sizes.get(place, 0) for place in {(piece.shard, piece.group) for piece in pieces})
 
 
@@ -155,12 +157,12 @@ def unit_name(request_ids: Sequence[str]) -> str:
 
 def retry_units(
     retries: dict[str, dict[Place, dict[str, list[str]]]], benchmark: str, sizes: Mapping[Place, int]
-) -> Iterator[Unit]:
+) -> Iterator[WorkUnit]:
     """Units that ask failed requests again, each into the part that holds them."""
     for part, places in retries.items():
         ids = [one for samples in places.values() for own in samples.values() for one in own]
-        pieces = tuple(Piece(shard, group, tuple(samples)) for (shard, group), samples in places.items())
-        yield Unit(
+        pieces = tuple(MediaGroupSlice(shard, group, tuple(samples)) for (shard, group), samples in places.items())
+        yield WorkUnit(
             benchmark=benchmark,
             part=part,
             pieces=pieces,

@@ -11,9 +11,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 from models.spec import ModelSpec
-from pipelines.logging_context import worker_lines
-from pipelines.media.frame_cache import SharedFrames
-from pipelines.plan.units import MAX_UNIT_REQUESTS, Unit
+from pipelines.logging_context import worker_log_context
+from pipelines.media.frame_cache import SharedFrameCache
+from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
 from pipelines.predict.attempts import RemoteAttempts
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import LoaderSpec
@@ -39,31 +39,31 @@ Lines = Mapping[str, str] | None
 @lru_cache(maxsize=2)
 def _loader(spec: LoaderSpec, keeper: Any) -> Any:
     """One loader a worker process: its decoder and its last shards stay warm between units."""
-    return spec.build(SharedFrames(keeper))
+    return spec.build(SharedFrameCache(keeper))
 
 
-def load_convoy(batch: Any, spec: LoaderSpec, keeper: Any, ledger: Any, lines: Lines = None) -> Any:
+def load_units(batch: Any, spec: LoaderSpec, keeper: Any, ledger: Any, lines: Lines = None) -> Any:
     """Load the units that go to one replica together; Ray calls this again, elsewhere, when its process dies.
 
     Raises:
         StoreError: data could not be fetched, after pauses and further tries.
     """
-    from pipelines.predict.serialization import pack_convoy
+    from pipelines.predict.serialization import pack_units
 
     began = time.monotonic()
-    units = [Unit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
+    units = [WorkUnit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
     alone = frozenset(json.loads(batch["alone"][0].as_py()))
     loader = _loader(spec, keeper)
     convoy = []
     for unit in units:
-        with worker_lines(lines, part=unit.part):
+        with worker_log_context(lines, part=unit.part):
             convoy.append(_load(unit, loader, alone, ledger))
-    packed = pack_convoy(convoy)
+    packed = pack_units(convoy)
     count_loading(time.monotonic() - began)
     return packed
 
 
-def _load(unit: Unit, loader: Any, alone: frozenset[str], ledger: Any) -> Any:
+def _load(unit: WorkUnit, loader: Any, alone: frozenset[str], ledger: Any) -> Any:
     """One unit; without its media where they have cost several processes their lives, as for want of memory."""
     import ray
 
@@ -71,7 +71,7 @@ def _load(unit: Unit, loader: Any, alone: frozenset[str], ledger: Any) -> Any:
     if deaths:
         log.warning("processes died %d times while they loaded this", deaths)
     try:
-        loaded = _patiently(partial(loader.load, unit, alone, blind=deaths >= LOAD_DEATHS))
+        loaded = _retry_store(partial(loader.load, unit, alone, blind=deaths >= LOAD_DEATHS))
         log.info("%d requests are loaded", unit.requests)
         return loaded
     finally:
@@ -99,8 +99,8 @@ def commit_units(batch: Any, out: str, lock: str, lines: Lines = None) -> Any:
             receipt["part"] = one.unit.part
             receipt["span"] = [one.span.replica, one.span.began, one.span.ended]
             if not one.kept:
-                with worker_lines(lines, part=one.unit.part):
-                    receipt["counts"] = _patiently(partial(committer.commit, one.unit, one.rows))
+                with worker_log_context(lines, part=one.unit.part):
+                    receipt["counts"] = _retry_store(partial(committer.commit, one.unit, one.rows))
                 receipt["tokens"] = own_tokens(one.unit, one.rows)
                 receipt["failed"] = first_failures(one.rows)
                 receipt["broke"] = "cost_limit" in one.rows["error_type"].to_pylist()
@@ -108,7 +108,7 @@ def commit_units(batch: Any, out: str, lock: str, lines: Lines = None) -> Any:
     return pa.table({"receipts": [json.dumps(receipts)]})
 
 
-def _patiently(action: Callable[[], Any]) -> Any:
+def _retry_store(action: Callable[[], Any]) -> Any:
     """Do it, again after a pause when the store fails: slow and throttled stores pass, a missing one is told."""
     for pause in (*PAUSES_S, *AWAY_S):
         try:
@@ -121,7 +121,7 @@ def _patiently(action: Callable[[], Any]) -> Any:
     return action()
 
 
-class Replica:
+class EngineActor:
     """One engine in one actor. A model that cannot be had is reported as a row, so that the reason reaches the user."""
 
     def __init__(self, model: str, spec: ModelSpec, ledger: Any, out: str, lines: Lines = None) -> None:
@@ -129,10 +129,10 @@ class Replica:
 
         from models.engines import build_engine
         from models.engines.base import EngineUnreachableError
-        from models.engines.transformers.load_progress import heard
-        from models.engines.watchdog import PatientEngine
+        from models.engines.transformers.load_progress import progress_listener
+        from models.engines.watchdog import WatchdogEngine
         from models.environment import MissingSecretError
-        from pipelines.predict.unit_runner import Answerer
+        from pipelines.predict.unit_runner import UnitRunner
 
         self._fatal, self._model, self._lines = "", model, lines
         self._ledger, self._out = ledger, Store(out)
@@ -141,13 +141,13 @@ class Replica:
         if self._fatal:
             return
         try:
-            with heard(partial(ledger.loading.remote, self._name)), worker_lines(lines):
+            with progress_listener(partial(ledger.loading.remote, self._name)), worker_log_context(lines):
                 engine = build_engine(model, spec)
                 log.info("the engine is loaded")
             ledger.started.remote(tuple(getattr(engine, "remarks", ())))
             if not getattr(engine, "keeps_time", False):
-                engine = PatientEngine(engine, spec.patience_s, self._end_from_aside)
-            self._answerer = Answerer(engine, RemoteAttempts(ledger))
+                engine = WatchdogEngine(engine, spec.patience_s, self._end_from_aside)
+            self._answerer = UnitRunner(engine, RemoteAttempts(ledger))
             self._free_since = time.time()
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)
@@ -158,26 +158,26 @@ class Replica:
         Small ones go on to their commit together. Which ones must hang on nothing but their sizes: when a replica dies,
         Ray calls another with the same convoy and drops as many rows from the front as have come already.
         """
-        from pipelines.predict.serialization import Answered, pack_answers, unpack_convoy
+        from pipelines.predict.serialization import AnsweredUnit, pack_answers, unpack_convoy
 
         many = len(batch["units"].chunk(0)[0].values) > 1
-        held: list[Answered] = []
+        held: list[AnsweredUnit] = []
         for loaded in unpack_convoy(batch):
             if held and sum(one.unit.requests for one in held) + loaded.unit.requests > MAX_UNIT_REQUESTS:
                 yield pack_answers(held)
                 held = []
-            with worker_lines(self._lines, part=loaded.unit.part):
+            with worker_log_context(self._lines, part=loaded.unit.part):
                 held.append(self._answered(loaded, many=many))
         yield pack_answers(held)
 
     def _answered(self, loaded: Any, *, many: bool) -> Any:
         from models.engines.base import EngineDiedError, EngineUnreachableError
-        from pipelines.predict.serialization import Answered, Span
+        from pipelines.predict.serialization import AnsweredUnit, ReplicaSpan
 
         began = time.time()
         unit = loaded.unit
         if many and not unit.carry and self._committed(unit.part):
-            return Answered(unit=unit, kept=True)
+            return AnsweredUnit(unit=unit, kept=True)
         if not self._fatal:
             try:
                 rows = self._answerer.answer(loaded)
@@ -191,14 +191,14 @@ class Replica:
                 count_answering(self._model, answered_s=ended - began, waited_s=began - self._free_since)
                 self._free_since = ended
                 log.info("%d rows are answered in %.1f s", len(rows), ended - began)
-                return Answered(unit=unit, rows=rows, span=Span(self._name, began, ended))
-        return Answered(unit=unit, fatal=self._fatal)
+                return AnsweredUnit(unit=unit, rows=rows, span=ReplicaSpan(self._name, began, ended))
+        return AnsweredUnit(unit=unit, fatal=self._fatal)
 
     def _committed(self, part: str) -> bool:
         """Whether this unit was answered and stored before a replica died at a later one of its convoy."""
         import ray
 
-        return ray.get(self._ledger.was_answered.remote(part)) and bool(_patiently(partial(self._out.exists, part)))
+        return ray.get(self._ledger.was_answered.remote(part)) and bool(_retry_store(partial(self._out.exists, part)))
 
     def _end_from_aside(self, error: Exception) -> None:
         """End this process from another thread than the one that is stuck in the engine."""
@@ -216,6 +216,6 @@ class Replica:
         if deaths >= MOST_DEATHS:
             return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
         part, request_id = self._answerer.in_hand
-        with worker_lines(self._lines, part=part, request_id=request_id):
+        with worker_log_context(self._lines, part=part, request_id=request_id):
             log.warning("%s; the replica is started again", error)
         os._exit(DIED)

@@ -10,7 +10,7 @@ STRIKES = 2
 """Deaths at the same request alone before it is called their cause: a machine may go away at any request once."""
 
 
-class Ledger:
+class AttemptTracker:
     """Counts attempts, and knows who was in hand when a replica died."""
 
     def __init__(self) -> None:

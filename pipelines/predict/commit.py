@@ -6,10 +6,10 @@ from collections import Counter
 
 import pyarrow as pa
 
-from pipelines.plan.units import Unit
+from pipelines.plan.units import WorkUnit
 from pipelines.schemas import PREDICTIONS
-from pipelines.storage.lock_owner import check_fence
-from pipelines.storage.parts import table_bytes
+from pipelines.storage.lock_owner import check_lock
+from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 
 
@@ -19,14 +19,14 @@ class Committer:
     def __init__(self, out: str, lock: str = "") -> None:
         self._out, self._lock = Store(out), lock
 
-    def commit(self, unit: Unit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
+    def commit(self, unit: WorkUnit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
         """Write the part; returns (task, setting, status, rows) of its own requests, carried rows left out.
 
         Raises:
             FencedError: the run that this worker belongs to was taken for dead and replaced.
         """
-        content = table_bytes(rows.sort_by("request_id"), PREDICTIONS)
-        check_fence(self._out, self._lock)
+        content = to_parquet(rows.sort_by("request_id"), PREDICTIONS)
+        check_lock(self._out, self._lock)
         self._out.put(unit.part, content)
         own = set(unit.only) if unit.carry else None
         columns = (rows[name].to_pylist() for name in ("request_id", "task", "setting", "status"))
@@ -38,7 +38,7 @@ class Committer:
         return [(*key, n) for key, n in counts.items()]
 
 
-def own_tokens(unit: Unit, rows: pa.Table) -> list[int]:
+def own_tokens(unit: WorkUnit, rows: pa.Table) -> list[int]:
     """Tokens read, written and cached for a unit's own requests, rows that it carries over left out."""
     own = set(unit.only) if unit.carry else None
     kept = [row for row in rows.select(["request_id", *_TOKENS]).to_pylist() if own is None or row["request_id"] in own]

@@ -19,7 +19,7 @@ class CostLimitReachedError(ModelUnavailableError):
 
 
 @dataclass(slots=True)
-class Spending:
+class CostTracker:
     """Tokens of one run by model, and the dollars that they cost where a price is known.
 
     The limit is one run's: it starts anew with each. Engines keep to what is left of it themselves, so that calls in
@@ -84,7 +84,7 @@ class Spending:
         return {"limit": self.limit, "dollars": self.total, "models": models}
 
 
-def note_spending(out: Store, run: Mapping[str, Any], spending: Spending) -> None:
+def note_spending(out: Store, run: Mapping[str, Any], spending: CostTracker) -> None:
     """Add this run's line to `spending` in `run.json`; a run that asked nobody adds none."""
     if not spending.tokens:
         return

@@ -15,16 +15,16 @@ from dataclasses import replace
 from typing import Any
 
 from cluster.connect import ClusterError, ClusterInfo
-from cluster.placement import await_place
+from cluster.placement import wait_for_capacity
 from models.spec import ModelSpec
 from pipelines.logging_context import fields_for_workers
-from pipelines.media.frame_cache import FrameKeeper, keeper_bytes
-from pipelines.plan.batches import groups_alone, make_convoys
-from pipelines.plan.units import Unit
-from pipelines.predict.actors import Replica, commit_units, load_convoy
-from pipelines.predict.attempts import Ledger
+from pipelines.media.frame_cache import FrameCacheActor, frame_cache_bytes
+from pipelines.plan.batches import batch_units, exclusive_media_groups
+from pipelines.plan.units import WorkUnit
+from pipelines.predict.actors import EngineActor, commit_units, load_units
+from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.records import Job, Receipt
-from pipelines.predict.startup_log import Waiting
+from pipelines.predict.startup_log import ReplicaStartupLog
 from pipelines.ray_data import ModelUnavailableError, quiet_ray_data, run_rows
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 LOST_TRIES = 3
 
 
-def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
     """Run all units of a job; returns when each is committed.
 
     Args:
@@ -65,13 +65,13 @@ def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None
 
     _find_place(job, cluster)
     stays = _beside_this_process()
-    ledger = ray.remote(**stays)(Ledger).remote()
-    keeper = ray.remote(**stays)(FrameKeeper).remote(
-        keeper_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
+    ledger = ray.remote(**stays)(AttemptTracker).remote()
+    keeper = ray.remote(**stays)(FrameCacheActor).remote(
+        frame_cache_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
     )
     needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
     try:
-        with Waiting(job.model, needs, ledger):
+        with ReplicaStartupLog(job.model, needs, ledger):
             for receipt in _receipts(job, cluster, ledger, keeper):
                 on_receipt(receipt)
         for remark in ray.get(ledger.report.remote())[1]:
@@ -136,7 +136,7 @@ def _find_place(job: Job, cluster: ClusterInfo) -> None:
     if "GPU" in demand:
         demand.setdefault("CPU", 1.0)  # Ray Data's own default beside GPUs
     try:
-        await_place(demand, patience_s=PLACE_S, grows=bool(cluster.address), stopped=job.stopped)
+        wait_for_capacity(demand, patience_s=PLACE_S, grows=bool(cluster.address), stopped=job.stopped)
     except ClusterError as error:
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
         if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:
@@ -148,8 +148,8 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     import ray.data as rd
 
     replicas, lines = _replicas(job, cluster), fields_for_workers(run=job.lock, model=job.model)
-    convoys = make_convoys(job.units, replicas)
-    alone = groups_alone(convoys)
+    convoys = batch_units(job.units, replicas)
+    alone = exclusive_media_groups(convoys)
     items = [
         {"units": json.dumps([unit.to_dict() for unit in convoy]), "alone": json.dumps(own)}
         for convoy, own in zip(convoys, alone, strict=True)
@@ -161,7 +161,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
         return (
             rd.from_items(items, override_num_blocks=len(items))
             .map_batches(
-                load_convoy,
+                load_units,
                 batch_size=1,
                 batch_format="pyarrow",
                 num_cpus=LOAD_CPUS,
@@ -169,7 +169,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 fn_kwargs={"spec": job.loader, "keeper": keeper, "ledger": ledger, "lines": lines},
             )
             .map_batches(
-                Replica,
+                EngineActor,
                 batch_size=1,
                 batch_format="pyarrow",
                 zero_copy_batch=True,
@@ -194,7 +194,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
         )
 
 
-def _bound_what_waits(convoys: Sequence[Sequence[Unit]], replicas: int) -> None:
+def _bound_what_waits(convoys: Sequence[Sequence[WorkUnit]], replicas: int) -> None:
     """Loaders stop when so much waits for engines: else they run ahead until half of the object store is full.
 
     What waits is held by the store or, where it is small, by the driver's own memory.
@@ -212,8 +212,8 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
     """Engines that may run side by side: what the spec allows, what there is work for, and what has room."""
     wanted = min(job.spec.replicas.max, len(job.units))
     fits, ranks = wanted, job.spec.tensor_parallel
-    if job.spec.engine in ("transformers", "vllm") and cluster.grows_to:
-        fits = sum(gpus // ranks for gpus in cluster.grows_to) or wanted
+    if job.spec.engine in ("transformers", "vllm") and cluster.max_gpu_nodes:
+        fits = sum(gpus // ranks for gpus in cluster.max_gpu_nodes) or wanted
     elif job.spec.engine in ("transformers", "vllm") and cluster.gpus >= ranks:
         fits = int(cluster.gpus // ranks)
     elif not cluster.address:

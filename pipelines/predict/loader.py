@@ -11,10 +11,10 @@ from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset, media_path
 from pipelines.media.decoder import DecodeError, Decoder, blank_frames
-from pipelines.media.frame_cache import FrameSource, LocalFrames
+from pipelines.media.frame_cache import FrameSource, LocalFrameCache
 from pipelines.plan.captions import load_captions
-from pipelines.plan.requests import Asked, Asker, group_of
-from pipelines.plan.units import Unit, unit_name
+from pipelines.plan.requests import PlannedRequest, RequestBuilder, media_group_key
+from pipelines.plan.units import WorkUnit, unit_name
 from pipelines.schemas import prediction_row
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -31,7 +31,7 @@ class PlanMismatchError(RuntimeError):
 class Loaded:
     """A unit made ready for an engine."""
 
-    unit: Unit
+    unit: WorkUnit
     columns: dict[str, dict[str, Any]]
     """Columns of PREDICTIONS that are known beforehand, by request id."""
     requests: list[Request]
@@ -56,7 +56,7 @@ class Loader:
         *,
         data: str,
         out: str,
-        askers: Sequence[Asker],
+        askers: Sequence[RequestBuilder],
         max_pixels: int | None = None,
         max_frames: int | None = None,
         frames: FrameSource | None = None,
@@ -66,9 +66,9 @@ class Loader:
         self._max_pixels, self._max_frames = max_pixels, max_frames
         self._known_captions: dict[str, dict[str, str]] = {}
         self._decoder = Decoder()
-        self._frames = frames or LocalFrames()
+        self._frames = frames or LocalFrameCache()
 
-    def load(self, unit: Unit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
+    def load(self, unit: WorkUnit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
         """Load one unit.
 
         Args:
@@ -105,7 +105,7 @@ class Loader:
         """End the decoder's process."""
         self._decoder.close()
 
-    def _asked(self, unit: Unit) -> Iterator[tuple[Asked, Sample]]:
+    def _asked(self, unit: WorkUnit) -> Iterator[tuple[PlannedRequest, Sample]]:
         asker = self._askers[unit.benchmark]
         captions = self._captions(asker)
         for piece in unit.pieces:
@@ -115,14 +115,14 @@ class Loader:
                     if asked.group == piece.group:
                         yield asked, samples[name]
 
-    def _captions(self, asker: Asker) -> dict[str, str]:
+    def _captions(self, asker: RequestBuilder) -> dict[str, str]:
         """Read once: the captions were all made before the first unit was planned."""
         if asker.captioner and asker.benchmark_name not in self._known_captions:
             found = load_captions(self._out, asker.benchmark_name, asker.captioner)
             self._known_captions[asker.benchmark_name] = found
         return self._known_captions.get(asker.benchmark_name, {})
 
-    def _carried(self, unit: Unit) -> list[dict[str, Any]]:
+    def _carried(self, unit: WorkUnit) -> list[dict[str, Any]]:
         if not unit.carry:
             return []
         again = set(unit.only)
@@ -130,7 +130,7 @@ class Loader:
         return [row for row in rows if row["request_id"] not in again]
 
     def _fetch(
-        self, asked: Sequence[tuple[Asked, Sample]], store: Store, alone: Collection[str], *, blind: bool
+        self, asked: Sequence[tuple[PlannedRequest, Sample]], store: Store, alone: Collection[str], *, blind: bool
     ) -> tuple[dict[Media, Frames], dict[Media, str]]:
         """Decode each distinct medium once; what cannot be decoded is told by medium."""
         frames: dict[Media, Frames] = {}
@@ -143,7 +143,7 @@ class Loader:
                     problems[media] = _DEADLY
                     continue
                 try:
-                    frames[media] = self._decode(media, sample, store, shared=group_of(media) not in alone)
+                    frames[media] = self._decode(media, sample, store, shared=media_group_key(media) not in alone)
                 except DecodeError as error:
                     problems[media] = str(error)
                 except FileNotFoundError as error:
@@ -167,7 +167,7 @@ def _media_of(request: Request) -> list[Media]:
     return [part for step in request.steps for turn in step.turns for part in turn.parts if isinstance(part, Media)]
 
 
-def _excluded(asked: Asked) -> dict[str, Any]:
+def _excluded(asked: PlannedRequest) -> dict[str, Any]:
     return {**asked.columns, "status": "excluded", "error_type": "excluded", "error": asked.excluded, "steps": []}
 
 
@@ -178,7 +178,7 @@ class UnitLoaderSpec:
     data: str
     out: str
     askers: tuple[str, ...]
-    """JSON of each benchmark's `Asker`."""
+    """JSON of each benchmark's `RequestBuilder`."""
     max_pixels: int | None = None
     max_frames: int | None = None
 
@@ -187,7 +187,7 @@ class UnitLoaderSpec:
         return Loader(
             data=self.data,
             out=self.out,
-            askers=[Asker.from_json(text) for text in self.askers],
+            askers=[RequestBuilder.from_json(text) for text in self.askers],
             max_pixels=self.max_pixels,
             max_frames=self.max_frames,
             frames=frames,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from models.spec import ModelSpec
 from pipelines.media.frame_cache import FrameSource
-from pipelines.plan.units import Unit
+from pipelines.plan.units import WorkUnit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Job:
     spec: ModelSpec
     loader: LoaderSpec
     out: str
-    units: Sequence[Unit]
+    units: Sequence[WorkUnit]
     lock: str = ""
     """The run that holds the output (`lock.held`); workers of any other are refused."""
     stopped: Callable[[], bool] = lambda: False

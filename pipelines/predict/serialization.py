@@ -13,13 +13,13 @@ import pyarrow as pa
 from models.message_codec import dump_requests, load_requests
 from models.messages import Frames, Media
 from pipelines.media.decoder import blank_frames
-from pipelines.plan.units import Unit
+from pipelines.plan.units import WorkUnit
 from pipelines.predict.loader import Loaded
 from pipelines.schemas import PREDICTIONS
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ReplicaSpan:
     """Which replica answered a unit, and when: seconds since the epoch."""
 
     replica: str = ""
@@ -29,10 +29,10 @@ class Span:
 
 def pack_loaded(loaded: Loaded) -> pa.Table:
     """One unit as one row."""
-    return pack_convoy([loaded])
+    return pack_units([loaded])
 
 
-def pack_convoy(convoy: Sequence[Loaded]) -> pa.Table:
+def pack_units(convoy: Sequence[Loaded]) -> pa.Table:
     """Units that go to one replica as one row; the pixels that they share are in it once.
 
     A single-colour clip crosses as its name alone.
@@ -76,12 +76,12 @@ def unpack_loaded(table: pa.Table) -> Loaded:
 
 
 def unpack_convoy(table: pa.Table) -> Iterator[Loaded]:
-    """The inverse of `pack_convoy`, unit by unit; each unit is given the pixels of all."""
+    """The inverse of `pack_units`, unit by unit; each unit is given the pixels of all."""
     media = _unpacked_media(table)
     lists = [table[name].chunk(0)[0].values for name in ("units", "columns", "requests", "ready")]
     for unit, columns, requests, ready in zip(*lists, strict=True):
         yield Loaded(
-            unit=Unit.from_dict(json.loads(unit.as_py())),
+            unit=WorkUnit.from_dict(json.loads(unit.as_py())),
             columns=json.loads(columns.as_py()),
             requests=load_requests(requests.as_py()),
             media=media,
@@ -111,17 +111,17 @@ def _unpacked_media(table: pa.Table) -> dict[Media, Frames]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class AnsweredUnit:
     """A unit on its way from a replica to its commit."""
 
-    unit: Unit
+    unit: WorkUnit
     rows: list[dict[str, Any]] = field(default_factory=list)
     """Of PREDICTIONS."""
     fatal: str = ""
     """Why the model cannot be had; then there are no rows."""
     kept: bool = False
     """An earlier attempt committed this unit: there are no rows, and nothing is to be written."""
-    span: Span = Span()
+    span: ReplicaSpan = ReplicaSpan()
     """Who answered it, and when."""
 
 
@@ -129,14 +129,14 @@ class Answered:
 class Finished:
     """The same where it is committed, its rows as a table of PREDICTIONS."""
 
-    unit: Unit
+    unit: WorkUnit
     rows: pa.Table
     fatal: str
     kept: bool
-    span: Span
+    span: ReplicaSpan
 
 
-def pack_answers(answers: Sequence[Answered]) -> pa.Table:
+def pack_answers(answers: Sequence[AnsweredUnit]) -> pa.Table:
     """Answered units as one row."""
     heads = [
         {
@@ -159,9 +159,11 @@ def unpack_answers(table: pa.Table) -> Iterator[Finished]:
     """The inverse of `pack_answers`, unit by unit."""
     rows = table["rows"].chunk(0)[0].values
     for head, own in zip(json.loads(table["heads"][0].as_py()), rows, strict=True):
-        unit = Unit.from_dict(head["unit"])
+        unit = WorkUnit.from_dict(head["unit"])
         rows_of_unit = _from_ipc(own.as_py())
-        yield Finished(unit=unit, rows=rows_of_unit, fatal=head["fatal"], kept=head["kept"], span=Span(*head["span"]))
+        yield Finished(
+            unit=unit, rows=rows_of_unit, fatal=head["fatal"], kept=head["kept"], span=ReplicaSpan(*head["span"])
+        )
 
 
 def _ipc(rows: list[dict[str, Any]]) -> bytes:

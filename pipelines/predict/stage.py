@@ -10,29 +10,29 @@ from functools import partial
 from typing import Protocol
 
 from cluster.connect import ClusterInfo
-from cluster.placement import StoppedError, gpus_of_nodes
-from cluster.scheduling.concurrent import side_by_side
-from cluster.scheduling.gpu_scheduler import Book, better_book, shared
+from cluster.placement import RunCancelledError, gpus_of_nodes
+from cluster.scheduling.concurrent import run_concurrently
+from cluster.scheduling.gpu_scheduler import GpuScheduler, can_run_concurrently, choose_schedule
 from models.spec import ModelSpec
-from pipelines.logging_context import about
-from pipelines.plan.cost_model import work_of
-from pipelines.plan.planner import make_plan, read_done
+from pipelines.logging_context import log_context
+from pipelines.plan.cost_model import model_workload
+from pipelines.plan.planner import load_completed, plan_requests
 from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.cost_tracker import CostLimitReachedError, Spending
-from pipelines.predict.executor import execute
+from pipelines.predict.cost_tracker import CostLimitReachedError, CostTracker
+from pipelines.predict.executor import run_units
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
 from pipelines.predict.records import Job, Receipt, count_statuses
-from pipelines.predict.status import StatusBoard
-from pipelines.progress import Watcher
+from pipelines.predict.status import StatusWriter
+from pipelines.progress import ProgressListener
 from pipelines.ray_data import ModelUnavailableError
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
 
-def caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending) -> bool:
+def caption(spec: RunSpec, cluster: ClusterInfo, watcher: ProgressListener, spending: CostTracker) -> bool:
     """Ask each captioner about every picture that it has not seen; says whether anything was asked.
 
     Raises:
@@ -49,7 +49,7 @@ def caption(spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spe
 
 
 def _caption_by(  # noqa: PLR0917  what a run consists of
-    name: str, model: ModelSpec, spec: RunSpec, cluster: ClusterInfo, watcher: Watcher, spending: Spending
+    name: str, model: ModelSpec, spec: RunSpec, cluster: ClusterInfo, watcher: ProgressListener, spending: CostTracker
 ) -> bool:
     plans = caption_plans(spec, name)
     job = _job(spec, name, model, plans)
@@ -62,10 +62,10 @@ def caption_plans(spec: RunSpec, name: str) -> list[Plan]:
     """What a captioner is still to be asked, benchmark by benchmark; mends the output only for a run that holds it."""
     out = Store(spec.out)
     return [
-        make_plan(
+        plan_requests(
             dataset,
             asker,
-            read_done(out, asker.benchmark_name, name, "captions", mend=bool(spec.lock)),
+            load_completed(out, asker.benchmark_name, name, "captions", mend=bool(spec.lock)),
             limit=spec.limit,
             sample_ids=spec.sample_ids,
             replicas=spec.captioners[name].replicas.max,
@@ -78,9 +78,9 @@ def predict(  # noqa: PLR0917  what a run consists of
     spec: RunSpec,
     cluster: ClusterInfo,
     plans: Mapping[str, Sequence[Plan]],
-    board: StatusBoard,
-    watcher: Watcher,
-    spending: Spending,
+    board: StatusWriter,
+    watcher: ProgressListener,
+    spending: CostTracker,
 ) -> list[str]:
     """All benchmarks of a model by the same replicas; a model that cannot be had stops no other.
 
@@ -93,7 +93,7 @@ def predict(  # noqa: PLR0917  what a run consists of
     def ask(
         model: str,
         cluster: ClusterInfo,
-        watcher: Watcher,
+        watcher: ProgressListener,
         check: Callable[[Receipt], None],
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -109,11 +109,11 @@ def predict(  # noqa: PLR0917  what a run consists of
         finally:
             board.end(model)
 
-    nodes = cluster.grows_to or (gpus_of_nodes() if cluster.gpus else ())
-    if shared(len(jobs), nodes, spending.limit):
-        works = [work_of(model, plans[model], spec.models[model]) for model in jobs]
+    nodes = cluster.max_gpu_nodes or (gpus_of_nodes() if cluster.gpus else ())
+    if can_run_concurrently(len(jobs), nodes, spending.limit):
+        works = [model_workload(model, plans[model], spec.models[model]) for model in jobs]
         watcher.phase(f"predict {', '.join(jobs)}", sum(unit.requests for job in jobs.values() for unit in job.units))
-        ask_together(better_book(works, nodes), cluster, watcher, board, ask)
+        predict_concurrently(choose_schedule(works, nodes), cluster, watcher, board, ask)
     else:
         for model in jobs:
             ask(model, cluster, watcher, partial(board.note, model))
@@ -137,8 +137,8 @@ def run_job(  # noqa: PLR0917  what a run consists of
     title: str,
     job: Job,
     cluster: ClusterInfo,
-    watcher: Watcher,
-    spending: Spending,
+    watcher: ProgressListener,
+    spending: CostTracker,
     note: Callable[[Receipt], None] | None = None,
 ) -> None:
     """Ask one model, telling the watcher of rows, and the spending of what they cost.
@@ -164,11 +164,11 @@ def run_job(  # noqa: PLR0917  what a run consists of
 
     watcher.phase(title, waiting)
     spending.check(job.model, stopped=False)
-    with about(run=job.lock, model=job.model):
+    with log_context(run=job.lock, model=job.model):
         log.info("%s: %d requests in %d units", title, waiting, len(job.units))
         count_waiting(job.model, waiting)
         try:
-            execute(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
+            run_units(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
         finally:
             count_waiting(job.model, 0)
 
@@ -192,11 +192,11 @@ class _Shared:
             self._watcher.advance(rows, failed)
 
 
-def ask_together(
-    book: Book,
+def predict_concurrently(
+    book: GpuScheduler,
     cluster: ClusterInfo,
     watcher: _Rows,
-    board: StatusBoard,
+    board: StatusWriter,
     ask: Callable[[str, ClusterInfo, _Shared, Callable[[Receipt], None], Callable[[], bool]], None],
 ) -> None:
     """Ask all models of a book; returns when each has ended.
@@ -218,9 +218,9 @@ def ask_together(
         def note(receipt: Receipt) -> None:
             board.note(name, receipt)
             if stop.is_set():
-                raise StoppedError(name)
+                raise RunCancelledError(name)
 
-        share = replace(cluster, gpus=float(replicas * gpus[name]), grows_to=()) if gpus[name] else cluster
+        share = replace(cluster, gpus=float(replicas * gpus[name]), max_gpu_nodes=()) if gpus[name] else cluster
         ask(name, share, shared, note, stop.is_set)
 
-    side_by_side(book, run)
+    run_concurrently(book, run)

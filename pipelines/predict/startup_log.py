@@ -25,7 +25,7 @@ Load = tuple[str, float, float]
 
 
 @dataclass
-class Waiting:
+class ReplicaStartupLog:
     """For the length of a block, a thread that asks the ledger how the replicas of a model come up."""
 
     model: str
@@ -60,7 +60,9 @@ class Waiting:
             slowest = min((load for load in loads if load[2] >= SMALL), key=lambda load: load[1], default=None)
             if slowest and (slowest[0] not in first or now - said > SAY_S):
                 since = first.setdefault(slowest[0], (now, slowest[1]))
-                log.warning("model %r: %s", self.model, how_far(slowest, since=since, now=now, count=len(loads)))
+                log.warning(
+                    "model %r: %s", self.model, format_load_progress(slowest, since=since, now=now, count=len(loads))
+                )
                 said = now
             elif not loads and not waited and now - began > WAIT_S:
                 waited = True
@@ -79,7 +81,7 @@ class Waiting:
         )
 
 
-def how_far(load: Load, *, since: tuple[float, float], now: float, count: int = 1) -> str:
+def format_load_progress(load: Load, *, since: tuple[float, float], now: float, count: int = 1) -> str:
     """A line about weights on their way: how much is here, how fast it comes, how long it will take.
 
     Args:

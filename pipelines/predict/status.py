@@ -25,7 +25,7 @@ BEAT_S = 10.0
 _Key = tuple[str, str, str, str]
 
 
-class StatusBoard:
+class StatusWriter:
     """Counts of rows by model, benchmark, task and setting.
 
     `done` are rows with an answer or excluded, `failed` those with an error, `running` those of models

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from models.engines.base import Engine, EngineContractError, EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.engines.conversation import answer_requests
 from models.messages import Failure, Frames, Media, Reply, Request
-from pipelines.logging_context import about
+from pipelines.logging_context import log_context
 from pipelines.predict.loader import Loaded
 from pipelines.schemas import prediction_row
 
@@ -51,7 +51,7 @@ class Attempts(Protocol):
         ...
 
 
-class Answerer:
+class UnitRunner:
     """Answers loaded units by one engine.
 
     A unit whose engine died is begun again; the second time its requests are sent one by one, so that the one that
@@ -128,7 +128,7 @@ class Answerer:
                 yield self._one(request, media)
 
     def _one(self, request: Request, media: Mapping[Media, Frames]) -> Reply:
-        with about(request_id=request.request_id):
+        with log_context(request_id=request.request_id):
             try:
                 return next(iter(list(answer_requests(self._engine, [request], media))))
             except (EngineUnreachableError, EngineDiedError):

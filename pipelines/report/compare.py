@@ -10,7 +10,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset, DatasetError
-from pipelines.plan.run_manifest import Entry, load_run
+from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.selection import check_names
 from pipelines.storage.errors import StoreError
 from pipelines.storage.parts import part_folder, read_part
@@ -104,7 +104,7 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
     return Comparison(tuple(_corrected(differences)), tuple(dict.fromkeys(caveats)))
 
 
-def _entries(out: Store) -> dict[tuple[str, str], Entry]:
+def _entries(out: Store) -> dict[tuple[str, str], ManifestEntry]:
     run = load_run(out)
     if not run:
         raise ValueError(f"{out.uri}: no run.json; is this the --out of a run?")
@@ -112,7 +112,7 @@ def _entries(out: Store) -> dict[tuple[str, str], Entry]:
 
 
 def _pairs(
-    a: Mapping[tuple[str, str], Entry], b: Mapping[tuple[str, str], Entry], models: Sequence[str]
+    a: Mapping[tuple[str, str], ManifestEntry], b: Mapping[tuple[str, str], ManifestEntry], models: Sequence[str]
 ) -> list[tuple[str, str]]:
     in_a, in_b = (sorted({model for _, model in entries}) for entries in (a, b))
     if len(models) > 2:
@@ -127,7 +127,7 @@ def _pairs(
     return [(models[0], models[-1])]
 
 
-def _caveats(a: Entry, b: Entry) -> Iterator[str]:
+def _caveats(a: ManifestEntry, b: ManifestEntry) -> Iterator[str]:
     first, second = a.parsed_asker(), b.parsed_asker()
     if first.dataset_fingerprint != second.dataset_fingerprint:
         yield f"{a.benchmark}: the data differ ({first.dataset_fingerprint[:8]}, {second.dataset_fingerprint[:8]})"
@@ -145,7 +145,7 @@ def _few(name: str, rows: Sequence[Mapping[_Key, dict[str, Any]]]) -> Iterator[s
         yield f"{name}: only {len(clusters)} pictures or clips: intervals and tests of so few say little"
 
 
-def _scores(out: Store, entry: Entry) -> dict[_Key, dict[str, Any]]:
+def _scores(out: Store, entry: ManifestEntry) -> dict[_Key, dict[str, Any]]:
     rows = {}
     for info in out.list(part_folder("scores", entry.benchmark, entry.model), "*.parquet"):
         for row in read_part(out, info.path).to_pylist():
@@ -154,7 +154,7 @@ def _scores(out: Store, entry: Entry) -> dict[_Key, dict[str, Any]]:
 
 
 def _differences(
-    a: Entry, b: Entry, rows_a: Mapping[_Key, dict[str, Any]], rows_b: Mapping[_Key, dict[str, Any]]
+    a: ManifestEntry, b: ManifestEntry, rows_a: Mapping[_Key, dict[str, Any]], rows_b: Mapping[_Key, dict[str, Any]]
 ) -> Iterator[Difference]:
     cells = sorted({key[:2] for key in rows_a} & {key[:2] for key in rows_b})
     for task, setting in cells:
@@ -186,7 +186,7 @@ def _differences(
 
 
 def _own_tests(
-    a: Entry, b: Entry, rows_a: Mapping[_Key, dict[str, Any]], rows_b: Mapping[_Key, dict[str, Any]]
+    a: ManifestEntry, b: ManifestEntry, rows_a: Mapping[_Key, dict[str, Any]], rows_b: Mapping[_Key, dict[str, Any]]
 ) -> tuple[list[Difference], list[str]]:
     """The benchmark's own tests on the rows that both answered, and what kept them from being made."""
     if type(benchmark(a.benchmark)).paired_tests is Benchmark.paired_tests:
@@ -201,8 +201,8 @@ def _own_tests(
 
 
 def _own_cell(  # noqa: PLR0917 - one cell, each argument from another place
-    a: Entry,
-    b: Entry,
+    a: ManifestEntry,
+    b: ManifestEntry,
     rows: tuple[Mapping[_Key, dict[str, Any]], Mapping[_Key, dict[str, Any]]],
     both: Sequence[_Key],
     cell: tuple[str, str],

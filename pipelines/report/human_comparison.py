@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
-from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS, HumanLevel, gap_of, of_people
-from pipelines.benchmarks.tables import Measured, Table, TableRow
+from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS, HumanLevel, gap_metric, human_metric
+from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.published import doubtful
 from pipelines.report.tables.overview import number_or_none
 
@@ -34,7 +34,7 @@ _NOTES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BesidePeople:
+class HumanComparison:
     """One benchmark's share."""
 
     title: str
@@ -51,14 +51,14 @@ class _Line:
     model: str
     setting: str
     level: HumanLevel
-    value: Measured
-    human: Measured
+    value: TableValue
+    human: TableValue
     chance: float | None
-    gap: Measured
+    gap: TableValue
     printed: bool = False
 
 
-def people_tables(shares: Sequence[BesidePeople]) -> list[Table]:
+def people_tables(shares: Sequence[HumanComparison]) -> list[Table]:
     """The joint table, a block a benchmark; none where no benchmark has anything to compare."""
     rows: list[TableRow] = []
     sources: dict[str, None] = {}
@@ -81,7 +81,7 @@ def people_tables(shares: Sequence[BesidePeople]) -> list[Table]:
     ]
 
 
-def people_figures(shares: Sequence[BesidePeople]) -> list[Figure]:
+def people_figures(shares: Sequence[HumanComparison]) -> list[Figure]:
     """Bars of our models and the best published one, a line for people and one for chance, in each drawn setting."""
     groups: dict[str, list[_Line]] = {}
     for share in shares:
@@ -120,7 +120,7 @@ def people_figures(shares: Sequence[BesidePeople]) -> list[Figure]:
     ]
 
 
-def _lines(share: BesidePeople) -> Iterator[_Line]:
+def _lines(share: HumanComparison) -> Iterator[_Line]:
     rows = share.metrics.to_dict("records")
     ours: _Ours = {(*_place(row), str(row["setting"]), str(row["model"])): row for row in rows}
     for level in share.levels:
@@ -148,7 +148,7 @@ def _is_person(row: _Row) -> bool:
 
 
 def _own(level: HumanLevel, row: _Row, ours: _Ours) -> _Line:
-    value, human = _measured(row), Measured(value=level.value, n=level.n)
+    value, human = _measured(row), TableValue(value=level.value, n=level.n)
     return _Line(
         model=str(row["model"]),
         setting=str(row["setting"]),
@@ -164,11 +164,11 @@ def _on_same_items(level: HumanLevel, row: _Row, ours: _Ours) -> bool:
     """Whether this is the whole of a level on the items of people's own files."""
     if level.category or level.subset or _place(row) != (level.task, level.metric, SAME_ITEMS, ""):
         return False
-    return _other(row, of_people(level.metric), ours) is not None
+    return _other(row, human_metric(level.metric), ours) is not None
 
 
 def _paired(level: HumanLevel, row: _Row, ours: _Ours) -> _Line:
-    human, gap = (_other(row, name, ours) for name in (of_people(level.metric), gap_of(level.metric)))
+    human, gap = (_other(row, name, ours) for name in (human_metric(level.metric), gap_metric(level.metric)))
     here = HumanLevel(
         task=level.task,
         metric=level.metric,
@@ -182,9 +182,9 @@ def _paired(level: HumanLevel, row: _Row, ours: _Ours) -> _Line:
         setting=str(row["setting"]),
         level=here,
         value=_measured(row),
-        human=_measured(human) if human else Measured(value=None),
+        human=_measured(human) if human else TableValue(value=None),
         chance=level.chance,
-        gap=_measured(gap) if gap else Measured(value=None),
+        gap=_measured(gap) if gap else TableValue(value=None),
     )
 
 
@@ -209,29 +209,29 @@ def _printed(level: HumanLevel, published: pd.DataFrame) -> Iterator[_Line]:
     if level.best_of:
         rows = rows[~doubtful(rows)].sort_values("value", ascending=False, kind="stable").drop_duplicates("setting")
     for row in rows.to_dict("records"):
-        value = Measured(value=float(row["value"]), n=level.n, note=str(row["note"]))
+        value = TableValue(value=float(row["value"]), n=level.n, note=str(row["note"]))
         yield _Line(
             model=str(row["model"]),
             setting=str(row["setting"]),
             level=level,
             value=value,
-            human=Measured(value=level.value, n=level.n),
+            human=TableValue(value=level.value, n=level.n),
             chance=level.chance,
             gap=_fixed_gap(value, level.value),
             printed=True,
         )
 
 
-def _fixed_gap(value: Measured, human: float | None) -> Measured:
+def _fixed_gap(value: TableValue, human: float | None) -> TableValue:
     def minus(end: float | None) -> float | None:
         return None if end is None or human is None else end - human
 
-    return Measured(value=minus(value.value), low=minus(value.low), high=minus(value.high))
+    return TableValue(value=minus(value.value), low=minus(value.low), high=minus(value.high))
 
 
-def _measured(row: _Row) -> Measured:
+def _measured(row: _Row) -> TableValue:
     value = number_or_none(row["value"])
-    return Measured(
+    return TableValue(
         value=value,
         low=number_or_none(row["ci_low"]),
         high=number_or_none(row["ci_high"]),
@@ -267,15 +267,15 @@ def _is_measured(line: _Line) -> bool:
     return not line.printed and line.value.value is not None
 
 
-def _of(lines: Sequence[_Line], model: str) -> Measured:
-    return next((one.value for one in lines if one.model == model and not one.printed), Measured(value=None))
+def _of(lines: Sequence[_Line], model: str) -> TableValue:
+    return next((one.value for one in lines if one.model == model and not one.printed), TableValue(value=None))
 
 
 def _best(lines: Sequence[_Line]) -> float | None:
     return max((one.value.value for one in lines if one.printed and one.value.value is not None), default=None)
 
 
-def _series(label: str, values: Sequence[Measured]) -> Series:
+def _series(label: str, values: Sequence[TableValue]) -> Series:
     return Series(
         label=label,
         values=tuple(one.value for one in values),

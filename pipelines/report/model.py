@@ -30,7 +30,7 @@ METRIC_KEYS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ExampleAnswer:
     """One answer as an example: what was asked, what came back, how it was read. The caller bounds their number."""
 
     benchmark: str
@@ -49,7 +49,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkPart:
+class BenchmarkSection:
     """One benchmark's share of the report."""
 
     name: str
@@ -89,9 +89,9 @@ class ReportData:
     """Rows with `METRIC_KEYS`, and `note`: why a value is null, or how to read it."""
     across: tuple[Section, ...] = ()
     """What is told of all benchmarks together; stands before them."""
-    benchmarks: tuple[BenchmarkPart, ...] = ()
+    benchmarks: tuple[BenchmarkSection, ...] = ()
     counts: tuple[CellCount, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ExampleAnswer, ...] = ()
     warnings: tuple[str, ...] = ()
     efficiency: tuple[Efficiency, ...] = ()
 

@@ -12,13 +12,13 @@ from models.messages import Request, Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.human_files import is_person, kept_human
+from pipelines.ingest.human_files import is_person, load_human_files
 from pipelines.plan.captions import load_captions
 from pipelines.plan.planner import selected_samples
-from pipelines.plan.requests import Asker
-from pipelines.plan.run_manifest import Entry, load_run
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.predict.records import CellCount
-from pipelines.report.model import Answer
+from pipelines.report.model import ExampleAnswer
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.parts import DamagedPartError, part_folder, read_part
 from pipelines.storage.store import Store
@@ -31,13 +31,13 @@ _SCORE_COLUMNS = ("answer", "rule", "flags", "finish_reason", "verdict_state")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reduced:
+class EntryResults:
     """What one model on one benchmark comes to."""
 
     metrics: list[dict[str, Any]]
     """Rows of `metrics.json`, with `note`, and `plain`: the number is no share, and not to be read as percent."""
     counts: list[CellCount]
-    answers: list[Answer]
+    answers: list[ExampleAnswer]
     judge_failed: int
     """Rows whose verdict the judge's engine failed to give."""
     marks: Mapping[str, float] = field(default_factory=dict)
@@ -46,17 +46,17 @@ class Reduced:
     """Tokens computed; None where no answer tells."""
 
 
-def reduce_entry(entry: Entry, out_uri: str) -> Reduced:
+def reduce_entry(entry: ManifestEntry, out_uri: str) -> EntryResults:
     """Reduce one entry; runs where the data is near, needs no cluster."""
     out = Store(out_uri)
     dataset = Dataset.open(Store(entry.data), entry.benchmark)
     planned, samples, words, media = _planned(entry, dataset, out)
-    one, files = benchmark(entry.benchmark), kept_human(out, entry.benchmark)
+    one, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
     frame = one.people().labelled(_joined(planned, _scores(out, entry)), files, entry.model)
     made = one.reduce(frame, samples)
     if files and not is_person(entry.model):
         made += one.people().metrics(frame, samples, files, _people(entry.benchmark, out))
-    return Reduced(
+    return EntryResults(
         metrics=[_row(entry, metric) for metric in made],
         counts=_counts(entry, frame),
         answers=_examples(entry, out, frame, words),
@@ -76,7 +76,7 @@ def _people(name: str, out: Store) -> dict[str, pd.DataFrame]:
     return found
 
 
-def reduce_together(entries: Sequence[Entry], out_uri: str) -> Reduced:
+def reduce_ensemble(entries: Sequence[ManifestEntry], out_uri: str) -> EntryResults:
     """What the models of one benchmark come to together, where it says so; all must have answered the same data."""
     out = Store(out_uri)
     frames: dict[str, pd.DataFrame] = {}
@@ -87,11 +87,11 @@ def reduce_together(entries: Sequence[Entry], out_uri: str) -> Reduced:
         frames[entry.model] = _joined(planned, _scores(out, entry))
     made = benchmark(entries[0].benchmark).reduce_together(frames, samples)
     rows = [{**_row(entries[0], metric), "model": name} for name, own in made.items() for metric in own]
-    return Reduced(metrics=rows, counts=[], answers=[], judge_failed=0)
+    return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0)
 
 
 def _planned(
-    entry: Entry, dataset: Dataset, out: Store
+    entry: ManifestEntry, dataset: Dataset, out: Store
 ) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str], dict[str, bytes]]:
     """Every request that the plan has: identity columns, samples by id, words of those shown as examples, media."""
     captions = load_captions(out, entry.benchmark, entry.parsed_asker().captioner)
@@ -116,7 +116,7 @@ def _planned(
     return columns, samples, words, media
 
 
-def _asked_samples(entry: Entry, dataset: Dataset) -> Iterator[tuple[Asker, Sample]]:
+def _asked_samples(entry: ManifestEntry, dataset: Dataset) -> Iterator[tuple[RequestBuilder, Sample]]:
     """Cut by cut: the maker of its cells' requests, and each sample that they are made of."""
     for one in entry.by_cut():
         asker = one.parsed_asker()
@@ -135,7 +135,7 @@ def _words(request: Request) -> str:
     return "\n".join([*(p.text for turn in last.turns for p in turn.parts if isinstance(p, Text)), *last.scored])
 
 
-def _scores(out: Store, entry: Entry) -> dict[str, dict[str, Any]]:
+def _scores(out: Store, entry: ManifestEntry) -> dict[str, dict[str, Any]]:
     """Score rows by request id; only of parts whose predictions are still there."""
     folder = part_folder("predictions", entry.benchmark, entry.model)
     rows: dict[str, dict[str, Any]] = {}
@@ -166,7 +166,7 @@ def _joined(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any
     return frame
 
 
-def _row(entry: Entry, metric: Metric) -> dict[str, Any]:
+def _row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
     """The contract knows two units; differences, and scores such as CIDEr that have no upper end, are no counts.
 
     `plain` keeps for people that such a number is no share: it is never printed as percent.
@@ -176,7 +176,7 @@ def _row(entry: Entry, metric: Metric) -> dict[str, Any]:
     return {**row, "plain": not metric.unit}
 
 
-def _counts(entry: Entry, frame: pd.DataFrame) -> list[CellCount]:
+def _counts(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
     """Cell by cell; of answers made elsewhere those that the file has no row for are nobody's to give."""
     counts = []
     given = frame[frame["status"] != "missing"] if entry.external else frame
@@ -198,7 +198,7 @@ def _counts(entry: Entry, frame: pd.DataFrame) -> list[CellCount]:
     return counts
 
 
-def _examples(entry: Entry, out: Store, frame: pd.DataFrame, words: Mapping[str, str]) -> list[Answer]:
+def _examples(entry: ManifestEntry, out: Store, frame: pd.DataFrame, words: Mapping[str, str]) -> list[ExampleAnswer]:
     chosen = frame[frame["request_id"].isin(list(words))]
     rows = {row["request_id"]: {str(k): v for k, v in row.items()} for row in chosen.to_dict("records")}
     outputs: dict[str, dict[str, Any]] = {}
@@ -213,7 +213,7 @@ def _examples(entry: Entry, out: Store, frame: pd.DataFrame, words: Mapping[str,
     ]
 
 
-def _example(entry: Entry, row: Mapping[str, Any], raw: Mapping[str, Any], text: str) -> Answer:
+def _example(entry: ManifestEntry, row: Mapping[str, Any], raw: Mapping[str, Any], text: str) -> ExampleAnswer:
     from typing import Literal
 
     import pandas as pd
@@ -224,7 +224,7 @@ def _example(entry: Entry, row: Mapping[str, Any], raw: Mapping[str, Any], text:
         verdict = "error" if row["status"] == "error" else "excluded"
     elif right is not None:
         verdict = "right" if right else "wrong"
-    return Answer(
+    return ExampleAnswer(
         benchmark=entry.benchmark,
         model=entry.model,
         task=row["task"],

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
-from pipelines.ingest.human_files import kept_human
-from pipelines.plan.run_manifest import Entry
-from pipelines.ray_data import told
-from pipelines.report.human_comparison import BesidePeople, people_figures, people_tables
-from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData, Section
+from pipelines.ingest.human_files import load_human_files
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.ray_data import translate_ray_error
+from pipelines.report.human_comparison import HumanComparison, people_figures, people_tables
+from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
 from pipelines.report.published import published
-from pipelines.report.reduce import Reduced, reduce_entry, reduce_together
+from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
 from pipelines.report.render import draw, render
 from pipelines.storage.store import Store
 
@@ -25,11 +25,11 @@ FEW_FIGURES = 6
 """Not worth a process of their own, which takes as long to load what draws."""
 
 
-def reduce_all(entries: Sequence[Entry], out: Store) -> list[Reduced]:
+def reduce_all(entries: Sequence[ManifestEntry], out: Store) -> list[EntryResults]:
     """Reduce every entry, each in a task of its own on the cluster; then what several models make together."""
     import ray
 
-    task, together = ray.remote(num_cpus=0.5)(reduce_entry), ray.remote(num_cpus=0.5)(reduce_together)
+    task, together = ray.remote(num_cpus=0.5)(reduce_entry), ray.remote(num_cpus=0.5)(reduce_ensemble)
     groups = [[e for e in entries if e.benchmark == name] for name in sorted({e.benchmark for e in entries})]
     joint = [g for g in groups if type(benchmark(g[0].benchmark)).reduce_together is not Benchmark.reduce_together]
     try:
@@ -37,10 +37,10 @@ def reduce_all(entries: Sequence[Entry], out: Store) -> list[Reduced]:
         pending += [together.remote(group, out.uri) for group in joint if len(group) > 1]
         return list(ray.get(pending))
     except ray.exceptions.RayError as error:
-        raise told(error) from error
+        raise translate_ray_error(error) from error
 
 
-def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warnings: Sequence[str]) -> None:
+def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults], warnings: Sequence[str]) -> None:
     """Write `report/` from what the entries came to."""
     rows = [row for one in reduced for row in one.metrics]
     names = sorted({row["benchmark"] for row in rows})
@@ -52,7 +52,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[Reduced], warn
         run=_facts(run),
         metrics=tuple(rows),
         across=_across(names, rows),
-        benchmarks=tuple(_part(name, rows, kept_human(out, name), marks[name]) for name in names),
+        benchmarks=tuple(_part(name, rows, load_human_files(out, name), marks[name]) for name in names),
         counts=tuple(count for one in reduced for count in one.counts),
         answers=tuple(answer for one in reduced for answer in one.answers),
         warnings=tuple(dict.fromkeys(warnings)),
@@ -79,7 +79,7 @@ def _draw_side_by_side(figures: Sequence[Figure]) -> list[bytes]:
     try:
         drawn = [draw(shares[0]), *ray.get(elsewhere)]
     except ray.exceptions.RayError as error:
-        raise told(error) from error
+        raise translate_ray_error(error) from error
     return [drawn[place % count][place // count] for place in range(len(figures))]
 
 
@@ -115,7 +115,7 @@ def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Se
         one, printed = benchmark(name), published(name)
         own = _frame([row for row in rows if row["benchmark"] == name])
         levels = tuple(one.people().levels(own, printed))
-        shares.append(BesidePeople(title=one.title, levels=levels, metrics=own, published=printed))
+        shares.append(HumanComparison(title=one.title, levels=levels, metrics=own, published=printed))
     tables, figures = people_tables(shares), people_figures(shares)
     if not tables:
         return ()
@@ -127,12 +127,12 @@ def _part(
     rows: Sequence[Mapping[str, Any]],
     files: Mapping[str, str],
     marks: Mapping[str, Mapping[str, float]],
-) -> BenchmarkPart:
+) -> BenchmarkSection:
     one = benchmark(name)
     own = _frame([row for row in rows if row["benchmark"] == name])
     printed = published(name)
     tables, figures = one.people().display(files, marks, printed)
-    return BenchmarkPart(
+    return BenchmarkSection(
         name=name,
         title=one.title,
         source=one.source,

@@ -9,7 +9,7 @@ from typing import Any
 
 from models.messages import Media, Request
 from pipelines.benchmarks.tables import Table, TableRow
-from pipelines.storage.parts import healthy_parts, part_folder
+from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 _COLUMNS = ["request_id", "status", "input_tokens", "cached_tokens", "head_tokens", "least_tokens"]
@@ -67,7 +67,7 @@ def measure_efficiency(benchmark: str, model: str, out: Store, planned: Mapping[
 
 
 def _rows(out: Store, folder: str) -> Iterable[Mapping[str, Any]]:
-    for _, table in healthy_parts(out, folder, _COLUMNS):
+    for _, table in iter_parts(out, folder, _COLUMNS):
         yield from table.to_pylist()
 
 

@@ -17,10 +17,10 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeAsk, Row, Verdict
 from pipelines.hashing import stable_id
 from pipelines.media.frame_cache import FrameSource
-from pipelines.plan.units import Piece, Unit, unit_name
+from pipelines.plan.units import MediaGroupSlice, WorkUnit, unit_name
 from pipelines.predict.loader import Loaded
-from pipelines.score.rows import Context, rows_of
-from pipelines.storage.parts import healthy_parts, part_folder
+from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 UNIT_ASKS = 64
@@ -41,7 +41,7 @@ class Judge:
     def recall(cls, name: str, spec: ModelSpec, out: Store, benchmark_name: str, *, mend: bool = True) -> Judge:
         """The judge with what earlier runs asked it; `mend` is only for who holds the output."""
         judge = cls(name=name, spec=spec)
-        for _, table in healthy_parts(
+        for _, table in iter_parts(
             out, part_folder("judgements", benchmark_name, name), ["request_id", "status", "output"], mend=mend
         ):
             for row in table.to_pylist():
@@ -96,7 +96,7 @@ def judge_units(
     texts: PromptTexts,
     *,
     skip: Collection[str] = (),
-) -> list[Unit]:
+) -> list[WorkUnit]:
     """Units for all verdicts that are still open, each question once.
 
     Args:
@@ -108,7 +108,7 @@ def judge_units(
     """
     one = benchmark(benchmark_name)
     seen: set[str] = set(skip)
-    units: list[Unit] = []
+    units: list[WorkUnit] = []
     asked: list[tuple[str, str]] = []
     for part, row in rows:
         ask = one.judge(row, texts)
@@ -127,13 +127,13 @@ def judge_units(
     return units
 
 
-def _unit(asked: list[tuple[str, str]], benchmark_name: str, judge: str) -> Unit:
+def _unit(asked: list[tuple[str, str]], benchmark_name: str, judge: str) -> WorkUnit:
     ids = tuple(request_id for _, request_id in asked)
     folder = part_folder("judgements", benchmark_name, judge)
-    return Unit(
+    return WorkUnit(
         benchmark=benchmark_name,
         part=f"{folder}/{unit_name(ids)}.parquet",
-        pieces=tuple(Piece(part, "", ()) for part in dict.fromkeys(part for part, _ in asked)),
+        pieces=tuple(MediaGroupSlice(part, "", ()) for part in dict.fromkeys(part for part, _ in asked)),
         requests=len(ids),
         only=ids,
     )
@@ -165,12 +165,12 @@ class JudgeLoader:
 
     def __init__(self, spec: JudgeLoaderSpec) -> None:
         self._spec = spec
-        self._context = Context.from_json(spec.data, spec.benchmark, spec.prompts, spec.seed)
+        self._context = ScoringContext.from_json(spec.data, spec.benchmark, spec.prompts, spec.seed)
         self._out = Store(spec.out)
         self._fingerprint = fingerprint(spec.spec)
         self._generation = spec.spec.generation.model_dump(exclude_none=True)
 
-    def load(self, unit: Unit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
+    def load(self, unit: WorkUnit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
         """Load one unit of questions; they show no media."""
         del alone, blind
         one = benchmark(self._spec.benchmark)

@@ -22,9 +22,9 @@ from pipelines.hashing import stable_id
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.schemas import SCORES
 from pipelines.score.judge import Judge
-from pipelines.score.rows import Context, rows_of
+from pipelines.score.rows import ScoringContext, rows_of
 from pipelines.score.text_scorers import TextScorer, build_scorer, look_for
-from pipelines.storage.parts import table_bytes
+from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 
 INPUTS_KEY = b"vlmsweep.inputs"
@@ -52,7 +52,7 @@ class PartScorer:
     def __init__(self, spec: ScoringSpec, said: Mapping[str, str], failed: Sequence[str]) -> None:
         self._spec = spec
         self._benchmark = benchmark(spec.benchmark)
-        self._context = Context.from_json(spec.data, spec.benchmark, spec.prompts, spec.seed)
+        self._context = ScoringContext.from_json(spec.data, spec.benchmark, spec.prompts, spec.seed)
         self._out = Store(spec.out)
         self._judge = (
             Judge(name=spec.judge[0], spec=spec.judge[1], said=dict(said), failed=set(failed)) if spec.judge else None
@@ -77,7 +77,7 @@ class PartScorer:
         scores = [self._scored(row) for row in rows]
         missing = sorted(kind for kind, scorer in self._scorers.items() if scorer is None)
         schema = SCORES.with_metadata({INPUTS_KEY: inputs.encode(), MISSING_KEY: json.dumps(missing).encode()})
-        self._out.put(target, table_bytes(scores, schema))
+        self._out.put(target, to_parquet(scores, schema))
         return len(rows)
 
     def _verdict(self, row: Row) -> Verdict:

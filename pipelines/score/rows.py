@@ -17,7 +17,7 @@ from pipelines.storage.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class ScoringContext:
     """What a prediction needs beside itself to be read: its sample, the wording and the seed of its sweep."""
 
     dataset: Dataset
@@ -25,7 +25,7 @@ class Context:
     seed: int
 
     @classmethod
-    def from_json(cls, data: str, benchmark_name: str, prompts: str, seed: int) -> Context:
+    def from_json(cls, data: str, benchmark_name: str, prompts: str, seed: int) -> ScoringContext:
         """Open one benchmark's data.
 
         Args:
@@ -44,7 +44,7 @@ class Context:
         return {sample.sample_id: sample for sample in self.dataset.samples()}
 
 
-def rows_of(out: Store, path: str, context: Context) -> Iterator[Row]:
+def rows_of(out: Store, path: str, context: ScoringContext) -> Iterator[Row]:
     """The rows of one prediction part whose samples are in the dataset as it is now."""
     fingerprint = context.dataset.manifest.dataset_fingerprint
     for raw in read_part(out, path).to_pylist():
@@ -52,7 +52,7 @@ def rows_of(out: Store, path: str, context: Context) -> Iterator[Row]:
             yield row_from(raw, context)
 
 
-def row_from(raw: Mapping[str, Any], context: Context) -> Row:
+def row_from(raw: Mapping[str, Any], context: ScoringContext) -> Row:
     """One row of PREDICTIONS with its sample."""
     return Row(
         request_id=raw["request_id"],

@@ -13,16 +13,16 @@ from pipelines.benchmarks.records import Row
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.captions import load_captions
 from pipelines.plan.planner import selected_samples
-from pipelines.plan.run_manifest import Entry
+from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import ScorerSpec
-from pipelines.plan.units import Unit
+from pipelines.plan.units import WorkUnit
 from pipelines.predict.records import Job
-from pipelines.progress import Watcher
+from pipelines.progress import ProgressListener
 from pipelines.ray_data import ModelUnavailableError, quiet_ray_data, run_rows
 from pipelines.score.judge import Judge, JudgeLoaderSpec, judge_units
 from pipelines.score.part_scorer import ScoringSpec
-from pipelines.score.rows import Context, rows_of
-from pipelines.storage.parts import healthy_parts, part_folder
+from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -39,13 +39,15 @@ SHARES = 4
 RunJob = Callable[[str, Job], None]
 
 
-def prompts_of(entry: Entry) -> str:
+def prompts_of(entry: ManifestEntry) -> str:
     """The wording of an entry, as `Context.from_json` takes it."""
     asker = entry.parsed_asker()
     return json.dumps([dict(asker.prompts), dict(asker.instead)], sort_keys=True)
 
 
-def judge_rounds(judge_model: tuple[str, ModelSpec], entries: Sequence[Entry], out: Store, run_job: RunJob) -> Judge:
+def judge_rounds(
+    judge_model: tuple[str, ModelSpec], entries: Sequence[ManifestEntry], out: Store, run_job: RunJob
+) -> Judge:
     """Ask the judge all that is open about one benchmark; an unreadable reply is asked again, twice at the most.
 
     Args:
@@ -84,27 +86,27 @@ def judge_rounds(judge_model: tuple[str, ModelSpec], entries: Sequence[Entry], o
     return judge
 
 
-def _alike(entries: Sequence[Entry]) -> list[list[Entry]]:
+def _alike(entries: Sequence[ManifestEntry]) -> list[list[ManifestEntry]]:
     """Entries that share data, wording and seed."""
-    groups: dict[tuple[str, str, int], list[Entry]] = {}
+    groups: dict[tuple[str, str, int], list[ManifestEntry]] = {}
     for entry in entries:
         groups.setdefault((entry.data, prompts_of(entry), entry.parsed_asker().seed), []).append(entry)
     return list(groups.values())
 
 
-def _open_units(judge: Judge, entries: Sequence[Entry], out: Store, skip: set[str]) -> list[Unit]:
+def _open_units(judge: Judge, entries: Sequence[ManifestEntry], out: Store, skip: set[str]) -> list[WorkUnit]:
     first = entries[0]
     context = context_of(first)
     rows = (pair for entry in entries for pair in planned_rows(entry, context, out))
     return judge_units(judge, rows, first.benchmark, context.texts, skip=skip)
 
 
-def context_of(entry: Entry) -> Context:
+def context_of(entry: ManifestEntry) -> ScoringContext:
     """What an entry's rows are read with."""
-    return Context.from_json(entry.data, entry.benchmark, prompts_of(entry), entry.parsed_asker().seed)
+    return ScoringContext.from_json(entry.data, entry.benchmark, prompts_of(entry), entry.parsed_asker().seed)
 
 
-def planned_rows(entry: Entry, context: Context, out: Store) -> Iterator[tuple[str, Row]]:
+def planned_rows(entry: ManifestEntry, context: ScoringContext, out: Store) -> Iterator[tuple[str, Row]]:
     """What was answered of an entry's plan, each with its part."""
     planned = planned_ids(entry, context.dataset, out)
     for path in _parts([entry], out):
@@ -113,7 +115,7 @@ def planned_rows(entry: Entry, context: Context, out: Store) -> Iterator[tuple[s
                 yield path, row
 
 
-def planned_ids(entry: Entry, dataset: Dataset, out: Store) -> set[str]:
+def planned_ids(entry: ManifestEntry, dataset: Dataset, out: Store) -> set[str]:
     """Requests of an entry's plan: an output may hold answers to older prompts, which no judge is paid for."""
     captions = load_captions(out, entry.benchmark, entry.parsed_asker().captioner)
     return {
@@ -124,10 +126,10 @@ def planned_ids(entry: Entry, dataset: Dataset, out: Store) -> set[str]:
     }
 
 
-def _parts(entries: Sequence[Entry], out: Store) -> Iterator[str]:
+def _parts(entries: Sequence[ManifestEntry], out: Store) -> Iterator[str]:
     for entry in entries:
         folder = part_folder("predictions", entry.benchmark, entry.model)
-        for path, _ in healthy_parts(out, folder, ["request_id"]):
+        for path, _ in iter_parts(out, folder, ["request_id"]):
             yield path
 
 
@@ -157,13 +159,13 @@ class _ScorerActor:
 
 
 def score_parts(
-    entries: Sequence[Entry],
+    entries: Sequence[ManifestEntry],
     out: Store,
     *,
     judge: Judge | None,
     scorers: Sequence[ScorerSpec],
     cluster: ClusterInfo,
-    watcher: Watcher,
+    watcher: ProgressListener,
 ) -> list[str]:
     """Score all prediction parts of one benchmark's entries.
 
@@ -205,7 +207,7 @@ def _scored(spec: ScoringSpec, paths: Sequence[str], judge: Judge | None, cluste
     quiet_ray_data()
     told = ray.put((judge.said, sorted(judge.failed))) if judge else None
     most = int(cluster.gpus) if spec.device == "cuda" else int(cluster.cpus / SCORER_CPUS / 2)
-    if cluster.grows_to and spec.device == "cpu":
+    if cluster.max_gpu_nodes and spec.device == "cpu":
         most = max(most, SCORERS_TO_COME)
     pool = rd.ActorPoolStrategy(min_size=1, max_size=max(1, min(len(paths) // 4, most)))
     resources = {"num_gpus": 1} if spec.device == "cuda" else {"num_cpus": min(SCORER_CPUS, cluster.cpus)}

@@ -44,7 +44,7 @@ def no_bucket(error: BaseException) -> bool:
     return response_code(error) == "NoSuchBucket"
 
 
-def passes(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether waiting may help: nobody answers, or who answers is overloaded or broken."""
     status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if status >= _BROKEN or status == _TOO_MANY or response_code(error) in _OVERLOADED:
@@ -65,7 +65,7 @@ _UNREACHED = (
 )
 
 
-def of_the_store(error: Exception) -> bool:
+def is_storage_error(error: Exception) -> bool:
     """Whether an error is a disk's or a store's; botocore's share no base with OSError."""
     libraries = ("botocore", "aiobotocore", "aiohttp", "s3fs")
     return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in libraries
@@ -81,7 +81,7 @@ _REMEDIES = {
 """What to do about what a store says, by its own code."""
 
 
-def explain(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """One sentence of cause and remedy. Libraries' own texts are cut: they may carry signed addresses."""
     text = str(error).split("?")[0][:300]
     name, code, number = type(error).__name__, response_code(error), getattr(error, "errno", None)

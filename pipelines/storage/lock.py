@@ -4,7 +4,7 @@ On a disk the lock is the kernel's (`flock` on `lock.json`), gone with the proce
 is an object written only on conditions, and beaten by its holder; who finds one watches whether it still beats, so that
 no clock has to agree with another. A store that heeds no conditions is seen to do so; there a lock is written, and
 counts once it has stood for a while. Workers name the run they work for when they commit, and are refused once it is
-not the holder any more (`check_fence`); a run that finds itself replaced ends.
+not the holder any more (`check_lock`); a run that finds itself replaced ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from pipelines.storage.lock_owner import LOCK, FencedError, Holder, check_fence, locked
+from pipelines.storage.lock_owner import LOCK, FencedError, LockOwner, check_lock, locked
 from pipelines.storage.object_lock import held_in_store
 from pipelines.storage.store import Store, is_remote
 
@@ -29,8 +29,8 @@ SILENT_S = 35.0
 
 
 @contextlib.contextmanager
-def held(out: Store, *, silent_s: float = SILENT_S, beat_s: float = BEAT_S) -> Iterator[str]:
-    """Hold an output; the value is the run's name for `check_fence`.
+def run_lock(out: Store, *, silent_s: float = SILENT_S, beat_s: float = BEAT_S) -> Iterator[str]:
+    """Hold an output; the value is the run's name for `check_lock`.
 
     Args:
         out: the output.
@@ -41,22 +41,22 @@ def held(out: Store, *, silent_s: float = SILENT_S, beat_s: float = BEAT_S) -> I
         LockedError: another run holds it, or has taken it over meanwhile.
         StoreError: the store failed.
     """
-    me = Holder.here()
+    me = LockOwner.here()
     with held_in_store(out, me, silent_s, beat_s) if is_remote(out.uri) else _held_locally(out, me):
         yield me.run
 
 
-def still_held(out: Store, run: str) -> bool:
-    """Whether a run may still write its output; see `check_fence`."""
+def owns_lock(out: Store, run: str) -> bool:
+    """Whether a run may still write its output; see `check_lock`."""
     try:
-        check_fence(out, run)
+        check_lock(out, run)
     except FencedError:
         return False
     return True
 
 
 @contextlib.contextmanager
-def _held_locally(out: Store, me: Holder) -> Iterator[None]:
+def _held_locally(out: Store, me: LockOwner) -> Iterator[None]:
     path = Path(out.uri, LOCK)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _flocked(path, out)
@@ -77,7 +77,7 @@ def _flocked(path: Path, out: Store) -> IO[bytes]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            holder = Holder.from_json(file.read())
+            holder = LockOwner.from_json(file.read())
             file.close()
             raise locked(out, holder) from None
         except OSError as error:  # a network disk without locks

@@ -24,7 +24,7 @@ class FencedError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class LockOwner:
     """Who holds the lock."""
 
     run: str
@@ -39,7 +39,7 @@ class Holder:
     beat: int = 0
 
     @classmethod
-    def here(cls) -> Holder:
+    def here(cls) -> LockOwner:
         """A new run in this process."""
         return cls(
             run=uuid.uuid4().hex,
@@ -55,7 +55,7 @@ class Holder:
         return json.dumps(asdict(self), indent=2).encode()
 
     @classmethod
-    def from_json(cls, content: bytes) -> Holder | None:
+    def from_json(cls, content: bytes) -> LockOwner | None:
         """None for what is no lock of ours, such as a half-written one of another version."""
         try:
             return cls(**json.loads(content))
@@ -73,7 +73,7 @@ class Holder:
         return here and bool(boot) and _process_start(self.pid) != self.process_start
 
 
-def check_fence(out: Store, run: str) -> None:
+def check_lock(out: Store, run: str) -> None:
     """Refuse a worker whose run does not hold the output any more.
 
     Args:
@@ -86,7 +86,7 @@ def check_fence(out: Store, run: str) -> None:
     if not run:
         return
     try:
-        holder = Holder.from_json(out.get(LOCK))
+        holder = LockOwner.from_json(out.get(LOCK))
     except FileNotFoundError:
         holder = None
     if holder is None or holder.run != run:
@@ -94,7 +94,7 @@ def check_fence(out: Store, run: str) -> None:
         raise FencedError(f"{out.uri} is held by {now} and not by run {run[:8]} any more; nothing is written")
 
 
-def locked(out: Store, holder: Holder | None) -> LockedError:
+def locked(out: Store, holder: LockOwner | None) -> LockedError:
     """That somebody else holds an output, and what to do."""
     who = holder.told() if holder else "another run"
     return LockedError(

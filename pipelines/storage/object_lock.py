@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pipelines.storage.errors import StoreError
-from pipelines.storage.lock_owner import LOCK, FencedError, Holder, LockedError, check_fence, locked
+from pipelines.storage.lock_owner import LOCK, FencedError, LockedError, LockOwner, check_lock, locked
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -24,10 +24,10 @@ _NO_VERSION = '"00000000000000000000000000000000"'
 
 
 @contextlib.contextmanager
-def held_in_store(out: Store, me: Holder, silent_s: float, beat_s: float) -> Iterator[None]:
+def held_in_store(out: Store, me: LockOwner, silent_s: float, beat_s: float) -> Iterator[None]:
     """Hold an output in an object store; see `lock.held`."""
     _take(out, me, silent_s)
-    beats = _Beats(out, me, beat_s)
+    beats = Heartbeat(out, me, beat_s)
     beats.start()
     try:
         yield
@@ -39,11 +39,11 @@ def held_in_store(out: Store, me: Holder, silent_s: float, beat_s: float) -> Ite
         beats.stop.set()
         beats.join()
         with contextlib.suppress(StoreError, FencedError):  # an absent store keeps a lock that falls silent
-            check_fence(out, me.run)
+            check_lock(out, me.run)
             out.delete(LOCK)
 
 
-def _take(out: Store, me: Holder, silent_s: float) -> None:
+def _take(out: Store, me: LockOwner, silent_s: float) -> None:
     """Write the lock, over a dead one where there is one."""
     version = None
     while version is None:
@@ -52,7 +52,7 @@ def _take(out: Store, me: Holder, silent_s: float) -> None:
         except FileNotFoundError:
             version = out.put_if(LOCK, me.to_json(), None)
             continue
-        holder = Holder.from_json(content)
+        holder = LockOwner.from_json(content)
         if holder and holder.run == me.run:
             break  # a write of ours whose answer was lost
         if not (holder and holder.dead_here()):
@@ -60,10 +60,10 @@ def _take(out: Store, me: Holder, silent_s: float) -> None:
         version = out.put_if(LOCK, me.to_json(), seen)
         if version:
             log.warning("%s: took over the lock of a dead %s", out.uri, holder.told() if holder else "run")
-    _settle(out, me)
+    _verify_conditional_writes(out, me)
 
 
-def _settle(out: Store, me: Holder) -> None:
+def _verify_conditional_writes(out: Store, me: LockOwner) -> None:
     """Return once a lock that was just written counts; where the store heeds no conditions it must stand for a while.
 
     Raises:
@@ -77,12 +77,12 @@ def _settle(out: Store, me: Holder) -> None:
         out.uri,
     )
     time.sleep(SETTLE_S)
-    holder = Holder.from_json(out.get(LOCK))
+    holder = LockOwner.from_json(out.get(LOCK))
     if holder is None or holder.run != me.run:
         raise locked(out, holder)
 
 
-def _watch(out: Store, holder: Holder | None, seen: str, silent_s: float) -> None:
+def _watch(out: Store, holder: LockOwner | None, seen: str, silent_s: float) -> None:
     """Return when a lock did not change for so long.
 
     Raises:
@@ -98,13 +98,13 @@ def _watch(out: Store, holder: Holder | None, seen: str, silent_s: float) -> Non
         except FileNotFoundError:
             return
         if now != seen:
-            raise locked(out, Holder.from_json(content))
+            raise locked(out, LockOwner.from_json(content))
 
 
-class _Beats(threading.Thread):
+class Heartbeat(threading.Thread):
     """Renews a lock until it is told to stop, or until the lock is another run's; then the run is interrupted."""
 
-    def __init__(self, out: Store, me: Holder, every_s: float) -> None:
+    def __init__(self, out: Store, me: LockOwner, every_s: float) -> None:
         super().__init__(daemon=True, name="vlmsweep-lock")
         self._out, self._me, self._every_s = out, me, every_s
         self._interrupts = threading.current_thread() is threading.main_thread()
@@ -131,11 +131,11 @@ class _Beats(threading.Thread):
                     _interrupt_main_thread()
                 return
 
-    def _renewed(self, me: Holder) -> bool:
+    def _renewed(self, me: LockOwner) -> bool:
         """Whether the lock is ours and was written again; looked at first, for stores that heed no conditions."""
         for _ in range(WRITES):
             content, seen = self._out.get_version(LOCK)
-            holder = Holder.from_json(content)
+            holder = LockOwner.from_json(content)
             if holder is None or holder.run != me.run:
                 return False
             if self._out.put_if(LOCK, me.to_json(), seen):

@@ -33,7 +33,7 @@ def part_folder(kind: str, benchmark: str, model: str) -> str:
     return f"{kind}/benchmark={benchmark}/model={safe or '%00'}"
 
 
-def table_bytes(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: pa.Schema) -> bytes:
+def to_parquet(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: pa.Schema) -> bytes:
     """Rows as one Parquet file that carries its own checksum; columns that a row does not name are null."""
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema)
     sink = io.BytesIO()
@@ -75,7 +75,7 @@ def read_parquet(content: bytes, columns: list[str] | None = None) -> pa.Table:
     return file.read(columns=columns, use_threads=False)
 
 
-def healthy_parts(
+def iter_parts(
     store: Store, folder: str, columns: list[str] | None = None, *, mend: bool = False
 ) -> Iterator[tuple[str, pa.Table]]:
     """All parts of a folder that can be read.

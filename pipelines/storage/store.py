@@ -19,7 +19,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipelines.storage.errors import StoreError, TooLargeError, explain, no_bucket, of_the_store, passes, response_code
+from pipelines.storage.errors import (
+    StoreError,
+    TooLargeError,
+    describe,
+    is_storage_error,
+    is_transient,
+    no_bucket,
+    response_code,
+)
 
 T = TypeVar("T")
 
@@ -241,9 +249,9 @@ class Store:
         except Exception as error:
             if isinstance(error, (NotADirectoryError, FileExistsError)) and (file := _file_on_the_way(place)):
                 raise StoreError(f"{file}: a file stands where a folder is wanted") from error
-            if of_the_store(error):
-                told = StoreError(f"{place}: {explain(error)}")
-                told.passing = passes(error)
+            if is_storage_error(error):
+                told = StoreError(f"{place}: {describe(error)}")
+                told.passing = is_transient(error)
                 raise told from error
             raise
 
@@ -297,7 +305,7 @@ def _unless(left: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not left or not of_the_store(error):
+        if not left or not is_storage_error(error):
             raise
         time.sleep(BODY_PAUSE_S)
 

@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from cluster.connect import joined
+from cluster.connect import connect
 from pipelines.ingest.human_files import check_human
-from pipelines.plan.run_manifest import Entry, left_behind, load_run, merge_entries, save_run
+from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.status import write_counts
-from pipelines.progress import Watcher
-from pipelines.storage.lock import held
+from pipelines.progress import ProgressListener
+from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.predictions_file import usable_rows
-from pipelines.sweep.run import Outcome, score_and_report
+from pipelines.sweep.run import SweepResult, score_and_report
 
 log = logging.getLogger(__name__)
 
 
-def score_external(spec: RunSpec, path: Path, *, watcher: Watcher) -> Outcome:
+def score_external(spec: RunSpec, path: Path, *, watcher: ProgressListener) -> SweepResult:
     """Score, reduce and report the answers of a file.
 
     Args:
@@ -38,11 +38,11 @@ def score_external(spec: RunSpec, path: Path, *, watcher: Watcher) -> Outcome:
     out = Store(spec.out)
     out.check_writable()
     check_human(spec.human, Store(spec.data))
-    with held(out) as lock:
+    with run_lock(out) as lock:
         return _score(replace(spec, lock=lock), out, path, watcher)
 
 
-def _score(spec: RunSpec, out: Store, path: Path, watcher: Watcher) -> Outcome:
+def _score(spec: RunSpec, out: Store, path: Path, watcher: ProgressListener) -> SweepResult:
     rejections, groups = usable_rows(spec, path)
     entries = []
     for (name, model), rows in sorted(groups.items()):
@@ -57,7 +57,7 @@ def _score(spec: RunSpec, out: Store, path: Path, watcher: Watcher) -> Outcome:
     return _run(spec, out, entries, watcher)
 
 
-def _run(spec: RunSpec, out: Store, entries: Sequence[Entry], watcher: Watcher) -> Outcome:
+def _run(spec: RunSpec, out: Store, entries: Sequence[ManifestEntry], watcher: ProgressListener) -> SweepResult:
     earlier = load_run(out)
     datasets = {e.benchmark: {"fingerprint": e.parsed_asker().dataset_fingerprint} for e in entries}
     run = save_run(
@@ -75,8 +75,8 @@ def _run(spec: RunSpec, out: Store, entries: Sequence[Entry], watcher: Watcher) 
     from pipelines.sweep.human_entries import with_people
 
     run, _ = with_people(spec, out, run)
-    outcome = Outcome(warnings=left_behind(earlier.get("entries", []), entries))
-    with joined(spec.address) as cluster:
+    outcome = SweepResult(warnings=dropped_from_report(earlier.get("entries", []), entries))
+    with connect(spec.address) as cluster:
         score_and_report(spec, run, cluster, outcome, watcher=watcher)
     write_counts(out, outcome.counts)
     models = {entry.model for entry in entries}

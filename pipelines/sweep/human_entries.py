@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.benchmarks.records import Rejection
-from pipelines.ingest.human_files import check_human, human_rows, is_person, keep_human, kept_human
-from pipelines.plan.run_manifest import Entry, load_run, save_run
+from pipelines.ingest.human_files import check_human, human_rows, is_person, keep_human, load_human_files
+from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows
 
 
-def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[Entry]]:
+def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[ManifestEntry]]:
     """Keep the files of `--human` in the output and take in the answers in them.
 
     Returns:
@@ -28,7 +28,7 @@ def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict
         return dict(run), []
     check_human(spec.human, Store(spec.data))
     changed = keep_human(out, spec.human)
-    entries: Sequence[Entry] = run["entries"]
+    entries: Sequence[ManifestEntry] = run["entries"]
     kept = [entry for entry in entries if entry.benchmark not in changed or not is_person(entry.model)]
     new = [entry for name in sorted(changed) for entry in _entries(spec, out, name)]
     if not changed:
@@ -47,9 +47,9 @@ def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict
     return made, new
 
 
-def _entries(spec: RunSpec, out: Store, name: str) -> list[Entry]:
+def _entries(spec: RunSpec, out: Store, name: str) -> list[ManifestEntry]:
     found = []
-    for person, rows in sorted(human_rows(name, kept_human(out, name)).items()):
+    for person, rows in sorted(human_rows(name, load_human_files(out, name)).items()):
         rejections: list[Rejection] = []
         entry = import_rows(spec, out, name, person, list(enumerate(rows, start=1)), Path("people"), rejections)
         if rejections:

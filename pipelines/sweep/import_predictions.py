@@ -11,12 +11,12 @@ from typing import Any
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Rejection
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.requests import Asker
-from pipelines.plan.run_manifest import Entry
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Cell, cells_of
+from pipelines.plan.selection import TaskSetting, cells_of
 from pipelines.schemas import PREDICTIONS
-from pipelines.storage.parts import healthy_parts, part_folder, table_bytes
+from pipelines.storage.parts import iter_parts, part_folder, to_parquet
 from pipelines.storage.store import Store
 
 GIVEN = ("bertscore_f1", "bertscore_0", "bertscore_1", "bleurt", "human")
@@ -37,11 +37,11 @@ def import_rows(  # noqa: PLR0913, PLR0917  one call, each argument from another
     rows: Sequence[tuple[int, dict[str, Any]]],
     path: Path,
     rejections: list[Rejection],
-) -> Entry | None:
+) -> ManifestEntry | None:
     """Write one model's answers to one benchmark as prediction parts."""
     dataset = Dataset.open(Store(spec.data), name)
-    answered = {Cell(row["task"], row["setting"]) for _, row in rows}
-    asker = Asker(
+    answered = {TaskSetting(row["task"], row["setting"]) for _, row in rows}
+    asker = RequestBuilder(
         benchmark_name=name,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model=model,
@@ -69,22 +69,23 @@ def import_rows(  # noqa: PLR0913, PLR0917  one call, each argument from another
             made[key] = _prediction(asked[key], row)
     if not made:
         return None
-    answered = {Cell(key[0], key[1]) for key in made}
+    answered = {TaskSetting(key[0], key[1]) for key in made}
     folder = part_folder("predictions", name, model)
     _write_parts(out, folder, [*_kept(out, folder, asker, answered), *made.values()])
     cells = tuple(cell for cell in asker.cells if cell in answered)
     asker = replace(asker, cells=cells)
-    return Entry(benchmark=name, model=model, data=spec.data, asker=asker.to_json(), external=True)
+    return ManifestEntry(benchmark=name, model=model, data=spec.data, asker=asker.to_json(), external=True)
 
 
-def _kept(out: Store, folder: str, asker: Asker, answered: set[Cell]) -> list[dict[str, Any]]:
+def _kept(out: Store, folder: str, asker: RequestBuilder, answered: set[TaskSetting]) -> list[dict[str, Any]]:
     """Answers of earlier files to the same data in cells that this file says nothing about."""
     return [
         row
-        for path, table in healthy_parts(out, folder, mend=True)
+        for path, table in iter_parts(out, folder, mend=True)
         if path.rpartition("/")[2].startswith("external-")
         for row in table.to_pylist()
-        if Cell(row["task"], row["setting"]) not in answered and row["dataset_fingerprint"] == asker.dataset_fingerprint
+        if TaskSetting(row["task"], row["setting"]) not in answered
+        and row["dataset_fingerprint"] == asker.dataset_fingerprint
     ]
 
 
@@ -114,7 +115,7 @@ def _write_parts(out: Store, folder: str, rows: Sequence[dict[str, Any]]) -> Non
     written = set()
     for start in range(0, len(rows), PART_ROWS):
         part = f"{folder}/external-{start // PART_ROWS:05d}.parquet"
-        out.put(part, table_bytes(rows[start : start + PART_ROWS], PREDICTIONS))
+        out.put(part, to_parquet(rows[start : start + PART_ROWS], PREDICTIONS))
         written.add(part)
     for info in out.list(folder, "external-*.parquet"):
         if info.path not in written:

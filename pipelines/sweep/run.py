@@ -7,33 +7,33 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cluster.connect import ClusterInfo, joined, looked_at_again
+from cluster.connect import ClusterInfo, connect, refresh
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset, DatasetError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.captions import load_captions
-from pipelines.plan.planner import make_plan, read_done
+from pipelines.plan.planner import load_completed, plan_requests
 from pipelines.plan.records import Plan
-from pipelines.plan.requests import Asker
-from pipelines.plan.run_manifest import Entry, left_behind, load_run, merge_entries, save_run
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.cost_tracker import Spending, note_spending
+from pipelines.predict.cost_tracker import CostTracker, note_spending
 from pipelines.predict.records import CellCount, Job
 from pipelines.predict.stage import caption, predict, run_job
-from pipelines.predict.status import StatusBoard
-from pipelines.progress import SilentWatcher, Watcher
+from pipelines.predict.status import StatusWriter
+from pipelines.progress import NullProgress, ProgressListener
 from pipelines.ray_data import ModelUnavailableError
 from pipelines.report.stage import publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
-from pipelines.storage.lock import held, still_held
+from pipelines.storage.lock import owns_lock, run_lock
 from pipelines.storage.store import Store
 
 STAGES = ("predict", "score", "report")
 
 
 @dataclass(slots=True)
-class Outcome:
+class SweepResult:
     """How a run ended."""
 
     counts: list[CellCount] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     report: str = ""
     """Where the page is; '' when none was made."""
-    spending: Spending = field(default_factory=Spending)
+    spending: CostTracker = field(default_factory=CostTracker)
     """Tokens and dollars of this run."""
 
     @property
@@ -59,13 +59,13 @@ class Outcome:
         return sum(count.requests for count in self.counts)
 
 
-def _captions_there(spec: RunSpec, asker: Asker, dataset: Dataset) -> Mapping[str, str]:
+def _captions_there(spec: RunSpec, asker: RequestBuilder, dataset: Dataset) -> Mapping[str, str]:
     del dataset
     return load_captions(Store(spec.out), asker.benchmark_name, asker.captioner)
 
 
 def plan_sweep(
-    spec: RunSpec, captions: Callable[[RunSpec, Asker, Dataset], Mapping[str, str]] = _captions_there
+    spec: RunSpec, captions: Callable[[RunSpec, RequestBuilder, Dataset], Mapping[str, str]] = _captions_there
 ) -> dict[str, list[Plan]]:
     """The plan of every model, benchmark by benchmark, without what is done already.
 
@@ -78,10 +78,10 @@ def plan_sweep(
     out = Store(spec.out)
     return {
         model: [
-            make_plan(
+            plan_requests(
                 dataset,
                 asker,
-                read_done(out, asker.benchmark_name, model, mend=bool(spec.lock)),
+                load_completed(out, asker.benchmark_name, model, mend=bool(spec.lock)),
                 limit=spec.limit,
                 sample_ids=spec.sample_ids,
                 captions=captions(spec, asker, dataset),
@@ -93,7 +93,7 @@ def plan_sweep(
     }
 
 
-def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher | None = None) -> Outcome:
+def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: ProgressListener | None = None) -> SweepResult:
     """Run a sweep's stages; what is done already is not done again.
 
     Args:
@@ -109,19 +109,19 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
     """
     from pipelines.sweep.human_entries import with_people  # it imports what imports this page
 
-    watcher = watcher or SilentWatcher()
+    watcher = watcher or NullProgress()
     out = Store(spec.out)
     out.check_writable()
     spec.check_data()
     check_human(spec.human, Store(spec.data))
-    outcome = Outcome(warnings=[*_unpinned(spec), *_own_captions(spec)], spending=Spending(spec.cost_limit))
-    with held(out) as lock, _tidied(out), joined(spec.address) as cluster:
+    outcome = SweepResult(warnings=[*_unpinned(spec), *_own_captions(spec)], spending=CostTracker(spec.cost_limit))
+    with run_lock(out) as lock, _tidied(out), connect(spec.address) as cluster:
         spec = replace(spec, lock=lock)
         plans = plan_sweep(spec)
         if "predict" in stages and caption(spec, cluster, watcher, outcome.spending):
             plans = plan_sweep(spec)  # prompts hold captions, and ids hash prompts
         run = _record(spec, out, plans, outcome.warnings)
-        board = StatusBoard(out, plans)
+        board = StatusWriter(out, plans)
         try:
             if "predict" in stages:
                 outcome.unavailable = predict(spec, cluster, plans, board, watcher, outcome.spending)
@@ -133,7 +133,7 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Watcher
             score_and_report(spec, run, cluster, outcome, stages=stages, watcher=watcher)
         finally:
             board.close()
-            if still_held(out, lock):
+            if owns_lock(out, lock):
                 note_spending(out, run, outcome.spending)
     outcome.counts = [count for count in outcome.counts if count.model in spec.models] or board.counts()
     return outcome
@@ -149,7 +149,7 @@ def _tidied(out: Store) -> Iterator[None]:
         out.remove_temporary()
 
 
-def _score_people(people: Sequence[Entry], out: Store, cluster: ClusterInfo, watcher: Watcher) -> None:
+def _score_people(people: Sequence[ManifestEntry], out: Store, cluster: ClusterInfo, watcher: ProgressListener) -> None:
     """Where only the report is wanted, people's answers that are new are read and scored without judge and scorers."""
     for name in sorted({entry.benchmark for entry in people}):
         own = [entry for entry in people if entry.benchmark == name]
@@ -160,13 +160,13 @@ def score_and_report(
     spec: RunSpec,
     run: Mapping[str, Any],
     cluster: ClusterInfo,
-    outcome: Outcome,
+    outcome: SweepResult,
     *,
     stages: Sequence[str] = STAGES,
-    watcher: Watcher,
+    watcher: ProgressListener,
 ) -> None:
     """Score and report all entries of an output; fills the outcome in."""
-    out, cluster = Store(spec.out), looked_at_again(cluster)
+    out, cluster = Store(spec.out), refresh(cluster)
     entries = _usable(spec, run["entries"], outcome)
     if "score" in stages:
         for name in sorted({entry.benchmark for entry in entries}):
@@ -185,7 +185,7 @@ def score_and_report(
         outcome.report = f"{out.uri}/report/index.html"
 
 
-def _usable(spec: RunSpec, entries: Sequence[Entry], outcome: Outcome) -> list[Entry]:
+def _usable(spec: RunSpec, entries: Sequence[ManifestEntry], outcome: SweepResult) -> list[ManifestEntry]:
     """Entries whose data is still what they were asked about; an earlier model's may have moved or changed since."""
     kept = []
     for entry in entries:
@@ -206,10 +206,10 @@ def _usable(spec: RunSpec, entries: Sequence[Entry], outcome: Outcome) -> list[E
     return kept
 
 
-def entries_of(spec: RunSpec, askers: Iterable[Asker]) -> list[Entry]:
+def entries_of(spec: RunSpec, askers: Iterable[RequestBuilder]) -> list[ManifestEntry]:
     """The entries of a sweep's own models, before they are joined with those of earlier runs."""
     return [
-        Entry(
+        ManifestEntry(
             benchmark=asker.benchmark_name,
             model=asker.model,
             data=spec.data,
@@ -226,7 +226,7 @@ def _record(spec: RunSpec, out: Store, plans: Mapping[str, Sequence[Plan]], warn
     earlier = load_run(out)
     askers = [(model, plan.asker) for model, own in plans.items() for plan in own]
     entries = entries_of(spec, [asker for _, asker in askers])
-    warnings += left_behind(earlier.get("entries", []), entries)
+    warnings += dropped_from_report(earlier.get("entries", []), entries)
     helpers = [pair for pair in (spec.judge, spec.captioner) if pair]
     return save_run(
         out,
@@ -264,7 +264,12 @@ def _shown(spec: ModelSpec) -> dict[str, Any]:
 
 
 def _score(  # noqa: PLR0917  what a run consists of
-    spec: RunSpec, name: str, entries: Sequence[Entry], cluster: ClusterInfo, watcher: Watcher, spending: Spending
+    spec: RunSpec,
+    name: str,
+    entries: Sequence[ManifestEntry],
+    cluster: ClusterInfo,
+    watcher: ProgressListener,
+    spending: CostTracker,
 ) -> list[str]:
     """Ask the judge what is open, then score every prediction part whose scores are not there or not up to date."""
     out = Store(spec.out)

@@ -7,8 +7,8 @@ from typing import Any
 
 from pipelines.ingest.dataset import Dataset, DatasetError
 from pipelines.plan.captions import load_captions
-from pipelines.plan.planner import make_plan, read_done
-from pipelines.plan.run_manifest import Entry, load_run
+from pipelines.plan.planner import load_completed, plan_requests
+from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.predict.status import read_status
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
@@ -36,7 +36,7 @@ def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
     ]
 
 
-def same_data(entry: Entry) -> bool:
+def same_data(entry: ManifestEntry) -> bool:
     """Whether an entry's data is still what it was asked about."""
     try:
         manifest = Dataset.open(Store(entry.data), entry.benchmark).manifest
@@ -45,16 +45,16 @@ def same_data(entry: Entry) -> bool:
     return manifest.dataset_fingerprint == entry.parsed_asker().dataset_fingerprint
 
 
-def counted(out: Store, entry: Entry) -> list[dict[str, Any]]:
+def counted(out: Store, entry: ManifestEntry) -> list[dict[str, Any]]:
     """Counts from the parts themselves: a run that was killed could not write its last word.
 
     Of answers made elsewhere nothing is pending: what their file has no row for was not asked of it.
     """
     asker = entry.parsed_asker()
-    plan = make_plan(
+    plan = plan_requests(
         Dataset.open(Store(entry.data), entry.benchmark),
         asker,
-        read_done(out, entry.benchmark, entry.model),
+        load_completed(out, entry.benchmark, entry.model),
         limit=entry.parsed_limit(),
         sample_ids=entry.sample_ids,
         captions=load_captions(out, entry.benchmark, asker.captioner),

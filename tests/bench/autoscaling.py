@@ -226,11 +226,11 @@ def draw(trace: Trace, path: Path) -> None:
 @contextmanager
 def cluster_from_zero(folder: Path, idle_minutes: float) -> Iterator[RayHead]:
     """A head without work, whose autoscaler starts the other nodes."""
-    grows_to = "_".join(f"{MOST[kind]}x{gpus}" for kind, gpus in KINDS.items() if gpus)
+    max_gpu_nodes = "_".join(f"{MOST[kind]}x{gpus}" for kind, gpus in KINDS.items() if gpus)
     env = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "0"}
     (gcs,) = free_ports(1)
     (folder / "autoscaler.json").write_text(json.dumps(config(idle_minutes, gcs)))
-    flags = ("--num-cpus=0", f"--labels={GROWS_TO}={grows_to}", f"--autoscaling-config={folder}/autoscaler.json")
+    flags = ("--num-cpus=0", f"--labels={GROWS_TO}={max_gpu_nodes}", f"--autoscaling-config={folder}/autoscaler.json")
     with ray_head(*flags, env=env, gcs=gcs) as head:
         yield head
 

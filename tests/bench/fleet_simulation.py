@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cluster.scheduling.gpu_scheduler import Book, run_book
-from cluster.scheduling.simulator import play
-from cluster.scheduling.workload import Fleet, ModelWork, Played, lower_bound
+from cluster.scheduling.gpu_scheduler import GpuScheduler, run_schedule
+from cluster.scheduling.simulator import simulate
+from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult, lower_bound
 
 __all__ = ["SIZES", "Row", "read_workload", "rows", "shown", "workload_json"]
 
@@ -42,7 +42,9 @@ class Row:
     lost_nodes: int
 
 
-def rows(works: Sequence[ModelWork], base: Fleet, sizes: Iterable[int] = SIZES, spot_loss: float = 0.05) -> list[Row]:
+def rows(
+    works: Sequence[ModelWorkload], base: Fleet, sizes: Iterable[int] = SIZES, spot_loss: float = 0.05
+) -> list[Row]:
     """Play every size three ways: as a run does it, the same on spot, and with models in turn.
 
     Args:
@@ -55,16 +57,16 @@ def rows(works: Sequence[ModelWork], base: Fleet, sizes: Iterable[int] = SIZES, 
     for gpus in sizes:
         fleet = replace(base, gpus=gpus)
         spot = replace(fleet, lost_an_hour=spot_loss, gpu_hour_usd=base.gpu_hour_usd * SPOT_PRICE)
-        bound, book = lower_bound(works, fleet), run_book(works, fleet.nodes)
+        bound, book = lower_bound(works, fleet), run_schedule(works, fleet.nodes)
         made += [
-            _row("as a run does it", gpus, play(book, fleet), bound),
-            _row("so, on spot", gpus, play(book, spot), bound),
-            _row("in turn", gpus, play(Book(works, fleet.nodes, together=False), fleet), bound),
+            _row("as a run does it", gpus, simulate(book, fleet), bound),
+            _row("so, on spot", gpus, simulate(book, spot), bound),
+            _row("in turn", gpus, simulate(GpuScheduler(works, fleet.nodes, together=False), fleet), bound),
         ]
     return made
 
 
-def _row(way: str, gpus: int, played: Played, bound: float) -> Row:
+def _row(way: str, gpus: int, played: SimulationResult, bound: float) -> Row:
     return Row(
         gpus=gpus,
         way=way,
@@ -88,7 +90,7 @@ def shown(found: Sequence[Row]) -> str:
     return "\n".join([head, *lines])
 
 
-def read_workload(text: str) -> list[ModelWork]:
+def read_workload(text: str) -> list[ModelWorkload]:
     """Read a workload.
 
     Raises:
@@ -96,12 +98,12 @@ def read_workload(text: str) -> list[ModelWork]:
     """
     try:
         raw: list[dict[str, Any]] = json.loads(text)
-        return [ModelWork(**{**entry, "units": tuple(float(s) for s in entry["units"])}) for entry in raw]
+        return [ModelWorkload(**{**entry, "units": tuple(float(s) for s in entry["units"])}) for entry in raw]
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"not a workload ({error}); expected [{{name, gpus, load_s, units}}, ...]") from error
 
 
-def workload_json(works: Iterable[ModelWork]) -> str:
+def workload_json(works: Iterable[ModelWorkload]) -> str:
     """The inverse of `read_workload`."""
     return json.dumps(
         [{"name": w.name, "gpus": w.gpus, "load_s": w.load_s, "units": [round(s, 3) for s in w.units]} for w in works]

@@ -13,15 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cluster.scheduling.workload import Fleet, ModelWork
+from cluster.scheduling.workload import Fleet, ModelWorkload
 from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset, DatasetError
-from pipelines.plan.cost_model import Card, replica_gpus, works_of
-from pipelines.plan.planner import make_plan
-from pipelines.plan.records import Done, Plan
+from pipelines.plan.cost_model import GpuProfile, model_workloads, replica_gpus
+from pipelines.plan.planner import plan_requests
+from pipelines.plan.records import CompletedRequests, Plan
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from tests.bench.fleet_simulation import SIZES, rows, shown, workload_json
@@ -71,20 +71,22 @@ def papers_plans(data: str) -> list[Plan]:
             ((asker, dataset),) = replace(spec, benchmarks=(name,)).askers("any")
         except DatasetError:
             continue
-        plans.append(make_plan(Lengthened(dataset, PUBLISHED[name]), asker, Done()))
+        plans.append(plan_requests(Lengthened(dataset, PUBLISHED[name]), asker, CompletedRequests()))
     if not plans:
         raise ValueError(f"--data {data}: no ingested benchmark; `vlmsweep demo` leaves some in demo-out/data")
     return plans
 
 
-def papers_works(plans: Sequence[Plan], specs: Mapping[str, ModelSpec], card: Card | None = None) -> list[ModelWork]:
+def papers_works(
+    plans: Sequence[Plan], specs: Mapping[str, ModelSpec], card: GpuProfile | None = None
+) -> list[ModelWorkload]:
     """What every model that runs on GPUs of ours has to do; replicas as many as are of use."""
     wide = {
         name: spec.model_copy(update={"replicas": spec.replicas.model_copy(update={"max": 1_000_000})})
         for name, spec in specs.items()
         if replica_gpus(spec)
     }
-    return works_of(dict.fromkeys(wide, plans), wide, card)
+    return model_workloads(dict.fromkeys(wide, plans), wide, card)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,8 +30,8 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder
-from pipelines.plan.requests import Asker
-from pipelines.plan.selection import Cell
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.selection import TaskSetting
 from pipelines.storage.store import Store
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
@@ -50,13 +50,13 @@ def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Fram
     dataset = Dataset.open(Store(str(data)), "maia")
     samples = list(dataset.samples())
     samples = [sample for sample in samples if sample.cluster == samples[0].cluster]
-    asker = Asker(
+    asker = RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint="",
         model="bench",
         model_fingerprint={},
         generation={"max_new_tokens": 1},
-        cells=(Cell("vsv", "32-frames"), Cell("oevqa", "32-frames")),
+        cells=(TaskSetting("vsv", "32-frames"), TaskSetting("oevqa", "32-frames")),
         prompts={},
         instead={},
         seed=42,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.connect import ClusterInfo, joined
+from cluster.connect import ClusterInfo, connect
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.executor import execute
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.records import Job, Receipt
 from pipelines.sweep.run import plan_sweep
@@ -37,8 +36,8 @@ def run_units(data: Path, out: Path, model: ModelSpec, settings: tuple[str, ...]
     )
     job = Job(model="bench", spec=model, loader=loader, out=spec.out, units=plan.units)
     receipts: list[Receipt] = []
-    with joined(None) as cluster:
-        execute(job, ClusterInfo("", cpus or cluster.cpus, cluster.gpus), receipts.append)
+    with connect(None) as cluster:
+        executor.run_units(job, ClusterInfo("", cpus or cluster.cpus, cluster.gpus), receipts.append)
     return receipts
 
 

@@ -27,7 +27,7 @@ import psutil
 
 from models.spec import ModelSpec, Replicas
 from pipelines.plan.run_spec import RunSpec
-from pipelines.progress import SilentWatcher
+from pipelines.progress import NullProgress
 from pipelines.sweep.run import run_sweep
 from tests.bench.many import write_many
 from tests.bench.results import record, show, spread
@@ -36,7 +36,7 @@ PER_GROUP = 20
 EVERY_S = 0.5
 
 
-class Phases(SilentWatcher):
+class Phases(NullProgress):
     """Notes when each phase began."""
 
     def __init__(self) -> None:

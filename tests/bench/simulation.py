@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipelines.plan.batches import make_convoys
-from pipelines.plan.requests import Asker
-from pipelines.plan.units import Unit, UnitMaker
+from pipelines.plan.batches import batch_units
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.units import UnitMaker, WorkUnit
 
 __all__ = ["Costs", "Outcome", "planned_units", "simulate"]
 
@@ -19,7 +19,7 @@ IN_FLIGHT = 2
 """Rows that Ray Data gives an actor at once: one that it works on, one that waits."""
 PER_SAMPLE = 8
 SHARD_GROUPS = 40
-_ASKER = Asker(
+_ASKER = RequestBuilder(
     benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, cells=(),
     prompts={}, instead={}, seed=1,
 )  # fmt: skip
@@ -53,10 +53,10 @@ class Outcome:
     convoys: int
 
 
-def planned_units(groups: Sequence[int], replicas: int) -> list[Unit]:
+def planned_units(groups: Sequence[int], replicas: int) -> list[WorkUnit]:
     """The planner's units for groups of so many questions, forty groups a shard."""
     maker = UnitMaker(_ASKER, replicas, expected=sum(-(-questions // PER_SAMPLE) for questions in groups))
-    units: list[Unit] = []
+    units: list[WorkUnit] = []
     for shard in range(0, len(groups), SHARD_GROUPS):
         pool = {
             (f"s{shard}", f"video:{index}"): _samples(index, groups[index])
@@ -78,9 +78,9 @@ def _samples(group: int, questions: int) -> list[tuple[str, list[str]]]:
     ]
 
 
-def simulate(units: Sequence[Unit], replicas: int, costs: Costs) -> Outcome:
+def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
     """Hand out convoys in order, each to the replica with the least in hand, as soon as one has room."""
-    convoys = make_convoys(units, replicas)
+    convoys = batch_units(units, replicas)
     ready = iter(_loaded(convoys, costs.loaders * replicas, costs.load))
     free = [(0.0, index) for index in range(replicas) for _ in range(IN_FLIGHT)]
     idle_from = [0.0] * replicas
@@ -108,7 +108,9 @@ def simulate(units: Sequence[Unit], replicas: int, costs: Costs) -> Outcome:
     return Outcome(end, work / (replicas * end), ideal / replicas / end, prefills, least, len(convoys))
 
 
-def _loaded(convoys: Sequence[Sequence[Unit]], loaders: int, seconds: float) -> Iterator[tuple[Sequence[Unit], float]]:
+def _loaded(
+    convoys: Sequence[Sequence[WorkUnit]], loaders: int, seconds: float
+) -> Iterator[tuple[Sequence[WorkUnit], float]]:
     """Convoys in the order in which they are ready, with the time."""
     free = [0.0] * loaders
     for convoy in convoys:
@@ -117,7 +119,7 @@ def _loaded(convoys: Sequence[Sequence[Unit]], loaders: int, seconds: float) -> 
         yield convoy, at
 
 
-def _asked(convoy: Sequence[Unit]) -> Iterator[tuple[str, int]]:
+def _asked(convoy: Sequence[WorkUnit]) -> Iterator[tuple[str, int]]:
     for unit in convoy:
         for piece in unit.pieces:
             yield piece.group, sum(int(name.partition(":")[2]) for name in piece.samples)

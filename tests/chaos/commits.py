@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
-    from pipelines.plan.units import Unit
+    from pipelines.plan.units import WorkUnit
 
 __all__ = ["S3_STEPS", "STEPS", "cut_commit", "cut_commit_on_s3", "part", "unit"]
 
@@ -21,7 +21,7 @@ _CHILD = """
 import os, sys, io, pathlib
 folder, step, when = sys.argv[1:]
 from tests.chaos.commits import part
-from pipelines.store import Store
+from pipelines.storage.store import Store
 import pipelines.storage.store as module
 
 def cut(target, name):
@@ -70,10 +70,10 @@ os._exit(0)
 def part(word: str) -> bytes:
     """A part whose rows say a word."""
     from pipelines.schemas import PREDICTIONS
-    from pipelines.storage.parts import table_bytes
+    from pipelines.storage.parts import to_parquet
 
     rows = [{"request_id": f"{i:032x}", "status": "ok", "output": word} for i in range(50)]
-    return table_bytes(rows, PREDICTIONS)
+    return to_parquet(rows, PREDICTIONS)
 
 
 def cut_commit(folder: Path, step: str, when: str) -> int:
@@ -92,10 +92,10 @@ _S3_CHILD = """
 import asyncio.selector_events as events, os, sys
 import aiobotocore.httpsession as session
 import s3fs
-from pipelines.lock import LOCK
-from pipelines.records import read_parquet
-from pipelines.store import Store
-from pipelines.work import Committer
+from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.parts import read_parquet
+from pipelines.storage.store import Store
+from pipelines.predict.commit import Committer
 from tests.chaos.commits import part, unit
 
 out, commit, step, when = sys.argv[1:]
@@ -147,11 +147,11 @@ os._exit(0)
 """
 
 
-def unit() -> Unit:
+def unit() -> WorkUnit:
     """The unit whose part is committed."""
-    from pipelines.plan.units import Unit
+    from pipelines.plan.units import WorkUnit
 
-    return Unit(benchmark="maia", part="predictions/part.parquet", pieces=(), requests=50)
+    return WorkUnit(benchmark="maia", part="predictions/part.parquet", pieces=(), requests=50)
 
 
 def cut_commit_on_s3(out: str, commit: str, step: str, when: str, env: dict[str, str]) -> int:

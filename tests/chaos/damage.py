@@ -15,7 +15,7 @@ from typing import Any
 from models.messages import Media
 from pipelines.media.decoder import DecodeError, Decoder
 from pipelines.storage.lock_owner import LOCK
-from pipelines.storage.parts import healthy_parts
+from pipelines.storage.parts import iter_parts
 from pipelines.storage.store import Store
 from tests.chaos.commits import S3_STEPS, STEPS, cut_commit, cut_commit_on_s3, part, unit
 from tests.chaos.media import corpus, write
@@ -72,7 +72,7 @@ def _peak(pid: int) -> int:
 
 def _seen(store: Store) -> str:
     """What a reader sees: the part of before, the new one, or neither of them whole."""
-    tables = [table for _, table in healthy_parts(store, "predictions")]
+    tables = [table for _, table in iter_parts(store, "predictions")]
     words = {word for table in tables for word in table["output"].to_pylist()}
     return words.pop() if len(tables) == len(words) == 1 and tables[0].num_rows == 50 else "neither"
 

@@ -33,7 +33,7 @@ BIN = Path(sys.executable).parent
 _FETCH = """
 import sys
 from pathlib import Path
-from pipelines.store import Store
+from pipelines.storage.store import Store
 store = Store(sys.argv[1])
 for file in store.list():
     path = Path(sys.argv[2], file.path)

@@ -15,9 +15,9 @@ from tests.chaos.sweeps import parts
 DEADLY = """
 import os, sys
 import pipelines.predict.stage
-from jobs.cli import run
-from pipelines.loading import UnitLoaderSpec
-from pipelines.work import Loader
+from jobs.cli.main import run
+from pipelines.predict.loader import UnitLoaderSpec
+from pipelines.predict.loader import Loader
 
 class DeadlyLoader(Loader):
     def _decode(self, media, sample, store, *, shared):

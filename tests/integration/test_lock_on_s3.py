@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from pipelines.storage.lock import held
-from pipelines.storage.lock_owner import LOCK, FencedError, LockedError, check_fence
+from pipelines.storage.lock import run_lock
+from pipelines.storage.lock_owner import LOCK, FencedError, LockedError, check_lock
 from pipelines.storage.store import Store
 from tests.integration.conftest import S3
 
 HOLD = """
 import sys, time
-from pipelines.lock import held
-from pipelines.store import Store
-with held(Store(sys.argv[1]), beat_s=0.3) as run:
+from pipelines.storage.lock import run_lock
+from pipelines.storage.store import Store
+with run_lock(Store(sys.argv[1]), beat_s=0.3) as run:
     print(run, flush=True)
     time.sleep(60)
 """
@@ -48,9 +48,9 @@ def elsewhere(out: Store) -> None:
 def test_a_live_holder_elsewhere_is_seen_by_its_beats(out: Store) -> None:
     process, run = holder(out)
     try:
-        with pytest.raises(LockedError, match=f"run {run[:8]}"), held(out, silent_s=40):
+        with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(out, silent_s=40):
             pytest.fail("two hold it")
-        check_fence(out, run)
+        check_lock(out, run)
     finally:
         process.kill()
         process.communicate()
@@ -60,10 +60,10 @@ def test_a_killed_holder_of_this_machine_is_replaced_at_once(out: Store) -> None
     process, dead = holder(out)
     process.kill()
     process.communicate()
-    with held(out, silent_s=3600) as run:
-        check_fence(out, run)
+    with run_lock(out, silent_s=3600) as run:
+        check_lock(out, run)
         with pytest.raises(FencedError):
-            check_fence(out, dead)
+            check_lock(out, dead)
     assert not out.exists(LOCK)
 
 
@@ -74,7 +74,7 @@ def two_at_once(out: Store, *, silent_s: float) -> list[str]:
 
     def try_it() -> None:
         try:
-            with held(Store(out.uri), silent_s=silent_s, beat_s=0.2):
+            with run_lock(Store(out.uri), silent_s=silent_s, beat_s=0.2):
                 ends.append("held")
                 refused.wait(120)
         except LockedError:
@@ -103,12 +103,12 @@ def be_replaced(out: Store, run: str) -> None:
     while not out.put_if(LOCK, json.dumps({**json.loads(content), "run": "f" * 32}).encode(), version):
         content, version = out.get_version(LOCK)
     with pytest.raises(FencedError, match="held by run ffffffff"):
-        check_fence(out, run)
+        check_lock(out, run)
     threading.Event().wait(60)
 
 
 def test_a_holder_that_was_replaced_sees_it_ends_and_leaves_the_lock_alone(out: Store) -> None:
-    with pytest.raises(LockedError, match="taken over by another run"), held(out, beat_s=0.5) as run:
+    with pytest.raises(LockedError, match="taken over by another run"), run_lock(out, beat_s=0.5) as run:
         be_replaced(out, run)
     assert json.loads(out.get(LOCK))["run"] == "f" * 32
 
@@ -128,12 +128,12 @@ def test_where_no_conditions_are_heeded_a_live_holder_is_seen(
 ) -> None:
     heedless(monkeypatch)
     monkeypatch.setattr("pipelines.storage.object_lock.SETTLE_S", 0.1)
-    with held(out, beat_s=0.2) as run:
+    with run_lock(out, beat_s=0.2) as run:
         assert "heeds no conditions" in caplog.text
         elsewhere(out)
-        with pytest.raises(LockedError, match=f"run {run[:8]}"), held(out, silent_s=5):
+        with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(out, silent_s=5):
             pytest.fail("two hold it")
-        check_fence(out, run)
+        check_lock(out, run)
     assert not out.exists(LOCK)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.connect import joined
+from cluster.connect import connect
 from jobs.cli.main import run
 
 
@@ -20,7 +20,7 @@ def pairs(history: Path) -> list[dict]:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with joined(None):  # one cluster for all nights
+    with connect(None):  # one cluster for all nights
         check_five_nights(maia_data, tmp_path, capfd)
 
 
@@ -36,7 +36,7 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
         models.write_text(f"steady: {steady}\nother: {other}\n")
         assert run(["nightly", "--config", str(config), "--json"]) == code
         told = json.loads(capfd.readouterr().out.splitlines()[-1])
-        return {pair["model"]: pair for pair in told["pairs"]} | {"told": told}
+        return {pair["model"]: pair for pair in told["pairs"]} | {"detail": told}
 
     random = "{engine: random, price: {input_per_million: 1000000.0, output_per_million: 0.0}}"
     # Night 1: all.
@@ -49,12 +49,12 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     # Night 2: nothing changed, and no cluster is needed to know it.
     second = night(random, "{engine: random, faults: {answer: zzz}}")
     assert [second[name]["state"] for name in ("steady", "other")] == ["unchanged", "unchanged"]
-    assert second["told"]["cost_usd"] == 0
+    assert second["detail"]["cost_usd"] == 0
     # Night 3: the answers of one model changed; only it runs, its numbers moved, and somebody is called.
     third = night(random, "{engine: random, seed: 7}", code=1)
     assert [third[name]["state"] for name in ("steady", "other")] == ["unchanged", "ran"]
     assert third["other"]["why"] == "changed: model"
-    moves = third["told"]["moves"]
+    moves = third["detail"]["moves"]
     assert {move["key"][2] for move in moves} == {"other"}
     assert any(move["whole"] and move["key"][6] == "statement_accuracy" for move in moves)
     assert "## Moved" in told.read_text()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.env_encryption import opened
+from cluster.env_encryption import decrypt_env
 from jobs.cli.main import run
 from tests.support.ray_head import RayHead, ray_head
 
@@ -88,9 +88,9 @@ def test_left_stopped_and_resumed(
     assert follower.returncode == 130, said
     assert "nothing new was sent" in said
     assert "goes on" in said
-    from cluster.job_client import JobApi
+    from cluster.job_client import JobClient
 
-    api = JobApi(shell.url)
+    api = JobClient(shell.url)
     assert api.tries(told["submission_id"]) == [(told["submission_id"], "RUNNING")]
     # --stop ends it, and what is committed stays.
     assert run([*flags, "--stop"]) == 0
@@ -113,7 +113,7 @@ def test_left_stopped_and_resumed(
     assert all(path.read_bytes() == content for path, content in kept.items())
     # What the job was given: the named variable, sealed, and nothing else of this shell.
     assert set(given := api._info(told["submission_id"]).runtime_env["env_vars"]) == {"VLMSWEEP_SEALED"}
-    assert opened(given["VLMSWEEP_SEALED"]) == {NAME: "seen-by-the-job"}
+    assert decrypt_env(given["VLMSWEEP_SEALED"]) == {NAME: "seen-by-the-job"}
 
 
 def test_a_job_without_a_place_is_given_up(
@@ -132,12 +132,12 @@ def test_a_driver_s_own_exit_code_is_handed_on_and_a_name_of_ones_own_is_used_on
     place = ["--out", str(tmp_path / "out"), "--address", shell.url, "--submission-id", "night-1"]
     assert run([*flags, *place]) == 2
     assert "vlmsweep ingest maia" in capfd.readouterr().err
-    from cluster.job_client import JobApi, JobOrder
+    from cluster.job_client import JobClient, JobRequest
 
-    def order(name: str) -> JobOrder:
-        return JobOrder(entrypoint="true", folder=tmp_path, env={}, submission_id=name, once=True)
+    def order(name: str) -> JobRequest:
+        return JobRequest(entrypoint="true", folder=tmp_path, env={}, submission_id=name, once=True)
 
-    api = JobApi(shell.url)
+    api = JobClient(shell.url)
     assert api.submit(order("night-1")) == ("night-1-2", True)
     assert api.follow("night-1-2", pending_s=240, write=lambda _: None).status == "SUCCEEDED"
     assert api.submit(order("night-1")) == ("night-1-2", False)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.base import Benchmark
-from pipelines.plan.requests import Asked
+from pipelines.plan.requests import PlannedRequest
 from tests.support.many_samples import many
 from tests.support.paths import GOLDEN
 from tests.support.sweeps import asked_of
@@ -25,7 +25,7 @@ RECORDED = GOLDEN / "prompt_fingerprints.json"
 SAMPLES = 24
 
 
-def requests_of(name: str) -> list[Asked]:
+def requests_of(name: str) -> list[PlannedRequest]:
     """All requests of a few samples in every cell."""
     return [asked for _, asked in asked_of(name, many(name, SAMPLES))]
 
@@ -35,7 +35,7 @@ def ids_of(name: str) -> str:
     return _hash(asked.request_id for asked in requests_of(name))
 
 
-def words_of(benchmark: Benchmark, asked: Iterable[Asked]) -> dict[str, str]:
+def words_of(benchmark: Benchmark, asked: Iterable[PlannedRequest]) -> dict[str, str]:
     """Version -> hash of its template, and under `asked: VERSION` of the prompts that were built by it."""
     found = {version: _hash([text]) for version, text in benchmark.prompt_texts.items()}
     built: dict[str, list[str]] = defaultdict(list)

@@ -6,7 +6,7 @@ from functools import partial
 from multiprocessing import connection
 from typing import Any
 
-from models.engines.tensor_parallel.log_forwarding import hand_up
+from models.engines.tensor_parallel.log_forwarding import forward_logs
 
 
 def _say(pipe: connection.Connection, **message: Any) -> None:
@@ -15,7 +15,7 @@ def _say(pipe: connection.Connection, **message: Any) -> None:
 
 def a_rank_that_logs(pipe: connection.Connection, level: int, rank: int) -> None:
     """Lines of this project and of a library, of three degrees."""
-    hand_up(partial(_say, pipe), level, rank)
+    forward_logs(partial(_say, pipe), level, rank)
     ours, foreign = logging.getLogger("models.engines.some"), logging.getLogger("library")
     ours.info("info of ours")
     foreign.info("info of a library")

@@ -15,10 +15,10 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Metric, Row, Sample, Verdict
-from pipelines.plan.requests import Asked, Asker
+from pipelines.plan.requests import PlannedRequest, RequestBuilder
 from pipelines.plan.selection import cells_of
 
-Say = Callable[[Sample, Asked], str]
+Say = Callable[[Sample, PlannedRequest], str]
 """What a model answers to a request."""
 Compare = Callable[[str, str], float]
 """Candidate and reference -> similarity, in the place of a scorer model."""
@@ -26,9 +26,9 @@ Compare = Callable[[str, str], float]
 
 def asked_of(
     name: str, samples: Sequence[Sample], tasks: Sequence[str] = (), settings: Sequence[str] = ()
-) -> Iterator[tuple[Sample, Asked]]:
+) -> Iterator[tuple[Sample, PlannedRequest]]:
     """All requests of some cells, with their samples."""
-    asker = Asker(
+    asker = RequestBuilder(
         benchmark_name=name,
         dataset_fingerprint="f",
         model="m",
@@ -48,7 +48,7 @@ def guessed(seed: int = 0) -> Say:
     """What the `random` engine says."""
     engine = RandomEngine(ModelSpec(engine="random", seed=seed))
 
-    def say(sample: Sample, asked: Asked) -> str:
+    def say(sample: Sample, asked: PlannedRequest) -> str:
         del sample
         (reply,) = answer_requests(engine, [asked.request], {})
         assert isinstance(reply.outcome, Answer)
@@ -77,7 +77,11 @@ def reduced(
 
 
 def scored(
-    name: str, asked: Iterator[tuple[Sample, Asked]], say: Say, compare: Compare = same_words, judge: bool | None = None
+    name: str,
+    asked: Iterator[tuple[Sample, PlannedRequest]],
+    say: Say,
+    compare: Compare = same_words,
+    judge: bool | None = None,
 ) -> pd.DataFrame:
     """One row a request, as `Benchmark.reduce` takes them."""
     texts = PromptTexts(benchmark(name).prompt_texts)
@@ -85,7 +89,7 @@ def scored(
 
 
 def _row(
-    name: str, texts: PromptTexts, one: tuple[Sample, Asked], say: Say, compare: Compare, judge: bool | None
+    name: str, texts: PromptTexts, one: tuple[Sample, PlannedRequest], say: Say, compare: Compare, judge: bool | None
 ) -> Row:
     sample, asked = one
     columns = asked.columns

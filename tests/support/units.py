@@ -6,17 +6,19 @@ from typing import Any
 from models.engines.base import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media, Request
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.planner import make_plan
-from pipelines.plan.records import Done
-from pipelines.plan.requests import Asker
+from pipelines.plan.planner import plan_requests
+from pipelines.plan.records import CompletedRequests
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import Limit
-from pipelines.plan.units import Unit
-from pipelines.predict.serialization import Answered, Finished, pack_answers, unpack_answers
+from pipelines.plan.units import WorkUnit
+from pipelines.predict.serialization import AnsweredUnit, Finished, pack_answers, unpack_answers
 from pipelines.storage.store import Store
 
 
-def units_of(maia_data: str, asker: Asker, limit: str = "2") -> list[Unit]:
-    return make_plan(Dataset.open(Store(maia_data), "maia"), asker, Done(), limit=Limit.parse(limit)).units
+def units_of(maia_data: str, asker: RequestBuilder, limit: str = "2") -> list[WorkUnit]:
+    return plan_requests(
+        Dataset.open(Store(maia_data), "maia"), asker, CompletedRequests(), limit=Limit.parse(limit)
+    ).units
 
 
 class Memory:
@@ -68,6 +70,6 @@ def words_of(request: Request) -> str:
     return request.steps[0].turns[0].parts[1].text
 
 
-def carried(unit: Unit, rows: list[dict[str, Any]]) -> Finished:
-    (one,) = unpack_answers(pack_answers([Answered(unit=unit, rows=rows)]))
+def carried(unit: WorkUnit, rows: list[dict[str, Any]]) -> Finished:
+    (one,) = unpack_answers(pack_answers([AnsweredUnit(unit=unit, rows=rows)]))
     return one

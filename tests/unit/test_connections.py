@@ -1,6 +1,6 @@
 """Where the product can reach over the network: a short list, on which nothing stands that a data set could steer.
 
-Addresses that come with a data set are asked by `unpie_fetch` alone, at ingest, and only public ones
+Addresses that come with a data set are asked by `unpie.download` alone, at ingest, and only public ones
 (tests/unit/pipelines/benchmarks/unpie/test_pictures.py: names, redirects, DNS). Endpoints are a user's own choice.
 """
 
@@ -23,7 +23,7 @@ ALLOWED = {
     "models/engines/transformers/weights.py": {"boto3"},  # s3:// of the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
     "pipelines/storage/lock_owner.py": {"socket"},  # this machine's name
-    "pipelines/score/part_scorer.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name
+    "pipelines/score/text_scorers.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name
     "pipelines/storage/store.py": {"s3fs"},  # --data, --out
 }
 
@@ -54,6 +54,6 @@ def test_pictures_are_fetched_at_ingest_alone() -> None:
         path.relative_to(ROOT).as_posix()
         for room in ("cluster", "jobs", "models", "pipelines")
         for path in (ROOT / room).rglob("*.py")
-        if "unpie_fetch" in path.read_text() and path.name != "unpie_fetch.py"
+        if "unpie.download" in path.read_text() and path.name != "download.py"
     }
-    assert users == {"pipelines/benchmarks/unpie/pictures.py"}
+    assert users == {"pipelines/benchmarks/unpie/pictures.py", "pipelines/benchmarks/unpie/source.py"}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.engines.openai.failures import (
-    Miss,
+    FailedAttempt,
 )
 from models.messages import Answer, Failure
 from models.spec import Price
@@ -19,7 +19,7 @@ _TOKENS_A_PICTURE = 1_100
 """What a large picture costs at the endpoints known; only for what is in flight."""
 
 
-class Purse:
+class Budget:
     """Money spent by the tokens that the endpoint reports, and what calls in flight may still cost.
 
     A call that might break the limit waits for those in flight, which mostly cost less than was set aside for them. So
@@ -54,7 +54,7 @@ class Purse:
             self._returned.clear()
             await self._returned.wait()
 
-    def settle(self, lent: float, outcome: Answer | Miss | None) -> None:
+    def settle(self, lent: float, outcome: Answer | FailedAttempt | None) -> None:
         """Take back what was lent and count an answer; what failed is not billed by the endpoints known."""
         if self._price and isinstance(outcome, Answer):
             cost = self._price.dollars(outcome.input_tokens, outcome.output_tokens)

@@ -11,20 +11,20 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationError
 
-from models.engines.openai.budget import Purse
+from models.engines.openai.budget import Budget
 from models.engines.openai.event_loop import BackgroundLoop
 from models.engines.openai.failures import (
     LONGEST_WAIT_S,
-    Blame,
-    Miss,
+    FailedAttempt,
+    FailureScope,
     backoff_s,
+    classify_status,
     clipped,
     is_content_filter,
-    miss_of_status,
 )
 from models.engines.openai.health import Health
 from models.engines.openai.messages import data_uris, messages
-from models.engines.openai.rate_limit import Pacer, Window
+from models.engines.openai.rate_limit import AdaptiveConcurrency, RateLimiter
 from models.environment import secret
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
@@ -82,9 +82,9 @@ class OpenAIEngine:
         self._clock, self._now, self._sleep = clock, now, sleep
         self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
         self._limit_name = "max_tokens"
-        self._pacer = Pacer(spec.requests_per_minute, clock, sleep)
-        self._window = Window(spec.concurrency)
-        self._purse = Purse(spec.price, spec.cost_limit)
+        self._pacer = RateLimiter(spec.requests_per_minute, clock, sleep)
+        self._window = AdaptiveConcurrency(spec.concurrency)
+        self._purse = Budget(spec.price, spec.cost_limit)
         self._health = Health(self._unreachable)
         self._client = self._make_client()
         # Looked up here: the client imports this part of itself on first use, and no try shall pay for that.
@@ -157,7 +157,7 @@ class OpenAIEngine:
             lent = await self._purse.lend(shown, call.generation.max_new_tokens)
             if lent is None:
                 return CallReply(call_id=call.call_id, outcome=self._purse.failure())
-            outcome: Answer | Miss | None = None
+            outcome: Answer | FailedAttempt | None = None
             limit_name = self._limit_name
             try:
                 async with self._window:
@@ -196,7 +196,7 @@ class OpenAIEngine:
             **drawn,
         }
 
-    async def _try(self, body: Mapping[str, Any]) -> Answer | Miss:
+    async def _try(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
         """Ask once."""
         import openai
 
@@ -207,18 +207,18 @@ class OpenAIEngine:
             return self._told_off(error)
         except (TimeoutError, openai.APITimeoutError) as error:
             if _never_connected(error):
-                return _broken("connection", "no connection in time", Blame.NO_CONNECTION)
+                return _broken("connection", "no connection in time", FailureScope.NO_CONNECTION)
             return _broken("timeout", f"no reply within {self._spec.timeout_s:g} s")
         except openai.APIConnectionError as error:
-            blame = Blame.NO_CONNECTION if _never_connected(error) else Blame.ENDPOINT
+            blame = FailureScope.NO_CONNECTION if _never_connected(error) else FailureScope.ENDPOINT
             cause = error.__cause__ or error
             return _broken("connection", self._safe(f"{type(cause).__name__}: {cause}"), blame)
         return self._read(reply.content)
 
-    def _told_off(self, error: openai.APIStatusError) -> Answer | Miss:
+    def _told_off(self, error: openai.APIStatusError) -> Answer | FailedAttempt:
         if is_content_filter(error.body):
             return Answer(text="", finish_reason="content_filter")
-        return miss_of_status(
+        return classify_status(
             error.status_code,
             {name.lower(): value for name, value in error.response.headers.items()},
             body=error.body,
@@ -227,7 +227,7 @@ class OpenAIEngine:
             hide=self._safe,
         )
 
-    def _read(self, content: bytes) -> Answer | Miss:
+    def _read(self, content: bytes) -> Answer | FailedAttempt:
         try:
             reply = _Completion.model_validate_json(content)
         except ValidationError as error:
@@ -264,8 +264,8 @@ def _never_connected(error: BaseException) -> bool:
     return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout")
 
 
-def _broken(kind: str, message: str, blame: Blame = Blame.ENDPOINT) -> Miss:
-    return Miss(failure=Failure(type=kind, message=message), blame=blame, may_pass=True)
+def _broken(kind: str, message: str, blame: FailureScope = FailureScope.ENDPOINT) -> FailedAttempt:
+    return FailedAttempt(failure=Failure(type=kind, message=message), blame=blame, may_pass=True)
 
 
 class _TextPart(BaseModel):

@@ -24,7 +24,7 @@ _CONTEXT = re.compile(
 )
 
 
-class Blame(Enum):
+class FailureScope(Enum):
     """Where the reason lies that a call was not answered."""
 
     QUESTION = "question"
@@ -38,17 +38,17 @@ class Blame(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Miss:
+class FailedAttempt:
     """One try that brought no answer."""
 
     failure: Failure
-    blame: Blame
+    blame: FailureScope
     may_pass: bool
     wait_s: float | None = None
     """Seconds that the endpoint asks for before the next try."""
 
 
-def miss_of_status(
+def classify_status(
     status: int,
     headers: Mapping[str, str],
     *,
@@ -56,7 +56,7 @@ def miss_of_status(
     text: str,
     now: float,
     hide: Callable[[str], str] = str,
-) -> Miss:
+) -> FailedAttempt:
     """What an HTTP status other than success means.
 
     Args:
@@ -76,12 +76,12 @@ def miss_of_status(
     out_of_quota = status == 429 and "insufficient_quota" in (code, str(fields.get("type")))
     may_pass = (status in _MAY_PASS or status >= 500) and not out_of_quota
     if status in (403, 404):
-        blame = Blame.ENTRY
+        blame = FailureScope.ENTRY
     elif may_pass or out_of_quota or status == 401:
-        blame = Blame.ENDPOINT
+        blame = FailureScope.ENDPOINT
     else:
-        blame = Blame.QUESTION
-    return Miss(
+        blame = FailureScope.QUESTION
+    return FailedAttempt(
         failure=Failure(type=kind, message=message),
         blame=blame,
         may_pass=may_pass,

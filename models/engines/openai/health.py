@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from models.engines.base import EngineUnreachableError
 from models.engines.openai.failures import (
-    Blame,
-    Miss,
+    FailedAttempt,
+    FailureScope,
 )
 
 STREAK_LIMIT = 64
@@ -37,7 +37,7 @@ class Health:
         self.answers += 1
         self._streak = 0
 
-    def missed(self, miss: Miss, answers_before: int, tries: int) -> None:
+    def missed(self, miss: FailedAttempt, answers_before: int, tries: int) -> None:
         """Note a call that all its tries left without an answer.
 
         Args:
@@ -49,9 +49,9 @@ class Health:
             EngineUnreachableError: by the rule above.
         """
         told = f"{miss.failure.type}: {miss.failure.message}"
-        if miss.blame is Blame.NO_CONNECTION and self.answers == answers_before:
+        if miss.blame is FailureScope.NO_CONNECTION and self.answers == answers_before:
             raise EngineUnreachableError(self._describe(f"no connection in {tries} tries ({told})"))
-        if miss.blame is Blame.QUESTION or (miss.blame is Blame.ENTRY and self.answers):
+        if miss.blame is FailureScope.QUESTION or (miss.blame is FailureScope.ENTRY and self.answers):
             return
         self._streak += 1
         if self._streak >= STREAK_LIMIT:

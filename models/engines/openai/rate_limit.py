@@ -10,12 +10,12 @@ from typing import Self
 
 from models.engines.openai.failures import (
     _MADE_UP_S,
-    Miss,
+    FailedAttempt,
 )
 from models.messages import Answer
 
 
-class Window:
+class AdaptiveConcurrency:
     """Lets so many tries through at a time: half as many after a 429, slowly more again while all goes well.
 
     A storm of 429s halves it once: those that were sent before the cut say nothing about the new width.
@@ -50,7 +50,7 @@ class Window:
         self._out -= 1
         self._wake()
 
-    def told(self, outcome: Answer | Miss) -> None:
+    def told(self, outcome: Answer | FailedAttempt) -> None:
         """Learn from one try, while it is still counted as out."""
         if isinstance(outcome, Answer):
             self._width = min(float(self._most), self._width + 1.0 / self._width)
@@ -67,7 +67,7 @@ class Window:
                 room -= 1
 
 
-class Pacer:
+class RateLimiter:
     """Gives each try its turn: evenly spaced, and none while the endpoint asks for a pause."""
 
     def __init__(

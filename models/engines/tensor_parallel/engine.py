@@ -18,10 +18,10 @@ from typing import Any
 from models.engines.base import Engine, EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.engines.tensor_parallel.log_forwarding import own_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, unpack_reply
-from models.engines.tensor_parallel.worker import Seat, rank_main
-from models.engines.transformers.load_progress import tell
-from models.engines.transformers.weights import at_hand, check_fit, free_host_bytes
-from models.engines.watchdog import allowed_silence
+from models.engines.tensor_parallel.worker import RankConfig, rank_main
+from models.engines.transformers.load_progress import report_progress
+from models.engines.transformers.weights import check_memory, ensure_local, free_host_bytes
+from models.engines.watchdog import response_timeout
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
 
@@ -33,7 +33,7 @@ STARTS = 2
 """Tries at starting a group whose rank was killed before it was ready."""
 
 
-def open_ranked(spec: ModelSpec) -> Engine:
+def open_tensor_parallel(spec: ModelSpec) -> Engine:
     """The engine of a spec with several ranks: a group, or one process where the architecture cannot be divided.
 
     Raises:
@@ -42,8 +42,8 @@ def open_ranked(spec: ModelSpec) -> Engine:
     from models.engines.tensor_parallel.sharding import plan_ranks
     from models.engines.transformers.engine import TransformersEngine
 
-    check_fit(spec, *_room(spec))  # by the entry's numbers, before anything is fetched
-    spec = at_hand(spec)
+    check_memory(spec, *_room(spec))  # by the entry's numbers, before anything is fetched
+    spec = ensure_local(spec)
     remark = plan_ranks(spec)
     if remark is None:
         return RankedEngine(spec)
@@ -105,7 +105,7 @@ class RankedEngine:
         try:
             self._send(pack_calls(calls, media))
             ends: dict[int, dict[str, Any]] = {}
-            for rank, message in self._messages(allowed_silence(self._spec.patience_s, calls)):
+            for rank, message in self._messages(response_timeout(self._spec.patience_s, calls)):
                 if message["kind"] == "reply":
                     yield unpack_reply(message["reply"])
                 else:
@@ -144,7 +144,7 @@ class RankedEngine:
         self._processes: list[Any] = []
         for rank in range(self._spec.tensor_parallel):
             ours, theirs = context.Pipe()
-            seat = Seat(
+            seat = RankConfig(
                 rank=rank,
                 ranks=self._spec.tensor_parallel,
                 port=self._store.port,
@@ -162,7 +162,9 @@ class RankedEngine:
         ready: dict[int, dict[str, Any]] = {}
         for rank, message in self._messages(load_s):
             if message["kind"] == "loading":
-                tell(message["what"], message["done"] * len(self._pipes), message["total"] * len(self._pipes))
+                report_progress(
+                    message["what"], message["done"] * len(self._pipes), message["total"] * len(self._pipes)
+                )
                 continue
             if message["kind"] == "unreachable":
                 raise EngineUnreachableError(message["message"])

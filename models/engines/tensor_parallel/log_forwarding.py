@@ -14,7 +14,7 @@ def own_level() -> int:
     return logging.getLogger(_ROOM).getEffectiveLevel()
 
 
-def hand_up(say: Callable[..., None], level: int, rank: int) -> None:
+def forward_logs(say: Callable[..., None], level: int, rank: int) -> None:
     """From now on, hand this process's log lines to the parent.
 
     All ranks do the same and log alike, so rank 0 speaks for all; of the others errors alone are told.

@@ -51,7 +51,7 @@ def heads_of(text: Any) -> tuple[int, int]:
     return queries, getattr(text, "num_key_value_heads", None) or queries
 
 
-def division(model: Any, ranks: int) -> Any:
+def distributed_config(model: Any, ranks: int) -> Any:
     """The configuration by which `from_pretrained` loads this process's share and nothing else.
 
     With fewer key heads than ranks, several ranks use one key head: their shares of the projection are put together

@@ -21,9 +21,9 @@ from multiprocessing import connection, parent_process
 from typing import Any
 
 from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
-from models.engines.tensor_parallel.log_forwarding import hand_up
+from models.engines.tensor_parallel.log_forwarding import forward_logs
 from models.engines.tensor_parallel.protocol import pack_reply, unpack_calls
-from models.engines.transformers.load_progress import heard
+from models.engines.transformers.load_progress import progress_listener
 from models.messages import CallReply
 from models.spec import ModelSpec
 
@@ -35,7 +35,7 @@ _SPEAKING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class RankConfig:
     """A rank's place in its group."""
 
     rank: int
@@ -50,13 +50,13 @@ class Seat:
     """From which the parent wants to have log lines."""
 
 
-def rank_main(seat: Seat, pipe: connection.Connection) -> None:
+def rank_main(seat: RankConfig, pipe: connection.Connection) -> None:
     """Join the group, load this rank's share, answer until told to stop."""
     _die_with_the_parent()
     _settle(seat)
-    hand_up(partial(_say, pipe), seat.log_level, seat.rank)
+    forward_logs(partial(_say, pipe), seat.log_level, seat.rank)
     try:
-        with heard(partial(_tell_loading, pipe) if seat.rank == 0 else _silent):
+        with progress_listener(partial(_tell_loading, pipe) if seat.rank == 0 else _silent):
             engine = _join(seat)
     except EngineUnreachableError as error:
         _say(pipe, kind="unreachable", message=str(error))
@@ -128,7 +128,7 @@ def _die_with_the_parent() -> None:
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
-def _settle(seat: Seat) -> None:
+def _settle(seat: RankConfig) -> None:
     """What torch and transformers read from the environment; before either is imported."""
     own = {"RANK": seat.rank, "LOCAL_RANK": seat.rank, "WORLD_SIZE": seat.ranks, "LOCAL_WORLD_SIZE": seat.ranks}
     os.environ.update({name: str(value) for name, value in own.items()})  # noqa: TID251  they take it no other way
@@ -141,7 +141,7 @@ def _loopback() -> str:
     return "lo" if sys.platform == "linux" else "lo0"
 
 
-def _join(seat: Seat) -> Engine:
+def _join(seat: RankConfig) -> Engine:
     import torch
     from torch import distributed
 

@@ -9,7 +9,7 @@ from models.messages import Media, Text, Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ChatFormat:
     """Words around each turn; the one picture of a prompt always stands before all words."""
 
     user: str
@@ -44,10 +44,10 @@ class Form:
 
 
 FORMS = {
-    "blip-2": Form("Question: {} Answer:", "{}", " "),
-    "instructblip": Form("{}", "{}", "\n"),
-    "plain": Form("{}", "{}", "\n"),
-    "vicuna": Form(
+    "blip-2": ChatFormat("Question: {} Answer:", "{}", " "),
+    "instructblip": ChatFormat("{}", "{}", "\n"),
+    "plain": ChatFormat("{}", "{}", "\n"),
+    "vicuna": ChatFormat(
         "USER: {} ASSISTANT:",
         " {}",
         "",

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from models.engines.base import EngineUnreachableError
-from models.engines.tensor_parallel.sharding import division, fit_heads
+from models.engines.tensor_parallel.sharding import distributed_config, fit_heads
 from models.engines.transformers.load_progress import weights_told
 from models.engines.transformers.model_config import (
     _LOAD_ERRORS,
@@ -21,7 +21,7 @@ from models.engines.transformers.model_config import (
     _source,
     empty_model,
 )
-from models.engines.transformers.weights import at_hand, check_fit, free_host_bytes, known_bytes
+from models.engines.transformers.weights import check_memory, ensure_local, free_host_bytes, known_bytes
 from models.spec import ModelSpec
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
@@ -61,9 +61,9 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     if spec.dtype not in _DTYPES:
         raise EngineUnreachableError(f"{spec.model}: dtype {spec.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
     device = _device(spec)
-    check_fit(spec, *_room(device))  # by the entry's numbers, before anything is fetched
-    spec = at_hand(spec)
-    check_fit(spec, *_room(device))
+    check_memory(spec, *_room(device))  # by the entry's numbers, before anything is fetched
+    spec = ensure_local(spec)
+    check_memory(spec, *_room(device))
     try:
         processor, tokenizer = _processor(spec)
         with weights_told(_own_bytes(spec)):
@@ -130,7 +130,7 @@ def _weights(spec: ModelSpec, device: torch.device, *, text_only: bool) -> Any:
     dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
     place: dict[str, Any] = {}
     if ranked:
-        place["distributed_config"] = division(empty_model(spec), spec.tensor_parallel)
+        place["distributed_config"] = distributed_config(empty_model(spec), spec.tensor_parallel)
     elif device.type != "cpu":
         place["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
     model = maker.from_pretrained(**_source(spec), dtype=dtype, use_safetensors=True, **place)

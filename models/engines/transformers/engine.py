@@ -20,11 +20,11 @@ from models.engines.transformers.checkpoint import load_checkpoint
 from models.engines.transformers.logprobs import Scorer
 from models.engines.transformers.media_inputs import PixelLimit
 from models.engines.transformers.memory import Memory, is_out_of_memory
-from models.engines.transformers.packed_model import SharingUnsupportedError
-from models.engines.transformers.padded_batch import PlainModel
-from models.engines.transformers.prefix_sharing import Job, SharedModel, unshareable
+from models.engines.transformers.packed_model import PrefixSharingUnsupportedError
+from models.engines.transformers.padded_batch import PaddedBatchModel
+from models.engines.transformers.prefix_sharing import SharedModel, SharedPrompt, unshareable
 from models.engines.transformers.prompts import ROW_ERRORS, Prompt, PromptMaker
-from models.engines.transformers.sampling import Written
+from models.engines.transformers.sampling import GeneratedTokens
 from models.engines.transformers.token_lower_bound import least_tokens
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
@@ -49,7 +49,7 @@ class TransformersEngine:
         self._checkpoint = load_checkpoint(spec)
         self._maker = PromptMaker(self._checkpoint, spec)
         self._memory = Memory(self._checkpoint, spec)
-        self._plain = PlainModel(self._checkpoint)
+        self._plain = PaddedBatchModel(self._checkpoint)
         self._scorer = Scorer(self._checkpoint, self._maker)
         self._plain_reason: str | None = None
         self._shared = self._share()
@@ -94,7 +94,7 @@ class TransformersEngine:
         """
         self._least.clear()
         plain: list[Prompt] = []
-        ready: list[Job] = []
+        ready: list[SharedPrompt] = []
         for group in _by_media([call for call in calls if call.scored]):
             yield from self._scored(group, media)
         for group in _by_media([call for call in calls if not call.scored]):
@@ -161,7 +161,7 @@ class TransformersEngine:
             return prompt
         return CallReply(call_id=prompt.call.call_id, outcome=failure)
 
-    def _read(self, prompts: Sequence[Prompt]) -> list[Job] | None:
+    def _read(self, prompts: Sequence[Prompt]) -> list[SharedPrompt] | None:
         """Read what prompts of one beginning share; no jobs for those that must be answered plainly.
 
         None when memory ran out.
@@ -179,7 +179,7 @@ class TransformersEngine:
             for job in jobs:
                 job.seconds = perf_counter() - started
             return jobs
-        if isinstance(jobs, SharingUnsupportedError):
+        if isinstance(jobs, PrefixSharingUnsupportedError):
             self._go_plain(str(jobs))
             return []
         _log.warning("%d calls cannot be begun together: %s", len(single), jobs)
@@ -194,7 +194,7 @@ class TransformersEngine:
         if isinstance(found, list):
             seconds = perf_counter() - started
             yield from (replace(reply, latency_s=seconds) for reply in found)
-        elif isinstance(found, SharingUnsupportedError):
+        elif isinstance(found, PrefixSharingUnsupportedError):
             self._go_plain(str(found))
             yield from self._scored(calls, media)
         elif len(calls) > 1:
@@ -208,7 +208,7 @@ class TransformersEngine:
             failure = Failure(type=kind, message=f"{type(found).__name__}: {found}")
             yield CallReply(call_id=calls[0].call_id, outcome=failure)
 
-    def _answer_ready(self, ready: list[Job], *, least: int) -> Iterator[CallReply]:
+    def _answer_ready(self, ready: list[SharedPrompt], *, least: int) -> Iterator[CallReply]:
         """Answer waiting jobs in full batches; with `least` 1, the last one need not be full."""
         for alone in (False, True):
             jobs = [job for job in ready if (job.logits is not None) is alone]
@@ -223,7 +223,7 @@ class TransformersEngine:
                 ready[:] = [job for job in ready if id(job) not in taken]
                 yield from self._answer(batch)
 
-    def _answer(self, jobs: Sequence[Job]) -> Iterator[CallReply]:
+    def _answer(self, jobs: Sequence[SharedPrompt]) -> Iterator[CallReply]:
         """Answer one batch; halves of it where memory runs out, plainly where all else fails."""
         started = perf_counter()
         shared = self._shared
@@ -238,7 +238,7 @@ class TransformersEngine:
             yield from self._answer(jobs[:middle])
             yield from self._answer(jobs[middle:])
         else:
-            if isinstance(texts, SharingUnsupportedError):
+            if isinstance(texts, PrefixSharingUnsupportedError):
                 self._go_plain(str(texts))
             elif texts is not None:
                 _log.warning("%d calls go in plain batches: %s", len(jobs), texts)
@@ -279,7 +279,7 @@ class TransformersEngine:
             yield from self._plain_batch(prompts[:middle])
             yield from self._plain_batch(prompts[middle:])
 
-    def _reply(self, prompt: Prompt, text: Written, seconds: float, cached: int = 0) -> CallReply:
+    def _reply(self, prompt: Prompt, text: GeneratedTokens, seconds: float, cached: int = 0) -> CallReply:
         words = self._checkpoint.tokenizer.decode(
             text.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
@@ -314,7 +314,9 @@ class TransformersEngine:
 
 def _may_be_alone(error: Exception) -> bool:
     """Whether an error may have struck one rank and not the others; what Python raises of itself strikes all alike."""
-    return isinstance(error, (RuntimeError, MemoryError, OSError)) and not isinstance(error, SharingUnsupportedError)
+    return isinstance(error, (RuntimeError, MemoryError, OSError)) and not isinstance(
+        error, PrefixSharingUnsupportedError
+    )
 
 
 def _by_media(calls: Sequence[Call]) -> list[list[Call]]:
@@ -331,7 +333,7 @@ def _by_head(prompts: Sequence[Prompt]) -> list[list[Prompt]]:
     return list(groups.values())
 
 
-def _own_tokens(job: Job) -> int:
+def _own_tokens(job: SharedPrompt) -> int:
     """Tokens whose keys and values a job's row keeps for itself, its answer included."""
     read = job.path[0].length if job.logits is not None else len(job.tail)
     return read + job.prompt.call.generation.max_new_tokens

@@ -15,7 +15,7 @@ _GROWTH = 64
 
 
 @dataclass(slots=True, eq=False)
-class Segment:
+class SharedSegment:
     """Keys and values, by layer, of tokens that several prompts have in common at the same place."""
 
     keys: list[Tensor]
@@ -33,10 +33,10 @@ class Segment:
 
 
 @dataclass(slots=True)
-class Rows:
+class PackedSequences:
     """Prompts under way: which segments each begins with, and room for the keys and values of its own tokens."""
 
-    paths: list[tuple[Segment, ...]]
+    paths: list[tuple[SharedSegment, ...]]
     lengths: list[int]
     """Own tokens so far, by row; those of the segments are not counted."""
     room: int
@@ -81,10 +81,10 @@ class Rows:
 
 
 @dataclass(slots=True)
-class Pass:
+class AttentionPass:
     """What the attention layers need to know of one pass over packed tokens."""
 
-    rows: Rows
+    rows: PackedSequences
     row: Tensor
     """[tokens]: the row of each."""
     place: Tensor
@@ -96,7 +96,7 @@ class Pass:
     """Own tokens of the longest row, this pass included."""
     fresh: bool
     """The rows had no own tokens before this pass."""
-    segments: list[tuple[Segment, int, Tensor | None]]
+    segments: list[tuple[SharedSegment, int, Tensor | None]]
     """Each with the index of its first token, and the tokens that come after it; None for all."""
     index: Tensor
     """[tokens]: the index of each in its whole prompt."""
@@ -140,7 +140,7 @@ class Pass:
         return out.to(query.dtype).transpose(1, 2)
 
     def _seen(
-        self, segment: Segment, layer: int, start: int, tokens: Tensor | None, window: int | None
+        self, segment: SharedSegment, layer: int, start: int, tokens: Tensor | None, window: int | None
     ) -> Tensor | None:
         """[tokens, keys held]: which of a segment's keys are within each token's window; None when all are."""
         held = segment.keys[layer].shape[2]

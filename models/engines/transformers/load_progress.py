@@ -16,7 +16,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextlib.contextmanager
-def heard(listener: Listener) -> Iterator[None]:
+def progress_listener(listener: Listener) -> Iterator[None]:
     """Within, this listener is told."""
     token = _listener.set(listener)
     try:
@@ -25,7 +25,7 @@ def heard(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tell(what: str, done: float, total: float) -> None:
+def report_progress(what: str, done: float, total: float) -> None:
     """Say how far it is; nothing happens where nobody listens."""
     listener = _listener.get()
     if listener is not None:
@@ -57,10 +57,10 @@ def weights_told(size: float) -> Iterator[None]:
 
 def _counted(items: Any, size: float) -> Iterator[Any]:
     count, said = len(items), monotonic()
-    tell("loading", 0.0, size)
+    report_progress("loading", 0.0, size)
     for number, item in enumerate(items):
         yield item
         if monotonic() - said > _EVERY_S:
             said = monotonic()
-            tell("loading", size * (number + 1) / count, size)
-    tell("loading", size, size)
+            report_progress("loading", size * (number + 1) / count, size)
+    report_progress("loading", size, size)

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.checkpoint import Checkpoint
-from models.engines.transformers.kv_cache import Segment
+from models.engines.transformers.kv_cache import SharedSegment
 from models.engines.transformers.prefix_sharing import SharedModel
 from models.engines.transformers.prompts import NO_HEAD, Head, Prompt, PromptMaker
-from models.engines.transformers.sampling import agreed
+from models.engines.transformers.sampling import broadcast_from_rank_0
 from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, dump_scores
 
 _LOGITS = 1 << 28
@@ -27,7 +27,7 @@ class _Line:
 
     call: int
     head: Head
-    path: tuple[Segment, ...]
+    path: tuple[SharedSegment, ...]
     ids: list[int]
     """All tokens behind the path, those to score last."""
     count: int
@@ -90,7 +90,7 @@ class Scorer:
                 replies[index] = CallReply(call_id=call.call_id, outcome=failure)
             else:
                 lines += own
-        sums = agreed(self._sums(lines, shared)).tolist() if lines else []
+        sums = broadcast_from_rank_0(self._sums(lines, shared)).tolist() if lines else []
         for index, call in enumerate(calls):
             if index not in replies:
                 own_sums = [(line, total) for line, total in zip(lines, sums, strict=True) if line.call == index]
@@ -99,7 +99,7 @@ class Scorer:
 
     def _begin(
         self, prompts: Mapping[int, Prompt], shared: SharedModel | None
-    ) -> dict[int, tuple[Head, tuple[Segment, ...], list[int]]]:
+    ) -> dict[int, tuple[Head, tuple[SharedSegment, ...], list[int]]]:
         """What each prompt begins with, read already, and what of it is still to be read: one token at least."""
         if shared is None:
             return {index: (prompt.head, (), prompt.ids.tolist()) for index, prompt in prompts.items()}
@@ -112,7 +112,7 @@ class Scorer:
                 begun[index] = (prompts[index].head, job.path, job.tail)
         return begun
 
-    def _line(self, index: int, text: str, begun: tuple[Head, tuple[Segment, ...], list[int]] | None) -> _Line:
+    def _line(self, index: int, text: str, begun: tuple[Head, tuple[SharedSegment, ...], list[int]] | None) -> _Line:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         if begun is not None:
             head, path, tail = begun

@@ -32,7 +32,7 @@ class MediaRules:
 
 
 @dataclass(slots=True)
-class Shown:
+class MediaInputs:
     """What goes to the processor beside the text, in order of appearance."""
 
     images: list[Any] = field(default_factory=list)
@@ -104,13 +104,13 @@ def places(item: Media, frames: Frames, rules: MediaRules) -> list[dict[str, str
     return [{"type": "image"}] * len(thin(len(frames.pixels), rules.max_frames))
 
 
-def show(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRules) -> Shown:
+def show(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRules) -> MediaInputs:
     """The pixels of a prompt's pictures and clips, in order of appearance.
 
     Raises:
         ValueError: pixels that are not [frames, height, width, 3] of uint8.
     """
-    shown = Shown()
+    shown = MediaInputs()
     for item in items:
         frames = media[item]
         pixels = frames.pixels

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.engines.transformers.kv_cache import Pass, Rows, Segment
+from models.engines.transformers.kv_cache import AttentionPass, PackedSequences, SharedSegment
 
 _NAME = "vlmsweep_packed"
 _HARMLESS = frozenset(
@@ -17,7 +17,7 @@ _HARMLESS = frozenset(
 )
 
 
-class SharingUnsupportedError(RuntimeError):
+class PrefixSharingUnsupportedError(RuntimeError):
     """This model's attention or cache is of a kind that packed rows are not made for."""
 
 
@@ -30,22 +30,22 @@ def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
     *,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    packed_step: Pass | None = None,
+    packed_step: AttentionPass | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
     """Entered in transformers' table of attention functions under `_NAME`; in use only inside `PackedModel`."""
     if packed_step is None:
-        raise SharingUnsupportedError(f"{type(module).__name__} does not pass keyword arguments on")
+        raise PrefixSharingUnsupportedError(f"{type(module).__name__} does not pass keyword arguments on")
     odd = sorted(name for name, value in more.items() if value is not None and name not in _HARMLESS)
     if attention_mask is not None:
         odd.append("attention_mask")
     if odd:
-        raise SharingUnsupportedError(f"{type(module).__name__} uses {', '.join(odd)}")
+        raise PrefixSharingUnsupportedError(f"{type(module).__name__} uses {', '.join(odd)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     try:
         return packed_step.attend(module.layer_idx, query, (key, value), scale, sliding_window), None
     except LookupError as error:
-        raise SharingUnsupportedError(str(error)) from error
+        raise PrefixSharingUnsupportedError(str(error)) from error
 
 
 class PackedModel:
@@ -66,7 +66,7 @@ class PackedModel:
 
     def encode(
         self, ids: Sequence[int], inputs: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> tuple[Segment, Tensor]:
+    ) -> tuple[SharedSegment, Tensor]:
         """Run the whole model once on a prompt's beginning with its pixels.
 
         Args:
@@ -93,7 +93,7 @@ class PackedModel:
         out = getattr(out, "language_model_outputs", None) or out
         layers = out.past_key_values.layers
         self._check(layers)
-        segment = Segment(
+        segment = SharedSegment(
             # A window's layer hands out a view of all tokens: the copy lets go of those outside of it.
             [layer.keys.contiguous() for layer in layers],
             [layer.values.contiguous() for layer in layers],
@@ -109,32 +109,32 @@ class PackedModel:
         kinds = {type(layer) for layer in layers}
         if len(layers) != self._layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise SharingUnsupportedError(f"the cache is made of {len(layers)} layers of {names}")
+            raise PrefixSharingUnsupportedError(f"the cache is made of {len(layers)} layers of {names}")
         odd = set(getattr(self._decoder.config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
         if odd:
-            raise SharingUnsupportedError(f"the language model has layers of {', '.join(sorted(odd))}")
+            raise PrefixSharingUnsupportedError(f"the language model has layers of {', '.join(sorted(odd))}")
 
-    def extend(self, path: tuple[Segment, ...], ids: Sequence[int]) -> Segment:
+    def extend(self, path: tuple[SharedSegment, ...], ids: Sequence[int]) -> SharedSegment:
         """The segment that these words make after those of the path."""
         rows, _ = self.start([path], [ids], room=len(ids), chunk=len(ids))
         order = sorted(rows.keys)
-        return Segment(
+        return SharedSegment(
             [rows.keys[layer] for layer in order],
             [rows.values[layer] for layer in order],
             length=len(ids),
             shift=path[-1].shift if path else 0,
         )
 
-    def lengthen(self, segment: Segment, ids: Sequence[int]) -> tuple[Segment, Tensor]:
+    def lengthen(self, segment: SharedSegment, ids: Sequence[int]) -> tuple[SharedSegment, Tensor]:
         """One segment of these words behind another's tokens, and the logits [vocabulary] of the token to follow."""
         rows, logits = self.start([(segment,)], [ids], room=len(ids), chunk=len(ids))
         keys = [torch.cat([old, rows.keys[layer]], 2) for layer, old in enumerate(segment.keys)]
         values = [torch.cat([old, rows.values[layer]], 2) for layer, old in enumerate(segment.values)]
-        return Segment(keys, values, length=segment.length + len(ids), shift=segment.shift), logits[0]
+        return SharedSegment(keys, values, length=segment.length + len(ids), shift=segment.shift), logits[0]
 
     def start(
-        self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], *, room: int, chunk: int
-    ) -> tuple[Rows, Tensor]:
+        self, paths: Sequence[tuple[SharedSegment, ...]], tails: Sequence[Sequence[int]], *, room: int, chunk: int
+    ) -> tuple[PackedSequences, Tensor]:
         """Read every prompt's own tokens.
 
         Args:
@@ -146,7 +146,7 @@ class PackedModel:
         Returns:
             The rows, and the logits [rows, vocabulary] of their next tokens.
         """
-        rows = Rows(
+        rows = PackedSequences(
             [tuple(path) for path in paths],
             [0] * len(paths),
             room,
@@ -165,7 +165,12 @@ class PackedModel:
         return rows, torch.cat(logits)
 
     def score(
-        self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], counts: Sequence[int], *, chunk: int
+        self,
+        paths: Sequence[tuple[SharedSegment, ...]],
+        tails: Sequence[Sequence[int]],
+        counts: Sequence[int],
+        *,
+        chunk: int,
     ) -> Tensor:
         """Log-probabilities of the last tokens of prompts.
 
@@ -179,7 +184,7 @@ class PackedModel:
             Sums [rows] in nats, float64.
         """
         shifts = [path[-1].shift if path else 0 for path in paths]
-        rows = Rows([tuple(path) for path in paths], [0] * len(paths), max(map(len, tails)), shifts=shifts)
+        rows = PackedSequences([tuple(path) for path in paths], [0] * len(paths), max(map(len, tails)), shifts=shifts)
         sums: list[Tensor] = []
         for first, last in _chunks([len(tail) for tail in tails], chunk):
             lengths = [len(tail) for tail in tails[first:last]]
@@ -197,10 +202,10 @@ class PackedModel:
             rows.lengths[first:last] = lengths
         return torch.stack(sums)
 
-    def adopt(self, segments: Sequence[Segment], *, room: int) -> Rows:
+    def adopt(self, segments: Sequence[SharedSegment], *, room: int) -> PackedSequences:
         """Rows whose own tokens are these segments' alone: prompts that share nothing, read one by one."""
         lengths = [segment.length for segment in segments]
-        rows = Rows([()] * len(lengths), lengths, max(room, *lengths), shifts=[s.shift for s in segments])
+        rows = PackedSequences([()] * len(lengths), lengths, max(room, *lengths), shifts=[s.shift for s in segments])
         for index, segment in enumerate(segments):
             for layer, (key, value) in enumerate(zip(segment.keys, segment.values, strict=True)):
                 place = torch.arange(segment.length - key.shape[2], segment.length, device=self._device)
@@ -208,7 +213,7 @@ class PackedModel:
                 rows.write(layer, (row, place), key[0].transpose(0, 1), value[0].transpose(0, 1))
         return rows
 
-    def step(self, rows: Rows, tokens: Sequence[int]) -> Tensor:
+    def step(self, rows: PackedSequences, tokens: Sequence[int]) -> Tensor:
         """Add one token to every row; the logits [rows, vocabulary] of the next."""
         rows.reserve(max(rows.lengths) + 1)
         place = torch.tensor(rows.lengths)
@@ -217,23 +222,23 @@ class PackedModel:
         rows.lengths = [length + 1 for length in rows.lengths]
         return logits
 
-    def _step(self, rows: Rows, row: Tensor, place: Tensor, *, fresh: bool) -> Pass:
+    def _step(self, rows: PackedSequences, row: Tensor, place: Tensor, *, fresh: bool) -> AttentionPass:
         first, last = int(row[0]), int(row[-1])
-        users: dict[Segment, list[int]] = {}
-        starts: dict[Segment, int] = {}
+        users: dict[SharedSegment, list[int]] = {}
+        starts: dict[SharedSegment, int] = {}
         begun = [0] * len(rows)
         for index in range(first, last + 1):
             for segment in rows.paths[index]:
                 users.setdefault(segment, []).append(index)
                 starts[segment] = begun[index]
                 begun[index] += segment.length
-        segments: list[tuple[Segment, int, Tensor | None]] = []
+        segments: list[tuple[SharedSegment, int, Tensor | None]] = []
         for segment, indices in users.items():
             whole = len(indices) == last - first + 1
             tokens = None if whole else torch.isin(row, torch.tensor(indices)).nonzero().flatten()
             segments.append((segment, starts[segment], None if tokens is None else tokens.to(self._device)))
         where = torch.tensor(begun)[row] + place
-        return Pass(
+        return AttentionPass(
             rows=rows,
             row=row.to(self._device),
             place=place.to(self._device),
@@ -247,7 +252,7 @@ class PackedModel:
             highest=int(where.max()),
         )
 
-    def _run(self, ids: Tensor, step: Pass, ends: Tensor | None) -> Tensor:
+    def _run(self, ids: Tensor, step: AttentionPass, ends: Tensor | None) -> Tensor:
         starts = torch.tensor([step.rows.position(row) for row in range(len(step.rows))], device=self._device)
         with self._packed():
             out = self._speaker(
@@ -258,7 +263,7 @@ class PackedModel:
                 packed_step=step,
             )
         if len(step.layers) != self._layers:
-            raise SharingUnsupportedError(f"{len(step.layers)} of {self._layers} layers took part")
+            raise PrefixSharingUnsupportedError(f"{len(step.layers)} of {self._layers} layers took part")
         logits: Tensor = out.logits[0]
         return logits
 

@@ -16,7 +16,7 @@ from models.engines.transformers.chat_formats import FORMS
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.prefix_sharing import short_rotation
 from models.engines.transformers.prompts import Head, Prompt
-from models.engines.transformers.sampling import Written, agreed, choose, written
+from models.engines.transformers.sampling import GeneratedTokens, broadcast_from_rank_0, choose, written
 from models.messages import Call
 
 _FEATURES = ("get_image_features", "get_video_features")
@@ -54,10 +54,10 @@ class _Dice:
 def _scores_of_rank_0(input_ids: Tensor, scores: Tensor) -> Tensor:
     """Beams are cut and kept by scores: all ranks of a group must see the same ones."""
     del input_ids
-    return agreed(scores.contiguous())
+    return broadcast_from_rank_0(scores.contiguous())
 
 
-class PlainModel:
+class PaddedBatchModel:
     """Answers a batch in one call of `generate`."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -82,7 +82,7 @@ class PlainModel:
             id(prompt) if self._short is not None and len(prompt.ids) <= self._short else None,
         )
 
-    def answer(self, prompts: Sequence[Prompt]) -> list[Written]:
+    def answer(self, prompts: Sequence[Prompt]) -> list[GeneratedTokens]:
         """Write the answers of prompts of one `kind`."""
         from transformers import GenerationConfig
 

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.checkpoint import Checkpoint
-from models.engines.transformers.kv_cache import Rows, Segment
-from models.engines.transformers.packed_model import PackedModel, SharingUnsupportedError
-from models.engines.transformers.prefix_tree import Branch, plant
+from models.engines.transformers.kv_cache import PackedSequences, SharedSegment
+from models.engines.transformers.packed_model import PackedModel, PrefixSharingUnsupportedError
+from models.engines.transformers.prefix_tree import Branch, build_prefix_tree
 from models.engines.transformers.prompts import Head, Prompt
-from models.engines.transformers.sampling import Written, decode
+from models.engines.transformers.sampling import GeneratedTokens, decode
 from models.messages import Media
 
-PROVEN = frozenset(
+VERIFIED_MODEL_TYPES = frozenset(
     {
         "blip-2",
         "gemma3",
@@ -51,7 +51,7 @@ _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}
 _ROOM = 64
 """Tokens of an answer for which memory is taken at the start."""
 _NOBODY = -1
-_Path: TypeAlias = tuple[tuple[Segment, int], ...]
+_Path: TypeAlias = tuple[tuple[SharedSegment, int], ...]
 """Segments, each with the index of the prompt that it was read for."""
 
 
@@ -83,11 +83,11 @@ def short_rotation(checkpoint: Checkpoint) -> int | None:
 
 
 @dataclass(slots=True)
-class Job:
+class SharedPrompt:
     """A prompt whose beginning is read: what it begins with and what is still to be read."""
 
     prompt: Prompt
-    path: tuple[Segment, ...]
+    path: tuple[SharedSegment, ...]
     tail: list[int]
     cached: int
     """Tokens of the path that an earlier call paid for."""
@@ -112,10 +112,10 @@ class SharedModel:
         self._packed = PackedModel(checkpoint.model, checkpoint.device)
         self._device = checkpoint.device
         self._end_ids = checkpoint.end_ids
-        self._proven = checkpoint.model.config.model_type in PROVEN
+        self._proven = checkpoint.model.config.model_type in VERIFIED_MODEL_TYPES
         self._chunk = chunk
         self._kept_bytes = kept_bytes
-        self._kept: OrderedDict[tuple[tuple[Media, ...], bytes], Segment] = OrderedDict()
+        self._kept: OrderedDict[tuple[tuple[Media, ...], bytes], SharedSegment] = OrderedDict()
         self.longest = short_rotation(checkpoint)
         """Tokens of prompt and answer that may be shared; None for any number."""
 
@@ -125,20 +125,20 @@ class SharedModel:
         fits = self.longest is None or len(prompt.ids) + generation.max_new_tokens <= self.longest
         return generation.num_beams == 1 and fits
 
-    def read(self, prompts: Sequence[Prompt]) -> list[Job]:
+    def read(self, prompts: Sequence[Prompt]) -> list[SharedPrompt]:
         """Read what the prompts, all with equal heads, have in common; one job for each, in their order.
 
         Raises:
             SharingUnsupportedError: this model cannot share.
         """
-        tree = plant([prompt.ids for prompt in prompts], self._end_of_root(prompts[0].head))
-        jobs: dict[int, Job] = {}
+        tree = build_prefix_tree([prompt.ids for prompt in prompts], self._end_of_root(prompts[0].head))
+        jobs: dict[int, SharedPrompt] = {}
         with torch.inference_mode():
             self._prove(prompts[0])
             self._walk(tree, prompts, self._root(tree, prompts[0]), jobs)
         return [jobs[index] for index in range(len(prompts))]
 
-    def read_alone(self, prompt: Prompt) -> Job:
+    def read_alone(self, prompt: Prompt) -> SharedPrompt:
         """Read a whole prompt that shares nothing now; its beginning is kept for a later step about the same pixels.
 
         The beginning is read by itself, as in `read`: a question must get the same bits whether a caption was asked
@@ -149,13 +149,13 @@ class SharedModel:
             end = self._end_of_root(prompt.head)
             if end >= len(prompt.ids):
                 segment, logits = self._encode(prompt.head, prompt.ids)
-                return Job(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
+                return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
             ((root, payer),) = self._root(Branch(0, end, members=[0]), prompt)
             whole, logits = self._packed.lengthen(root, prompt.ids[end:].tolist())
         cached = root.length if payer == _NOBODY else 0
-        return Job(prompt=prompt, path=(whole,), tail=[], cached=cached, logits=logits)
+        return SharedPrompt(prompt=prompt, path=(whole,), tail=[], cached=cached, logits=logits)
 
-    def answer(self, jobs: Sequence[Job]) -> list[Written]:
+    def answer(self, jobs: Sequence[SharedPrompt]) -> list[GeneratedTokens]:
         """Write the answers of jobs that were all read alone, or none of them."""
         with torch.inference_mode():
             rows, logits = self._start(jobs)
@@ -163,7 +163,12 @@ class SharedModel:
             return decode(self._packed, rows, logits, calls, end_ids=self._end_ids)
 
     def score(
-        self, paths: Sequence[tuple[Segment, ...]], tails: Sequence[Sequence[int]], counts: Sequence[int], *, chunk: int
+        self,
+        paths: Sequence[tuple[SharedSegment, ...]],
+        tails: Sequence[Sequence[int]],
+        counts: Sequence[int],
+        *,
+        chunk: int,
     ) -> Tensor:
         """See `PackedModel.score`."""
         with torch.inference_mode():
@@ -178,7 +183,7 @@ class SharedModel:
         with torch.inference_mode():
             self._prove(prompt)
 
-    def _start(self, jobs: Sequence[Job]) -> tuple[Rows, Tensor]:
+    def _start(self, jobs: Sequence[SharedPrompt]) -> tuple[PackedSequences, Tensor]:
         room = max(len(job.tail) for job in jobs)
         room += min(_ROOM, *(job.prompt.call.generation.max_new_tokens for job in jobs))
         if jobs[0].logits is None:
@@ -213,18 +218,18 @@ class SharedModel:
             self._kept.popitem(last=False)
         return ((segment, payer),)
 
-    def _encode(self, head: Head, ids: np.ndarray) -> tuple[Segment, Tensor]:
+    def _encode(self, head: Head, ids: np.ndarray) -> tuple[SharedSegment, Tensor]:
         inputs, extras = (
             {name: tensor.to(self._device) for name, tensor in tensors.items()}
             for tensors in (head.inputs, head.by_token(len(ids)))
         )
         return self._packed.encode(ids.tolist(), inputs, extras)
 
-    def _walk(self, branch: Branch, prompts: Sequence[Prompt], path: _Path, jobs: dict[int, Job]) -> None:
+    def _walk(self, branch: Branch, prompts: Sequence[Prompt], path: _Path, jobs: dict[int, SharedPrompt]) -> None:
         """Jobs of a branch's own members, then of its children, each after its own further tokens."""
         segments = tuple(segment for segment, _ in path)
         for member in branch.members:
-            jobs[member] = Job(
+            jobs[member] = SharedPrompt(
                 prompt=prompts[member],
                 path=segments,
                 tail=prompts[member].ids[branch.end :].tolist(),
@@ -247,5 +252,5 @@ class SharedModel:
         _, logits = self._packed.start([(first,)], [tail], room=len(tail), chunk=self._chunk)
         apart = float((logits[0].float() - whole).square().mean().sqrt() / whole.std())
         if not apart <= _TOLERANCE.get(logits.dtype, 0.1):
-            raise SharingUnsupportedError(f"shared and plain logits differ by {apart:.2g} of their spread")
+            raise PrefixSharingUnsupportedError(f"shared and plain logits differ by {apart:.2g} of their spread")
         self._proven = True

@@ -34,7 +34,7 @@ def _common(one: np.ndarray, other: np.ndarray) -> int:
     return int(differ[0]) if len(differ) else least
 
 
-def plant(prompts: Sequence[np.ndarray], root: int, *, worth: int = WORTH) -> Branch:
+def build_prefix_tree(prompts: Sequence[np.ndarray], root: int, *, worth: int = WORTH) -> Branch:
     """The tree over prompts; every prompt keeps one token at least for itself.
 
     Args:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.engines.transformers.kv_cache import Rows
+from models.engines.transformers.kv_cache import PackedSequences
 from models.engines.transformers.packed_model import PackedModel
 from models.messages import Call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class GeneratedTokens:
     """The tokens of one answer."""
 
     ids: tuple[int, ...]
@@ -29,12 +29,12 @@ class Written:
         return len(self.ids) + (self.finish_reason == "stop")
 
 
-def written(ids: Sequence[int], limit: int, end_ids: frozenset[int]) -> Written:
+def written(ids: Sequence[int], limit: int, end_ids: frozenset[int]) -> GeneratedTokens:
     """Cut generated tokens at the first end token or at the limit."""
     for index, token in enumerate(ids[:limit]):
         if token in end_ids:
-            return Written(ids=tuple(ids[:index]), finish_reason="stop")
-    return Written(ids=tuple(ids[:limit]), finish_reason="length")
+            return GeneratedTokens(ids=tuple(ids[:index]), finish_reason="stop")
+    return GeneratedTokens(ids=tuple(ids[:limit]), finish_reason="length")
 
 
 def choose(logits: Tensor, calls: Sequence[Call], step: int) -> list[int]:
@@ -49,10 +49,10 @@ def choose(logits: Tensor, calls: Sequence[Call], step: int) -> list[int]:
     for row, call in enumerate(calls):
         if call.generation.temperature > 0:
             tokens[row] = _draw(logits[row], call, step)
-    return [int(token) for token in agreed(torch.tensor(tokens, device=logits.device)).tolist()]
+    return [int(token) for token in broadcast_from_rank_0(torch.tensor(tokens, device=logits.device)).tolist()]
 
 
-def agreed(values: Tensor) -> Tensor:
+def broadcast_from_rank_0(values: Tensor) -> Tensor:
     """What rank 0 has, in every rank of a group: a last bit that differs must not lead them different ways."""
     if torch.distributed.is_initialized():
         torch.distributed.broadcast(values, 0)
@@ -68,8 +68,8 @@ def _draw(logits: Tensor, call: Call, step: int) -> int:
 
 
 def decode(
-    model: PackedModel, rows: Rows, logits: Tensor, calls: Sequence[Call], *, end_ids: frozenset[int]
-) -> list[Written]:
+    model: PackedModel, rows: PackedSequences, logits: Tensor, calls: Sequence[Call], *, end_ids: frozenset[int]
+) -> list[GeneratedTokens]:
     """Write every row's answer; rows that are done leave when they are a quarter of the batch.
 
     Args:

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from models.engines.base import EngineUnreachableError
-from models.engines.transformers.load_progress import tell
+from models.engines.transformers.load_progress import report_progress
 from models.environment import MissingSecretError, s3_settings
 from models.spec import ModelSpec
 
@@ -29,7 +29,7 @@ _DONE = ".complete"
 _GB = 1e9
 
 
-def at_hand(spec: ModelSpec) -> ModelSpec:
+def ensure_local(spec: ModelSpec) -> ModelSpec:
     """The spec with `s3://` folders replaced by local copies, and checksums seen to be right.
 
     A copy is made once a machine under a lock, and shared by all replicas there; it is named by what the folder holds.
@@ -69,7 +69,7 @@ def check_checksums(folder: Path, checksums: Mapping[str, str]) -> None:
             )
 
 
-def check_fit(spec: ModelSpec, free: int, place: str) -> None:
+def check_memory(spec: ModelSpec, free: int, place: str) -> None:
     """See before loading that the weights fit into what is free.
 
     Args:
@@ -204,7 +204,7 @@ def _counter(before: int, total: int) -> Callable[[int], None]:
             came += piece
             if monotonic() - said > 1.0 or came == total:
                 said = monotonic()
-                context.run(tell, "fetching", came, total)
+                context.run(report_progress, "fetching", came, total)
 
     return count
 

@@ -50,7 +50,7 @@ def _draws(videos: int) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class MetricSpec:
     """A metric that is the mean of N row values."""
 
     task: str

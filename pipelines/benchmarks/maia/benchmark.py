@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from models.messages import Generation, Media, Step, blank, load_scores, user
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import People
+from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.maia.answers import (
     draw_ts_letter,
     read_letter,
@@ -215,7 +215,7 @@ class Maia(Benchmark):
 
         return maia_figures(metrics, published)
 
-    def people(self) -> People:
+    def people(self) -> HumanBaseline:
         """See `maia_people`."""
         from pipelines.benchmarks.maia.human import PEOPLE
 

@@ -7,8 +7,19 @@ from dataclasses import replace
 from typing import Final
 
 from pipelines.benchmarks.maia.answers import COLUMNS
-from pipelines.benchmarks.maia.results import AGG, BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Book, Kind, Origin, mean_of
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.maia.results import (
+    AGG,
+    BLOCKS,
+    HEADS,
+    OEVQA,
+    POOLS,
+    STATEMENTS,
+    Kind,
+    Origin,
+    Results,
+    mean_of,
+)
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 _COMPARED: Final[Mapping[Kind, str]] = {
     AGG: "Aggregate accuracy",
@@ -39,13 +50,13 @@ _CONTINGENCY: Final[Mapping[str, str]] = {
 }
 
 
-def own_tables(book: Book) -> list[Table]:
+def own_tables(book: Results) -> list[Table]:
     """Those tables for which there is any row."""
     tables = (_comparison(book), _deltas(book), _reading(book), _pools(book), _contingency(book))
     return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
 
 
-def _comparison(book: Book) -> Table:
+def _comparison(book: Results) -> Table:
     """Every model by input, with intervals and counts, beside chance, the published and the human accuracy."""
     rows: list[TableRow] = []
     for (task, metric), words in _COMPARED.items():
@@ -71,18 +82,18 @@ def _comparison(book: Book) -> Table:
     )
 
 
-def _beside(book: Book, kind: Kind) -> tuple[Cell, Cell, Cell]:
+def _beside(book: Results, kind: Kind) -> tuple[TableCell, TableCell, TableCell]:
     """Chance, the published unimodal and the best published value."""
     unimodal = _best(book, kind, ["unimodal"])
     return _CHANCE.get(kind), unimodal, _best(book, kind, BLOCKS)
 
 
-def _best(book: Book, kind: Kind, settings: Iterable[str]) -> float | None:
+def _best(book: Results, kind: Kind, settings: Iterable[str]) -> float | None:
     found = [book.find("published", model, setting, kind) for setting in settings for model in book.models["published"]]
     return max((n.value for n in found if n is not None and n.value is not None and not n.doubtful), default=None)
 
 
-def _deltas(book: Book) -> Table:
+def _deltas(book: Results) -> Table:
     """The differences that the paper's text tells, of averages."""
     published = {model: _published_deltas(book, model) for model in book.with_rows("published", POOLS, BLOCKS)}
     ours = {model: _our_deltas(book, model) for model in book.models["ours"]}
@@ -107,7 +118,7 @@ def _deltas(book: Book) -> Table:
     )
 
 
-def _delta_rows(origin: Origin, found: Mapping[str, tuple[Measured | None, ...]]) -> Iterator[TableRow]:
+def _delta_rows(origin: Origin, found: Mapping[str, tuple[TableValue | None, ...]]) -> Iterator[TableRow]:
     for model, cells in found.items():
         yield TableRow(label=model, cells=cells, origin=origin)
     if len(found) > 1:
@@ -115,13 +126,13 @@ def _delta_rows(origin: Origin, found: Mapping[str, tuple[Measured | None, ...]]
         yield TableRow(label=f"Mean, {origin}", cells=tuple(means), origin=origin)
 
 
-def _published_deltas(book: Book, model: str) -> tuple[Measured | None, ...]:
-    def minus(a: tuple[Kind, str], b: tuple[Kind, str]) -> Measured | None:
+def _published_deltas(book: Results, model: str) -> tuple[TableValue | None, ...]:
+    def minus(a: tuple[Kind, str], b: tuple[Kind, str]) -> TableValue | None:
         first, second = (book.find("published", model, setting, kind) for kind, setting in (a, b))
         if first is None or second is None or first.value is None or second.value is None:
             return None
         doubts = [number.note for number in (first, second) if number.doubtful]
-        return Measured(value=first.value - second.value, note="; ".join(doubts), doubtful=bool(doubts))
+        return TableValue(value=first.value - second.value, note="; ".join(doubts), doubtful=bool(doubts))
 
     return (
         minus((POOLS, "32-frames"), (POOLS, "1-frame")),
@@ -130,7 +141,7 @@ def _published_deltas(book: Book, model: str) -> tuple[Measured | None, ...]:
     )
 
 
-def _our_deltas(book: Book, model: str) -> tuple[Measured | None, ...]:
+def _our_deltas(book: Results, model: str) -> tuple[TableValue | None, ...]:
     asked = [
         ("32-frames", ("vsv", "pool_gain_over_1_frame")),
         *((setting, ("vsv", "statement_minus_pool")) for setting in BLOCKS),
@@ -140,7 +151,7 @@ def _our_deltas(book: Book, model: str) -> tuple[Measured | None, ...]:
     return tuple(None if number is None else replace(number, n=None, n_failed=None) for number in found)
 
 
-def _reading(book: Book) -> Table:
+def _reading(book: Results) -> Table:
     """How answers were read, and what could not be."""
     rows = list(_blocks(book, list(_READING)))
     clashes = dict.fromkeys(
@@ -161,7 +172,7 @@ def _reading(book: Book) -> Table:
     )
 
 
-def _pools(book: Book) -> Table:
+def _pools(book: Results) -> Table:
     """How many of a question's eight pairs were right."""
     kinds = [("vsv", f"pool_right_{right}") for right in range(9)]
     return Table(
@@ -172,7 +183,7 @@ def _pools(book: Book) -> Table:
     )
 
 
-def _blocks(book: Book, kinds: list[Kind]) -> Iterator[TableRow]:
+def _blocks(book: Results, kinds: list[Kind]) -> Iterator[TableRow]:
     """Our models under the headings of their settings, a column a kind."""
     for setting, heading in {**BLOCKS, "unimodal": "Unimodal"}.items():
         shown = False
@@ -186,14 +197,14 @@ def _blocks(book: Book, kinds: list[Kind]) -> Iterator[TableRow]:
             yield TableRow(label=model, cells=tuple(_plain(number) for number in found))
 
 
-def _plain(number: Measured | None) -> Cell:
+def _plain(number: TableValue | None) -> TableCell:
     """The value, with its note where it is missing."""
     if number is None or number.value is not None:
         return None if number is None else number.value
-    return Measured(value=None, note=number.note)
+    return TableValue(value=None, note=number.note)
 
 
-def _contingency(book: Book) -> Table:
+def _contingency(book: Results) -> Table:
     """Questions by what became of them in both tasks, for the whole and each category."""
     rows: list[TableRow] = []
     for model in book.models["ours"]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.figures import Figure, Radar, Series
 from pipelines.benchmarks.maia.answers import COLUMNS
-from pipelines.benchmarks.maia.results import BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Book, Kind, Origin
+from pipelines.benchmarks.maia.results import BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Kind, Origin, Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def maia_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]
     Returns:
         One for each model and metric that has any value, so that without a judge open answers have none.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     others = _slugs(name for name in book.models["published"] if name != _SHOWN_IN_TEXT)
     found: list[Figure] = []
     for kind, (_, _, name) in _FIGURES.items():
@@ -54,7 +54,7 @@ def maia_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]
     return found
 
 
-def _radar(book: Book, origin: Origin, model: str, kind: Kind, *, figure: tuple[str, str]) -> Iterator[Figure]:
+def _radar(book: Results, origin: Origin, model: str, kind: Kind, *, figure: tuple[str, str]) -> Iterator[Figure]:
     """The figure, given its id and its number for the title; nothing where there is no value."""
     found = {
         heading: [book.find(origin, model, setting, kind, category) for category in COLUMNS]

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import SAME_ITEMS, HumanKind, HumanLevel, People, csv_rows, gap_of, of_people
+from pipelines.benchmarks.human import (
+    SAME_ITEMS,
+    HumanBaseline,
+    HumanKind,
+    HumanLevel,
+    csv_rows,
+    gap_metric,
+    human_metric,
+)
 from pipelines.benchmarks.maia.scored_rows import POOL
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table, TableRow
@@ -25,7 +33,7 @@ import io
 from dataclasses import replace
 
 from pipelines.benchmarks.human import ANNOTATOR
-from pipelines.benchmarks.maia.aggregate import Measure
+from pipelines.benchmarks.maia.aggregate import MetricSpec
 from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.records import Row
 from pipelines.metrics.agreement import fleiss_kappa
@@ -34,7 +42,7 @@ _ID: Final[Mapping[str, str]] = {"answers": "question_id", "letters": "pair_id"}
 _NOBODY: Final = "no human accuracy is published"
 
 
-class MaiaPeople(People):
+class MaiaPeople(HumanBaseline):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[HumanKind, ...]] = (
@@ -171,7 +179,7 @@ def _beside(rows: pd.DataFrame, task: str, setting: str, metric: str) -> Iterato
         return
     model, person = (rows[name].to_numpy(dtype=np.float64) for name in ("model", "person"))
     clusters = rows["cluster"].tolist()
-    names = (metric, of_people(metric), gap_of(metric))
+    names = (metric, human_metric(metric), gap_metric(metric))
     values = (model.mean(), person.mean(), model.mean() - person.mean())
     ends = (bootstrap_ci(model, clusters), bootstrap_ci(person, clusters), paired_bootstrap_ci(model, person, clusters))
     for name, value, interval in zip(names, values, ends, strict=True):
@@ -287,7 +295,7 @@ def human_leave_one_out(accepted: Mapping[tuple[str, int], bool], samples: Seque
     """
     verdicts = [accepted.get((sample.sample_id, index)) for sample in samples for index in range(POOL)]
     videos = np.unique([sample.cluster for sample in samples], return_inverse=True)[1]
-    measure = Measure(
+    measure = MetricSpec(
         task="oevqa",
         setting="",
         metric="human_leave_one_out",

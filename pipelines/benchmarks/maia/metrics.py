@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.maia.aggregate import Measure
+from pipelines.benchmarks.maia.aggregate import MetricSpec
 from pipelines.benchmarks.maia.answers import COLUMNS
-from pipelines.benchmarks.maia.scored_rows import POOL, Bools, Cell, Grid, not_run, prepare
+from pipelines.benchmarks.maia.scored_rows import POOL, Bools, QuestionGrid, SettingScores, not_run, prepare
 from pipelines.benchmarks.maia.similarity import similarity_metrics
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.stats import FloatArray
@@ -53,7 +53,7 @@ def reduce_maia(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Met
     frame = prepare(scores)
     present = set(frame["setting"])
     ordered = [name for name in SETTINGS if name in present] + sorted(present - set(SETTINGS))
-    cells = {name: Cell.of(frame[frame["setting"] == name], name) for name in ordered}
+    cells = {name: SettingScores.of(frame[frame["setting"] == name], name) for name in ordered}
     found: list[Metric] = []
     for cell in cells.values():
         here: list[Metric] = []
@@ -68,9 +68,9 @@ def reduce_maia(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Met
     return found + _gain(cells)
 
 
-def _over_questions(cell: Cell, task: str, grid: Grid) -> partial[Measure]:
+def _over_questions(cell: SettingScores, task: str, grid: QuestionGrid) -> partial[MetricSpec]:
     return partial(
-        Measure,
+        MetricSpec,
         task=task,
         setting=cell.setting,
         column=grid.column,
@@ -81,11 +81,11 @@ def _over_questions(cell: Cell, task: str, grid: Grid) -> partial[Measure]:
     )
 
 
-def _vsv(cell: Cell) -> Iterator[Metric]:
+def _vsv(cell: SettingScores) -> Iterator[Metric]:
     grid = cell.vsv
     ok, side = grid.ok.ravel(), grid.floats("ts_at_a").ravel()
     over_pairs = partial(
-        Measure,
+        MetricSpec,
         task="vsv",
         setting=cell.setting,
         column=grid.column.repeat(POOL),
@@ -105,7 +105,7 @@ def _vsv(cell: Cell) -> Iterator[Metric]:
         yield over_pairs(metric=f"accuracy_ts_{letter}", values=right, counted=here & ok).whole()
 
 
-def _vsv_counts(cell: Cell, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def _vsv_counts(cell: SettingScores, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     grid, blocked = cell.vsv, cell.incomplete
     count = partial(_count, cell, "vsv")
     failed, rule, questions = int(grid.failed.sum()), grid.texts("rule"), len(grid.ids)
@@ -129,7 +129,7 @@ def _contradictory(sample: Sample) -> bool:
     return not set(sample.data["true"]).isdisjoint(sample.data["false"])
 
 
-def _gain(cells: Mapping[str, Cell]) -> list[Metric]:
+def _gain(cells: Mapping[str, SettingScores]) -> list[Metric]:
     """Pool accuracy at 32 frames minus that at one frame, where both were asked the same questions."""
     if not {"1-frame", "32-frames"} <= cells.keys():
         return []
@@ -146,14 +146,14 @@ def _gain(cells: Mapping[str, Cell]) -> list[Metric]:
     return [measure.whole()]
 
 
-def _oevqa(cell: Cell) -> Iterator[Metric]:
+def _oevqa(cell: SettingScores) -> Iterator[Metric]:
     grid = cell.oevqa
     over_questions = _over_questions(cell, "oevqa", grid)
     lacks = partial(_unjudged, grid.texts("verdict_state")[:, 0])
     yield from over_questions(metric="oevqa_accuracy", values=grid.accepted, lacks=lacks).metrics()
 
 
-def _oevqa_counts(cell: Cell) -> Iterator[Metric]:
+def _oevqa_counts(cell: SettingScores) -> Iterator[Metric]:
     grid = cell.oevqa
     answers, failed = int(grid.ok.sum()), int(grid.failed.sum())
     count = partial(_count, cell, "oevqa", n_failed=failed)
@@ -172,7 +172,7 @@ def _unjudged(states: NDArray[Any], rows: Bools) -> str:
     return f"{failed:,} verdict{'s' if failed > 1 else ''} failed" if failed else "no judge"
 
 
-def _aggregate(cell: Cell) -> Iterator[Metric]:
+def _aggregate(cell: SettingScores) -> Iterator[Metric]:
     vsv, oevqa = cell.vsv, cell.oevqa
     _, left, right = np.intersect1d(vsv.ids, oevqa.ids, return_indices=True)
     # A question of one task alone lacks the other's requests, unless these could not be asked.
@@ -180,7 +180,7 @@ def _aggregate(cell: Cell) -> Iterator[Metric]:
     lacking += POOL * len(set(oevqa.ids) - set(vsv.ids) - vsv.left_out)
     pool, accepted, column = vsv.pools[left], oevqa.accepted[right], vsv.column[left]
     over_questions = partial(
-        Measure,
+        MetricSpec,
         task="aggregate",
         setting=cell.setting,
         column=column,
@@ -199,7 +199,7 @@ def _aggregate(cell: Cell) -> Iterator[Metric]:
             yield from _contingency(cell, one, pool[here], accepted[here])
 
 
-def _contingency(cell: Cell, agg: Metric, pool: FloatArray, accepted: FloatArray) -> Iterator[Metric]:
+def _contingency(cell: SettingScores, agg: Metric, pool: FloatArray, accepted: FloatArray) -> Iterator[Metric]:
     """Questions by what became of them in both tasks, for one row of Agg-Acc."""
     count = partial(_count, cell, "aggregate", n=agg.n, n_failed=agg.n_failed, category=agg.category, note=agg.note)
     kinds = {"both": (1, 1), "pool_only": (1, 0), "judge_only": (0, 1), "neither": (0, 0)}
@@ -208,7 +208,7 @@ def _contingency(cell: Cell, agg: Metric, pool: FloatArray, accepted: FloatArray
         yield count(metric=f"agg_{name}", value=None if agg.value is None else found)
 
 
-def _count(cell: Cell, task: str, *, metric: str, value: float | None, n: int, **more: Any) -> Metric:
+def _count(cell: SettingScores, task: str, *, metric: str, value: float | None, n: int, **more: Any) -> Metric:
     return Metric(task=task, setting=cell.setting, metric=metric, value=value, n=n, unit="count", **more)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS
 from pipelines.benchmarks.maia.answers import COLUMNS
-from pipelines.benchmarks.tables import Measured
+from pipelines.benchmarks.tables import TableValue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,23 +36,23 @@ _Key: TypeAlias = tuple[Origin, str, str, Kind, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class Results:
     """All numbers of one report; MAIA's have no subsets but for the answers that people checked the judge on.
 
     `models` are ours and the published ones, each in the order in which they come.
     """
 
-    numbers: Mapping[_Key, Measured]
+    numbers: Mapping[_Key, TableValue]
     models: Mapping[Origin, tuple[str, ...]]
-    people: Mapping[Kind, tuple[Measured, ...]] = field(default_factory=dict)
+    people: Mapping[Kind, tuple[TableValue, ...]] = field(default_factory=dict)
     """What people of one's own reach, each on the rows that they answered."""
 
     @classmethod
-    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Book:
+    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Results:
         """Read the rows of `metrics.json`, a `note` with each where there is one, and of the published CSV."""
-        numbers: dict[_Key, Measured] = {}
+        numbers: dict[_Key, TableValue] = {}
         models: dict[Origin, tuple[str, ...]] = {}
-        people: dict[Kind, tuple[Measured, ...]] = {}
+        people: dict[Kind, tuple[TableValue, ...]] = {}
         sources: tuple[tuple[Origin, pd.DataFrame], ...] = (("ours", metrics), ("published", published))
         for origin, frame in sources:
             rows = [row for row in frame.to_dict("records") if row["benchmark"] == "maia"]
@@ -67,15 +67,15 @@ class Book:
                 numbers[key] = _measured(row)
         return cls(numbers, models, people)
 
-    def human(self, kind: Kind) -> Measured | None:
+    def human(self, kind: Kind) -> TableValue | None:
         """The mean of people's values; None where nobody answered, or one of them has none."""
         found = self.people.get(kind, ())
         values = [one.value for one in found if one.value is not None]
         if not found or len(values) < len(found):
             return None
-        return Measured(value=math.fsum(values) / len(values), n=sum(one.n or 0 for one in found), note=_OWN_PEOPLE)
+        return TableValue(value=math.fsum(values) / len(values), n=sum(one.n or 0 for one in found), note=_OWN_PEOPLE)
 
-    def find(self, origin: Origin, model: str, setting: str, kind: Kind, category: str = "") -> Measured | None:
+    def find(self, origin: Origin, model: str, setting: str, kind: Kind, category: str = "") -> TableValue | None:
         """One number; None where there is no such row."""
         return self.numbers.get((origin, model, setting, kind, category))
 
@@ -105,18 +105,18 @@ def _of_people(row: Mapping[Any, Any]) -> bool:
     return str(row["model"]).startswith(ANNOTATOR) or row["subset"] == SAME_ITEMS
 
 
-def mean_of(numbers: Iterable[Measured | None]) -> float | None:
+def mean_of(numbers: Iterable[TableValue | None]) -> float | None:
     """The mean of two numbers or more; None where one of them is missing."""
     values = [None if number is None else number.value for number in numbers]
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if len(known) == len(values) > 1 else None
 
 
-def _measured(row: Mapping[Any, Any]) -> Measured:
+def _measured(row: Mapping[Any, Any]) -> TableValue:
     note = row.get("note")
     note = note if isinstance(note, str) else ""
     value = _number(row["value"])
-    found = Measured(value=value, note=note, doubtful=note.startswith(_DOUBTS))
+    found = TableValue(value=value, note=note, doubtful=note.startswith(_DOUBTS))
     if "n" not in row:
         return found
     return replace(

@@ -58,7 +58,7 @@ def not_run(requests: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class QuestionGrid:
     """One task in one setting: Q questions with `width` rows each, 8 of `vsv` or 1 of `oevqa`.
 
     A question with an excluded row is left out as a whole, so that a pool is always of eight pairs.
@@ -83,7 +83,7 @@ class Grid:
     """Questions with an excluded row."""
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, width: int) -> Grid:
+    def of(cls, rows: pd.DataFrame, width: int) -> QuestionGrid:
         """Lay out the rows of one task in one setting, as `prepare` gives them."""
         left_out = frozenset(rows.loc[rows["status"] == "excluded", "sample_id"])
         if left_out:
@@ -156,17 +156,19 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class SettingScores:
     """Both tasks in one setting; a task that is not part of the sweep has no rows."""
 
     setting: str
-    vsv: Grid
-    oevqa: Grid
+    vsv: QuestionGrid
+    oevqa: QuestionGrid
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, setting: str) -> Cell:
+    def of(cls, rows: pd.DataFrame, setting: str) -> SettingScores:
         """Part the rows of one setting, as `prepare` gives them, by task."""
-        vsv, oevqa = (Grid.of(rows[rows["task"] == task], width) for task, width in (("vsv", POOL), ("oevqa", 1)))
+        vsv, oevqa = (
+            QuestionGrid.of(rows[rows["task"] == task], width) for task, width in (("vsv", POOL), ("oevqa", 1))
+        )
         return cls(setting=setting, vsv=vsv, oevqa=oevqa)
 
     @property

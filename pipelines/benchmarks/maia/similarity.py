@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.benchmarks.maia.aggregate import NO_ROW, Measure
+from pipelines.benchmarks.maia.aggregate import NO_ROW, MetricSpec
 from pipelines.benchmarks.maia.answers import COLUMNS
-from pipelines.benchmarks.maia.scored_rows import Bools, Grid, Numbers, not_run
+from pipelines.benchmarks.maia.scored_rows import Bools, Numbers, QuestionGrid, not_run
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.text import cider
 
 _BLEU_NAMES: Final = {4: "bleu", 1: "bleu_1", 2: "bleu_2", 3: "bleu_3"}
 
 
-def similarity_metrics(grid: Grid, setting: str, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     """All similarity metrics of one cell, for the whole and each category.
 
     Args:
@@ -31,7 +31,7 @@ def similarity_metrics(grid: Grid, setting: str, samples: Mapping[str, Sample]) 
     """
     ok = grid.ok[:, 0]
     measure = partial(
-        Measure,
+        MetricSpec,
         task="oevqa",
         setting=setting,
         column=grid.column,
@@ -98,7 +98,7 @@ def _bleu(counts: list[int], order: int) -> float:
     return min(float(score) / 100, 1.0)  # exp(log(1)) may land a rounding error above one
 
 
-def _bleu_metrics(grid: Grid, setting: str, found: Mapping[int | None, tuple[float, ...]]) -> Iterator[Metric]:
+def _bleu_metrics(grid: QuestionGrid, setting: str, found: Mapping[int | None, tuple[float, ...]]) -> Iterator[Metric]:
     for order, name in _BLEU_NAMES.items():
         for group in (None, *map(int, np.unique(grid.column))):
             here = np.ones(len(grid.column), dtype=np.bool_) if group is None else grid.column == group

@@ -17,7 +17,7 @@ from pipelines.benchmarks.records import (
     Rejection,
 )
 from pipelines.benchmarks.source import Source, SourceError
-from pipelines.benchmarks.validation import in_words
+from pipelines.benchmarks.validation import format_validation_error
 
 POOL = 8
 
@@ -75,7 +75,7 @@ def _question(entry: Any, item: str, path: str, clip: str) -> RawSample | Reject
         question = _Question.model_validate(entry)
         column = column_of(question.category)
     except ValidationError as error:
-        return Rejection(file=path, item=item, reason=in_words(error))
+        return Rejection(file=path, item=item, reason=format_validation_error(error))
     except ValueError as error:
         return Rejection(file=path, item=item, reason=str(error))
     same = [i for i in range(POOL) if question.true_statement[i] == question.false_statement[i]]

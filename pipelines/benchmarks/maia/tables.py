@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.extra_tables import own_tables
-from pipelines.benchmarks.maia.results import AGG, BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Book, Kind, Origin
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.maia.results import AGG, BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Kind, Origin, Results
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +42,13 @@ def maia_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
         metrics: rows of `metrics.json`, with `note` where there are notes.
         published: rows of the published CSV, average over categories under category ''.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     paper = {number: _by_category(book, number, kind) for number, kind in _PAPER.items()}
     paper[4] = _similarity(book)
     return [*(paper[number] for number in sorted(paper)), *own_tables(book)]
 
 
-def _by_category(book: Book, number: int, kind: Kind) -> Table:
+def _by_category(book: Results, number: int, kind: Kind) -> Table:
     """One of the tables with the twelve columns."""
     rows: list[TableRow] = []
     for setting, heading in {"unimodal": "", **BLOCKS}.items():
@@ -66,12 +66,12 @@ def _by_category(book: Book, number: int, kind: Kind) -> Table:
     )
 
 
-def _better(book: Book, columns: int) -> tuple[Literal["higher"], ...]:
+def _better(book: Results, columns: int) -> tuple[Literal["higher"], ...]:
     """Which end is best; nothing is marked as the best where ours cannot be compared with the published."""
     return () if book.subset_notes() else tuple("higher" for _ in range(columns))
 
 
-def _who(book: Book, kind: Kind, setting: str) -> Iterator[tuple[Origin, str]]:
+def _who(book: Results, kind: Kind, setting: str) -> Iterator[tuple[Origin, str]]:
     """The rows of a block: published models first, then ours."""
     origins: tuple[Origin, ...] = ("published", "ours")
     for origin in origins:
@@ -79,23 +79,23 @@ def _who(book: Book, kind: Kind, setting: str) -> Iterator[tuple[Origin, str]]:
             yield origin, model
 
 
-def _row(book: Book, origin: Origin, model: str, setting: str, kind: Kind) -> TableRow:
+def _row(book: Results, origin: Origin, model: str, setting: str, kind: Kind) -> TableRow:
     found = [book.find(origin, model, setting, kind, category) for category in ("", *COLUMNS)]
     reasons = dict.fromkeys(number.note for number in found if number is not None and number.value is None)
-    cells: list[Cell] = [_bare(number) for number in found]
+    cells: list[TableCell] = [_bare(number) for number in found]
     if (whole := found[0]) is not None and whole.low is not None:
-        cells[0] = Measured(value=whole.value, low=whole.low, high=whole.high)
+        cells[0] = TableValue(value=whole.value, low=whole.low, high=whole.high)
     return TableRow(label=model, cells=tuple(cells), origin=origin, note="; ".join(filter(None, reasons)))
 
 
-def _bare(number: Measured | None) -> Cell:
+def _bare(number: TableValue | None) -> TableCell:
     """The number alone, with its note where it cannot be right."""
     if number is None or not number.doubtful:
         return None if number is None else number.value
-    return Measured(value=number.value, note=number.note, doubtful=True)
+    return TableValue(value=number.value, note=number.note, doubtful=True)
 
 
-def _similarity(book: Book) -> Table:
+def _similarity(book: Results) -> Table:
     """Table 4. The paper does not say for which input; ours are of 32 frames."""
     rows, notes = list[TableRow](), dict[str, None]()
     places: tuple[tuple[Origin, str], ...] = (("published", ""), ("ours", "32-frames"))
@@ -104,7 +104,9 @@ def _similarity(book: Book) -> Table:
             found = [book.find(origin, model, setting, kind) for kind in _SIMILARITY.values()]
             notes |= dict.fromkeys(number.note for number in found if number is not None and origin == "published")
             cells = tuple(
-                _bare(number) if number is None or number.value is not None else Measured(value=None, note=number.note)
+                _bare(number)
+                if number is None or number.value is not None
+                else TableValue(value=None, note=number.note)
                 for number in found
             )
             rows.append(TableRow(label=model, cells=cells, origin=origin))

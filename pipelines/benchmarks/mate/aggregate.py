@@ -38,14 +38,14 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MetricSpec:
     """A metric without interval, and the rows whose share it is; of several, the mean of their shares."""
 
     metric: Metric
     parts: tuple[Scored, ...] = ()
 
 
-def with_intervals(measures: Sequence[Measure]) -> list[Metric]:
+def with_intervals(measures: Sequence[MetricSpec]) -> list[Metric]:
     """The metrics in their order; those that have rows of two scenes or more get the ends of the 95% bootstrap.
 
     Scenes are drawn, with all rows that ask about one; a number's draws are those of all others.
@@ -57,7 +57,7 @@ def with_intervals(measures: Sequence[Measure]) -> list[Metric]:
     return [_bounded(one, [next(drawn) for _ in one.parts]) for one in measures]
 
 
-def _bounded(one: Measure, drawn: Sequence[FloatArray]) -> Metric:
+def _bounded(one: MetricSpec, drawn: Sequence[FloatArray]) -> Metric:
     value = one.metric.value
     if value is None or not drawn or len(np.unique(np.concatenate([part.scenes for part in one.parts]))) < 2:
         return one.metric

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from models.messages import Generation, Media, Step, blank, user
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import People
+from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.mate.answers import gold_json, judge
 from pipelines.benchmarks.mate.error_analysis import Overlap, in_scene, overlap
 from pipelines.benchmarks.mate.linking import linking
@@ -141,7 +141,7 @@ class Mate(Benchmark):
 
         return mate_figures(metrics, published)
 
-    def people(self) -> People:
+    def people(self) -> HumanBaseline:
         """See `mate_people`."""
         from pipelines.benchmarks.mate.human import PEOPLE
 

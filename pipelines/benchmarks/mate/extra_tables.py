@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.benchmarks.mate.results import Book, What, at_hand
+from pipelines.benchmarks.mate.results import Results, What, with_interval
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 _TASKS: Final = {
     "crossmodal": "Cross-modal",
@@ -22,13 +22,13 @@ _PEOPLE: Final = {"crossmodal": "Table 1", "img2txt": "Table 1", "txt2img": "Tab
 _PRINTED: Final = "Section 6.2"
 
 
-def own_tables(book: Book) -> list[Table]:
+def own_tables(book: Results) -> list[Table]:
     """Those for which there is any number of ours."""
     tables = (_human(book), _reading(book), _coords(book), _leaks(book), _pairs(book))
     return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
 
 
-def _human(book: Book) -> Table:
+def _human(book: Results) -> Table:
     """Model, people, chance, and how far the model is from people."""
     rows: list[TableRow] = []
     for task, words in _TASKS.items():
@@ -37,7 +37,7 @@ def _human(book: Book) -> Table:
         block = [
             TableRow(
                 label=book.label(model),
-                cells=(at_hand(own), human and human.value, book.chance(what), _gap(own, human)),
+                cells=(with_interval(own), human and human.value, book.chance(what), _gap(own, human)),
             )
             for model in book.models
             if (own := book.find(model, what)) is not None
@@ -60,18 +60,18 @@ def _human(book: Book) -> Table:
     )
 
 
-def _gap(own: Measured, human: Measured | None) -> Cell:
+def _gap(own: TableValue, human: TableValue | None) -> TableCell:
     if human is None or human.value is None or own.value is None:
         return None
     low, high = own.low, own.high
-    return Measured(
+    return TableValue(
         value=human.value - own.value,
         low=None if high is None else human.value - high,
         high=None if low is None else human.value - low,
     )
 
 
-def _reading(book: Book) -> Table:
+def _reading(book: Results) -> Table:
     """What the reading of answers costs, and what failures would."""
     heads = {
         "exact_match": "Strict",
@@ -86,7 +86,7 @@ def _reading(book: Book) -> Table:
         for model, setting in _cells(book, task):
             numbers = [book.find(model, (task, "", metric), setting) for metric in heads]
             sums = [book.find(model, (task, "", metric), setting) for metric in counts]
-            shown: list[Cell] = [number and number.value for number in numbers]
+            shown: list[TableCell] = [number and number.value for number in numbers]
             shown += [None if one is None or one.value is None else int(one.value) for one in sums]
             answers = numbers[0].n if numbers[0] is not None else None
             block.append(TableRow(label=f"{model}, {setting}", cells=(*shown, answers)))
@@ -107,13 +107,13 @@ def _reading(book: Book) -> Table:
     )
 
 
-def _cells(book: Book, task: str) -> Iterator[tuple[str, str]]:
+def _cells(book: Results, task: str) -> Iterator[tuple[str, str]]:
     for model, setting, what in book.ours:
         if what == (task, "", "exact_match"):
             yield model, setting
 
 
-def _coords(book: Book) -> Table:
+def _coords(book: Results) -> Table:
     """What is answered where only coordinates link the object."""
     heads = {
         ("crossmodal", COORDS_ONLY, "pct_correct_given_noncoord_match"): "Right among all alike but for coordinates",
@@ -136,7 +136,7 @@ def _coords(book: Book) -> Table:
         moved = book.find(model, ("crossmodal", "", "in_scene_without_object"))
         alone = _singletons(book, model)
         count = None if moved is None or moved.value is None else int(moved.value)
-        rows.append(TableRow(label=book.label(model), cells=(*(at_hand(one) for one in found), alone, count)))
+        rows.append(TableRow(label=book.label(model), cells=(*(with_interval(one) for one in found), alone, count)))
     return Table(
         id="mate_coords_only",
         title="MATE section 6.2: where only coordinates link the object",
@@ -158,7 +158,7 @@ def _coords(book: Book) -> Table:
     )
 
 
-def _singletons(book: Book, model: str) -> Cell:
+def _singletons(book: Results, model: str) -> TableCell:
     parts = [
         number
         for label in ("2", "1", "0")
@@ -168,7 +168,7 @@ def _singletons(book: Book, model: str) -> Cell:
     return sum((part.value or 0.0) * (part.n or 0) for part in parts) / n if n else None
 
 
-def _leaks(book: Book) -> Table:
+def _leaks(book: Results) -> Table:
     """Accuracy with and without a solved example on the very object asked about."""
     rows: list[TableRow] = []
     for task in ("txt2img", "txt2txt"):
@@ -179,7 +179,7 @@ def _leaks(book: Book) -> Table:
                 for word in ("true", "false")
             ]
             if any(number is not None for number in found):
-                cells = tuple(at_hand(number) for number in found)
+                cells = tuple(with_interval(number) for number in found)
                 block.append(TableRow(label=f"{model}, {setting}", cells=cells))
         rows += [TableRow(label=_TASKS[task], origin="heading"), *block] if block else []
     return Table(
@@ -192,7 +192,7 @@ def _leaks(book: Book) -> Table:
     )
 
 
-def _pairs(book: Book) -> Table:
+def _pairs(book: Results) -> Table:
     """Accuracy by pointer and target attribute."""
     rows: list[TableRow] = []
     heads = list(HEADS.values())
@@ -205,7 +205,7 @@ def _pairs(book: Book) -> Table:
                 ]
                 whole = book.find(model, (task, f"pointer={pointer}", "exact_match"))
                 if whole is not None:
-                    cells = (*(number and number.value for number in found), at_hand(whole))
+                    cells = (*(number and number.value for number in found), with_interval(whole))
                     block.append(TableRow(label=pointer, cells=cells))
             if block:
                 rows += [TableRow(label=f"{book.label(model)}, {_TASKS[task]}", origin="heading"), *block]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
-from pipelines.benchmarks.mate.results import Book
+from pipelines.benchmarks.mate.results import Results
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY
-from pipelines.benchmarks.tables import Measured
+from pipelines.benchmarks.tables import TableValue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,14 +27,14 @@ def mate_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]
         metrics: rows of `metrics.json`.
         published: rows of the published CSV.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     found: list[Figure] = []
     for kind, (number, words) in _KINDS.items():
         found += _by_count(book, kind, number, words)
     return [*found, *_by_links(book), *_by_single(book), *_overlap(book), *_shares(book)]
 
 
-def _by_count(book: Book, kind: str, number: int, words: str) -> Iterator[Figure]:
+def _by_count(book: Results, kind: str, number: int, words: str) -> Iterator[Figure]:
     counts = book.counts(kind)
     if not counts:
         return
@@ -58,7 +58,7 @@ def _by_count(book: Book, kind: str, number: int, words: str) -> Iterator[Figure
     )
 
 
-def _by_links(book: Book) -> Iterator[Figure]:
+def _by_links(book: Results) -> Iterator[Figure]:
     """Figure 4a at seven objects, or at the count whose smallest group is largest."""
     counts = book.counts("crossmodal")
     if not counts:
@@ -82,13 +82,13 @@ def _by_links(book: Book) -> Iterator[Figure]:
     )
 
 
-def _links_at(book: Book, model: str, count: int) -> list[Measured]:
+def _links_at(book: Results, model: str, count: int) -> list[TableValue]:
     names = [f"{name} @{count} objects" for name in ("links=1", "links=2", "links=3", COORDS_ONLY)]
     found = (book.find(model, ("crossmodal", name, "exact_match")) for name in names)
-    return [number or Measured(value=None, n=0) for number in found]
+    return [number or TableValue(value=None, n=0) for number in found]
 
 
-def _by_single(book: Book) -> Iterator[Figure]:
+def _by_single(book: Results) -> Iterator[Figure]:
     """Figure 4b, bars by height: of the first model where there are several."""
     if not book.models:
         return
@@ -113,7 +113,7 @@ def _by_single(book: Book) -> Iterator[Figure]:
     )
 
 
-def _overlap(book: Book) -> Iterator[Figure]:
+def _overlap(book: Results) -> Iterator[Figure]:
     whats = [("crossmodal", f"overlap={label}", "share") for label in OVERLAP_LABELS]
     series = [_series(book.label(model), [book.find(model, what) for what in whats]) for model in book.models]
     yield from _bars(
@@ -133,7 +133,7 @@ def _overlap(book: Book) -> Iterator[Figure]:
     )
 
 
-def _shares(book: Book) -> Iterator[Figure]:
+def _shares(book: Results) -> Iterator[Figure]:
     """How many attributes link, by object count: of the data, as far as the first model answered."""
     counts = book.counts("crossmodal")
     if not counts:
@@ -156,7 +156,7 @@ def _shares(book: Book) -> Iterator[Figure]:
     )
 
 
-def _series(label: str, numbers: list[Measured] | list[Measured | None]) -> Series:
+def _series(label: str, numbers: list[TableValue] | list[TableValue | None]) -> Series:
     known = [number if number is not None and number.value is not None else None for number in numbers]
     return Series(
         label=label,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pipelines.benchmarks.human import HumanLevel, People
+from pipelines.benchmarks.human import HumanBaseline, HumanLevel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ _UNTOLD: Final = "five people, 2-shot; on how many unimodal examples is not said
 _GENERATED: Final = "ours are generated scenes and theirs are not"
 
 
-class MatePeople(People):
+class MatePeople(HumanBaseline):
     """See the module's docstring."""
 
     def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:

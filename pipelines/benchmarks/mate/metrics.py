@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.mate.aggregate import Measure, Scored, with_intervals
+from pipelines.benchmarks.mate.aggregate import MetricSpec, Scored, with_intervals
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS
-from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, Rows, facts_of
+from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, ScoredRows, facts_of
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.stats import bootstrap_ci
 
@@ -50,8 +50,8 @@ def reduce_mate(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Met
     Returns:
         Metrics setting by setting. What has nothing to measure is absent, or None with a note.
     """
-    table = Rows.of(facts_of(scores, samples))
-    found: list[Measure] = []
+    table = ScoredRows.of(facts_of(scores, samples))
+    found: list[MetricSpec] = []
     by_setting = {name: rows for name in SETTINGS if len(rows := table.where(setting=name))}
     for setting, rows in by_setting.items():
         for task in dict.fromkeys(task for tasks in KINDS.values() for task in tasks):
@@ -71,7 +71,7 @@ def reduce_mate(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Met
     return metrics
 
 
-def _task(rows: Rows, task: str, setting: str) -> Iterator[Measure]:
+def _task(rows: ScoredRows, task: str, setting: str) -> Iterator[MetricSpec]:
     if not len(rows):
         return
     cell = _Cell(task, setting)
@@ -93,7 +93,7 @@ def _task(rows: Rows, task: str, setting: str) -> Iterator[Measure]:
     yield from cell.counts(rows)
 
 
-def _kind(rows: Rows, kind: str, tasks: tuple[str, str], setting: str) -> Iterator[Measure]:
+def _kind(rows: ScoredRows, kind: str, tasks: tuple[str, str], setting: str) -> Iterator[MetricSpec]:
     if not len(rows):
         return
     cell = _Cell(kind, setting)
@@ -105,14 +105,14 @@ def _kind(rows: Rows, kind: str, tasks: tuple[str, str], setting: str) -> Iterat
     guesses = [part.all("chance") for part in parts]
     if all(len(part) for part in parts):
         value = math.fsum(float(part.mean()) for part in guesses) / len(parts)
-        yield Measure(Metric(task=kind, setting=setting, metric="chance", value=value, n=len(rows)))
+        yield MetricSpec(Metric(task=kind, setting=setting, metric="chance", value=value, n=len(rows)))
     for count in rows.counts():
         here = rows.where(count=count)
         yield from cell.accuracy(here, f"{count} objects")
         yield from cell.chance(here, f"{count} objects")
 
 
-def _crossmodal(rows: Rows, setting: str) -> Iterator[Measure]:
+def _crossmodal(rows: ScoredRows, setting: str) -> Iterator[MetricSpec]:
     if not len(rows):
         return
     cell = _Cell("crossmodal", setting)
@@ -128,7 +128,7 @@ def _crossmodal(rows: Rows, setting: str) -> Iterator[Measure]:
     yield from _coords_only(rows.where(k=0), cell)
 
 
-def _coords_only(rows: Rows, cell: _Cell) -> Iterator[Measure]:
+def _coords_only(rows: ScoredRows, cell: _Cell) -> Iterator[MetricSpec]:
     """What is answered where only coordinates link (section 6.2 of the paper)."""
     found = rows.scored("overlap")
     if not len(found):
@@ -151,7 +151,7 @@ def _coords_only(rows: Rows, cell: _Cell) -> Iterator[Measure]:
     yield cell.count("in_scene_without_object", int(moved.sum()), rows, n=len(found))
 
 
-def _cot(base: Rows, cot: Rows) -> Iterator[Metric]:
+def _cot(base: ScoredRows, cot: ScoredRows) -> Iterator[Metric]:
     """Change from 2-shot to 2-shot with steps: of the mean over object counts, and at ten objects."""
     counts = sorted(set(base.counts()) | set(cot.counts()))
     for category, wanted in (("", counts), ("10 objects", [10] if 10 in counts else [])):
@@ -174,12 +174,12 @@ def _cot(base: Rows, cot: Rows) -> Iterator[Metric]:
         )
 
 
-def _mean_of_counts(rows: Rows, counts: Iterable[int]) -> float | None:
+def _mean_of_counts(rows: ScoredRows, counts: Iterable[int]) -> float | None:
     parts = [rows.where(count=count).scored("correct").values for count in counts]
     return math.fsum(float(part.mean()) for part in parts) / len(parts) if all(map(len, parts)) else None
 
 
-def _paired_interval(base: Rows, cot: Rows, counts: Sequence[int]) -> tuple[float | None, float | None]:
+def _paired_interval(base: ScoredRows, cot: ScoredRows, counts: Sequence[int]) -> tuple[float | None, float | None]:
     """Resamples scenes; None where the two settings did not answer the same questions."""
     before, after = base.answered(), cot.answered()
     if before.keys() != after.keys():
@@ -198,7 +198,7 @@ class _Cell:
     def __init__(self, task: str, setting: str) -> None:
         self._task, self._setting = task, setting
 
-    def whole(self, rows: Rows) -> Iterator[Measure]:
+    def whole(self, rows: ScoredRows) -> Iterator[MetricSpec]:
         """The task's accuracy in all its readings, and chance."""
         yield from self.accuracy(rows, "")
         for metric, column in _BESIDE.items():
@@ -206,26 +206,26 @@ class _Cell:
         yield self.proportion("exact_match_failures_wrong", rows.scored("correct", failed_as=0.0), rows.failed)
         yield from self.chance(rows, "")
 
-    def accuracy(self, rows: Rows, category: str) -> Iterator[Measure]:
+    def accuracy(self, rows: ScoredRows, category: str) -> Iterator[MetricSpec]:
         """Share of right answers; nothing where no row was answered or failed."""
         scored = rows.scored("correct")
         if len(scored) or rows.failed:
             yield self.proportion("exact_match", scored, rows.failed, category)
 
-    def chance(self, rows: Rows, category: str) -> Iterator[Measure]:
+    def chance(self, rows: ScoredRows, category: str) -> Iterator[MetricSpec]:
         """What guessing would score on these rows, answered or not."""
         guesses = rows.all("chance")
         if len(guesses):
             value = math.fsum(guesses) / len(guesses)
             yield self._metric("chance", value, len(guesses), 0, category)
 
-    def ose(self, rows: Rows) -> Measure:
+    def ose(self, rows: ScoredRows) -> MetricSpec:
         """Share of errors that name nothing in the scene, those without JSON among them."""
         wrong = rows.scored("correct").values == 0.0
         outside = rows.scored("in_scene").where(wrong).same(0.0)
         return self.proportion("ose", outside, rows.failed, note="" if wrong.any() else "no errors")
 
-    def counts(self, rows: Rows) -> Iterator[Measure]:
+    def counts(self, rows: ScoredRows) -> Iterator[MetricSpec]:
         """Rows that failed, could not be read, or were cut."""
         answers = len(rows.scored("correct"))
         yield self.count("errors", rows.failed, rows, n=answers + rows.failed)
@@ -233,8 +233,8 @@ class _Cell:
         yield self.count("truncated_count", rows.truncated, rows, n=answers)
 
     def mean_of_tasks(
-        self, parts: Sequence[Rows], tasks: Sequence[str], metric: str, values: Sequence[Scored]
-    ) -> Measure:
+        self, parts: Sequence[ScoredRows], tasks: Sequence[str], metric: str, values: Sequence[Scored]
+    ) -> MetricSpec:
         """The mean of two tasks' accuracies, which are of equal size in the data."""
         n, failed = sum(map(len, values)), sum(part.failed for part in parts)
         if lacking := [task for task, own in zip(tasks, values, strict=True) if not len(own)]:
@@ -242,16 +242,16 @@ class _Cell:
         mean = float(sum(Fraction(own.total, len(own)) for own in values) / len(values))
         return self._metric(metric, mean, n, failed, parts=tuple(values))
 
-    def proportion(self, metric: str, scored: Scored, failed: int, category: str = "", note: str = "") -> Measure:
+    def proportion(self, metric: str, scored: Scored, failed: int, category: str = "", note: str = "") -> MetricSpec:
         """The share of rows whose value is 1."""
         if not len(scored):
             return self._metric(metric, None, 0, failed, category, note=note or "nothing to measure")
         share = scored.total / len(scored)
         return self._metric(metric, share, len(scored), failed, category, parts=(scored,), note=note)
 
-    def count(self, metric: str, value: int, rows: Rows, *, n: int) -> Measure:
+    def count(self, metric: str, value: int, rows: ScoredRows, *, n: int) -> MetricSpec:
         """A number of rows."""
-        return Measure(
+        return MetricSpec(
             Metric(
                 task=self._task,
                 setting=self._setting,
@@ -273,7 +273,7 @@ class _Cell:
         *,
         parts: tuple[Scored, ...] = (),
         note: str = "",
-    ) -> Measure:
+    ) -> MetricSpec:
         metric_row = Metric(
             task=self._task,
             setting=self._setting,
@@ -284,4 +284,4 @@ class _Cell:
             n_failed=failed,
             note=note,
         )
-        return Measure(metric_row, parts)
+        return MetricSpec(metric_row, parts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pipelines.benchmarks.mate.rows import COT
-from pipelines.benchmarks.tables import Cell, Measured
+from pipelines.benchmarks.tables import TableCell, TableValue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,18 +30,18 @@ _COUNT = re.compile(r"(\d+) objects")
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class Results:
     """All numbers of one report."""
 
-    ours: Mapping[tuple[str, str, What], Measured]
+    ours: Mapping[tuple[str, str, What], TableValue]
     """By model, setting and what."""
-    printed: Mapping[tuple[str, str, str, What], Measured]
+    printed: Mapping[tuple[str, str, str, What], TableValue]
     """By the paper's table, model, setting and what."""
     generated: bool
     """Whether our rows come from generated data, beside which no published number stands."""
 
     @classmethod
-    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Book:
+    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Results:
         """Read the rows of `metrics.json`, a `note` with each where there is one, and of the published CSV."""
         rows = [row for row in metrics.to_dict("records") if row["benchmark"] == "mate"]
         ours = {(str(row["model"]), str(row["setting"]), _what(row)): _measured(row) for row in rows}
@@ -72,7 +72,7 @@ class Book:
         setting = self.setting_of(model)
         return model if setting == "2-shot" else f"{model}, {setting}"
 
-    def find(self, model: str, what: What, setting: str = "") -> Measured | None:
+    def find(self, model: str, what: What, setting: str = "") -> TableValue | None:
         """One of our numbers; of the model's best setting where none is named."""
         return self.ours.get((model, setting or self.setting_of(model), what))
 
@@ -107,26 +107,28 @@ class Book:
             yield f"Subset: {size:,} of {FULL_SET:,} examples; not comparable with the published full-set values."
 
 
-def at_hand(number: Measured | None) -> Cell:
+def with_interval(number: TableValue | None) -> TableCell:
     """A number of ours with interval and n; its note where it is missing."""
     if number is None:
         return None
     if number.value is None:
-        return Measured(value=None, note=number.note)
-    return Measured(value=number.value, low=number.low, high=number.high, n=number.n, n_failed=number.n_failed or None)
+        return TableValue(value=None, note=number.note)
+    return TableValue(
+        value=number.value, low=number.low, high=number.high, n=number.n, n_failed=number.n_failed or None
+    )
 
 
 def _what(row: Mapping[Any, Any]) -> What:
     return str(row["task"]), str(row["category"]), str(row["metric"])
 
 
-def _measured(row: Mapping[Any, Any]) -> Measured:
+def _measured(row: Mapping[Any, Any]) -> TableValue:
     note = row.get("note")
     note = note if isinstance(note, str) else ""
     doubtful = "table" in row and note.startswith(_DOUBTS)
     if "n" not in row:
-        return Measured(value=_number(row["value"]), note=note if doubtful else "", doubtful=doubtful)
-    return Measured(
+        return TableValue(value=_number(row["value"]), note=note if doubtful else "", doubtful=doubtful)
+    return TableValue(
         value=_number(row["value"]),
         low=_number(row["ci_low"]),
         high=_number(row["ci_high"]),

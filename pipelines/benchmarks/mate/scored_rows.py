@@ -93,26 +93,26 @@ def _row_facts(scene: Scene, row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class Rows:
+class ScoredRows:
     """Some of the scored rows: columns as arrays, and which of their places are meant."""
 
     def __init__(self, columns: Mapping[str, NDArray[Any]], places: NDArray[np.intp]) -> None:
         self._columns, self._places = columns, places
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> Rows:
+    def of(cls, frame: pd.DataFrame) -> ScoredRows:
         """All rows of a frame."""
         return cls({str(name): frame[name].to_numpy() for name in frame}, np.arange(len(frame)))
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def where(self, **wanted: Any) -> Rows:
+    def where(self, **wanted: Any) -> ScoredRows:
         """Those rows whose columns have these values."""
         places = self._places
         for name, value in wanted.items():
             places = places[(self._columns[name][places] == value).astype(np.bool_)]
-        return Rows(self._columns, places)
+        return ScoredRows(self._columns, places)
 
     def all(self, column: str) -> FloatArray:
         """A column over all rows, (rows,)."""

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.mate.extra_tables import own_tables
-from pipelines.benchmarks.mate.results import CLOSED, Book, What, at_hand
+from pipelines.benchmarks.mate.results import CLOSED, Results, What, with_interval
 from pipelines.benchmarks.mate.rows import COT
 from pipelines.benchmarks.mate.scored_rows import LINK_TYPES
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ def mate_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
         metrics: rows of `metrics.json`, with `note` where there are notes.
         published: rows of the published CSV.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     return [
         _plain(book, 1, "from image to text and back, 2-shot", _TABLE_1, of_paper=(_MOLMO,)),
         _plain(
@@ -86,7 +86,7 @@ def mate_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
 
 
 def _plain(  # noqa: PLR0913 - a table's parts
-    book: Book,
+    book: Results,
     number: int,
     words: str,
     columns: Columns,
@@ -110,7 +110,7 @@ def _plain(  # noqa: PLR0913 - a table's parts
         ]
         rows += [TableRow(label=origin, origin="heading"), *own] if own else []
     ours = [
-        TableRow(label=book.label(model), cells=tuple(at_hand(book.find(model, what)) for what in whats))
+        TableRow(label=book.label(model), cells=tuple(with_interval(book.find(model, what)) for what in whats))
         for model in book.models
     ]
     ours = [row for row in ours if any(cell is not None for cell in row.cells)]
@@ -132,7 +132,7 @@ def _plain(  # noqa: PLR0913 - a table's parts
     )
 
 
-def _people_and_chance(book: Book, number: int, whats: Sequence[What]) -> Iterator[TableRow]:
+def _people_and_chance(book: Results, number: int, whats: Sequence[What]) -> Iterator[TableRow]:
     for who in ("Human", "Random"):
         found = tuple(_printed(book, f"Table {number}", who, what, "") for what in whats)
         if any(cell is not None for cell in found):
@@ -142,7 +142,7 @@ def _people_and_chance(book: Book, number: int, whats: Sequence[What]) -> Iterat
         yield TableRow(label="Random, this data", cells=chance, origin="reference")
 
 
-def _blocks(book: Book, number: int) -> dict[str, list[str]]:
+def _blocks(book: Results, number: int) -> dict[str, list[str]]:
     models = book.printed_models(f"Table {number}")
     return {
         "Open": [model for model in models if model not in CLOSED],
@@ -150,12 +150,12 @@ def _blocks(book: Book, number: int) -> dict[str, list[str]]:
     }
 
 
-def _printed(book: Book, table: str, model: str, what: What, setting: str = "2-shot") -> Cell:
+def _printed(book: Results, table: str, model: str, what: What, setting: str = "2-shot") -> TableCell:
     number = book.printed.get((table, model, setting, what))
     return number if number is not None and number.doubtful else number and number.value
 
 
-def _cot(book: Book) -> Table:
+def _cot(book: Results) -> Table:
     """Table 4: the mean over object counts, and ten objects, with the change against 2-shot."""
     whole, ten = _em("crossmodal"), _em("crossmodal", "10 objects")
     rows = [*_people_and_chance(book, 4, (whole, ten))]
@@ -188,36 +188,36 @@ def _cot(book: Book) -> Table:
     )
 
 
-def _printed_change(book: Book, model: str, what: What) -> Cell:
+def _printed_change(book: Results, model: str, what: What) -> TableCell:
     value = book.printed.get(("Table 4", model, COT, what))
     change = book.printed.get(("Table 4", model, COT, (what[0], what[1], "cot_delta")))
     return value and replace(value, delta=change.value if change else None)
 
 
-def _cot_cells(book: Book, model: str) -> tuple[Cell, Cell]:
+def _cot_cells(book: Results, model: str) -> tuple[TableCell, TableCell]:
     parts = [book.find(model, _em("crossmodal", f"{count} objects"), COT) for count in book.counts("crossmodal", COT)]
     known = [part.value for part in parts if part is not None and part.value is not None]
     mean = math.fsum(known) / len(known) if known and len(known) == len(parts) else None
     ten = book.find(model, _em("crossmodal", "10 objects"), COT)
-    cells: list[Cell] = []
+    cells: list[TableCell] = []
     n = sum(part.n or 0 for part in parts if part is not None)
-    for number, category in ((Measured(value=mean, n=n) if known else None, ""), (ten, "10 objects")):
+    for number, category in ((TableValue(value=mean, n=n) if known else None, ""), (ten, "10 objects")):
         change = book.find(model, ("crossmodal", category, "cot_delta"), COT)
         cells.append(number and replace(number, delta=change.value if change else None, n_failed=None))
     return cells[0], cells[1]
 
 
-def _links(book: Book) -> Table:
+def _links(book: Results) -> Table:
     """Table 5: a row a linking type, the published model and ours in columns."""
     printed = {what[1]: number for (table, _, _, what), number in book.printed.items() if table == "Table 5"}
     published = ["Qwen2.5-VL, published"] if printed else []
     rows: list[TableRow] = []
     for link in LINK_TYPES:
         names = [] if link == LINK_TYPES[0] else link.split("+")
-        marks: tuple[Cell, ...] = tuple(head in names for head in _LINK_HEADS)
+        marks: tuple[TableCell, ...] = tuple(head in names for head in _LINK_HEADS)
         as_printed = printed.get(_PRINTED_LINKS.get(link, link))
         theirs = [as_printed and (as_printed if as_printed.doubtful else as_printed.value)] if printed else []
-        ours = (at_hand(book.find(model, _em("crossmodal", link))) for model in book.models)
+        ours = (with_interval(book.find(model, _em("crossmodal", link))) for model in book.models)
         rows.append(TableRow(label=str(len(names)) if names else "3dc", cells=(*marks, *theirs, *ours)))
     labels = (*published, *(book.label(model) for model in book.models))
     return Table(
@@ -236,7 +236,7 @@ def _links(book: Book) -> Table:
     )
 
 
-def _shots(book: Book) -> Table:
+def _shots(book: Results) -> Table:
     """Table 9: by number of solved examples."""
     cells = [(task, f"{shots}-shot") for task in ("img2txt", "txt2img") for shots in (0, 1, 2)]
     rows = []
@@ -256,7 +256,7 @@ def _shots(book: Book) -> Table:
     ours = [
         TableRow(
             label=model,
-            cells=tuple(at_hand(book.find(model, _em(task), setting)) for task, setting in cells),
+            cells=tuple(with_interval(book.find(model, _em(task), setting)) for task, setting in cells),
         )
         for model in book.models
     ]

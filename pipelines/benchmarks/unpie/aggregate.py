@@ -36,7 +36,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class MetricSpec:
     """A metric that is the mean of N row values."""
 
     place: Place

@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 from pipelines.benchmarks.text_cleaning import (
     after_reasoning,
-    bare,
     canonical,
     collapsed,
-    refuses,
+    is_refusal,
+    normalize_words,
     straight_quotes,
     without_fences,
     without_outer_quotes,
@@ -164,10 +164,11 @@ def read_translation(raw: str, language: Language, source: str) -> TranslationRe
     if not sentence:
         return TranslationReading("", ())
     flags: dict[TranslationFlag, bool] = {
-        "untranslated": bool(bare(sentence)) and bare(sentence) == bare(canonical(source)),
+        "untranslated": bool(normalize_words(sentence))
+        and normalize_words(sentence) == normalize_words(canonical(source)),
         "wrong_script": language in _SHOULD_BE_HANGUL
         and (_HANGUL.search(sentence) is not None) != _SHOULD_BE_HANGUL[language],
-        "refusal": refuses(sentence) or _FOREIGN_REFUSAL.search(sentence) is not None,
+        "refusal": is_refusal(sentence) or _FOREIGN_REFUSAL.search(sentence) is not None,
     }
     return TranslationReading(sentence, tuple(flag for flag, raised in flags.items() if raised))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, cast
 from models.messages import Generation, Step, user
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import People
+from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeAsk,
@@ -163,7 +163,7 @@ class Unpie(Benchmark):
 
         return unpie_figures(metrics, published)
 
-    def people(self) -> People:
+    def people(self) -> HumanBaseline:
         """See `unpie_people`."""
         from pipelines.benchmarks.unpie.human import PEOPLE
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.unpie.aggregate import ALL
-from pipelines.benchmarks.unpie.results import PAIRS, TYPES, Book, Key, bare
+from pipelines.benchmarks.unpie.results import PAIRS, TYPES, Key, Results, without_interval
 
 HEADLINES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "grounding": ("exact_match", ("",)),
@@ -37,13 +37,13 @@ _MORE: Final[Mapping[str, str]] = {
 }
 
 
-def own_tables(book: Book) -> list[Table]:
+def own_tables(book: Results) -> list[Table]:
     """Those tables for which there is any row of ours."""
     tables = (_human(book), _strict(book), _translations(book), _reading(book))
     return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
 
 
-def _human(book: Book) -> Table:
+def _human(book: Results) -> Table:
     """Every model beside chance, the best published and people, of whom nobody did these tasks."""
     rows: list[TableRow] = []
     for task, (metric, subsets) in HEADLINES.items():
@@ -69,7 +69,7 @@ def _human(book: Book) -> Table:
     )
 
 
-def _beside(book: Book, task: str, metric: str, subset: str) -> Iterator[TableRow]:
+def _beside(book: Results, task: str, metric: str, subset: str) -> Iterator[TableRow]:
     for setting, words in TYPES.items():
         key = Key(task, setting, metric, subset, ALL)
         for model in book.models["ours"]:
@@ -81,7 +81,7 @@ def _beside(book: Book, task: str, metric: str, subset: str) -> Iterator[TableRo
             yield TableRow(label=model, cells=(words, found, _chance(book, model, key), best, _NOT_PUBLISHED, None))
 
 
-def _whole(book: Book, model: str, key: Key) -> Measured | None:
+def _whole(book: Results, model: str, key: Key) -> TableValue | None:
     for category in (ALL, ""):
         found = book.find("ours", model, key._replace(category=category))
         if found is not None:
@@ -89,14 +89,14 @@ def _whole(book: Book, model: str, key: Key) -> Measured | None:
     return None
 
 
-def _chance(book: Book, model: str, key: Key) -> Cell:
+def _chance(book: Results, model: str, key: Key) -> TableCell:
     if key.task == "disambiguation":
         return 0.5
     found = _whole(book, model, key._replace(metric="random_exact_match"))
     return None if found is None else found.value
 
 
-def _best(book: Book, key: Key) -> float | None:
+def _best(book: Results, key: Key) -> float | None:
     """The highest published value; grounding prints no mean of both kinds, so it is made here."""
     found = []
     for model in book.models["published"]:
@@ -110,7 +110,7 @@ def _best(book: Book, key: Key) -> float | None:
     return max((value for value in found if value is not None), default=None)
 
 
-def _strict(book: Book) -> Table:
+def _strict(book: Results) -> Table:
     names = {"exact_match": "Normalised", "exact_match_strict": "As it came"}
     rows = [
         TableRow(label=model, cells=(words, *(_whole(book, model, key) for key in keys)))
@@ -129,12 +129,14 @@ def _strict(book: Book) -> Table:
     )
 
 
-def _translations(book: Book) -> Table:
+def _translations(book: Results) -> Table:
     """More of disambiguation, for each language, both kinds together."""
     rows: list[TableRow] = []
     for pair in PAIRS["disambiguation"]:
         block = [
-            TableRow(label=model, cells=(TYPES[setting], *(bare(book.find("ours", model, key)) for key in keys)))
+            TableRow(
+                label=model, cells=(TYPES[setting], *(without_interval(book.find("ours", model, key)) for key in keys))
+            )
             for setting in ("sm", "vlm")
             for keys in [[Key("disambiguation", setting, name, pair) for name in _MORE]]
             for model in book.with_values("ours", keys)
@@ -155,7 +157,7 @@ def _translations(book: Book) -> Table:
     )
 
 
-def _reading(book: Book) -> Table:
+def _reading(book: Results) -> Table:
     """How answers were read, and what could not be."""
     rows = []
     for task in HEADLINES:
@@ -184,8 +186,8 @@ def _reading(book: Book) -> Table:
     )
 
 
-def _counts(book: Book, model: str, task: str, setting: str) -> Sequence[Cell]:
+def _counts(book: Results, model: str, task: str, setting: str) -> Sequence[TableCell]:
     invalid = book.find("ours", model, Key(task, setting, "invalid"))
     coverage = book.value("ours", model, Key(task, setting, "coverage"))
-    found = [bare(book.find("ours", model, Key(task, setting, name))) for name in _COUNTS]
+    found = [without_interval(book.find("ours", model, Key(task, setting, name))) for name in _COUNTS]
     return (invalid.n if invalid else None, coverage, *found)

@@ -9,7 +9,7 @@ from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.extra_tables import HEADLINES
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
-from pipelines.benchmarks.unpie.results import TYPES, Book, Key, Origin
+from pipelines.benchmarks.unpie.results import TYPES, Key, Origin, Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,11 +28,11 @@ def unpie_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure
         metrics: rows of `metrics.json`.
         published: rows of the published CSV.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     return [*_bars(book), *_margins(book), *_kinds(book)]
 
 
-def _bars(book: Book) -> Iterator[Figure]:
+def _bars(book: Results) -> Iterator[Figure]:
     """For each task and language: models by input."""
     for task, (metric, subsets) in HEADLINES.items():
         for subset in subsets:
@@ -55,7 +55,7 @@ def _bars(book: Book) -> Iterator[Figure]:
             )
 
 
-def _series(book: Book, models: list[str], label: str, key: Key) -> Series:
+def _series(book: Results, models: list[str], label: str, key: Key) -> Series:
     found = [book.find("ours", model, key) for model in models]
     return Series(
         label=label,
@@ -65,7 +65,7 @@ def _series(book: Book, models: list[str], label: str, key: Key) -> Series:
     )
 
 
-def _margins(book: Book) -> Iterator[Figure]:
+def _margins(book: Results) -> Iterator[Figure]:
     """How clearly translations lean to the wanted meaning."""
     for setting in ("sm", "vlm"):
         keys = [Key("disambiguation", setting, margin_name(place)) for place in range(len(_BINS))]
@@ -92,7 +92,7 @@ def _margins(book: Book) -> Iterator[Figure]:
             )
 
 
-def _kinds(book: Book) -> Iterator[Figure]:
+def _kinds(book: Results) -> Iterator[Figure]:
     """Homographic against heterographic puns, a point a model and language, ours and the published."""
     for task, (metric, subsets) in HEADLINES.items():
         clouds: list[Cloud] = []
@@ -120,7 +120,7 @@ def _kinds(book: Book) -> Iterator[Figure]:
             )
 
 
-def _point(book: Book, origin: Origin, model: str, key: Key) -> tuple[float, float] | None:
+def _point(book: Results, origin: Origin, model: str, key: Key) -> tuple[float, float] | None:
     first, second = (book.find(origin, model, key._replace(category=kind)) for kind in KINDS)
     if first is None or second is None or first.value is None or second.value is None:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pipelines.benchmarks.human import HumanKind, HumanLevel, People, csv_rows
+from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows
 from pipelines.benchmarks.records import Sample
 from pipelines.benchmarks.unpie.aggregate import ALL
 from pipelines.benchmarks.unpie.results import PAIRS
@@ -24,7 +24,7 @@ _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
 _NOBODY: Final = "no human score on this task is published"
 
 
-class UnpiePeople(People):
+class UnpiePeople(HumanBaseline):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[HumanKind, ...]] = (

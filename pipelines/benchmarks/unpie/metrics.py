@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import KINDS, Bools, Measure, Place, kinds_in, mean_of_kinds
+from pipelines.benchmarks.unpie.aggregate import KINDS, Bools, MetricSpec, Place, kinds_in, mean_of_kinds
 from pipelines.benchmarks.unpie.agreement import agreement
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.deltas import deltas
@@ -128,9 +128,9 @@ class _Rows:
         return np.asarray(self.frame["status"] == status, dtype=np.bool_)
 
     def measure(self, name: str, column: str, **how: Any) -> Iterator[Metric]:
-        """The mean of a column over the rows that were answered; `how` as for `Measure`."""
+        """The mean of a column over the rows that were answered; `how` as for `MetricSpec`."""
         usual = {"counted": self.ok, "failed": self._is("error"), "note": self.gaps(), "empty": self.nothing()}
-        return Measure(
+        return MetricSpec(
             place=self.place,
             metric=name,
             values=self.frame[column].to_numpy(dtype=np.float64),

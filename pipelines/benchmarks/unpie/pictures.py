@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from models.image_formats import EXTENSIONS, WANTED, form_of
+from models.image_formats import EXTENSIONS, WANTED, detect_format
 from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.unpie.download import PictureError, fetch
 
@@ -142,7 +142,7 @@ class Pictures:
         Raises:
             PictureError: it cannot be decoded.
         """
-        form = form_of(content)
+        form = detect_format(content)
         if not form:
             raise PictureError(f"the file is no picture that can be decoded: it is no {WANTED}")
         try:

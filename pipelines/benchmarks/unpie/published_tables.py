@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pipelines.benchmarks.tables import Cell, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.agreement import AGREEMENT
-from pipelines.benchmarks.unpie.results import PAIRS, TYPES, Book, Key, Origin, bare
+from pipelines.benchmarks.unpie.results import PAIRS, TYPES, Key, Origin, Results, without_interval
 
 _FREQ: Final = ("Freq↑", "Freq↓")
 _DATA: Final = "Statistics of the data as printed: the second plain translations behind them are not distributed."
 
 
-def static_tables(book: Book) -> list[Table]:
+def static_tables(book: Results) -> list[Table]:
     """In the order of their numbers."""
     return [
         _sizes(),
@@ -41,7 +41,7 @@ def _sizes() -> Table:
     )
 
 
-def _frequency(book: Book) -> Table:
+def _frequency(book: Results) -> Table:
     """Reconstruction from the more and the less common meaning."""
     rows: list[TableRow] = []
     origins: tuple[Origin, ...] = ("published", "ours")
@@ -50,7 +50,7 @@ def _frequency(book: Book) -> Table:
         for setting, words in TYPES.items():
             keys = [Key(task, setting, "correct_pct", pair, freq) for pair in pairs for freq in _FREQ]
             for model in book.with_values(origin, keys):
-                cells = (words, *(bare(book.find(origin, model, key)) for key in keys))
+                cells = (words, *(without_interval(book.find(origin, model, key)) for key in keys))
                 rows.append(TableRow(label=model, cells=cells, origin=origin))
     return Table(
         id="unpie_table2",
@@ -66,7 +66,7 @@ def _frequency(book: Book) -> Table:
     )
 
 
-def _ordering(book: Book) -> Table:
+def _ordering(book: Results) -> Table:
     key = Key("", "lm", "accuracy", "Rice et al. 2019 homonyms")
     cells = tuple(
         book.value("published", "GPT4Eval", key._replace(metric=name)) for name in ("accuracy", "cohen_kappa")
@@ -80,7 +80,7 @@ def _ordering(book: Book) -> Table:
     )
 
 
-def _plain(book: Book, number: str, subsets: Sequence[str]) -> Table:
+def _plain(book: Results, number: str, subsets: Sequence[str]) -> Table:
     """Tables 3 and 7: plain against pun-aware translations."""
     keys = [
         Key("", "", metric, subset, kind)
@@ -97,7 +97,9 @@ def _plain(book: Book, number: str, subsets: Sequence[str]) -> Table:
         groups=(("Win rate", len(keys) // 2), ("BERTScore", len(keys) // 2)),
         rows=tuple(
             TableRow(
-                label=model, cells=tuple(bare(book.find("published", model, key)) for key in keys), origin="published"
+                label=model,
+                cells=tuple(without_interval(book.find("published", model, key)) for key in keys),
+                origin="published",
             )
             for model in ("Plain translation", "Pun-aware translation")
         ),
@@ -106,7 +108,7 @@ def _plain(book: Book, number: str, subsets: Sequence[str]) -> Table:
     )
 
 
-def _metric_agreement(book: Book) -> Table:
+def _metric_agreement(book: Results) -> Table:
     """Table 8: verdicts of metrics on translations, against people's."""
     rows = []
     for metric in ("BLEU", "METEOR", "Rouge-L", "BERTScore", "GPTEval"):
@@ -120,7 +122,7 @@ def _metric_agreement(book: Book) -> Table:
     for setting in ("sm", "vlm"):
         keys = [Key("disambiguation", setting, f"agreement_{name}") for name in ("accuracy", "phi")]
         for model in book.with_values("ours", keys):
-            found: list[Cell] = [bare(book.find("ours", model, key)) for key in keys]
+            found: list[TableCell] = [without_interval(book.find("ours", model, key)) for key in keys]
             cells_of = (*found, None, None) if setting == "vlm" else (None, None, *found)
             ours.append(TableRow(label=f"BERTScore, {model}", cells=cells_of))
     return Table(
@@ -137,7 +139,7 @@ def _metric_agreement(book: Book) -> Table:
     )
 
 
-def _judge_agreement(book: Book) -> Table:
+def _judge_agreement(book: Results) -> Table:
     """Table 9: the judge against people."""
     names = ("precision", "recall", "f1", "accuracy", "pearson")
     rows = [
@@ -157,7 +159,8 @@ def _judge_agreement(book: Book) -> Table:
             keys = [Key("reconstruction", setting, name, pair) for name in kept]
             rows += [
                 TableRow(
-                    label=f"{pair}, {words}, {model}", cells=tuple(bare(book.find("ours", model, k)) for k in keys)
+                    label=f"{pair}, {words}, {model}",
+                    cells=tuple(without_interval(book.find("ours", model, k)) for k in keys),
                 )
                 for model in book.with_values("ours", keys)
             ]
@@ -172,7 +175,7 @@ def _judge_agreement(book: Book) -> Table:
     )
 
 
-def _validity(book: Book) -> Table:
+def _validity(book: Results) -> Table:
     """What people were asked: whether pictures and metrics are valid. No ceiling for the tasks."""
     return Table(
         id="unpie_human_validity",
@@ -185,7 +188,7 @@ def _validity(book: Book) -> Table:
     )
 
 
-def _asked(book: Book) -> Iterator[TableRow]:
+def _asked(book: Results) -> Iterator[TableRow]:
     def row(label: str, model: str, key: Key) -> TableRow:
         return TableRow(label=label, cells=(book.value("published", model, key),), origin="published")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from pipelines.benchmarks.tables import Cell, Measured
+from pipelines.benchmarks.tables import TableCell, TableValue
 from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 
@@ -40,16 +40,16 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class Results:
     """All numbers of one report; `models` are ours and the published ones, each in the order in which they come."""
 
-    numbers: Mapping[tuple[Origin, str, Key], Measured]
+    numbers: Mapping[tuple[Origin, str, Key], TableValue]
     models: Mapping[Origin, tuple[str, ...]]
 
     @classmethod
-    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Book:
+    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Results:
         """Read the rows of `metrics.json`, a `note` with each where there is one, and of the published CSV."""
-        numbers: dict[tuple[Origin, str, Key], Measured] = {}
+        numbers: dict[tuple[Origin, str, Key], TableValue] = {}
         models: dict[Origin, tuple[str, ...]] = {}
         sources: tuple[tuple[Origin, pd.DataFrame], ...] = (("ours", metrics), ("published", published))
         for origin, frame in sources:
@@ -60,7 +60,7 @@ class Book:
                 numbers[origin, str(row["model"]), key] = _measured(row)
         return cls(numbers, models)
 
-    def find(self, origin: Origin, model: str, key: Key) -> Measured | None:
+    def find(self, origin: Origin, model: str, key: Key) -> TableValue | None:
         """One number; None where there is no such row."""
         return self.numbers.get((origin, model, key))
 
@@ -96,7 +96,7 @@ class Book:
         )
 
 
-def bare(number: Measured | None, delta: Measured | None = None) -> Cell:
+def without_interval(number: TableValue | None, delta: TableValue | None = None) -> TableCell:
     """The number with its change, and with its note where it is missing or cannot be right."""
     if number is None:
         return None
@@ -106,16 +106,16 @@ def bare(number: Measured | None, delta: Measured | None = None) -> Cell:
         note = "; ".join(filter(None, (note, f"change: {delta.note}")))
     if change is None and not note:
         return number.value
-    return Measured(value=number.value, delta=change, note=note, doubtful=number.doubtful)
+    return TableValue(value=number.value, delta=change, note=note, doubtful=number.doubtful)
 
 
-def _measured(row: Mapping[Any, Any]) -> Measured:
+def _measured(row: Mapping[Any, Any]) -> TableValue:
     note = row.get("note")
     note = note if isinstance(note, str) else ""
     value = _number(row["value"])
     if "n" not in row:
-        return Measured(value=value, note=note, doubtful=note.startswith(_DOUBTS))
-    return Measured(
+        return TableValue(value=value, note=note, doubtful=note.startswith(_DOUBTS))
+    return TableValue(
         value=int(value) if value is not None and row["unit"] == "count" else value,
         low=_number(row["ci_low"]),
         high=_number(row["ci_high"]),

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
 from pipelines.benchmarks.source import Source, SourceError
-from pipelines.benchmarks.text_cleaning import bare, canonical, collapsed
+from pipelines.benchmarks.text_cleaning import canonical, collapsed, normalize_words
 from pipelines.benchmarks.unpie.column_map import LANGUAGES, Columns
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.files import SPLITS, DataFile, data_files, open_file
@@ -181,7 +181,7 @@ class _Reader:
             self._note("the phrase does not occur in its sentence", name)
         for lang, language in LANGUAGES.items():
             first, second = pairs[0][lang], pairs[1][lang]
-            if first and second and bare(canonical(first)) == bare(canonical(second)):
+            if first and second and normalize_words(canonical(first)) == normalize_words(canonical(second)):
                 self._note(f"degenerate_pair: both {language} translations are equal, always a tie", name)
         if any(pair["ko"] and not _HANGUL.search(pair["ko"]) for pair in pairs):
             self._note("a Korean translation without Hangul", name)

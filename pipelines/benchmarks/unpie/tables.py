@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.extra_tables import own_tables
 from pipelines.benchmarks.unpie.published_tables import static_tables
-from pipelines.benchmarks.unpie.results import INPUTS, PAIRS, TYPES, Book, Key, Origin, bare
+from pipelines.benchmarks.unpie.results import INPUTS, PAIRS, TYPES, Key, Origin, Results, without_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,11 +40,11 @@ def unpie_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
         metrics: rows of `metrics.json`, with `note` where there are notes.
         published: rows of the published CSV.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     return [*_grounding(book), *_disambiguation(book), *_reconstruction(book), *own_tables(book), *static_tables(book)]
 
 
-def _who(book: Book, keys: Sequence[Key], task: str, *, thin: bool) -> list[tuple[Origin, str]]:
+def _who(book: Results, keys: Sequence[Key], task: str, *, thin: bool) -> list[tuple[Origin, str]]:
     """Models for a block: published first, then ours; of the thin table ours alone."""
     setting = keys[0].setting
     ours = [model for model in book.with_values("ours", keys) if book.thin(model, task, setting) == thin]
@@ -52,7 +52,7 @@ def _who(book: Book, keys: Sequence[Key], task: str, *, thin: bool) -> list[tupl
     return [*(("published", name) for name in published), *(("ours", name) for name in ours)]
 
 
-def _twice(book: Book, task: str, make: Callable[[bool], Table]) -> Iterator[Table]:
+def _twice(book: Results, task: str, make: Callable[[bool], Table]) -> Iterator[Table]:
     """The table, and one without published numbers for rows that do not cover enough."""
     yield make(False)
     if any(book.thin(model, task, setting) for model in book.models["ours"] for setting in TYPES):
@@ -61,7 +61,7 @@ def _twice(book: Book, task: str, make: Callable[[bool], Table]) -> Iterator[Tab
             yield table
 
 
-def _thin_notes(task: str, book: Book, *, thin: bool) -> tuple[str, ...]:
+def _thin_notes(task: str, book: Results, *, thin: bool) -> tuple[str, ...]:
     few = "More than 1% of the requests lack a picture or a caption, so nothing published stands beside these."
     return (few,) if thin else (_VICUNA, _HUMAN, *book.subset_notes(task))
 
@@ -72,14 +72,14 @@ def _row_note(origin: Origin, model: str, setting: str, task: str) -> str:
     return _ONE_PICTURE if (origin, task, setting) == ("published", "disambiguation", "sm") else ""
 
 
-def _better(book: Book, task: str, marked: Sequence[bool]) -> tuple[Literal["higher", ""], ...]:
+def _better(book: Results, task: str, marked: Sequence[bool]) -> tuple[Literal["higher", ""], ...]:
     """Nothing is marked as the best where ours cannot be compared with the published."""
     if book.subset_notes(task):
         return ()
     return tuple("higher" if one else "" for one in marked)
 
 
-def _grounding(book: Book) -> Iterator[Table]:
+def _grounding(book: Results) -> Iterator[Table]:
     task = "grounding"
 
     def make(thin: bool) -> Table:  # noqa: FBT001 - which of the two tables
@@ -113,7 +113,7 @@ def _of_few(thin: bool) -> str:  # noqa: FBT001 - as above
     return ", of rows with low coverage" if thin else ""
 
 
-def _random_phrase(book: Book) -> list[TableRow]:
+def _random_phrase(book: Results) -> list[TableRow]:
     """A blind guess of one word, which depends on the sentences and not on the model."""
     for origin, model, key in book.numbers:
         if origin == "ours" and key.metric == "random_exact_match":
@@ -123,17 +123,17 @@ def _random_phrase(book: Book) -> list[TableRow]:
     return []
 
 
-def _with_delta(book: Book, origin: Origin, model: str, key: Key) -> Cell:
-    return bare(book.find(origin, model, key), book.find(origin, model, key._replace(metric="delta_vs_lm")))
+def _with_delta(book: Results, origin: Origin, model: str, key: Key) -> TableCell:
+    return without_interval(book.find(origin, model, key), book.find(origin, model, key._replace(metric="delta_vs_lm")))
 
 
-def _disambiguation(book: Book) -> Iterator[Table]:
+def _disambiguation(book: Results) -> Iterator[Table]:
     task = "disambiguation"
     pairs = PAIRS[task]
 
-    def cells(origin: Origin, model: str, setting: str) -> tuple[Cell, ...]:
+    def cells(origin: Origin, model: str, setting: str) -> tuple[TableCell, ...]:
         keys = [Key(task, setting, "accuracy", pair, kind) for pair in pairs for kind in _COLUMNS]
-        return tuple(bare(book.find(origin, model, key)) for key in keys)
+        return tuple(without_interval(book.find(origin, model, key)) for key in keys)
 
     def make(thin: bool) -> Table:  # noqa: FBT001 - as above
         random = TableRow(label="Random", cells=("", *cells("published", "Random", "")), origin="reference")
@@ -172,7 +172,7 @@ def _disambiguation(book: Book) -> Iterator[Table]:
 _RECONSTRUCTED: Final = ("correct_pct", "delta_vs_lm", "bleu4", "meteor")
 
 
-def _reconstruction(book: Book) -> Iterator[Table]:
+def _reconstruction(book: Results) -> Iterator[Table]:
     task = "reconstruction"
 
     def make(thin: bool) -> Table:  # noqa: FBT001 - as above
@@ -215,7 +215,7 @@ def _reconstruction(book: Book) -> Iterator[Table]:
     yield from _twice(book, task, make)
 
 
-def _reconstructed(book: Book, origin: Origin, model: str, setting: str, pair: str) -> Iterator[Cell]:
+def _reconstructed(book: Results, origin: Origin, model: str, setting: str, pair: str) -> Iterator[TableCell]:
     for kind in _COLUMNS:
         for name in _RECONSTRUCTED:
             key = Key("reconstruction", setting, name, pair, kind)
@@ -223,6 +223,8 @@ def _reconstructed(book: Book, origin: Origin, model: str, setting: str, pair: s
             if found is None and name == "meteor":
                 found = book.find(origin, model, key._replace(metric="meteor_nowordnet"))
                 known = found is not None and found.value is not None
-                yield Measured(value=found.value, note="METEOR without WordNet's synonyms") if found and known else None
+                yield (
+                    TableValue(value=found.value, note="METEOR without WordNet's synonyms") if found and known else None
+                )
             else:
-                yield bare(found)
+                yield without_interval(found)

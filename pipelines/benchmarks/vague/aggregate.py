@@ -17,7 +17,7 @@ from pipelines.metrics.stats import FloatArray, drawn_ratios, interval_of
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MetricSpec:
     """A metric without interval, and the column it is the mean of; with a second column their difference."""
 
     metric: Metric
@@ -25,7 +25,7 @@ class Measure:
     minus: FloatArray | None = None
 
 
-def with_intervals(measures: Sequence[Measure], clusters: NDArray[np.str_]) -> list[Metric]:
+def with_intervals(measures: Sequence[MetricSpec], clusters: NDArray[np.str_]) -> list[Metric]:
     """The metrics in their order; those that have a column and a value get the ends of the 95% bootstrap interval.
 
     Args:
@@ -46,7 +46,7 @@ def with_intervals(measures: Sequence[Measure], clusters: NDArray[np.str_]) -> l
     return found
 
 
-def _bounded(one: Measure, drawn: FloatArray, clusters: NDArray[np.str_]) -> Metric:
+def _bounded(one: MetricSpec, drawn: FloatArray, clusters: NDArray[np.str_]) -> Metric:
     sides = [~np.isnan(column) for column in (one.column, one.minus) if column is not None]
     if one.metric.value is None or any(np.unique(clusters[side]).size < 2 for side in sides):
         return one.metric

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pipelines.benchmarks.text_cleaning import (
-    bare,
     canonical,
     collapsed,
-    refuses,
+    is_refusal,
+    normalize_words,
     straight_quotes,
     without_outer_quotes,
 )
@@ -76,13 +76,13 @@ def read_choice(raw: str, readings: Mapping[str, str], *, cot: bool) -> ChoiceRe
     if not text:
         return _invalid("empty")
     if not cot:
-        return _by_rules(text, readings, cot=False) or _invalid("refusal" if refuses(text) else "unparsed")
+        return _by_rules(text, readings, cot=False) or _invalid("refusal" if is_refusal(text) else "unparsed")
     region = second_answer(text)
     if region is None:
         return _without_marker(text, readings)
     if not region:
         return _invalid("empty_answer2")
-    return _by_rules(region, readings, cot=True) or _invalid("refusal" if refuses(region) else "unparsed")
+    return _by_rules(region, readings, cot=True) or _invalid("refusal" if is_refusal(region) else "unparsed")
 
 
 def _without_marker(text: str, readings: Mapping[str, str]) -> ChoiceReading:
@@ -92,7 +92,7 @@ def _without_marker(text: str, readings: Mapping[str, str]) -> ChoiceReading:
     if hits := _cue_hits(text):
         letter, joined = hits[-1]
         return _invalid("multiple", "R3") if joined else _valid(letter, "R3")
-    return _invalid("refusal" if refuses(text) else "no_answer2")
+    return _invalid("refusal" if is_refusal(text) else "no_answer2")
 
 
 def _by_rules(region: str, readings: Mapping[str, str], *, cot: bool) -> ChoiceReading | None:
@@ -208,8 +208,8 @@ def _lone_letter(region: str) -> ChoiceReading | None:
 
 
 def _wording(region: str, readings: Mapping[str, str]) -> ChoiceReading | None:
-    said = bare(region)
-    wordings = {letter: bare(straight_quotes(canonical(text))) for letter, text in readings.items()}
+    said = normalize_words(region)
+    wordings = {letter: normalize_words(straight_quotes(canonical(text))) for letter, text in readings.items()}
     equal = [letter for letter, wording in wordings.items() if wording and wording == said]
     found = equal or [letter for letter, wording in wordings.items() if wording and f" {wording} " in f" {said} "]
     if not found:
@@ -252,7 +252,7 @@ def read_freeform(raw: str, *, cot: bool) -> FreeformReading:
     flags: dict[Flag, bool] = {
         "over_15_words": len(sentence.split()) > MOST_WORDS,
         "opener_missing": not opens,
-        "refusal": not opens and refuses(sentence),
+        "refusal": not opens and is_refusal(sentence),
     }
     return FreeformReading(sentence, tuple(flag for flag, raised in flags.items() if raised))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from models.messages import Generation
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import People
+from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     MediaFile,
@@ -146,7 +146,7 @@ class Vague(Benchmark):
 
         return vague_figures(metrics, published)
 
-    def people(self) -> People:
+    def people(self) -> HumanBaseline:
         """See `vague_people`."""
         from pipelines.benchmarks.vague.human import PEOPLE
 

@@ -6,8 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pipelines.benchmarks.tables import Cell, Measured, Style, Table, TableRow
-from pipelines.benchmarks.vague.results import ERRORS, HUMAN, HUMAN_SUBSETS, SETTINGS, SIZES, Book, Key, bare, count_of
+from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.vague.results import (
+    ERRORS,
+    HUMAN,
+    HUMAN_SUBSETS,
+    SETTINGS,
+    SIZES,
+    Key,
+    Results,
+    count_of,
+    without_interval,
+)
 from pipelines.metrics.stats import wilson_ci
 
 _LETTERS: Final = ("A", "B", "C", "D")
@@ -45,7 +55,7 @@ _RULES_NOTE: Final = (
 )
 
 
-def own_tables(book: Book) -> list[Table]:
+def own_tables(book: Results) -> list[Table]:
     """Those tables for which there is any row of ours."""
     asked = [subset for subset in HUMAN_SUBSETS if book.asked(SETTINGS, subset=subset)]
     ids = ("vague_human", "vague_human_approx")
@@ -57,7 +67,7 @@ def own_tables(book: Book) -> list[Table]:
 # ------------------------------------------------------------------------------------------------ human
 
 
-def _human(book: Book, subset: str, name: str) -> Table:
+def _human(book: Results, subset: str, name: str) -> Table:
     """Models beside the human and chance, with what stands between."""
     approximate = subset != HUMAN_SUBSETS[0]
     human_key = Key(model=HUMAN, setting="vlm", metric="accuracy", subset=HUMAN_SUBSETS[0])
@@ -95,7 +105,7 @@ def _minus(value: float | None, level: float | None) -> float | None:
     return None if value is None or level is None else value - level
 
 
-def _human_row(book: Book, table: str, label: str, key: Key, level: float | None) -> TableRow:
+def _human_row(book: Results, table: str, label: str, key: Key, level: float | None) -> TableRow:
     names = (*ERRORS, "count_correct")
     counts = [count_of(book.find(table, replace(key, metric=name))) for name in names]
     found = book.find(table, key)
@@ -104,9 +114,9 @@ def _human_row(book: Book, table: str, label: str, key: Key, level: float | None
     interval = wilson_ci(correct, size) if correct is not None and size and key.model != HUMAN else None
     low, high = (interval.low, interval.high) if interval else (None, None)
     value = found.value if found is not None else None
-    cells: tuple[Cell, ...] = (
-        Measured(value=value, low=low, high=high, n=None if table else size),
-        Measured(value=_minus(value, level), low=_minus(low, level), high=_minus(high, level)),
+    cells: tuple[TableCell, ...] = (
+        TableValue(value=value, low=low, high=high, n=None if table else size),
+        TableValue(value=_minus(value, level), low=_minus(low, level), high=_minus(high, level)),
         *counts,
         _invalid(book, table, key, counts),
         *_shares(errors),
@@ -116,7 +126,7 @@ def _human_row(book: Book, table: str, label: str, key: Key, level: float | None
     return TableRow(label=label, cells=cells, origin=origin)
 
 
-def _invalid(book: Book, table: str, key: Key, counts: Sequence[int | None]) -> Cell:
+def _invalid(book: Results, table: str, key: Key, counts: Sequence[int | None]) -> TableCell:
     if not table:
         return count_of(book.find("", replace(key, metric="count_invalid")))
     known = [count for count in counts if count is not None]
@@ -135,25 +145,25 @@ def _shares(errors: Sequence[int | None]) -> tuple[float | None, ...]:
 # -------------------------------------------------------------------------------------------- own views
 
 
-def _blocks(book: Book, task: str) -> Iterator[tuple[str, str, bool]]:
+def _blocks(book: Results, task: str) -> Iterator[tuple[str, str, bool]]:
     """Setting, model, and whether the setting's block begins here."""
     for setting in SETTINGS:
         for index, model in enumerate(book.asked([setting], task=task)):
             yield setting, model, index == 0
 
 
-def _by_setting(book: Book, task: str, names: Sequence[tuple[str, str]]) -> tuple[TableRow, ...]:
+def _by_setting(book: Results, task: str, names: Sequence[tuple[str, str]]) -> tuple[TableRow, ...]:
     """Our models under the headings of their settings, a column a (metric, category)."""
     rows: list[TableRow] = []
     for setting, model, first in _blocks(book, task):
         key = Key(model=model, setting=setting, metric="", task=task)
-        cells = tuple(bare(book.find("", replace(key, metric=m, category=c))) for m, c in names)
+        cells = tuple(without_interval(book.find("", replace(key, metric=m, category=c))) for m, c in names)
         rows += [TableRow(label=SETTINGS[setting], origin="heading")] if first else []
         rows.append(TableRow(label=model, cells=cells))
     return tuple(rows)
 
 
-def _reading(book: Book) -> Table:
+def _reading(book: Results) -> Table:
     names = [*(("count_rule", rule) for rule in _RULES), *(("count_invalid", reason) for reason in _REASONS)]
     return Table(
         id="vague_reading",
@@ -165,7 +175,7 @@ def _reading(book: Book) -> Table:
     )
 
 
-def _letters(book: Book) -> Table:
+def _letters(book: Results) -> Table:
     """Which letter was said, by the letter of the correct reading: position bias shows as a tall column."""
     said = (*_LETTERS, "invalid")
     rows: list[TableRow] = []
@@ -184,7 +194,7 @@ def _letters(book: Book) -> Table:
     )
 
 
-def _ratings(book: Book) -> Table:
+def _ratings(book: Results) -> Table:
     ratings = sorted({key.category for key in book.ours if key.metric == "accuracy_by_rating"}, key=float)
     return Table(
         id="vague_rating",
@@ -196,7 +206,7 @@ def _ratings(book: Book) -> Table:
     )
 
 
-def _free(book: Book) -> Table:
+def _free(book: Results) -> Table:
     styles: tuple[Style, ...] = (*("fraction3",) * 5, *("plain",) * 4)
     return Table(
         id="vague_freeform",

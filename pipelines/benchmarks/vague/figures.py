@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.figures import Bars, Figure, Radar, Series
-from pipelines.benchmarks.vague.results import ERRORS, SETTINGS, SIZES, Book, Key
+from pipelines.benchmarks.vague.results import ERRORS, SETTINGS, SIZES, Key, Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ def vague_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure
         metrics: rows of `metrics.json`.
         published: rows of the published CSV.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     found: list[Figure] = []
     for model, slug in _slugs(book.asked(_SHOWN)).items():
         found += _errors(book, model, f"vague_errors_{slug}", printed=False)
@@ -38,7 +38,7 @@ def vague_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure
     return found
 
 
-def _errors(book: Book, model: str, name: str, *, printed: bool) -> Iterator[Figure]:
+def _errors(book: Results, model: str, name: str, *, printed: bool) -> Iterator[Figure]:
     """Wrong readings chosen, a bar a setting."""
     bars = []
     for setting in _SHOWN:
@@ -60,7 +60,7 @@ def _errors(book: Book, model: str, name: str, *, printed: bool) -> Iterator[Fig
     )
 
 
-def _chosen(book: Book, key: Key, *, printed: bool) -> float | None:
+def _chosen(book: Results, key: Key, *, printed: bool) -> float | None:
     """A count over the whole; the published one is the sum over both subsets."""
     if not printed:
         found = book.find("", key)
@@ -74,7 +74,7 @@ def _chosen(book: Book, key: Key, *, printed: bool) -> float | None:
     return total
 
 
-def _actions(book: Book, subset: str) -> Iterator[Figure]:
+def _actions(book: Results, subset: str) -> Iterator[Figure]:
     """The actions that speakers ask for most; the data of the first model, for it is the same for all."""
     for model in book.models:
         found = {

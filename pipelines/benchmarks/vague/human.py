@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pipelines.benchmarks.human import HumanLevel, People
+from pipelines.benchmarks.human import HumanBaseline, HumanLevel
 from pipelines.benchmarks.vague.results import HUMAN, HUMAN_SUBSETS, SIZES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class VaguePeople(People):
+class VaguePeople(HumanBaseline):
     """See the module's docstring."""
 
     def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final, get_args
 import numpy as np
 
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.vague.aggregate import Measure, with_intervals
+from pipelines.benchmarks.vague.aggregate import MetricSpec, with_intervals
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds
-from pipelines.benchmarks.vague.scored_rows import Bools, Cell, Grid, Scope
+from pipelines.benchmarks.vague.scored_rows import Bools, Scope, ScoredRows, SettingRows
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ def reduce_vague(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Me
         Metrics by subset, task and setting, then facts of the data under task ''. What cannot be given is None, and
         its note says why.
     """
-    grid = Grid.of(scores, samples)
+    grid = ScoredRows.of(scores, samples)
     found: list[Metric] = []
     for scope in grid.scopes():
         found += with_intervals(list(_of_scope(grid, scope)), grid.clusters[scope.mask])
     return found + list(_of_data(grid))
 
 
-def _of_scope(grid: Grid, scope: Scope) -> Iterator[Measure]:
+def _of_scope(grid: ScoredRows, scope: Scope) -> Iterator[MetricSpec]:
     human = scope.subset.startswith("human")
     for cell in grid.cells.values():
         if not (cell.status[scope.mask] != "").any():
@@ -71,7 +71,7 @@ def _of_scope(grid: Grid, scope: Scope) -> Iterator[Measure]:
 
 
 def _metric(
-    cell: Cell, scope: Scope, metric: str, value: float | None, *, note: str = "", unit: str = "fraction"
+    cell: SettingRows, scope: Scope, metric: str, value: float | None, *, note: str = "", unit: str = "fraction"
 ) -> Metric:
     """One number with what stands around it; None where no request of the scope was answered."""
     answered = int((cell.ok & scope.mask).sum())
@@ -89,14 +89,14 @@ def _metric(
     )
 
 
-def _mean(cell: Cell, scope: Scope, metric: str, column: FloatArray) -> Measure:
+def _mean(cell: SettingRows, scope: Scope, metric: str, column: FloatArray) -> MetricSpec:
     """The mean over those items of the scope that have a value; no interval where there is none."""
     inside = column[scope.mask]
     known = inside[~np.isnan(inside)]
-    return Measure(_metric(cell, scope, metric, float(known.mean()) if known.size else None), inside)
+    return MetricSpec(_metric(cell, scope, metric, float(known.mean()) if known.size else None), inside)
 
 
-def _choices(grid: Grid, cell: Cell, scope: Scope) -> Iterator[Measure]:
+def _choices(grid: ScoredRows, cell: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
     here = cell.ok & scope.mask
     yield _mean(cell, scope, "accuracy", cell.column("correct"))
     count = partial(_count, cell, scope)
@@ -116,7 +116,7 @@ def _choices(grid: Grid, cell: Cell, scope: Scope) -> Iterator[Measure]:
         yield from _how_read(grid, cell, scope)
 
 
-def _how_read(grid: Grid, cell: Cell, scope: Scope) -> Iterator[Measure]:
+def _how_read(grid: ScoredRows, cell: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
     """Which rules read the answers, which letters were said for each correct one, and accuracy by rating."""
     here, count = cell.ok & scope.mask, partial(_count, cell, scope)
     rules = Counter(cell.rule[here])
@@ -130,23 +130,23 @@ def _how_read(grid: Grid, cell: Cell, scope: Scope) -> Iterator[Measure]:
     yield from _by_rating(grid, cell, scope)
 
 
-def _count(cell: Cell, scope: Scope, metric: str, value: int, category: str = "") -> Measure:
-    return Measure(replace(_metric(cell, scope, metric, value, unit="count"), category=category))
+def _count(cell: SettingRows, scope: Scope, metric: str, value: int, category: str = "") -> MetricSpec:
+    return MetricSpec(replace(_metric(cell, scope, metric, value, unit="count"), category=category))
 
 
-def _captions(cell: Cell, scope: Scope) -> Iterator[Measure]:
+def _captions(cell: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
     if cell.setting.startswith("sm"):
         yield _count(cell, scope, "count_caption_empty", int((cell.flagged("caption_empty") & scope.mask).sum()))
 
 
-def _by_rating(grid: Grid, cell: Cell, scope: Scope) -> Iterator[Measure]:
+def _by_rating(grid: ScoredRows, cell: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
     """Accuracy by the mean of an item's two human ratings; n is the items of that rating."""
     rated = [_rating(sample) for sample in grid.samples]
     for name in sorted({name for name, inside in zip(rated, scope.mask, strict=True) if name and inside}):
         part = Scope(subset=scope.subset, mask=scope.mask & np.array([one == name for one in rated]), note=scope.note)
         column = cell.column("correct")[part.mask]
         value = float(np.nanmean(column)) if (~np.isnan(column)).any() else None
-        yield Measure(replace(_metric(cell, part, "accuracy_by_rating", value), category=name))
+        yield MetricSpec(replace(_metric(cell, part, "accuracy_by_rating", value), category=name))
 
 
 def _rating(sample: Sample) -> str:
@@ -155,11 +155,11 @@ def _rating(sample: Sample) -> str:
     return "" if direct is None or indirect is None else f"{(direct + indirect) / 2:g}"
 
 
-def _freeform(grid: Grid, cell: Cell, scope: Scope) -> Iterator[Measure]:
+def _freeform(grid: ScoredRows, cell: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
     here = cell.ok & scope.mask
     for name in ("bleu1", "bleu1_noopener"):
         yield _mean(cell, scope, name, cell.column(name))
-    yield Measure(_metric(cell, scope, "bleu1_corpus", _corpus_bleu(grid, cell, here)))
+    yield MetricSpec(_metric(cell, scope, "bleu1_corpus", _corpus_bleu(grid, cell, here)))
     yield from _bert(cell, scope)
     said = np.array([bool(text) for text in cell.answer], dtype=np.bool_)
     yield _count(cell, scope, "valid_count", int((said & here).sum()))
@@ -170,7 +170,7 @@ def _freeform(grid: Grid, cell: Cell, scope: Scope) -> Iterator[Measure]:
     yield from _captions(cell, scope)
 
 
-def _corpus_bleu(grid: Grid, cell: Cell, here: Bools) -> float | None:
+def _corpus_bleu(grid: ScoredRows, cell: SettingRows, here: Bools) -> float | None:
     from pipelines.metrics.text import corpus_bleu
 
     places = np.flatnonzero(here).tolist()
@@ -180,7 +180,7 @@ def _corpus_bleu(grid: Grid, cell: Cell, here: Bools) -> float | None:
     return corpus_bleu([cell.answer[place] or "" for place in places], references, order=1, lowercase=True)
 
 
-def _bert(cell: Cell, scope: Scope) -> Iterator[Measure]:
+def _bert(cell: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
     """Both scales; an empty answer is 0 once a scorer was there, and no mean is given over a part of the answers."""
     here = cell.ok & scope.mask
     empty = np.array([not text for text in cell.answer], dtype=np.bool_) & cell.ok
@@ -194,10 +194,10 @@ def _bert(cell: Cell, scope: Scope) -> Iterator[Measure]:
             yield _mean(cell, scope, name, column)
             continue
         note = absent if lacking == int(here.sum()) else f"{lacking:,} answers have no score"
-        yield Measure(_metric(cell, scope, name, None, note=note))
+        yield MetricSpec(_metric(cell, scope, name, None, note=note))
 
 
-def _differences(grid: Grid, scope: Scope) -> Iterator[Measure]:
+def _differences(grid: ScoredRows, scope: Scope) -> Iterator[MetricSpec]:
     pairs = [("delta_vs_lm", name, "lm") for name in ("sm", "vlm")]
     pairs += [("cot_delta", f"{name}-cot", name) for name in ("sm", "vlm")]
     for metric, one, other in pairs:
@@ -220,13 +220,13 @@ def _differences(grid: Grid, scope: Scope) -> Iterator[Measure]:
             n_failed=int(((left.failed | right.failed) & scope.mask).sum()),
             note="; ".join(notes) or ("" if value is not None else "one side has no answer"),
         )
-        yield Measure(whole, columns[0], columns[1])
+        yield MetricSpec(whole, columns[0], columns[1])
 
 
 # ------------------------------------------------------------------------------------- facts of the data
 
 
-def _of_data(grid: Grid) -> Iterator[Metric]:
+def _of_data(grid: ScoredRows) -> Iterator[Metric]:
     """Means of Table B1 and the actions of Figure B1, for each subset."""
     for scope in grid.scopes():
         inside = [sample for sample, chosen in zip(grid.samples, scope.mask, strict=True) if chosen]

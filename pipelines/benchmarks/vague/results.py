@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from pipelines.benchmarks.tables import Cell, Measured
+from pipelines.benchmarks.tables import TableCell, TableValue
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,16 +38,16 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class Results:
     """All numbers of one report. `models` are ours, in the order in which they come."""
 
-    ours: Mapping[Key, Measured]
-    printed: Mapping[tuple[str, Key], Measured]
+    ours: Mapping[Key, TableValue]
+    printed: Mapping[tuple[str, Key], TableValue]
     """By the table that prints them, for some are printed in two."""
     models: tuple[str, ...]
 
     @classmethod
-    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Book:
+    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Results:
         """Read the rows of `metrics.json`, a `note` with each where there is one, and of the published CSV."""
         mine = [row for row in metrics.to_dict("records") if row["benchmark"] == "vague"]
         ours = {_key(row): _measured(row) for row in mine}
@@ -57,7 +57,7 @@ class Book:
                 printed[row["table"], _key(row)] = _measured(row)
         return cls(ours, printed, tuple(dict.fromkeys(str(row["model"]) for row in mine)))
 
-    def find(self, table: str, key: Key) -> Measured | None:
+    def find(self, table: str, key: Key) -> TableValue | None:
         """One number: printed in this table, or ours where `table` is ''."""
         return self.printed.get((table, key)) if table else self.ours.get(key)
 
@@ -93,14 +93,14 @@ class Book:
         )
 
 
-def bare(number: Measured | None) -> Cell:
+def without_interval(number: TableValue | None) -> TableCell:
     """The number alone; with its note where it is missing or cannot be right."""
     if number is None or (number.value is not None and not number.doubtful):
         return None if number is None else number.value
-    return Measured(value=number.value, note=number.note, doubtful=number.doubtful)
+    return TableValue(value=number.value, note=number.note, doubtful=number.doubtful)
 
 
-def count_of(number: Measured | None) -> int | None:
+def count_of(number: TableValue | None) -> int | None:
     """A count as an int."""
     return None if number is None or number.value is None else int(number.value)
 
@@ -109,14 +109,14 @@ def _key(row: Mapping[Any, Any]) -> Key:
     return Key(**{name: str(row[name]) for name in Key.__slots__})
 
 
-def _measured(row: Mapping[Any, Any]) -> Measured:
+def _measured(row: Mapping[Any, Any]) -> TableValue:
     note = row.get("note")
     note = note if isinstance(note, str) else ""
     if (row.get("table"), row["model"], row["task"], row["setting"], row["metric"]) == _OUTLIER:
         note = note or _OUTLIER_NOTE
     value = _number(row["value"])
     value = int(value) if value is not None and row["unit"] == "count" else value
-    found = Measured(value=value, note=note, doubtful=note.startswith(_DOUBTS))
+    found = TableValue(value=value, note=note, doubtful=note.startswith(_DOUBTS))
     if "n" not in row:
         return found
     low, high = _number(row["ci_low"]), _number(row["ci_high"])

@@ -30,7 +30,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class SettingRows:
     """One task in one setting; every array has one place an item."""
 
     task: str
@@ -74,15 +74,15 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class ScoredRows:
     """All cells over the same items."""
 
     samples: Sequence[Sample]
     clusters: NDArray[np.str_]
-    cells: Mapping[tuple[str, str], Cell]
+    cells: Mapping[tuple[str, str], SettingRows]
 
     @classmethod
-    def of(cls, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Grid:
+    def of(cls, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:
         """Arrange the rows of `Benchmark.reduce`."""
         names = list(dict.fromkeys(scores["sample_id"]))
         place = {name: index for index, name in enumerate(names)}
@@ -107,7 +107,7 @@ class Grid:
         return found
 
 
-def _order(entry: tuple[tuple[str, str], Cell]) -> tuple[bool, int]:
+def _order(entry: tuple[tuple[str, str], SettingRows]) -> tuple[bool, int]:
     (task, setting), _ = entry
     return task != "mcq", SETTINGS.index(setting)
 
@@ -138,14 +138,14 @@ _NOT_VALUES: Final = {
 }
 
 
-def _cell(task: str, setting: str, rows: pd.DataFrame, spread: _Spread) -> Cell:
+def _cell(task: str, setting: str, rows: pd.DataFrame, spread: _Spread) -> SettingRows:
     def texts(name: str) -> list[str | None]:
         # pandas may tell a missing text as NaN
         column = rows[name] if name in rows else [None] * len(rows)
         return [text if isinstance(text, str) else None for text in column]
 
     flags = [_list(one) for one in rows["flags"]] if "flags" in rows else [()] * len(rows)
-    return Cell(
+    return SettingRows(
         task=task,
         setting=setting,
         status=spread.texts(texts("status"), ""),

@@ -19,7 +19,7 @@ from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batch
 from pipelines.benchmarks.records import MediaFile, Rejection
 from pipelines.benchmarks.source import Source, SourceError
 from pipelines.benchmarks.vague.person_tags import Box
-from pipelines.benchmarks.validation import in_words
+from pipelines.benchmarks.validation import format_validation_error
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -168,7 +168,7 @@ def _checked(source: Source, path: str, rows: Iterator[tuple[int, Any]], content
         try:
             items.append(_item(place, _Row.model_validate(row), subset, plain=content is None))
         except ValidationError as error:
-            rejections.append(Rejection(file=path, item=label, reason=in_words(error)))
+            rejections.append(Rejection(file=path, item=label, reason=format_validation_error(error)))
         except ValueError as error:
             rejections.append(Rejection(file=path, item=label, reason=str(error)))
     return File(source=source, path=path, items=tuple(items), rejections=tuple(rejections), content=content)

@@ -11,9 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from pipelines.benchmarks.tables import Cell, Measured, Style, Table, TableRow
+from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.extra_tables import own_tables
-from pipelines.benchmarks.vague.results import ERRORS, HUMAN, HUMAN_SUBSETS, SETTINGS, SIZES, Book, Key, bare, count_of
+from pipelines.benchmarks.vague.results import (
+    ERRORS,
+    HUMAN,
+    HUMAN_SUBSETS,
+    SETTINGS,
+    SIZES,
+    Key,
+    Results,
+    count_of,
+    without_interval,
+)
 from pipelines.metrics.stats import half_up
 
 if TYPE_CHECKING:
@@ -56,7 +66,7 @@ def vague_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
         metrics: rows of `metrics.json`, with `note` where there are notes.
         published: rows of the published CSV.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     return [
         _accuracies(book),
         _human_items(book),
@@ -73,23 +83,23 @@ def _better(notes: Sequence[str], columns: int) -> tuple[Literal["higher", ""], 
     return () if notes else ("higher", *(unmarked for _ in range(columns - 1)))
 
 
-def _with_delta(book: Book, table: str, key: Key, metric: str) -> Cell:
+def _with_delta(book: Results, table: str, key: Key, metric: str) -> TableCell:
     """An accuracy with its change in brackets."""
     found = book.find(table, key)
     if found is None or not metric:
-        return bare(found)
+        return without_interval(found)
     change = book.find(table, replace(key, metric=metric))
     if change is None or change.value is None:
-        return bare(found)
+        return without_interval(found)
     note = change.note if change.doubtful else found.note if found.doubtful or found.value is None else ""
-    return Measured(value=found.value, delta=change.value, note=note, doubtful=found.doubtful)
+    return TableValue(value=found.value, delta=change.value, note=note, doubtful=found.doubtful)
 
 
-def _accuracies(book: Book) -> Table:
+def _accuracies(book: Results) -> Table:
     """Table 1."""
     rows = []
     for table, model in _who(book, "Table 1", ("lm", "sm", "vlm")):
-        cells: list[Cell] = []
+        cells: list[TableCell] = []
         for subset in _SUBSETS:
             for setting in ("lm", "sm", "vlm"):
                 key = Key(model=model, setting=setting, metric="accuracy", subset=subset)
@@ -108,13 +118,13 @@ def _accuracies(book: Book) -> Table:
     )
 
 
-def _who(book: Book, table: str, settings: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _who(book: Results, table: str, settings: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The rows of a table: published models first, then ours, for which the table is ''."""
     yield from ((table, model) for model in book.printed_models(table))
     yield from (("", model) for model in book.asked(settings))
 
 
-def _human_items(book: Book) -> Table:
+def _human_items(book: Results) -> Table:
     """Table 2: models by ascending accuracy, the human last; items that only stand in for the human's apart."""
     rows: list[TableRow] = []
     title = "VAGUE Table 2: readings chosen on the items that a human answered, with picture"
@@ -150,27 +160,27 @@ def _human_items(book: Book) -> Table:
 
 def _accuracy_of(row: TableRow) -> float:
     cell = row.cells[0]
-    value = cell.value if isinstance(cell, Measured) else cell
+    value = cell.value if isinstance(cell, TableValue) else cell
     return float(value) if isinstance(value, float | int) else -1.0
 
 
-def _human_row(book: Book, table: str, model: str, subset: str) -> TableRow:
+def _human_row(book: Results, table: str, model: str, subset: str) -> TableRow:
     key = Key(model=model, setting="vlm", metric="accuracy", subset=subset)
     names = (*ERRORS, "count_correct")
     counts = [count_of(book.find(table, replace(key, metric=name))) for name in names]
     known = [count for count in counts if count is not None]
     if table:
-        invalid: Cell = SIZES[subset] - sum(known) if len(known) == len(names) else None
+        invalid: TableCell = SIZES[subset] - sum(known) if len(known) == len(names) else None
     else:
         invalid = count_of(book.find("", replace(key, metric="count_invalid")))
     return TableRow(
         label=model,
-        cells=(bare(book.find(table, key)), *counts, invalid),
+        cells=(without_interval(book.find(table, key)), *counts, invalid),
         origin="published" if table else "ours",
     )
 
 
-def _invalid(book: Book, table: str, key: Key) -> Cell:
+def _invalid(book: Results, table: str, key: Key) -> TableCell:
     """Answers that could not be read; for the published, what Tables H3 and H4 leave of all items."""
     if not table:
         return count_of(book.find("", replace(key, metric="count_invalid")))
@@ -183,7 +193,7 @@ def _invalid(book: Book, table: str, key: Key) -> Cell:
     return left
 
 
-def _reasoning(book: Book) -> Table:
+def _reasoning(book: Results) -> Table:
     """Table 3: with and without reasoning, on the whole."""
     rows: list[TableRow] = []
     for table, model in _who(book, "Table 3", tuple(_COT)):
@@ -209,7 +219,7 @@ def _reasoning(book: Book) -> Table:
     )
 
 
-def _everything(book: Book, subset: str) -> Table:
+def _everything(book: Results, subset: str) -> Table:
     """Table H3 or H4."""
     table, rows = _TABLE_H[subset], list[TableRow]()
     ours = [("", model) for model in book.models]
@@ -235,33 +245,33 @@ def _everything(book: Book, subset: str) -> Table:
     )
 
 
-def _everything_cells(book: Book, table: str, model: str, setting: str, subset: str) -> tuple[Cell, ...]:
+def _everything_cells(book: Results, table: str, model: str, setting: str, subset: str) -> tuple[TableCell, ...]:
     key = Key(model=model, setting=setting, metric="accuracy", subset=subset)
     counts = (
         count_of(book.find(table, replace(key, metric=name))) for name in (*ERRORS, "count_correct", "valid_count")
     )
     free = replace(key, task="freeform")
     return (
-        bare(book.find(table, key)),
+        without_interval(book.find(table, key)),
         *counts,
         _invalid(book, table, key),
-        *(bare(book.find(table, replace(free, metric=name))) for name in ("bert_f1", "bleu1")),
+        *(without_interval(book.find(table, replace(free, metric=name))) for name in ("bert_f1", "bleu1")),
         count_of(book.find(table, replace(free, metric="valid_count"))),
     )
 
 
-def _data_means(book: Book) -> Table:
+def _data_means(book: Results) -> Table:
     """Table B1; the means are of the items asked, the same for every model that was asked all of them."""
-    printed: tuple[Cell, ...] = tuple(value for pair in PRINTED_B1.values() for value in pair)
+    printed: tuple[TableCell, ...] = tuple(value for pair in PRINTED_B1.values() for value in pair)
     rows = [TableRow(label="Published", cells=printed, origin="published")]
-    by_cells: dict[tuple[Cell, ...], list[str]] = {}
+    by_cells: dict[tuple[TableCell, ...], list[str]] = {}
     for model in book.models:
         found = [
             book.find("", Key(model=model, setting="", metric=metric, task="", subset=subset))
             for metric in _FACTS
             for subset in _SUBSETS
         ]
-        cells: tuple[Cell, ...] = tuple(
+        cells: tuple[TableCell, ...] = tuple(
             None if one is None or one.value is None else float(half_up(one.value, 2)) for one in found
         )
         by_cells.setdefault(cells, []).append(model)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from models.messages import Generation
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import People
+from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     Metric,
@@ -114,7 +114,7 @@ class Vflute(Benchmark):
 
         return koehn_tests(a, b, setting, samples)
 
-    def people(self) -> People:
+    def people(self) -> HumanBaseline:
         """See `vflute_people`."""
         from pipelines.benchmarks.vflute.human import PEOPLE
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import SETTINGS
-from pipelines.benchmarks.vflute.results import GROUPS, Book, Who, bare
+from pipelines.benchmarks.vflute.results import GROUPS, Results, Who, without_interval
 
 _READING: Final[Mapping[str, str]] = {
     "label_f1": "F1 of labels",
@@ -32,7 +32,7 @@ _TESTS: Final = (
 _P: Final = "p_better_than_"
 
 
-def own_tables(book: Book) -> list[Table]:
+def own_tables(book: Results) -> list[Table]:
     """Those tables for which there is any number of ours; the tests and appendix J always."""
     tables = (_human(book), _reading(book))
     return [
@@ -42,7 +42,7 @@ def own_tables(book: Book) -> list[Table]:
     ]
 
 
-def _human(book: Book) -> Table:
+def _human(book: Results) -> Table:
     """Ours by subset beside chance, people and the best published model."""
     rows: list[TableRow] = []
     names: dict[str, str] = {}
@@ -79,37 +79,37 @@ def _human(book: Book) -> Table:
     )
 
 
-def _beside(book: Book, who: Who, group: tuple[str, str], best: float | None) -> TableRow:
-    def ours(metric: str) -> Measured | None:
+def _beside(book: Results, who: Who, group: tuple[str, str], best: float | None) -> TableRow:
+    def ours(metric: str) -> TableValue | None:
         return book.find("ours", who, metric, group)
 
     human, first = book.human(group), ours("f1_at_0")
     same = bool(book.annotators and human and first and human.n and human.n == first.n)
-    gap: Cell = None
+    gap: TableCell = None
     if human is not None and human.value is not None and first is not None and first.value is not None:
         low, high = (None if end is None else end - human.value for end in (first.low, first.high))
-        gap = Measured(value=first.value - human.value, low=low, high=high)
+        gap = TableValue(value=first.value - human.value, low=low, high=high)
     names = ("f1_at_0", "f1_at_53", "f1_at_60", "accuracy", "none_rate", "empty_explanation_rate")
     return TableRow(
         label=group[0] or "Overall",
         cells=(
-            bare(ours("chance_f1_at_0")),
-            bare(ours("all_entailment_f1_at_0")),
+            without_interval(ours("chance_f1_at_0")),
+            without_interval(ours("all_entailment_f1_at_0")),
             None if human is None else human.value,
             best,
-            *(bare(ours(name)) for name in names),
-            bare(ours("parser_disagreement")),
+            *(without_interval(ours(name)) for name in names),
+            without_interval(ours("parser_disagreement")),
             gap,
             "yes" if same else "no",
         ),
     )
 
 
-def _reading(book: Book) -> Table:
+def _reading(book: Results) -> Table:
     rows = []
     for who in book.ours:
         found = [book.find("ours", who, metric) for metric in _READING]
-        rows.append(TableRow(label=who.label, cells=tuple(bare(number) for number in found)))
+        rows.append(TableRow(label=who.label, cells=tuple(without_interval(number) for number in found)))
     return Table(
         id="vflute_reading",
         title="V-FLUTE: how answers were read",
@@ -123,21 +123,23 @@ def _reading(book: Book) -> Table:
     )
 
 
-def _appendix_j(book: Book) -> Table:
+def _appendix_j(book: Results) -> Table:
     pairs = {who.model: who for who in book.in_settings("label-only")}
     published = {who.model: who for who in book.tables.get("Appendix J", ())}
     rows = []
     for model in published:
         both = (book.find("published", Who(model, setting), "f1_at_0") for setting in ("label-only", "zero-shot"))
-        rows.append(TableRow(label=model, cells=(*(bare(one) for one in both), "< 0.1"), origin="published"))
+        rows.append(
+            TableRow(label=model, cells=(*(without_interval(one) for one in both), "< 0.1"), origin="published")
+        )
     for model, who in pairs.items():
         explained = Who(model, "zero-shot")
         rows.append(
             TableRow(
                 label=model,
                 cells=(
-                    bare(book.find("ours", who, "f1_at_0")),
-                    bare(book.find("ours", explained, "label_f1")),
+                    without_interval(book.find("ours", who, "f1_at_0")),
+                    without_interval(book.find("ours", explained, "label_f1")),
                     _p_cell(book.find("ours", explained, f"{_P}label-only")),
                 ),
             )
@@ -155,7 +157,7 @@ def _appendix_j(book: Book) -> Table:
     )
 
 
-def _significance(book: Book) -> Table:
+def _significance(book: Results) -> Table:
     rows = [TableRow(label=better, cells=(worse, p, None), origin="published") for better, worse, p in _TESTS]
     for who in book.ours:
         for other in SETTINGS:
@@ -173,7 +175,7 @@ def _significance(book: Book) -> Table:
     )
 
 
-def _p_cell(number: Measured | None) -> Cell:
+def _p_cell(number: TableValue | None) -> TableCell:
     if number is None or number.value is None:
-        return None if number is None else Measured(value=None, note=number.note)
+        return None if number is None else TableValue(value=None, note=number.note)
     return f"{number.value:.4f}"

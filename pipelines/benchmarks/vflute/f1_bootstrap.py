@@ -48,7 +48,7 @@ def mean(found: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class MetricSpec:
     """A number that follows from sums over rows."""
 
     name: str
@@ -64,18 +64,20 @@ class Measure:
         return None if np.isnan(value) else value
 
 
-def f1_measure(name: str, entailment: Bools, right: Bools) -> Measure:
+def f1_measure(name: str, entailment: Bools, right: Bools) -> MetricSpec:
     """Macro F1 of answers that are right or wrong."""
-    return Measure(name=name, columns=(right & entailment, right & ~entailment, np.ones_like(right)), statistic=macro)
+    return MetricSpec(
+        name=name, columns=(right & entailment, right & ~entailment, np.ones_like(right)), statistic=macro
+    )
 
 
-def share_measure(name: str, found: Bools, counted: Bools | None = None) -> Measure:
+def share_measure(name: str, found: Bools, counted: Bools | None = None) -> MetricSpec:
     """A share of the rows that count, or of all."""
     counted = np.ones_like(found) if counted is None else counted
-    return Measure(name=name, columns=(found & counted, counted), statistic=mean)
+    return MetricSpec(name=name, columns=(found & counted, counted), statistic=mean)
 
 
-def intervals(measures: Sequence[Measure], clusters: NDArray[Any]) -> list[Interval | None]:
+def intervals(measures: Sequence[MetricSpec], clusters: NDArray[Any]) -> list[Interval | None]:
     """Ends of the middle 95% of each measure over resamples of clusters, those of `metrics.stats.bootstrap_ci`.
 
     Args:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines, Series
 from pipelines.benchmarks.vflute.facts import SUBSETS
-from pipelines.benchmarks.vflute.results import Book
+from pipelines.benchmarks.vflute.results import Results
 from pipelines.benchmarks.vflute.text_lengths import BINS, bin_of
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ from pipelines.benchmarks.vflute.tables import (
 
 def vflute_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
     """Figures 6, 8, 9 and 11, drawn from our numbers; the paper prints none of those behind its own."""
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     return [*_figure6(book), *_lengths(book), *_figure11(book)]
 
 
-def _figure6(book: Book) -> list[Figure]:
+def _figure6(book: Results) -> list[Figure]:
     subsets = [SUBSETS[place] for place in _DROPS]
     series = []
     for who in book.in_settings(*_EXPLAINED):
@@ -46,7 +46,7 @@ def _figure6(book: Book) -> list[Figure]:
     ]
 
 
-def _lengths(book: Book) -> list[Figure]:
+def _lengths(book: Results) -> list[Figure]:
     """Figures 8 and 9: how long captions and explanations are, by source."""
     counts = {text: {one.source: [0] * bins for one in SUBSETS} for text, (_, bins) in BINS.items()}
     source = {one.name: one.source for one in SUBSETS}
@@ -76,7 +76,7 @@ def _lengths(book: Book) -> list[Figure]:
     return found
 
 
-def _figure11(book: Book) -> list[Figure]:
+def _figure11(book: Results) -> list[Figure]:
     """A curve a model and setting, a figure a subset."""
     places = range(_FIRST_SHOWN, 101)
     found: list[Figure] = []

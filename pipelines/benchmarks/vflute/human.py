@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import SAME_ITEMS, HumanKind, HumanLevel, People, csv_rows, gap_of, of_people
+from pipelines.benchmarks.human import (
+    SAME_ITEMS,
+    HumanBaseline,
+    HumanKind,
+    HumanLevel,
+    csv_rows,
+    gap_metric,
+    human_metric,
+)
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table
-from pipelines.benchmarks.vflute.f1_bootstrap import Bools, Measure, intervals, macro
+from pipelines.benchmarks.vflute.f1_bootstrap import Bools, MetricSpec, intervals, macro
 from pipelines.benchmarks.vflute.facts import LABELS, SETTINGS, SUBSETS, TASK
 from pipelines.benchmarks.vflute.judgement_study import study_of
-from pipelines.benchmarks.vflute.scored_rows import Cell
+from pipelines.benchmarks.vflute.scored_rows import SettingRows
 from pipelines.benchmarks.vflute.study_tables import study_figures, study_tables
 from pipelines.metrics.stats import FloatArray
 
@@ -37,7 +45,7 @@ _LABELLED: Final = 99
 _SOURCE: Final = "Table 7: mean of two people, 99 test rows that are not named"
 
 
-class VflutePeople(People):
+class VflutePeople(HumanBaseline):
     """See the module's docstring."""
 
     kinds: ClassVar[tuple[HumanKind, ...]] = (
@@ -118,7 +126,7 @@ class VflutePeople(People):
         found: list[Metric] = []
         for setting in dict.fromkeys(scores["setting"]):
             found += against_humans(known, scores, samples, str(setting))
-            found += _beside_mean(Cell.of(scores, str(setting), samples), list(given.values()))
+            found += _beside_mean(SettingRows.of(scores, str(setting), samples), list(given.values()))
         return found
 
     def marks(self, scores: pd.DataFrame, files: Mapping[str, str]) -> Mapping[str, float]:
@@ -152,7 +160,7 @@ def _line(*values: str) -> str:
     return ",".join('"' + value.replace('"', '""') + '"' for value in values)
 
 
-def _beside_mean(cell: Cell, people: Sequence[Mapping[str, str]]) -> Iterator[Metric]:
+def _beside_mean(cell: SettingRows, people: Sequence[Mapping[str, str]]) -> Iterator[Metric]:
     """F1@0 of the model and of people, means over annotators on the rows of each, and the gap between them."""
     asked = cell.of_rows(np.array([any(name in own for own in people) for name in cell.ids], dtype=np.bool_))
     at_0 = asked.right_at(0)
@@ -166,8 +174,8 @@ def _beside_mean(cell: Cell, people: Sequence[Mapping[str, str]]) -> Iterator[Me
         right = inside & (human == gold)
         columns += [at_0.right & inside & gold, at_0.right & inside & ~gold, right & gold, right & ~gold, inside]
     measures = [
-        Measure(name=name, columns=tuple(columns), statistic=lambda *sums, part=part: _mean_f1(sums, part))
-        for part, name in enumerate((_F1, of_people(_F1), gap_of(_F1)))
+        MetricSpec(name=name, columns=tuple(columns), statistic=lambda *sums, part=part: _mean_f1(sums, part))
+        for part, name in enumerate((_F1, human_metric(_F1), gap_metric(_F1)))
     ]
     for measure, ends in zip(measures, intervals(measures, asked.cluster), strict=True):
         yield Metric(
@@ -260,7 +268,7 @@ def against_humans(text: str, scores: pd.DataFrame, samples: Mapping[str, Sample
     Raises:
         ValueError: as for `human_f1`.
     """
-    cell = Cell.of(scores, setting, samples)
+    cell = SettingRows.of(scores, setting, samples)
     found = []
     for who, given in _known(_labels(text), samples).items():
         own = cell.of_rows(np.array([name in given for name in cell.ids], dtype=np.bool_))
@@ -268,7 +276,7 @@ def against_humans(text: str, scores: pd.DataFrame, samples: Mapping[str, Sample
     return found
 
 
-def _beside(cell: Cell, who: str, given: Mapping[str, str]) -> list[Metric]:
+def _beside(cell: SettingRows, who: str, given: Mapping[str, str]) -> list[Metric]:
     at_0 = cell.right_at(0)
     if not len(cell.ids) or at_0.unknown.any():
         why = "explanations were not scored" if len(cell.ids) else "no row in common"

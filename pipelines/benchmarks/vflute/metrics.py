@@ -26,7 +26,7 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.explanation_score import ROBUST
 from pipelines.benchmarks.vflute.f1_bootstrap import (
     Bools,
-    Measure,
+    MetricSpec,
     all_entailment,
     better_p,
     coin_flip,
@@ -36,7 +36,7 @@ from pipelines.benchmarks.vflute.f1_bootstrap import (
     share_measure,
 )
 from pipelines.benchmarks.vflute.facts import PHENOMENA, SETTINGS, SUBSETS, TASK
-from pipelines.benchmarks.vflute.scored_rows import Cell, Right
+from pipelines.benchmarks.vflute.scored_rows import Right, SettingRows
 from pipelines.benchmarks.vflute.source_text import label_leaks
 from pipelines.benchmarks.vflute.text_lengths import length_metrics
 from pipelines.metrics.f1 import THRESHOLDS
@@ -73,7 +73,7 @@ def reduce_vflute(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
         Metrics by setting. What cannot be given is None, and its note says why.
     """
     present = set(scores["setting"])
-    cells = {name: Cell.of(scores, name, samples) for name in SETTINGS if name in present}
+    cells = {name: SettingRows.of(scores, name, samples) for name in SETTINGS if name in present}
     found: list[Metric] = []
     for cell in cells.values():
         for subset, category in _groups(cell):
@@ -92,16 +92,16 @@ def koehn_p(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample], set
         setting_a: whose rows of A.
         setting_b: whose rows of B.
     """
-    return _p(Cell.of(a, setting_a, samples), Cell.of(b, setting_b, samples))
+    return _p(SettingRows.of(a, setting_a, samples), SettingRows.of(b, setting_b, samples))
 
 
-def _groups(cell: Cell) -> Iterator[tuple[str, str]]:
+def _groups(cell: SettingRows) -> Iterator[tuple[str, str]]:
     yield "", ""
     yield from ((one.name, one.category) for one in SUBSETS if (cell.subset == one.name).any())
     yield from (("", name) for name in PHENOMENA if (cell.category == name).any())
 
 
-def _rows_of(cell: Cell, subset: str, category: str) -> Bools:
+def _rows_of(cell: SettingRows, subset: str, category: str) -> Bools:
     rows = np.ones(len(cell.ids), dtype=np.bool_)
     if subset:
         rows &= cell.subset == subset
@@ -112,13 +112,13 @@ def _rows_of(cell: Cell, subset: str, category: str) -> Bools:
 class _Wanted:
     """A measure, and what may keep it from having a value."""
 
-    measure: Measure
+    measure: MetricSpec
     n: int
     why_not: str = ""
     note: str = ""
 
 
-def _group(whole: Cell, subset: str, category: str) -> Iterator[Metric]:
+def _group(whole: SettingRows, subset: str, category: str) -> Iterator[Metric]:
     """All metrics of one group of rows; all intervals come from the same draws."""
     cell = whole.of_rows(_rows_of(whole, subset, category))
     wanted = [*_over_all(cell), *_over_answered(cell)]
@@ -144,7 +144,7 @@ def _group(whole: Cell, subset: str, category: str) -> Iterator[Metric]:
     yield from _baselines(cell, subset, category)
 
 
-def _over_all(cell: Cell) -> Iterator[_Wanted]:
+def _over_all(cell: SettingRows) -> Iterator[_Wanted]:
     """Measures in which a failed request is a wrong answer."""
     notes = [f"requests of the setting never run, and not counted: {cell.never_run:,}"] if cell.never_run else []
     one_class = [ONE_CLASS] if cell.entailment.all() or not cell.entailment.any() else []
@@ -166,7 +166,7 @@ def _over_all(cell: Cell) -> Iterator[_Wanted]:
         yield make(measure=_drop(cell), why_not=_why_not(cell, cell.right_at(0)))
 
 
-def _over_answered(cell: Cell) -> Iterator[_Wanted]:
+def _over_answered(cell: SettingRows) -> Iterator[_Wanted]:
     """Shares of the rows that have an answer."""
     answered = ~cell.failed
     nones = np.isnan(cell.label)
@@ -181,7 +181,7 @@ def _over_answered(cell: Cell) -> Iterator[_Wanted]:
         yield _Wanted(measure=share_measure(name, rows, answered), n=n, why_not="" if n else NO_ROW)
 
 
-def _why_not(cell: Cell, at_k: Right) -> str:
+def _why_not(cell: SettingRows, at_k: Right) -> str:
     """Why there is no value; one right label with an explanation that nobody scored is enough."""
     if not len(cell.ids):
         return NO_ROW
@@ -191,7 +191,7 @@ def _why_not(cell: Cell, at_k: Right) -> str:
     return UNSCORED if missing == labelled else f"{UNSCORED}: {missing:,} of {labelled:,} with the right label"
 
 
-def _drop(cell: Cell) -> Measure:
+def _drop(cell: SettingRows) -> MetricSpec:
     """What of F1@0 is lost at 60 hundredths, as a fraction; 0 where F1@0 is 0."""
     low = f1_measure("", cell.entailment, cell.right_at(0).right)
     high = f1_measure("", cell.entailment, cell.right_at(60).right)
@@ -200,10 +200,10 @@ def _drop(cell: Cell) -> Measure:
         at_0, at_60 = macro(*sums[:3]), macro(*sums[3:])
         return np.asarray(np.divide(at_0 - at_60, at_0, out=np.zeros_like(at_0), where=at_0 > 0))
 
-    return Measure(name="percent_drop", columns=(*low.columns, *high.columns), statistic=statistic)
+    return MetricSpec(name="percent_drop", columns=(*low.columns, *high.columns), statistic=statistic)
 
 
-def _curve(cell: Cell, subset: str, category: str) -> Iterator[Metric]:
+def _curve(cell: SettingRows, subset: str, category: str) -> Iterator[Metric]:
     """F1@k of every k at which it changes."""
     if _why_not(cell, cell.right_at(0)):
         return
@@ -224,7 +224,7 @@ def _curve(cell: Cell, subset: str, category: str) -> Iterator[Metric]:
         before = value
 
 
-def _baselines(cell: Cell, subset: str, category: str) -> Iterator[Metric]:
+def _baselines(cell: SettingRows, subset: str, category: str) -> Iterator[Metric]:
     entailment = int(cell.entailment.sum())
     contradiction = len(cell.ids) - entailment
     make = partial(Metric, task=TASK, setting=cell.setting, subset=subset, category=category, n=len(cell.ids))
@@ -234,7 +234,7 @@ def _baselines(cell: Cell, subset: str, category: str) -> Iterator[Metric]:
     yield make(metric="gold_entailment", value=entailment, unit="count")
 
 
-def _counts(cell: Cell, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def _counts(cell: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     failed, rows = int(cell.failed.sum()), len(cell.ids)
     make = partial(Metric, task=TASK, setting=cell.setting, unit="count", n_failed=failed)
     yield make(metric="errors", value=failed, n=rows)
@@ -244,13 +244,13 @@ def _counts(cell: Cell, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     yield make(metric="leaking_captions", value=len(leaking), n=rows, note=note)
 
 
-def _better(cells: Mapping[str, Cell]) -> Iterator[Metric]:
+def _better(cells: Mapping[str, SettingRows]) -> Iterator[Metric]:
     for a, b in PAIRS:
         if a in cells and b in cells:
             yield _p(cells[a], cells[b])
 
 
-def _p(a: Cell, b: Cell) -> Metric:
+def _p(a: SettingRows, b: SettingRows) -> Metric:
     _, left, right = np.intersect1d(a.ids.astype(str), b.ids.astype(str), return_indices=True)
     a, b = a.of_rows(left), b.of_rows(right)
     first, second = a.right_at(0), b.right_at(0)

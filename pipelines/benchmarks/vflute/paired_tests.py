@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pipelines.benchmarks.records import PairedTest, Sample
-from pipelines.benchmarks.vflute.f1_bootstrap import Bools, Measure, better_p, intervals, macro
-from pipelines.benchmarks.vflute.scored_rows import Cell
+from pipelines.benchmarks.vflute.f1_bootstrap import Bools, MetricSpec, better_p, intervals, macro
+from pipelines.benchmarks.vflute.scored_rows import SettingRows
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def koehn_tests(a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping
     Raises:
         ValueError: the rows are not the same.
     """
-    cells = [Cell.of(frame.sort_values("sample_id", kind="stable"), setting, samples) for frame in (a, b)]
+    cells = [SettingRows.of(frame.sort_values("sample_id", kind="stable"), setting, samples) for frame in (a, b)]
     first, second = cells
     if list(first.ids) != list(second.ids):
         raise ValueError(f"vflute {setting}: {len(first.ids)} and {len(second.ids)} rows, which are not the same")
@@ -45,10 +45,10 @@ def koehn_tests(a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping
     return found
 
 
-def _test(metric: str, cell: Cell, right_a: Bools, right_b: Bools) -> PairedTest:
+def _test(metric: str, cell: SettingRows, right_a: Bools, right_b: Bools) -> PairedTest:
     gold, rows = cell.entailment, np.ones_like(right_a)
     columns = (right_a & gold, right_a & ~gold, right_b & gold, right_b & ~gold, rows)
-    measures = [Measure(name=metric, columns=columns, statistic=one) for one in (_of_a, _of_b, _gain)]
+    measures = [MetricSpec(name=metric, columns=columns, statistic=one) for one in (_of_a, _of_b, _gain)]
     value_a, value_b = (one.value for one in measures[:2])
     (ends,) = intervals(measures[2:], cell.cluster)
     one_sided = min(better_p(gold, right_a, right_b), better_p(gold, right_b, right_a))

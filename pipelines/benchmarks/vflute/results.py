@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR
-from pipelines.benchmarks.tables import Measured
+from pipelines.benchmarks.tables import TableValue
 from pipelines.benchmarks.vflute.facts import FULL_TEST, SETTINGS, SUBSETS
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ class Who:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class Results:
     """All numbers of one report."""
 
-    numbers: Mapping[_Key, Measured]
+    numbers: Mapping[_Key, TableValue]
     ours: tuple[Who, ...]
     """Models by setting, in the order of settings; no annotators."""
     annotators: tuple[str, ...]
@@ -52,9 +52,9 @@ class Book:
     """Published table -> its rows."""
 
     @classmethod
-    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Book:
+    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Results:
         """Read the rows of `metrics.json`, a `note` with each where there is one, and of the published CSV."""
-        numbers: dict[_Key, Measured] = {}
+        numbers: dict[_Key, TableValue] = {}
         ours: dict[Who, None] = {}
         tables: dict[str, dict[Who, None]] = {}
         sources: tuple[tuple[Origin, pd.DataFrame], ...] = (("ours", metrics), ("published", published))
@@ -77,7 +77,7 @@ class Book:
             {name: tuple(rows) for name, rows in tables.items()},
         )
 
-    def find(self, origin: Origin, who: Who, metric: str, group: tuple[str, str] = ("", "")) -> Measured | None:
+    def find(self, origin: Origin, who: Who, metric: str, group: tuple[str, str] = ("", "")) -> TableValue | None:
         """One number; None where there is no such row."""
         return self.numbers.get((origin, who.model, who.setting, *group, metric))
 
@@ -85,7 +85,7 @@ class Book:
         """Ours in these settings."""
         return [who for who in self.ours if who.setting in settings]
 
-    def human(self, group: tuple[str, str]) -> Measured | None:
+    def human(self, group: tuple[str, str]) -> TableValue | None:
         """Mean F1@0 of annotators: our own where their labels were scored, else the published one."""
         own = [
             self.find("ours", Who(name, setting), "f1_at_0", group) for name in self.annotators for setting in SETTINGS
@@ -94,7 +94,7 @@ class Book:
         value = mean_of(known)
         if value is not None:
             rows = {one.n for one in known}
-            return Measured(value=value, n=rows.pop() if len(rows) == 1 else None, note="own annotators")
+            return TableValue(value=value, n=rows.pop() if len(rows) == 1 else None, note="own annotators")
         return self.find("published", Who("Human", ""), "f1_at_0", group)
 
     def best_published(self, group: tuple[str, str]) -> tuple[str, float] | None:
@@ -137,28 +137,28 @@ class Book:
                 yield metric, subset, int(number.value or 0)
 
 
-def mean_of(numbers: list[Measured]) -> float | None:
+def mean_of(numbers: list[TableValue]) -> float | None:
     """The mean of all; None where there is none, or one of them is missing."""
     values = [one.value for one in numbers if one.value is not None]
     return math.fsum(values) / len(values) if values and len(values) == len(numbers) else None
 
 
-def bare(number: Measured | None) -> float | Measured | None:
+def without_interval(number: TableValue | None) -> float | TableValue | None:
     """The number alone; with its note where it is missing or cannot be right."""
     if number is None:
         return None
     if number.value is None or number.doubtful:
-        return Measured(value=number.value, note=number.note, doubtful=number.doubtful)
+        return TableValue(value=number.value, note=number.note, doubtful=number.doubtful)
     return number.value
 
 
-def _measured(row: Mapping[Any, Any]) -> Measured:
+def _measured(row: Mapping[Any, Any]) -> TableValue:
     note = row.get("note")
     note = note if isinstance(note, str) else ""
     value, counted = _number(row["value"]), "n" in row
     if value is not None and row["unit"] == "count":
         value = int(value)
-    return Measured(
+    return TableValue(
         value=value,
         low=_number(row["ci_low"]) if counted else None,
         high=_number(row["ci_high"]) if counted else None,

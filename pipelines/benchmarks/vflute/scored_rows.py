@@ -32,7 +32,7 @@ class Right:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class SettingRows:
     """The counted rows of one setting, (rows,) each: those that were answered and those that failed."""
 
     setting: str
@@ -56,7 +56,7 @@ class Cell:
     """1 where there is no explanation; NaN for failed rows."""
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, setting: str, samples: Mapping[str, Sample]) -> Cell:
+    def of(cls, frame: pd.DataFrame, setting: str, samples: Mapping[str, Sample]) -> SettingRows:
         """The rows of one setting.
 
         Args:
@@ -92,14 +92,14 @@ class Cell:
             empty=floats("empty"),
         )
 
-    def of_rows(self, rows: Bools | NDArray[np.intp]) -> Cell:
+    def of_rows(self, rows: Bools | NDArray[np.intp]) -> SettingRows:
         """Some of the rows, by mask or by place."""
         taken = {
             one.name: getattr(self, one.name)[rows]
             for one in fields(self)
             if isinstance(getattr(self, one.name), np.ndarray)
         }
-        return Cell(setting=self.setting, never_run=self.never_run, **taken)
+        return SettingRows(setting=self.setting, never_run=self.never_run, **taken)
 
     def labelled_right(self, *, robust: bool = False) -> Bools:
         """Whether the label is gold's."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.source import Source, SourceError
-from pipelines.benchmarks.validation import in_words
+from pipelines.benchmarks.validation import format_validation_error
 from pipelines.benchmarks.vflute.facts import Subset, subset_of
 
 FILES: Final = ("vflute-v2-test.json", "vflute-v2-test.csv")
@@ -124,7 +124,7 @@ def validated(fields: Any, item: str, path: str) -> TextRow | Rejection:
         row = TextRow.model_validate(fields)
         _ = row.subset
     except ValidationError as error:
-        return Rejection(file=path, item=item, reason=in_words(error))
+        return Rejection(file=path, item=item, reason=format_validation_error(error))
     except ValueError as error:
         return Rejection(file=path, item=item, reason=str(error))
     return row

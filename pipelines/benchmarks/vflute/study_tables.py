@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
-from pipelines.benchmarks.tables import Cell, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.benchmarks.vflute.judgement_study import ERRORS, Study
-from pipelines.benchmarks.vflute.results import Book, Who, bare
+from pipelines.benchmarks.vflute.results import Results, Who, without_interval
 
 _RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
 _GROUP: Final = ("95 test instances", "")
@@ -16,13 +16,13 @@ _PR: Final = ("pr_auc", "average_precision", "max_f1", "threshold_at_max_f1", "t
 _PR_HEADS: Final = ("PR-AUC", "Average precision", "Best F1", "at", "Both above 0.75 at")
 
 
-def published_study(book: Book) -> list[Table]:
+def published_study(book: Results) -> list[Table]:
     """Table 6 and section 5.3 as printed."""
     systems = book.tables.get("Table 6", ())
     rates = tuple(
         TableRow(
             label=head,
-            cells=tuple(bare(book.find("published", who, metric, _GROUP)) for who in systems),
+            cells=tuple(without_interval(book.find("published", who, metric, _GROUP)) for who in systems),
             origin="published",
         )
         for metric, head in _RATES.items()
@@ -30,7 +30,7 @@ def published_study(book: Book) -> list[Table]:
     kappa = book.find("published", Who("Human", ""), "cohen_kappa", _GROUP)
     note = [] if kappa is None or kappa.value is None else [f"Cohen's kappa of the two annotators: {kappa.value:.2f}."]
     found = [book.find("published", Who("ExplanationScore", ""), metric, _JUDGED) for metric in _PR]
-    score = TableRow(label="Published", cells=tuple(bare(one) for one in found), origin="published")
+    score = TableRow(label="Published", cells=tuple(without_interval(one) for one in found), origin="published")
     return [
         _rates_table(tuple(who.label for who in systems), rates, tuple(note)),
         _pr_table((score,)),
@@ -49,7 +49,7 @@ def study_tables(study: Study) -> list[Table]:
     tables = [_rates_table(systems, rows, notes, "_own")]
     if study.pr is not None:
         pr = study.pr
-        cells: tuple[Cell, ...] = (
+        cells: tuple[TableCell, ...] = (
             pr.auc, pr.average_precision, pr.max_f1, pr.max_f1_threshold, pr.balanced_threshold,
         )  # fmt: skip
         tables.append(_pr_table((TableRow(label="Own judgements", cells=cells),), "_own"))

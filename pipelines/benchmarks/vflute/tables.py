@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.extra_tables import own_tables
 from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS
-from pipelines.benchmarks.vflute.results import GROUPS, Book, Origin, Who, bare
+from pipelines.benchmarks.vflute.results import GROUPS, Origin, Results, Who, without_interval
 from pipelines.benchmarks.vflute.study_tables import published_study
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def vflute_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]
         metrics: rows of `metrics.json`, with `note` where there are notes.
         published: rows of the published CSV.
     """
-    book = Book.of(metrics, published)
+    book = Results.of(metrics, published)
     return [
         _table1(book),
         _table3(book),
@@ -54,12 +54,12 @@ def vflute_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]
     ]
 
 
-def _table1(book: Book) -> Table:
+def _table1(book: Results) -> Table:
     rows = []
     for one in SUBSETS:
         entails, here = _gold(book, one.name)
-        facts: tuple[Cell, ...] = (one.category, one.source, one.style, one.figurative, *one.instances)
-        ours: tuple[Cell, ...] = (None, None) if entails is None else (entails, here - entails)
+        facts: tuple[TableCell, ...] = (one.category, one.source, one.style, one.figurative, *one.instances)
+        ours: tuple[TableCell, ...] = (None, None) if entails is None else (entails, here - entails)
         rows.append(TableRow(label=one.name, cells=(*facts, *ours), origin="reference"))
     return Table(
         id="vflute_table1",
@@ -71,7 +71,7 @@ def _table1(book: Book) -> Table:
     )
 
 
-def _table3(book: Book) -> Table:
+def _table3(book: Results) -> Table:
     rows = []
     for name, splits in (*((one.name, one.splits) for one in SUBSETS), ("Total", SPLITS)):
         found, here = _gold(book, "" if name == "Total" else name)
@@ -85,7 +85,7 @@ def _table3(book: Book) -> Table:
     )
 
 
-def _gold(book: Book, subset: str) -> tuple[int | None, int]:
+def _gold(book: Results, subset: str) -> tuple[int | None, int]:
     """Entailment rows and all rows of a subset, in the cell of ours that has most of them."""
     group = next(group for group in GROUPS if group[0] == subset)
     found = [book.find("ours", who, "gold_entailment", group) for who in book.ours]
@@ -93,7 +93,7 @@ def _gold(book: Book, subset: str) -> tuple[int | None, int]:
     return (None, 0) if most is None else (int(most.value or 0), most.n or 0)
 
 
-def _table4(book: Book) -> Table:
+def _table4(book: Results) -> Table:
     published = book.tables.get("Table 4", ())
     rows: list[TableRow] = []
     for heading, models in _BLOCKS.items():
@@ -105,7 +105,7 @@ def _table4(book: Book) -> Table:
     return _f1_table(book, "vflute_table4", "V-FLUTE Table 4: labels with explanations", rows)
 
 
-def _appendix(book: Book, name: str, who: str) -> Table:
+def _appendix(book: Results, name: str, who: str) -> Table:
     """Table 17 or 18: one more published model, in two settings, with ours in the same ones."""
     published = book.tables.get(name, ())
     settings = tuple(dict.fromkeys(one.setting for one in published))
@@ -114,7 +114,7 @@ def _appendix(book: Book, name: str, who: str) -> Table:
     return _f1_table(book, f"vflute_{name.lower().replace(' ', '')}", f"V-FLUTE {name}: {who}", rows)
 
 
-def _f1_table(book: Book, table: str, title: str, rows: list[TableRow]) -> Table:
+def _f1_table(book: Results, table: str, title: str, rows: list[TableRow]) -> Table:
     comparable = not book.subset_notes()
     return Table(
         id=table,
@@ -134,29 +134,29 @@ def _f1_table(book: Book, table: str, title: str, rows: list[TableRow]) -> Table
     )
 
 
-def _f1_row(book: Book, origin: Origin, who: Who) -> TableRow:
+def _f1_row(book: Results, origin: Origin, who: Who) -> TableRow:
     found = [book.find(origin, who, metric) for metric in _F1]
     first = found[0]
-    cells: list[Cell] = [bare(number) for number in found]
+    cells: list[TableCell] = [without_interval(number) for number in found]
     if origin == "published":
         notes = dict.fromkeys(one.note for one in found if one is not None and one.note)
         cells = [None if number is None else number.value for number in found]
         return TableRow(label=who.label, cells=tuple(cells), origin="published", note="; ".join(notes))
     if first is not None and first.value is not None:
-        cells[0] = Measured(value=first.value, low=first.low, high=first.high)
+        cells[0] = TableValue(value=first.value, low=first.low, high=first.high)
     return TableRow(label=who.label, cells=tuple(cells))
 
 
-def _table7(book: Book) -> Table:
+def _table7(book: Results) -> Table:
     """By subset, people beside models; of ours each model in the first setting that it was asked in."""
     published = [who for who in book.tables.get("Table 7", ()) if who.setting]
     ours = list({who.model: who for who in reversed(book.in_settings(*_EXPLAINED))}.values())[::-1]
     rows = []
     for group in GROUPS:
         human = book.find("published", Who("Human", ""), "f1_at_0", group)
-        cells: list[Cell] = [bare(human)]
-        cells += [bare(book.find("published", who, "f1_at_0", group)) for who in published]
-        cells += [bare(book.find("ours", who, "f1_at_0", group)) for who in ours]
+        cells: list[TableCell] = [without_interval(human)]
+        cells += [without_interval(book.find("published", who, "f1_at_0", group)) for who in published]
+        cells += [without_interval(book.find("ours", who, "f1_at_0", group)) for who in ours]
         rows.append(TableRow(label=group[0] or "Overall", cells=tuple(cells), origin="ours" if ours else "published"))
     named = (*(f"{who.label} (published)" for who in published), *(who.label for who in ours))
     return Table(

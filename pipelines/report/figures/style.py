@@ -64,7 +64,7 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class SeriesStyle:
     """How one series is drawn. A published one is dashed or hatched, a reference is grey: dotted, then solid."""
 
     label: str
@@ -75,20 +75,20 @@ class Look:
     alpha: float
 
 
-def looks(series: Sequence[tuple[str, str]]) -> list[Look]:
+def looks(series: Sequence[tuple[str, str]]) -> list[SeriesStyle]:
     """A look for each (label, origin); colours go round with another marker and hatch, so that no two are alike."""
     found, places, references = [], count(), count()
     for name, origin in series:
         words = label(name, width=34, limit=68)
         if origin == "reference":
             line = _REFERENCES[next(references) % len(_REFERENCES)]
-            found.append(Look(label=words, colour=MUTED, marker="", line=line, hatch="", alpha=0.9))
+            found.append(SeriesStyle(label=words, colour=MUTED, marker="", line=line, hatch="", alpha=0.9))
             continue
         place = next(places)
         turn = place // len(_COLOURS)
         published = origin == "published"
         found.append(
-            Look(
+            SeriesStyle(
                 label=f"{words} (published)" if published and "published" not in words.lower() else words,
                 colour=_COLOURS[place % len(_COLOURS)],
                 marker=_MARKERS[(place + turn) % len(_MARKERS)],

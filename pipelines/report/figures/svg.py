@@ -14,7 +14,7 @@ from pipelines.report.figures.style import (
     INK,
     MUTED,
     PAPER,
-    Look,
+    SeriesStyle,
     drawing,
     finish,
     label,
@@ -103,7 +103,7 @@ def _bars(figure: Bars) -> bytes:
 
 
 def _bar_set(
-    axes: Axes, figure: Bars, series: Series, *, look: Look, where: tuple[list[float], list[float], float]
+    axes: Axes, figure: Bars, series: Series, *, look: SeriesStyle, where: tuple[list[float], list[float], float]
 ) -> Any:
     spots, base, thickness = where
     values = [0.0 if math.isnan(value) else value for value in _gapped(series.values)]
@@ -134,7 +134,7 @@ def _bar_set(
     return handle
 
 
-def _across(axes: Axes, series: Series, look: Look, *, horizontal: bool) -> Any:
+def _across(axes: Axes, series: Series, look: SeriesStyle, *, horizontal: bool) -> Any:
     draw = axes.vlines if horizontal else axes.hlines
     places = [place for place, value in enumerate(_gapped(series.values)) if not math.isnan(value)]
     values = [value for value in _gapped(series.values) if not math.isnan(value)]
@@ -226,11 +226,11 @@ def _side(angle: float) -> Literal["left", "center", "right"]:
     return "left" if across > 0 else "right"
 
 
-def _styles(series: Sequence[Series]) -> list[Look]:
+def _styles(series: Sequence[Series]) -> list[SeriesStyle]:
     return looks([(one.label, one.origin) for one in series])
 
 
-def _stroke(look: Look) -> dict[str, Any]:
+def _stroke(look: SeriesStyle) -> dict[str, Any]:
     return {"color": look.colour, "marker": look.marker, "linestyle": look.line, "linewidth": 1.8, "alpha": look.alpha}
 
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
 from pipelines.report.figures.style import GRID, INK, MUTED, PAPER
-from pipelines.report.model import BenchmarkPart, ReportData, Section
+from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.environment import environment
 from pipelines.report.tables import formats as tables
 from pipelines.report.tables import overview as summary
@@ -67,7 +67,7 @@ def lead(report: ReportData) -> str:
     return f"{words}, {when}" if when else words
 
 
-def behind(part: BenchmarkPart, report: ReportData) -> list[tuple[str, Table, bool]]:
+def behind(part: BenchmarkSection, report: ReportData) -> list[tuple[str, Table, bool]]:
     """Tables that stand behind a benchmark's numbers: heading, table, and whether it is shown unfolded."""
     counts = [one for one in report.counts if one.benchmark == part.name]
     trouble = any(one.error or one.excluded or one.missing for one in counts)
@@ -89,7 +89,7 @@ def _section(section: Section, drawings: Mapping[str, bytes]) -> dict[str, Any]:
     }
 
 
-def _part(place: int, part: BenchmarkPart, report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:
+def _part(place: int, part: BenchmarkSection, report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:
     headline = summary.headline_table(part, report.metrics)
     return {
         "anchor": f"benchmark-{place}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
-from pipelines.report.model import Answer, BenchmarkPart, ReportData
+from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData
 from pipelines.report.pages.environment import ANSWER_LIMIT
 from pipelines.report.pages.html import TITLE, behind, lead
 from pipelines.report.tables import formats as tables
@@ -52,7 +52,7 @@ def _figures(figures: Sequence[Figure]) -> Iterator[str]:
         yield f"[CSV](tables/{figure.id}.csv)"
 
 
-def _part(part: BenchmarkPart, report: ReportData) -> Iterator[str]:
+def _part(part: BenchmarkSection, report: ReportData) -> Iterator[str]:
     yield f"## {markdown(part.title)}"
     yield markdown(part.source)
     headline = summary.headline_table(part, report.metrics)
@@ -78,7 +78,7 @@ def _table(table: Table) -> Iterator[str]:
     yield f"[CSV](tables/{table.id}.csv) [LaTeX](tables/{table.id}.tex)"
 
 
-def _answer(answer: Answer) -> Iterator[str]:
+def _answer(answer: ExampleAnswer) -> Iterator[str]:
     where = (answer.model, answer.task, answer.setting, answer.sample_id, answer.variant)
     yield f"**{answer.verdict}**: {', '.join(markdown(name) for name in where if name)}"
     read = "nothing" if answer.read_as is None else markdown(answer.read_as)

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from pipelines.benchmarks.tables import Cell, Measured, Table
+from pipelines.benchmarks.tables import Table, TableCell, TableValue
 from pipelines.report.pages.environment import environment
 from pipelines.report.tables.escaping import csv_cell, latex, markdown, one_line
-from pipelines.report.tables.layout import Printed, PrintedCell, PrintedRow, lay_out, value_of
+from pipelines.report.tables.layout import FormattedTable, PrintedCell, PrintedRow, lay_out, value_of
 
 _EXTRAS = {"delta": "change", "low": "ci_low", "high": "ci_high", "n": "n", "n_failed": "n_failed", "note": "note"}
-"""Parts of a `Measured` cell that get a CSV column of their own where a column has any."""
+"""Parts of a `TableValue` cell that get a CSV column of their own where a column has any."""
 
 _WIDE = 9
 """Columns above which LaTeX is set smaller and tighter, to fit a page on its side."""
@@ -41,7 +41,7 @@ def to_markdown(table: Table) -> str:
 def to_csv(table: Table) -> str:
     """One line a row: block, label, origin, then the columns with full precision, unrounded; fractions stay fractions.
 
-    The parts of a `Measured` cell that occur in a column follow it as columns of their own. An empty cell is a number
+    The parts of a `TableValue` cell that occur in a column follow it as columns of their own. An empty cell is a number
     that was not measured. A text that a spreadsheet would run as a formula is led by an apostrophe.
     """
     names, parts = column_names(table), [_parts(table, place) for place in range(len(table.columns))]
@@ -105,13 +105,13 @@ def column_names(table: Table) -> list[str]:
     return [f"{group} {name}".strip() for group, name in zip(groups, table.columns, strict=True)]
 
 
-def numeric(printed: Printed, column: int) -> bool:
+def numeric(printed: FormattedTable, column: int) -> bool:
     """Whether the column holds numbers, and is set flush right."""
     kinds = {row.cells[column].kind for row in printed.rows if row.origin != "heading"}
     return "text" not in kinds
 
 
-def _kind_class(printed: Printed, column: int) -> str:
+def _kind_class(printed: FormattedTable, column: int) -> str:
     return "number" if numeric(printed, column) else "text"
 
 
@@ -135,11 +135,11 @@ def _markdown_cell(cell: PrintedCell, row: PrintedRow) -> str:
 
 
 def _parts(table: Table, column: int) -> tuple[str, ...]:
-    measured = [cell for row in table.rows for cell in row.cells[column : column + 1] if isinstance(cell, Measured)]
+    measured = [cell for row in table.rows for cell in row.cells[column : column + 1] if isinstance(cell, TableValue)]
     return tuple(extra for extra in _EXTRAS if any(getattr(cell, extra) not in (None, "") for cell in measured))
 
 
-def _raw(cell: Cell) -> str:
+def _raw(cell: TableCell) -> str:
     if isinstance(cell, str):
         return csv_cell(cell)
     if isinstance(cell, bool):

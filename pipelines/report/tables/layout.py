@@ -9,7 +9,7 @@ from decimal import Decimal
 from numbers import Integral
 from typing import Literal, TypeAlias
 
-from pipelines.benchmarks.tables import Cell, Measured, Style, Table, TableRow
+from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
 from pipelines.metrics.stats import half_up
 
 DASH = "\N{EN DASH}"
@@ -56,7 +56,7 @@ class PrintedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
+class FormattedTable:
     """A table in words."""
 
     table: Table
@@ -85,7 +85,7 @@ def number(value: float, style: Style, *, signed: bool = False) -> str:
     return _sign(words, rounded, signed=signed)
 
 
-def lay_out(table: Table) -> Printed:
+def lay_out(table: Table) -> FormattedTable:
     """Turn every number into words, mark the best of each column, and collect the footnotes."""
     notes: list[str] = []
     marks = _marks(table)
@@ -101,18 +101,18 @@ def lay_out(table: Table) -> Printed:
         )
         for place, row in enumerate(table.rows)
     )
-    return Printed(table=table, rows=rows, footnotes=tuple(notes))
+    return FormattedTable(table=table, rows=rows, footnotes=tuple(notes))
 
 
-def value_of(cell: Cell) -> float | None:
+def value_of(cell: TableCell) -> float | None:
     """The number in a cell, None for text, check marks and what was not measured."""
-    value = cell.value if isinstance(cell, Measured) else cell
+    value = cell.value if isinstance(cell, TableValue) else cell
     if isinstance(value, str | bool) or value is None or math.isnan(value):
         return None
     return value
 
 
-def _cell(cell: Cell, table: Table, column: int, notes: list[str]) -> PrintedCell:
+def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> PrintedCell:
     if isinstance(cell, str):
         return PrintedCell(text=cell, kind="text")
     if isinstance(cell, bool):
@@ -121,7 +121,7 @@ def _cell(cell: Cell, table: Table, column: int, notes: list[str]) -> PrintedCel
     printed = PrintedCell(text=DASH, kind="none")
     if value is not None:
         printed = PrintedCell(text=number(value, style), kind="number", heat=_heat(table, value))
-    if not isinstance(cell, Measured):
+    if not isinstance(cell, TableValue):
         return printed
     delta = "" if _absent(cell.delta) else f"({number(cell.delta or 0.0, style, signed=True)})"
     return replace(
@@ -142,13 +142,13 @@ def _absent(value: float | None) -> bool:
     return value is None or math.isnan(value)
 
 
-def _interval(cell: Measured, style: Style) -> str:
+def _interval(cell: TableValue, style: Style) -> str:
     if cell.low is None or cell.high is None or math.isnan(cell.low) or math.isnan(cell.high):
         return ""
     return f"[{number(cell.low, style)}, {number(cell.high, style)}]"
 
 
-def _counts(cell: Measured) -> str:
+def _counts(cell: TableValue) -> str:
     parts = [] if cell.n is None else [f"n {cell.n:,}"]
     if cell.n_failed is not None:
         parts.append(f"{cell.n_failed:,} failed")
@@ -214,7 +214,7 @@ def _ranked(
 ) -> dict[int, Decimal]:
     """Row -> value as printed, turned so that the smallest is the best."""
     trusted = [(place, row.cells[column]) for place, row in block]
-    values = {place: value_of(cell) for place, cell in trusted if not (isinstance(cell, Measured) and cell.doubtful)}
+    values = {place: value_of(cell) for place, cell in trusted if not (isinstance(cell, TableValue) and cell.doubtful)}
     turned = -1 if better == "higher" else 1
     return {
         place: turned * _as_printed(value, table.style_of(column))

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines, Points, Radar
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.predict.records import CellCount
-from pipelines.report.model import BenchmarkPart, ReportData
+from pipelines.report.model import BenchmarkSection, ReportData
 
 _SHOWN = 6
 """Names listed in one cell of the notes; more are counted."""
@@ -21,7 +21,7 @@ _COUNTS_NOTE = (
 )
 
 
-def headline_table(part: BenchmarkPart, metrics: Sequence[Mapping[str, Any]]) -> Table | None:
+def headline_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]]) -> Table | None:
     """Models by settings for the benchmark's headline metric, a block a task; None where there is no such row."""
     rows = [row for row in metrics if _is_headline(row, part)]
     if not rows:
@@ -51,7 +51,7 @@ def headline_table(part: BenchmarkPart, metrics: Sequence[Mapping[str, Any]]) ->
     )
 
 
-def counts_table(part: BenchmarkPart, counts: Sequence[CellCount]) -> Table | None:
+def counts_table(part: BenchmarkSection, counts: Sequence[CellCount]) -> Table | None:
     """What became of the requests, a row a cell of the sweep; None where there are none."""
     rows = tuple(
         TableRow(
@@ -72,7 +72,7 @@ def counts_table(part: BenchmarkPart, counts: Sequence[CellCount]) -> Table | No
     )
 
 
-def notes_table(part: BenchmarkPart, metrics: Sequence[Mapping[str, Any]], *, measured: bool) -> Table | None:
+def notes_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]], *, measured: bool) -> Table | None:
     """Why metrics are missing (`measured` false), or how those that are there are to be read; equal notes once."""
     found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in metrics:
@@ -142,14 +142,14 @@ def number_or_none(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _is_headline(row: Mapping[str, Any], part: BenchmarkPart) -> bool:
+def _is_headline(row: Mapping[str, Any], part: BenchmarkSection) -> bool:
     whole = not row["subset"] and not row["category"]
     return bool(whole and row["benchmark"] == part.name and row["metric"] == part.headline)
 
 
-def _headline_cell(row: Mapping[str, Any]) -> Measured:
+def _headline_cell(row: Mapping[str, Any]) -> TableValue:
     value = number_or_none(row["value"])
-    return Measured(
+    return TableValue(
         value=value,
         low=number_or_none(row["ci_low"]),
         high=number_or_none(row["ci_high"]),
@@ -170,11 +170,11 @@ def _listed(rows: Sequence[Mapping[str, Any]], key: str) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _figure_cell(figure: Radar | Bars | Lines, one: int, place: int) -> Cell:
+def _figure_cell(figure: Radar | Bars | Lines, one: int, place: int) -> TableCell:
     series = figure.series[one]
     if not series.low:
         return series.values[place]
-    return Measured(value=series.values[place], low=series.low[place], high=series.high[place])
+    return TableValue(value=series.values[place], low=series.low[place], high=series.high[place])
 
 
 def _is_table(value: object) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from models.catalog_loader import load_models
 from models.spec import ModelSpec
-from pipelines.plan.cost_model import Card, replica_gpus, unit_seconds, works_of
+from pipelines.plan.cost_model import GpuProfile, model_workloads, replica_gpus, unit_seconds
 from tests.bench.fleet_simulation_command import PUBLISHED, main, papers_plans, papers_works
 
 
@@ -33,7 +33,7 @@ def test_a_unit_s_time_grows_with_the_model_and_falls_with_ranks(plans: list) ->
     unit = max(plan.units, key=lambda one: one.requests)
 
     def seconds(**more: object) -> float:
-        return unit_seconds(plan, unit, ModelSpec(engine="transformers", model="x", **more), Card())
+        return unit_seconds(plan, unit, ModelSpec(engine="transformers", model="x", **more), GpuProfile())
 
     assert seconds(parameters_b=70.0) == pytest.approx(10 * seconds(parameters_b=7.0))
     assert seconds(parameters_b=70.0, tensor_parallel=4) == pytest.approx(seconds(parameters_b=70.0) / 4 / 0.85)
@@ -44,7 +44,7 @@ def test_models_that_run_elsewhere_take_no_gpu(plans: list) -> None:
     works = papers_works(plans, specs)
     assert {work.name for work in works} == {name for name, spec in specs.items() if replica_gpus(spec)}
     assert "gpt-4o" not in {work.name for work in works}
-    assert works_of({"random": plans}, specs) == []
+    assert model_workloads({"random": plans}, specs) == []
 
 
 def test_the_table(

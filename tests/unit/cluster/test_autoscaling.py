@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.autoscaling import GROWS_TO, grows_to, read_label
+from cluster.autoscaling import GROWS_TO, max_gpu_nodes, parse_max_nodes_label
 
 COUNTS = st.dictionaries(st.integers(1, 16), st.integers(1, 30), min_size=1, max_size=4)
 
@@ -16,13 +16,13 @@ COUNTS = st.dictionaries(st.integers(1, 16), st.integers(1, 30), min_size=1, max
 @given(COUNTS)
 def test_a_label_is_read_as_it_is_written(counts: dict[int, int]) -> None:
     text = "_".join(f"{count}x{gpus}" for gpus, count in counts.items())
-    assert read_label(text) == tuple(sorted((g for g, n in counts.items() for _ in range(n)), reverse=True))
+    assert parse_max_nodes_label(text) == tuple(sorted((g for g, n in counts.items() for _ in range(n)), reverse=True))
 
 
 @given(st.text(max_size=12))
 def test_any_other_text_is_refused_in_words(text: str) -> None:
     try:
-        found = read_label(text)
+        found = parse_max_nodes_label(text)
     except ValueError as error:
         assert "write COUNTxGPUS" in str(error)
     else:
@@ -33,7 +33,7 @@ def test_any_other_text_is_refused_in_words(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "8", "8x", "x8", "0x8", "8x0", "8x1,4x8", "8x1_", "-1x8", "999999x1", "8x1 _4x8"])
 def test_not_a_label(text: str) -> None:
     with pytest.raises(ValueError, match=GROWS_TO):
-        read_label(text)
+        parse_max_nodes_label(text)
 
 
 def cluster(monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]]) -> None:
@@ -45,9 +45,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]]) -> Non
 def test_the_label_of_a_living_node_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     dead = {"Alive": False, "Labels": {GROWS_TO: "9x9"}}
     cluster(monkeypatch, [dead, {"Alive": True}, {"Alive": True, "Labels": {GROWS_TO: "2x1_1x4"}}])
-    assert grows_to() == (4, 1, 1)
+    assert max_gpu_nodes() == (4, 1, 1)
 
 
 def test_a_cluster_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster(monkeypatch, [{"Alive": True, "Labels": {"ray.io/node-id": "1"}}])
-    assert grows_to() == ()
+    assert max_gpu_nodes() == ()

@@ -5,7 +5,7 @@ from typing import NoReturn
 import pytest
 import ray
 
-from cluster.connect import ClusterError, joined
+from cluster.connect import ClusterError, connect
 
 
 def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,11 +17,11 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_machine_too_busy_for_ray_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(Exception("The current node timed out during startup."), monkeypatch)
-    with pytest.raises(ClusterError, match=r"a local Ray cannot be used: .*timed out.* less busy"), joined(None):
+    with pytest.raises(ClusterError, match=r"a local Ray cannot be used: .*timed out.* less busy"), connect(None):
         pass
 
 
 def test_a_fault_of_the_program_is_not_laid_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(KeyError("missing"), monkeypatch)
-    with pytest.raises(KeyError), joined(None):
+    with pytest.raises(KeyError), connect(None):
         pass

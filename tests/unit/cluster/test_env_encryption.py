@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from ray._private.authentication_test_utils import reset_auth_token_state
 
-from cluster.env_encryption import SealError, opened, seal
+from cluster.env_encryption import EncryptionError, decrypt_env, encrypt_env
 
 VALUES = {"KEY": "sk-planted-of-a-model", "AWS_SECRET_ACCESS_KEY": "planted-of-a-store", "WORD": "è 漢 \n '\""}
 TOKEN = "7" * 64
@@ -31,8 +31,8 @@ def token(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Callabl
 
 def test_the_token_opens_what_it_sealed_and_nothing_shows(token: Callable[[str | None], None]) -> None:
     token(TOKEN)
-    text, other = seal(VALUES), seal(VALUES)
-    assert opened(text) == opened(other) == VALUES
+    text, other = encrypt_env(VALUES), encrypt_env(VALUES)
+    assert decrypt_env(text) == decrypt_env(other) == VALUES
     assert text != other
     assert text.isascii()
     assert text.isprintable()
@@ -41,34 +41,36 @@ def test_the_token_opens_what_it_sealed_and_nothing_shows(token: Callable[[str |
 
 def test_another_token_or_none_opens_nothing(token: Callable[[str | None], None]) -> None:
     token(TOKEN)
-    text = seal(VALUES)
+    text = encrypt_env(VALUES)
     token("8" * 64)
-    with pytest.raises(SealError, match="another token"):
-        opened(text)
+    with pytest.raises(EncryptionError, match="another token"):
+        decrypt_env(text)
     token(None)
-    with pytest.raises(SealError, match="knows no token"):
-        opened(text)
+    with pytest.raises(EncryptionError, match="knows no token"):
+        decrypt_env(text)
 
 
 @pytest.mark.parametrize("place", [0, 10, 40, 100, -2])
 def test_a_changed_text_is_refused(place: int, token: Callable[[str | None], None]) -> None:
     token(TOKEN)
-    letters = list(seal(VALUES))
+    letters = list(encrypt_env(VALUES))
     letters[place] = "A" if letters[place] != "A" else "B"
-    with pytest.raises(SealError, match="damaged") as caught:
-        opened("".join(letters))
+    with pytest.raises(EncryptionError, match="damaged") as caught:
+        decrypt_env("".join(letters))
     assert not [value for value in VALUES.values() if value in str(caught.value)]
 
 
 @pytest.mark.parametrize("text", ["x", "x.y", ".", "AAAA.é", "=.="])
 def test_what_was_never_sealed_is_refused(text: str, token: Callable[[str | None], None]) -> None:
     token(TOKEN)
-    with pytest.raises(SealError, match="damaged"):
-        opened(text)
+    with pytest.raises(EncryptionError, match="damaged"):
+        decrypt_env(text)
 
 
 def test_without_a_token_nothing_is_sealed(token: Callable[[str | None], None]) -> None:
     token(None)
-    with pytest.raises(SealError, match=r"--env AWS_SECRET_ACCESS_KEY, KEY, WORD: .*RAY_AUTH_TOKEN_PATH") as caught:
-        seal(VALUES)
+    with pytest.raises(
+        EncryptionError, match=r"--env AWS_SECRET_ACCESS_KEY, KEY, WORD: .*RAY_AUTH_TOKEN_PATH"
+    ) as caught:
+        encrypt_env(VALUES)
     assert VALUES["KEY"] not in str(caught.value)

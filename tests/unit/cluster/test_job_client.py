@@ -12,7 +12,7 @@ import pytest
 
 from cluster import job_client as jobs
 from cluster.connect import ClusterError
-from cluster.job_client import JobApi, JobOrder
+from cluster.job_client import JobClient, JobRequest
 
 REFUSED = "No available agent to submit job, please try again later."
 
@@ -63,9 +63,9 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[Head]]]:
     server.server_close()
 
 
-def order(folder: Path) -> JobOrder:
+def order(folder: Path) -> JobRequest:
     (folder / "code.py").write_text("")
-    return JobOrder(
+    return JobRequest(
         entrypoint="true", folder=folder, env={"SEEN": "1"}, submission_id="night", once=False, worker_setup="a.b"
     )
 
@@ -75,7 +75,7 @@ def test_a_head_that_has_just_started_is_asked_again(
 ) -> None:
     url, kind = head
     kind.refusals = 3
-    assert JobApi(url).submit(order(tmp_path)) == ("night", True)
+    assert JobClient(url).submit(order(tmp_path)) == ("night", True)
     assert [one["submission_id"] for one in kind.orders] == ["night"] * 4
     assert kind.orders[-1]["runtime_env"]["env_vars"] == {"SEEN": "1"}
     assert kind.orders[-1]["runtime_env"]["worker_process_setup_hook"] == "a.b"
@@ -89,7 +89,7 @@ def test_one_that_never_takes_a_job_is_told(
     kind.refusals = 10**9
     monkeypatch.setattr(jobs, "AGENT_S", 0.2)
     with pytest.raises(ClusterError, match=r"No available agent.*took no job for 0.2 s: see dashboard_agent.log"):
-        JobApi(url).submit(order(tmp_path))
+        JobClient(url).submit(order(tmp_path))
     assert len(kind.orders) > 1
 
 
@@ -97,5 +97,5 @@ def test_another_refusal_is_told_at_once(head: tuple[str, type[Head]], tmp_path:
     url, kind = head
     kind.refusals, kind.refusal = 1, "the disk is full"
     with pytest.raises(ClusterError, match="the disk is full"):
-        JobApi(url).submit(order(tmp_path))
+        JobClient(url).submit(order(tmp_path))
     assert len(kind.orders) == 1

@@ -35,7 +35,7 @@ BARE = {"CPU": 64.0}
 )
 def test_what_is_lacking(demand: dict[str, float], nodes: list[dict[str, float]], words: str) -> None:
     there = {0: "none", 2: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs", 3: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs"}
-    assert placement.lacking(demand, nodes) == (f"{words} (nodes: {there[len(nodes)]})" if words else "")
+    assert placement.describe_shortage(demand, nodes) == (f"{words} (nodes: {there[len(nodes)]})" if words else "")
 
 
 class Cluster:
@@ -78,7 +78,7 @@ def four() -> dict[str, float]:
 def test_one_machine_says_it_at_once(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
-        placement.await_place(four, patience_s=50, grows=False)
+        placement.wait_for_capacity(four, patience_s=50, grows=False)
     assert (cluster.now, cluster.asked) == (0.0, [])
 
 
@@ -87,22 +87,22 @@ def test_a_cluster_that_does_not_grow_says_it_within_a_minute(
 ) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
-        placement.await_place(four, patience_s=50, grows=True)
+        placement.wait_for_capacity(four, patience_s=50, grows=True)
     assert 50 <= cluster.now <= 60
     assert (cluster.asked, cluster.taken_back) == ([[four]], ["the group"])
 
 
 def test_a_node_on_its_way_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
-    placement.await_place(four, patience_s=50, grows=True)
+    placement.wait_for_capacity(four, patience_s=50, grows=True)
     assert cluster.now > 150
     assert (cluster.asked, cluster.taken_back) == ([[four]], ["the group"])  # or its node would stay for ever
 
 
 def test_who_is_told_to_stop_waits_no_longer(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100, [True] * 100)
-    with pytest.raises(placement.StoppedError):
-        placement.await_place(four, patience_s=50, grows=True, stopped=lambda: cluster.now > 7)
+    with pytest.raises(placement.RunCancelledError):
+        placement.wait_for_capacity(four, patience_s=50, grows=True, stopped=lambda: cluster.now > 7)
     assert cluster.now < 10
     assert cluster.taken_back == ["the group"]
 
@@ -114,5 +114,5 @@ def test_a_wish_is_not_taken_back_from_a_cluster_that_is_gone(
 
     cluster = Cluster(monkeypatch, [[SMALL], [SMALL, BIG]], [True])
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    placement.await_place(four, patience_s=50, grows=True)
+    placement.wait_for_capacity(four, patience_s=50, grows=True)
     assert cluster.taken_back == []  # to ask for it would start another Ray

@@ -10,7 +10,7 @@ CODE = """
 import logging, sys, time
 import ray
 from types import SimpleNamespace as Some
-from cluster import vigil
+from cluster import watchdog
 
 class Node:
     def dead_processes(self):
@@ -20,10 +20,10 @@ class Node:
         print("the rest is ended")
 
 logging.basicConfig()
-vigil.LOOK_S = 0.05
-vigil.ORDERLY_S = float(sys.argv[5])
+watchdog.LOOK_S = 0.05
+watchdog.ORDERLY_S = float(sys.argv[5])
 ray._private.worker._global_node = Node()
-with vigil.watched(sys.argv[3]):
+with watchdog.watch_embedded_ray(sys.argv[3]):
     time.sleep(float(sys.argv[4]))
 print("the block is over")
 """
@@ -31,7 +31,7 @@ print("the block is over")
 
 HEAD = """
 import logging, sys, time
-from cluster import vigil
+from cluster import watchdog
 
 answers = list(sys.argv[1])
 told = []
@@ -42,8 +42,8 @@ def knock(address):
         raise RuntimeError("nobody at " + address)
 
 logging.basicConfig()
-vigil.KNOCK_EVERY_S, vigil.AWAY_S = 0.05, float(sys.argv[2])
-with vigil.head_watched("head:1", knock):
+watchdog.KNOCK_EVERY_S, watchdog.AWAY_S = 0.05, float(sys.argv[2])
+with watchdog.watch_head("head:1", knock):
     while len(told) < int(sys.argv[3]):
         time.sleep(0.01)
 print("the block is over")

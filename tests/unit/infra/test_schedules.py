@@ -14,7 +14,7 @@ import typer.main
 import yaml
 
 from jobs.cli.main import app
-from models.catalog_loader import load_models, pick
+from models.catalog_loader import load_models, select_models
 from pipelines.benchmarks import benchmark
 from tests.support.paths import ROOT
 
@@ -34,7 +34,10 @@ def test_the_nightly_s_configuration_is_one(name: str) -> None:
     }
     assert set(config) <= flags
     assert {"models", "data", "out", "history"} <= set(config)
-    assert set(pick([*config["models"], config["judge"]], load_models())) == {*config["models"], config["judge"]}
+    assert set(select_models([*config["models"], config["judge"]], load_models())) == {
+        *config["models"],
+        config["judge"],
+    }
     assert [benchmark(one).name for one in config["benchmarks"]] == config["benchmarks"]
 
 

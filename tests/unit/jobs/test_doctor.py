@@ -10,7 +10,7 @@ import pytest
 from cluster.hardware import Node
 from jobs import doctor
 from jobs.cli.main import run
-from models.catalog_loader import load_models, pick
+from models.catalog_loader import load_models, select_models
 
 GB = 10**9
 
@@ -34,8 +34,8 @@ def test_what_is_not_asked_for_is_no_fault(
     found = findings(capsys, "--out", str(tmp_path))
     assert set(load_models()) <= set(found)
     assert found["internvl2-8b"]["state"] == "note"
-    assert "vllm" in found["internvl2-8b"]["told"]
-    assert "GB free" in found[str(tmp_path)]["told"]
+    assert "vllm" in found["internvl2-8b"]["detail"]
+    assert "GB free" in found[str(tmp_path)]["detail"]
     assert found["decoders"]["state"] == "ok"
     assert found["random"]["state"] == "ok"
 
@@ -62,12 +62,12 @@ def test_sums(
     machine(monkeypatch, *cards)
     found = findings(capsys, "--models", model, code=0 if state == "ok" else 3)
     assert found[model]["state"] == state
-    assert said in found[model]["told"]
+    assert said in found[model]["detail"]
 
 
 def test_each_node_of_a_cluster_is_looked_at_by_itself() -> None:
     nodes = [Node(name=name, cpus=8, memory=GB, cards=(80 * GB,) * 2) for name in "ab"]
-    (name, spec), *_ = pick(["qwen2.5-vl-72b"], load_models()).items()
+    (name, spec), *_ = select_models(["qwen2.5-vl-72b"], load_models()).items()
     found = doctor._model(name, spec, nodes, named=True)
     assert found.state == "bad"  # four GPUs in all, but no node has them together
 
@@ -81,12 +81,12 @@ def test_places_and_clusters_out_of_reach_end_with_3(
     assert findings(capsys, "--models", "random", "--out", str(file), code=3)[str(file)]["state"] == "bad"
     found = findings(capsys, "--models", "random", "--address", "127.0.0.1:9", code=3)
     assert found["cluster"]["state"] == "bad"
-    assert "127.0.0.1:9" in found["cluster"]["told"]
+    assert "127.0.0.1:9" in found["cluster"]["detail"]
 
 
 def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert "OPENAI_API_KEY" in findings(capsys, "--models", "gpt-4o", code=3)["gpt-4o"]["told"]
+    assert "OPENAI_API_KEY" in findings(capsys, "--models", "gpt-4o", code=3)["gpt-4o"]["detail"]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     assert findings(capsys, "--models", "gpt-4o")["gpt-4o"]["state"] == "ok"
     assert run(["doctor", "--models", "nobody"]) == 2

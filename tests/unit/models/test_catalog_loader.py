@@ -8,9 +8,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.availability import known_architectures, why_not_here
-from models.catalog_loader import CATALOG, ModelsFileError, UnknownModelError, load_models, pick
-from models.gpu_memory import ASSUMED_CARD, place, size_of
+from models.availability import known_architectures, unavailable_reason
+from models.catalog_loader import CATALOG, ModelsFileError, UnknownModelError, load_models, select_models
+from models.gpu_memory import ASSUMED_CARD, model_size, plan_placement
 from models.spec import ModelSpec
 from pipelines.report.published import BENCHMARKS, published
 from tests.support.published_models import NO_MODEL, models_published_as
@@ -78,17 +78,17 @@ class TestCatalog:
             if spec.engine in HUB_ENGINES and spec.architecture not in known:
                 assert spec.elsewhere, name
             if spec.elsewhere is None and spec.engine in HUB_ENGINES:
-                assert why_not_here(spec) == "", name
+                assert unavailable_reason(spec) == "", name
 
     def test_a_model_fits_80_gb_devices_at_its_degree_and_arithmetic_proposes_the_same(self) -> None:
         for name, spec in load_models().items():
             if spec.engine not in HUB_ENGINES:
                 continue
-            size = size_of(spec)
+            size = model_size(spec)
             assert size, name
             assert size.shape, name
             stated, proposed = (
-                place(spec, size, [ASSUMED_CARD] * 16, tensor_parallel=degree)
+                plan_placement(spec, size, [ASSUMED_CARD] * 16, tensor_parallel=degree)
                 for degree in (spec.tensor_parallel, None)
             )
             assert stated.fits, name
@@ -261,8 +261,8 @@ THREE = {name: ModelSpec(engine="random", seed=seed) for seed, name in enumerate
 
 class TestPick:
     def test_in_the_order_named_each_once(self) -> None:
-        assert list(pick(["random", "gpt-4o", "random"], THREE)) == ["random", "gpt-4o"]
-        assert pick([], THREE) == {}
+        assert list(select_models(["random", "gpt-4o", "random"], THREE)) == ["random", "gpt-4o"]
+        assert select_models([], THREE) == {}
 
     @pytest.mark.parametrize(
         ("name", "told"),
@@ -275,9 +275,9 @@ class TestPick:
     )
     def test_unknown(self, name: str, told: str) -> None:
         with pytest.raises(UnknownModelError) as caught:
-            pick(["random", name], THREE)
+            select_models(["random", name], THREE)
         assert told in str(caught.value)
 
     def test_unknown_among_none(self) -> None:
         with pytest.raises(UnknownModelError, match="known: none"):
-            pick(["a"], {})
+            select_models(["a"], {})

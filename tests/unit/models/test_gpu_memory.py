@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from models.catalog_loader import load_models
-from models.gpu_memory import DEGREES, Load, Size, need, place, size_of
+from models.gpu_memory import DEGREES, BatchShape, ModelSize, model_size, need, plan_placement
 from models.spec import ModelSpec, Shape
 
-SEVEN_B = Size(
+SEVEN_B = ModelSize(
     8.3e9, Shape(layers=28, hidden=3584, heads=28, kv_heads=4, head_dim=128, intermediate=18944, vocab=152064)
 )
 GB = 10**9
@@ -52,9 +52,9 @@ def test_ranks_share_weights_but_for_the_embeddings_and_cut_the_cache_by_heads()
 )
 def test_proposals_for_real_models_and_cards(name: str, card: int, degree: int) -> None:
     one = load_models()[name]
-    size = size_of(one)
+    size = model_size(one)
     assert size
-    found = place(one, size, [card * GB] * 8)
+    found = plan_placement(one, size, [card * GB] * 8)
     assert (found.fits, found.tensor_parallel) == (True, degree)
     assert found.replicas == 8 // degree
     assert found.bytes_a_card <= card * GB
@@ -62,7 +62,7 @@ def test_proposals_for_real_models_and_cards(name: str, card: int, degree: int) 
 
 def test_what_the_user_says_goes_before_the_arithmetic() -> None:
     own = spec(tensor_parallel=4, batch_size=3, replicas={"max": 2})
-    found = place(own, SEVEN_B, [80 * GB] * 16, tensor_parallel=own.tensor_parallel)
+    found = plan_placement(own, SEVEN_B, [80 * GB] * 16, tensor_parallel=own.tensor_parallel)
     assert (found.tensor_parallel, found.batch_size, found.replicas, found.gpus) == (4, 3, 2, 8)
 
 
@@ -74,7 +74,7 @@ def test_what_the_user_says_goes_before_the_arithmetic() -> None:
     ],
 )
 def test_what_does_not_fit_says_what_it_lacks(cards: list[int], degree: int | None, said: str) -> None:
-    found = place(spec(), SEVEN_B, cards, tensor_parallel=degree)
+    found = plan_placement(spec(), SEVEN_B, cards, tensor_parallel=degree)
     assert not found.fits
     assert said in found.why
     assert found.replicas == 0
@@ -88,8 +88,10 @@ def test_what_does_not_fit_says_what_it_lacks(cards: list[int], degree: int | No
     shaped=st.booleans(),
 )
 def test_what_is_said_to_fit_fits(parameters: float, cards: list[int], prefix: int, own: int, shaped: bool) -> None:
-    load = Load(prefix_tokens=prefix, own_tokens=own)
-    found = place(spec(replicas={"max": 99}), Size(parameters, SEVEN_B.shape if shaped else None), cards, load=load)
+    load = BatchShape(prefix_tokens=prefix, own_tokens=own)
+    found = plan_placement(
+        spec(replicas={"max": 99}), ModelSize(parameters, SEVEN_B.shape if shaped else None), cards, load=load
+    )
     assert found.tensor_parallel in DEGREES
     if found.fits:
         assert found.need.total(load, found.batch_size) == found.bytes_a_card <= min(cards)
@@ -113,12 +115,12 @@ def test_a_folder_tells_its_own_size(place_of_text: str | None, tmp_path: Path) 
     save_file({"a": np.zeros((300, 64), np.float32), "b": np.zeros(7, np.float32)}, tmp_path / "1.safetensors")
     save_file({"c": np.zeros((2, 3, 4), np.float16)}, tmp_path / "2.safetensors")
     expected = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=96, vocab=300)
-    assert size_of(spec(model=str(tmp_path), parameters_b=99.0)) == Size(300 * 64 + 7 + 24, expected)
+    assert model_size(spec(model=str(tmp_path), parameters_b=99.0)) == ModelSize(300 * 64 + 7 + 24, expected)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 100, b"\x02\0\0\0\0\0\0\0{}"])
 def test_a_damaged_folder_is_sized_by_its_entry(damage: bytes, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(damage)
-    assert size_of(spec(model=str(tmp_path), parameters_b=2.0)) == Size(2e9, None)
-    assert size_of(spec(model=str(tmp_path))) is None
-    assert size_of(ModelSpec(engine="random")) is None
+    assert model_size(spec(model=str(tmp_path), parameters_b=2.0)) == ModelSize(2e9, None)
+    assert model_size(spec(model=str(tmp_path))) is None
+    assert model_size(ModelSpec(engine="random")) is None

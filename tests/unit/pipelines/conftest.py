@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.requests import Asker
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import cells_of
 from pipelines.predict.loader import Loaded, Loader
 from pipelines.storage.store import Store
@@ -16,9 +16,9 @@ from tests.support.units import units_of
 
 
 @pytest.fixture
-def asker(maia_data: str) -> Asker:
+def asker(maia_data: str) -> RequestBuilder:
     dataset = Dataset.open(Store(maia_data), "maia")
-    return Asker(
+    return RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model="m",
@@ -32,7 +32,7 @@ def asker(maia_data: str) -> Asker:
 
 
 @pytest.fixture
-def make_loader(maia_data: str, asker: Asker, tmp_path: Path) -> Iterator[Callable[..., Loader]]:
+def make_loader(maia_data: str, asker: RequestBuilder, tmp_path: Path) -> Iterator[Callable[..., Loader]]:
     made: list[Loader] = []
 
     def make(**changes: Any) -> Loader:
@@ -45,6 +45,6 @@ def make_loader(maia_data: str, asker: Asker, tmp_path: Path) -> Iterator[Callab
 
 
 @pytest.fixture
-def loaded(maia_data: str, asker: Asker, make_loader: Callable[..., Loader]) -> list[Loaded]:
+def loaded(maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]) -> list[Loaded]:
     loader = make_loader()
     return [loader.load(unit) for unit in units_of(maia_data, asker)]

@@ -9,7 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from pipelines import logging_context as lines
-from pipelines.logging_context import JsonLines, fields_for_workers, logs_are_json, whose, worker_lines
+from pipelines.logging_context import (
+    JsonFormatter,
+    current_context,
+    fields_for_workers,
+    logs_are_json,
+    worker_log_context,
+)
 
 LOG = logging.getLogger("pipelines.somewhere")
 
@@ -28,7 +34,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_lines_of_a_worker_carry_run_model_part_and_request(capsys: pytest.CaptureFixture[str]) -> None:
     for part, request_id in (("p1", ""), ("p2", "r7")):
-        with worker_lines({"run": "r", "model": "m"}, part=part, request_id=request_id):
+        with worker_log_context({"run": "r", "model": "m"}, part=part, request_id=request_id):
             LOG.info("told of %s", part)
             logging.getLogger("library").info("chatter")
     LOG.warning("told of none")
@@ -41,12 +47,12 @@ def test_lines_of_a_worker_carry_run_model_part_and_request(capsys: pytest.Captu
 
 def test_workers_do_as_the_driver_does(capsys: pytest.CaptureFixture[str]) -> None:
     assert fields_for_workers(run="r") is None
-    with worker_lines(None, part="p"):
+    with worker_log_context(None, part="p"):
         LOG.info("nobody asked")
-        assert whose() == {}
+        assert current_context() == {}
     assert capsys.readouterr().err == ""
     assert not logs_are_json()
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     logging.getLogger().handlers = [handler]
     assert fields_for_workers(run="r") == {"run": "r"}

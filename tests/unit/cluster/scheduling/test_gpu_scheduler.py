@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.scheduling.concurrent import side_by_side
-from cluster.scheduling.gpu_scheduler import ELSEWHERE, Book, better_book, reckoned
-from cluster.scheduling.workload import ModelWork
+from cluster.scheduling.concurrent import run_concurrently
+from cluster.scheduling.gpu_scheduler import ELSEWHERE, GpuScheduler, choose_schedule, estimate_makespan
+from cluster.scheduling.workload import ModelWorkload
 
 
-def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWork:
-    return ModelWork(name=name, gpus=gpus, load_s=load, units=units, most_replicas=most)
+def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:
+    return ModelWorkload(name=name, gpus=gpus, load_s=load, units=units, most_replicas=most)
 
 
-def played(works: list[ModelWork], nodes: list[int]) -> tuple[float, dict[str, tuple[float, float, int]]]:
+def played(works: list[ModelWorkload], nodes: list[int]) -> tuple[float, dict[str, tuple[float, float, int]]]:
     """End of all, and (begin, end, replicas) of each, when a model takes its units' time over its replicas."""
-    book, now, running, told = Book(works, nodes), 0.0, [], {}
+    book, now, running, told = GpuScheduler(works, nodes), 0.0, [], {}
     of = {one.name: one for one in works}
     while True:
         for name, replicas in book.begin():
@@ -36,7 +36,7 @@ def played(works: list[ModelWork], nodes: list[int]) -> tuple[float, dict[str, t
         book.end(name)
 
 
-def one_by_one(works: list[ModelWork], gpus: int) -> float:
+def one_by_one(works: list[ModelWorkload], gpus: int) -> float:
     return sum(w.load_s + w.seconds / min(gpus // w.gpus, len(w.units), w.most_replicas) for w in works)
 
 
@@ -52,29 +52,29 @@ def test_a_long_one_gets_its_share_at_once_and_is_not_left_alone_at_the_end() ->
     works = [work("long", 1, *[3.6] * 10_000), *(work(f"s{i}", 1, *[3.6] * 1000) for i in range(8))]
     end, told = played(works, [8])
     assert told["long"][2] >= 4
-    assert end == pytest.approx(reckoned(Book(works, [8])))
+    assert end == pytest.approx(estimate_makespan(GpuScheduler(works, [8])))
     assert end < 1.5 * one_by_one(works, 8)
 
 
 def test_what_is_done_sooner_is_done() -> None:
     even = [work(f"m{i}", 1, *[3.6] * 1000) for i in range(9)]  # nine of a kind on eight GPUs: the ninth would be alone
-    assert not better_book(even, [8]).together
+    assert not choose_schedule(even, [8]).together
     few = [work(f"m{i}", 1, *[100.0] * 2) for i in range(9)]  # more than two GPUs are of no use to any of them
-    assert better_book(few, [8]).together
-    assert reckoned(better_book(even, [8])) == pytest.approx(one_by_one(even, 8))
-    assert Book(even, [8], together=False).begin() == [("m0", 8)]
+    assert choose_schedule(few, [8]).together
+    assert estimate_makespan(choose_schedule(even, [8])) == pytest.approx(one_by_one(even, 8))
+    assert GpuScheduler(even, [8], together=False).begin() == [("m0", 8)]
 
 
 def test_nothing_waits_where_no_gpu_is_needed_and_what_fits_nowhere_begins_to_say_so() -> None:
     works = [*(work(f"api{i}", 0, 1.0) for i in range(ELSEWHERE + 1)), work("a", 2, 1.0), work("b", 2, 1.0)]
-    begun = dict(Book([*works, work("huge", 8, 1.0)], [2]).begin())
+    begun = dict(GpuScheduler([*works, work("huge", 8, 1.0)], [2]).begin())
     assert len([name for name in begun if name.startswith("api")] + [n for n in begun if n == "huge"]) == ELSEWHERE
     assert len({"a", "b"} & begun.keys()) == 1
 
 
 def test_a_model_that_is_alone_takes_what_pays() -> None:
-    assert Book([work("a", 1, *[100.0] * 50, most=6)], [4, 4]).begin() == [("a", 6)]
-    assert Book([work("a", 1, *[1.0] * 4, load=100.0)], [8]).begin() == [("a", 1)]
+    assert GpuScheduler([work("a", 1, *[100.0] * 50, most=6)], [4, 4]).begin() == [("a", 6)]
+    assert GpuScheduler([work("a", 1, *[1.0] * 4, load=100.0)], [8]).begin() == [("a", 1)]
 
 
 @given(
@@ -95,7 +95,9 @@ def test_every_model_runs_once_and_no_gpu_is_promised_twice(
     _, told = played(works, nodes)
     assert told.keys() == {one.name for one in works}
     assert all(1 <= told[one.name][2] <= max(1, min(one.most_replicas, len(one.units))) for one in works)
-    assert reckoned(better_book(works, nodes)) <= reckoned(Book(works, nodes, together=False))
+    assert estimate_makespan(choose_schedule(works, nodes)) <= estimate_makespan(
+        GpuScheduler(works, nodes, together=False)
+    )
 
 
 def test_models_run_at_the_same_time_and_the_next_when_one_ends() -> None:
@@ -106,7 +108,7 @@ def test_models_run_at_the_same_time_and_the_next_when_one_ends() -> None:
         if name != "c":
             both.wait()
 
-    side_by_side(Book([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [2]), run)
+    run_concurrently(GpuScheduler([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [2]), run)
     assert sorted(order[:2]) == ["a", "b"]
     assert order[2:] == ["c"]
 
@@ -123,6 +125,6 @@ def test_an_error_ends_the_others_and_nobody_begins_after_it() -> None:
 
     begun = time.monotonic()
     with pytest.raises(OSError, match="store is away"):
-        side_by_side(Book([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [2]), run)
+        run_concurrently(GpuScheduler([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [2]), run)
     assert sorted(seen) == ["a", "b", "told"]
     assert time.monotonic() - begun < 100

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.scheduling.gpu_scheduler import Book, better_book, reckoned, run_book
-from cluster.scheduling.simulator import play
-from cluster.scheduling.workload import Fleet, ModelWork, Played, lower_bound
+from cluster.scheduling.gpu_scheduler import GpuScheduler, choose_schedule, estimate_makespan, run_schedule
+from cluster.scheduling.simulator import simulate
+from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult, lower_bound
 from tests.bench.fleet_simulation import main, read_workload, rows, workload_json
 
 
-def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWork:
-    return ModelWork(name=name, gpus=gpus, load_s=load, units=units, most_replicas=most)
+def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:
+    return ModelWorkload(name=name, gpus=gpus, load_s=load, units=units, most_replicas=most)
 
 
 def fleet(gpus: int, **more: float) -> Fleet:
     return Fleet(**{"gpus": gpus, "node_start_s": 0.0, **more})
 
 
-def run(works: list[ModelWork], on: Fleet, cost_limit: float | None = None) -> Played:
-    return play(run_book(works, on.nodes, cost_limit), on)
+def run(works: list[ModelWorkload], on: Fleet, cost_limit: float | None = None) -> SimulationResult:
+    return simulate(run_schedule(works, on.nodes, cost_limit), on)
 
 
 def test_one_model_on_one_gpu() -> None:
@@ -97,14 +97,18 @@ WORKS = st.lists(
 def test_every_unit_once_and_never_under_the_bound(raw: list, gpus: int, loss: float) -> None:
     works = [work(f"m{i}", g, *units, load=load) for i, (g, load, units) in enumerate(raw)]
     on = fleet(gpus, lost_an_hour=loss)
-    for book in (run_book(works, on.nodes), Book(works, on.nodes, together=False), Book(works, on.nodes)):
-        played = play(book, on)
+    for book in (
+        run_schedule(works, on.nodes),
+        GpuScheduler(works, on.nodes, together=False),
+        GpuScheduler(works, on.nodes),
+    ):
+        played = simulate(book, on)
         assert played.busy_gpu_s == pytest.approx(sum(w.gpus * w.seconds for w in works))
         assert set(played.ends) == {w.name for w in works}
         assert max(played.ends.values()) == played.makespan_s
         assert played.makespan_s >= lower_bound(works, fleet(gpus)) * (1 - 1e-9)
         assert played.held_gpu_s >= played.busy_gpu_s * (1 - 1e-9)
-        assert played == play(book, on)  # a play leaves the book as it was
+        assert played == simulate(book, on)  # a play leaves the book as it was
 
 
 @settings(max_examples=40, deadline=None)
@@ -114,8 +118,10 @@ def test_every_unit_once_and_never_under_the_bound(raw: list, gpus: int, loss: f
 def test_equal_units_end_when_the_run_reckons_that_they_do(raw: list) -> None:
     """The play and what a run decides by differ by the rounding of units to replicas and by nothing else."""
     works = [work(f"m{i}", g, *[2.0] * (60 * n), most=most) for i, (g, n, most) in enumerate(raw)]
-    book = better_book(works, [8, 8])
-    assert play(book, fleet(16)).makespan_s == pytest.approx(reckoned(book), rel=0.02, abs=2.0 * len(works))
+    book = choose_schedule(works, [8, 8])
+    assert simulate(book, fleet(16)).makespan_s == pytest.approx(
+        estimate_makespan(book), rel=0.02, abs=2.0 * len(works)
+    )
 
 
 def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +136,7 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(row.over_bound >= 1 for row in found)
     for gpus in (8, 32):
         one = {row.way: row for row in found if row.gpus == gpus}
-        told = play(better_book(works, fleet(gpus).nodes), fleet(gpus))
+        told = simulate(choose_schedule(works, fleet(gpus).nodes), fleet(gpus))
         assert one["as a run does it"].hours == told.makespan_s / 3600
         assert one["so, on spot"].lost_nodes > 0 == one["as a run does it"].lost_nodes
         assert one["as a run does it"].hours <= one["in turn"].hours * 1.001

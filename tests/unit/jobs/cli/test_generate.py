@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from jobs.cli.generate import generate
-from jobs.cli.options import normalised
+from jobs.cli.options import normalize_arguments
 from models.messages import Text
 from pipelines.benchmarks.mate.answers import judge
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
@@ -25,7 +25,7 @@ def run(*arguments: str) -> None:
     app = typer.Typer()
     app.command()(generate)
     app.command("other")(lambda: None)  # a command alone would go without its name
-    app(args=normalised(["generate", *arguments]), standalone_mode=False)
+    app(args=normalize_arguments(["generate", *arguments]), standalone_mode=False)
 
 
 def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import typer.main
 from ray.exceptions import ActorDiedError, RayTaskError
 
 from jobs.cli.main import app, run
-from jobs.cli.options import names, normalised
+from jobs.cli.options import names, normalize_arguments
 
 COMMANDS = {
     "compare": {"models"},
@@ -133,7 +133,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_both_dashes_are_accepted() -> None:
-    assert normalised(["--fail_on_error=0.5", "--models-file", "a_b.yaml", "--", "--x_y"]) == [
+    assert normalize_arguments(["--fail_on_error=0.5", "--models-file", "a_b.yaml", "--", "--x_y"]) == [
         "--fail-on-error=0.5",
         "--models-file",
         "a_b.yaml",
@@ -143,13 +143,13 @@ def test_both_dashes_are_accepted() -> None:
 
 
 def test_what_may_stand_anywhere_is_put_in_front() -> None:
-    assert normalised(["run", "--out", "o", "--log_format", "json", "--seed", "1"]) == [
+    assert normalize_arguments(["run", "--out", "o", "--log_format", "json", "--seed", "1"]) == [
         *("--log-format", "json", "run", "--out", "o", "--seed", "1")
     ]
-    assert normalised(["run", "--log-format=json", "--", "--log-format"]) == [
+    assert normalize_arguments(["run", "--log-format=json", "--", "--log-format"]) == [
         *("--log-format=json", "run", "--", "--log-format")
     ]
-    assert normalised(["run", "--log-format"]) == ["--log-format", "run"]
+    assert normalize_arguments(["run", "--log-format"]) == ["--log-format", "run"]
 
 
 def test_an_error_is_one_json_line_when_logs_are() -> None:

@@ -10,12 +10,12 @@ from jobs.demo.samples import BENCHMARKS
 from pipelines.benchmarks import benchmark_names
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_spec import RunSpec
-from pipelines.progress import SilentWatcher
+from pipelines.progress import NullProgress
 from pipelines.storage.store import Store
-from pipelines.sweep.run import Outcome
+from pipelines.sweep.run import SweepResult
 
 
-class Phases(SilentWatcher):
+class Phases(NullProgress):
     def __init__(self) -> None:
         self.titles: list[str] = []
 
@@ -31,7 +31,7 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
         return folder
 
     monkeypatch.setattr(demo, "build_tiny", build)
-    monkeypatch.setattr(demo, "run_sweep", lambda spec, *, watcher: Outcome())
+    monkeypatch.setattr(demo, "run_sweep", lambda spec, *, watcher: SweepResult())
 
 
 def run(out: Path) -> tuple[RunSpec, list[str]]:
@@ -74,4 +74,4 @@ def test_a_killed_demo_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_remote_folder_is_refused() -> None:
     with pytest.raises(ValueError, match="local folder"):
-        demo.run_demo("s3://bucket/demo", watcher=SilentWatcher())
+        demo.run_demo("s3://bucket/demo", watcher=NullProgress())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.dry_run.helper_models import captioners, captions_to_come, judges
+from jobs.dry_run.helper_models import captioners, judges, placeholder_captions
 from models.catalog_loader import load_models
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest
@@ -65,7 +65,7 @@ def test_captions_are_counted_once_a_picture_and_fill_prompts(spec: RunSpec, tmp
     )
     (captioner,) = captioners(captioned)
     assert captioner.plan.to_do == captioner.plan.calls == len(captioner.plan.groups) > 0
-    (without,), (foretold,) = plan_sweep(captioned)["random"], plan_sweep(captioned, captions_to_come)["random"]
+    (without,), (foretold,) = plan_sweep(captioned)["random"], plan_sweep(captioned, placeholder_captions)["random"]
     assert without.calls == 0
     assert foretold.calls == foretold.to_do == without.to_do > 0
     assert captioners(spec) == []

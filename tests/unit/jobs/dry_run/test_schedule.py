@@ -11,12 +11,12 @@ import pytest
 
 import jobs.dry_run.schedule as page
 from cluster.connect import ClusterInfo
-from cluster.hardware import Card
+from cluster.hardware import Gpu
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.plan_table import show_plan
-from jobs.dry_run.schedule import schedule, schedule_told
+from jobs.dry_run.schedule import schedule, schedule_summary
 from models.spec import ModelSpec
-from pipelines.plan.cost_model import work_of
+from pipelines.plan.cost_model import model_workload
 from pipelines.plan.run_spec import RunSpec
 from pipelines.sweep.run import plan_sweep
 
@@ -31,19 +31,19 @@ def spec(maia_data: str, tmp_path: Path) -> RunSpec:
 
 
 def on(
-    monkeypatch: pytest.MonkeyPatch, nodes: Sequence[int] = (), grows_to: tuple[int, ...] = (), cards: int = 0
+    monkeypatch: pytest.MonkeyPatch, nodes: Sequence[int] = (), max_gpu_nodes: tuple[int, ...] = (), cards: int = 0
 ) -> None:
     @contextlib.contextmanager
     def joined(address: str) -> Iterator[ClusterInfo]:
-        yield ClusterInfo(address, 8.0, float(sum(nodes)), grows_to)
+        yield ClusterInfo(address, 8.0, float(sum(nodes)), max_gpu_nodes)
 
-    monkeypatch.setattr(page, "joined", joined)
+    monkeypatch.setattr(page, "connect", joined)
     monkeypatch.setattr(page, "gpus_of_nodes", lambda: list(nodes))
-    monkeypatch.setattr(page, "cards_here", lambda: [Card("x", 1, 1)] * cards)
+    monkeypatch.setattr(page, "cards_here", lambda: [Gpu("x", 1, 1)] * cards)
 
 
 def test_a_schedule_tells_when_each_model_runs(spec: RunSpec) -> None:
-    works = [work_of(name, own, spec.models[name]) for name, own in plan_sweep(spec).items()]
+    works = [model_workload(name, own, spec.models[name]) for name, own in plan_sweep(spec).items()]
     told = schedule(works, Fleet(gpus=16))
     assert {row[0] for row in told.models} == {"a", "b", "big"}
     assert max(row[3] for row in told.models) == told.seconds >= told.bound_s
@@ -55,16 +55,16 @@ def test_the_nodes_are_those_of_the_cluster(spec: RunSpec, monkeypatch: pytest.M
     plans = plan_sweep(spec)
     here = replace(spec, address="head:6379")
     on(monkeypatch, nodes=[2, 2])
-    told = schedule_told(here, plans)
+    told = schedule_summary(here, plans)
     assert told is not None
     assert (told["gpus"], told["on"], told["unplaced"]) == (4, "the cluster at head:6379 as it is", ["big"])
-    on(monkeypatch, nodes=[2], grows_to=(8, 1, 1))
-    told = schedule_told(here, plans)
+    on(monkeypatch, nodes=[2], max_gpu_nodes=(8, 1, 1))
+    told = schedule_summary(here, plans)
     assert told is not None
     assert (told["gpus"], told["on"]) == (10, "all that the cluster at head:6379 may grow to")
     assert {model["model"] for model in told["models"]} == {"a", "b", "big"}
     on(monkeypatch)
-    assert schedule_told(here, plans) == {"gpus": 0, "on": "the cluster at head:6379 as it is", "models": []}
+    assert schedule_summary(here, plans) == {"gpus": 0, "on": "the cluster at head:6379 as it is", "models": []}
 
 
 def test_without_a_cluster_it_is_this_machine_or_said_to_be_made_up(
@@ -72,18 +72,20 @@ def test_without_a_cluster_it_is_this_machine_or_said_to_be_made_up(
 ) -> None:
     plans = plan_sweep(spec)
     on(monkeypatch, cards=4)
-    told = schedule_told(spec, plans)
+    told = schedule_summary(spec, plans)
     assert told is not None
     assert (told["gpus"], told["on"], told["unplaced"]) == (4, "this machine", [])
     on(monkeypatch)
     show_plan(spec, plans, as_json=False)
     assert "On 8 GPUs (made up: no --address is given and no GPU is seen here), as a run" in capsys.readouterr().out
-    assert schedule_told(replace(spec, models={"random": ModelSpec(engine="random")}), {"random": plans["a"]}) is None
+    assert (
+        schedule_summary(replace(spec, models={"random": ModelSpec(engine="random")}), {"random": plans["a"]}) is None
+    )
 
 
 def test_under_a_cost_limit_models_follow_one_another(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     on(monkeypatch, cards=8)
-    told = schedule_told(replace(spec, cost_limit=5.0), plan_sweep(spec))
+    told = schedule_summary(replace(spec, cost_limit=5.0), plan_sweep(spec))
     assert told is not None
     first, second, third = told["models"]
     assert (first["begins_s"], second["begins_s"], third["begins_s"]) == (0, first["ends_s"], second["ends_s"])

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from jobs.serve.auth import key_hash, may_ask
-from jobs.serve.chat_api import MOST_PIXELS, BadRequestError, completion, failure_reply, read_chat
-from jobs.serve.deployment import Model
+from jobs.serve.auth import is_authorized, key_hash
+from jobs.serve.chat_api import MOST_PIXELS, BadRequestError, completion, error_response, read_chat
+from jobs.serve.deployment import ModelReplica
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
@@ -116,9 +116,9 @@ def test_replies() -> None:
     assert reply["choices"][0]["message"]["content"] == "Yes"
     assert reply["choices"][0]["finish_reason"] == "length"
     assert reply["usage"]["total_tokens"] == 7
-    status, body = failure_reply(Failure(type="context_length", message="too long"))
+    status, body = error_response(Failure(type="context_length", message="too long"))
     assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
-    assert failure_reply(Failure(type="out_of_memory", message="x"))[0] == 500
+    assert error_response(Failure(type="out_of_memory", message="x"))[0] == 500
 
 
 @pytest.mark.parametrize(
@@ -126,20 +126,20 @@ def test_replies() -> None:
     [("Bearer right", True), ("bearer right", True), ("Bearer wrong", False), ("Basic right", False), (None, False)],
 )
 def test_keys(header: str | None, *, may: bool) -> None:
-    assert may_ask(header, key_hash("right")) is may
-    assert may_ask(header, None)
+    assert is_authorized(header, key_hash("right")) is may
+    assert is_authorized(header, None)
 
 
 def test_a_batch_is_answered_in_its_order_and_a_failure_is_its_own() -> None:
     spec = ModelSpec(engine="random", faults={"answer": "A", "reverse": True, "drop_every": 3})
     asked = [read(spec, messages=[{"role": "user", "content": f"question {i}"}]) for i in range(4)]
-    outcomes = asyncio.run(Model("m", spec).answer(asked))
+    outcomes = asyncio.run(ModelReplica("m", spec).answer(asked))
     assert len(outcomes) == 4
     assert [one.type for one in outcomes if isinstance(one, Failure)] == ["engine_contract"]
 
 
 def test_a_model_that_cannot_be_had_says_so_to_everyone(tmp_path) -> None:
-    model = Model("m", ModelSpec(engine="vllm", model=str(tmp_path)))
+    model = ModelReplica("m", ModelSpec(engine="vllm", model=str(tmp_path)))
     if not model.fatal():
         pytest.skip("vllm is installed here")
     (outcome,) = asyncio.run(model.answer([read()]))
@@ -163,7 +163,7 @@ def test_a_model_whose_ranks_died_is_loaded_again(monkeypatch: pytest.MonkeyPatc
 
     made = iter([Fragile(dies=True), Fragile(dies=False)])
     monkeypatch.setattr(models.engines, "build_engine", lambda *_: next(made))
-    model = Model("m", ModelSpec(engine="random"))
+    model = ModelReplica("m", ModelSpec(engine="random"))
     (first,) = asyncio.run(model.answer([read()]))
     assert isinstance(first, Failure)
     assert "rank 1 of 2 died (signal 9); ask again" in first.message

@@ -10,11 +10,11 @@ from ray.serve.schema import ProxyStatus, ServeStatus
 
 from cluster.connect import ClusterError, ClusterInfo
 from jobs.serve import deployment as serving
-from jobs.serve.deployment import Door
+from jobs.serve.deployment import ServeConfig
 from models.spec import ModelSpec
 
 SPEC, CLUSTER = ModelSpec(engine="random"), ClusterInfo("", 2.0, 0.0)
-DOOR = Door(host="127.0.0.1", port=8123, key=None, idle_s=1.0)
+DOOR = ServeConfig(host="127.0.0.1", port=8123, key=None, idle_s=1.0)
 STARTING, HEALTHY = ServeStatus(proxies={"a": ProxyStatus.STARTING}), ServeStatus(proxies={"a": ProxyStatus.HEALTHY})
 
 

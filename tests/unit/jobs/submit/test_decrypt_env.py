@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cluster.env_encryption import seal
+from cluster.env_encryption import encrypt_env
 from jobs.submit.decrypt_env import HOOK
 from models.environment import SEALED
 
@@ -18,7 +18,7 @@ LOOK = f"from ray._common.utils import load_class; load_class({HOOK!r})(); impor
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr("cluster.env_encryption._token", lambda: "t0ken")
-    return seal({"MARK": "the value", "OTHER": "x"})
+    return encrypt_env({"MARK": "the value", "OTHER": "x"})
 
 
 def looked(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.cli.main import run
 from jobs.submit.package import entrypoint, stage
-from models.environment import MissingSecretError, named
+from models.environment import MissingSecretError, read_variables
 from tests.support.paths import ROOT
 
 SECRETS = (".env", ".env.local", "prod.env", "ray_token", "key.pem", "secrets/openai", "jobs/.env", "data/x.parquet",
@@ -144,6 +144,6 @@ def test_without_a_cluster_s_token_no_variable_is_sent(
 
 def test_named_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "k")
-    assert named(["MY_KEY"]) == {"MY_KEY": "k"}
+    assert read_variables(["MY_KEY"]) == {"MY_KEY": "k"}
     with pytest.raises(MissingSecretError, match="give the name"):
-        named(["A=B"])
+        read_variables(["A=B"])

@@ -31,7 +31,7 @@ def test_vllm_that_is_not_installed_is_told_with_the_remedy(missing: str, monkey
 def test_another_missing_package_is_not_taken_for_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "models.engines.openai.engine")
     monkeypatch.setitem(sys.modules, "models.engines.openai.messages", None)
-    with pytest.raises(ModuleNotFoundError, match="openai_prompt"):
+    with pytest.raises(ModuleNotFoundError, match="openai.messages"):
         build_engine("m", ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1"))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from models.engines.base import EngineStalledError
-from models.engines.watchdog import PatientEngine, allowed_silence
+from models.engines.watchdog import WatchdogEngine, response_timeout
 from models.messages import Answer, Call, CallReply, Frames, Media
 from tests.support.calls import call
 
@@ -46,7 +46,7 @@ def test_a_silent_one_is_told_of_once_while_it_is_still_stuck() -> None:
         told.append(error)
         engine.closed.set()
 
-    patient = PatientEngine(engine, PATIENCE_S, stalled)
+    patient = WatchdogEngine(engine, PATIENCE_S, stalled)
     replies = list(patient.generate([call("a/0", "?"), call("b/0", "?"), call("c/0", "?")], {}))
     patient.close()
     assert [reply.call_id for reply in replies] == ["a/0", "b/0", "c/0"]
@@ -55,7 +55,7 @@ def test_a_silent_one_is_told_of_once_while_it_is_still_stuck() -> None:
 
 def test_a_slow_caller_is_not_the_engine_s_silence() -> None:
     told: list[EngineStalledError] = []
-    patient = PatientEngine(Script({}), PATIENCE_S, told.append)
+    patient = WatchdogEngine(Script({}), PATIENCE_S, told.append)
     for _ in patient.generate([call("a/0", "?")], {}):
         time.sleep(1.5 * PATIENCE_S)
     time.sleep(1.5 * PATIENCE_S)
@@ -65,8 +65,8 @@ def test_a_slow_caller_is_not_the_engine_s_silence() -> None:
 
 def test_longer_answers_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("models.engines.watchdog.TOKEN_S", 2.0)
-    assert allowed_silence(10.0, [call("a/0", "?")]) == 10.0 + 2.0 * call("a/0", "?").generation.max_new_tokens
-    assert allowed_silence(10.0, []) == 10.0
+    assert response_timeout(10.0, [call("a/0", "?")]) == 10.0 + 2.0 * call("a/0", "?").generation.max_new_tokens
+    assert response_timeout(10.0, []) == 10.0
 
 
 HOLDS_PYTHON = """

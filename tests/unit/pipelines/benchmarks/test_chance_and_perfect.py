@@ -14,7 +14,7 @@ from models.messages import Text
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.mate.rows import find_row
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.plan.requests import Asked
+from pipelines.plan.requests import PlannedRequest
 from tests.support.many_samples import many
 from tests.support.sweeps import counts, found, guessed, reduced
 
@@ -125,30 +125,30 @@ RIGHT = {
 """Metrics that are 1 for who is always right."""
 
 
-def perfect(sample: Sample, asked: Asked) -> str:
+def perfect(sample: Sample, asked: PlannedRequest) -> str:
     """The right answer to a request, from the sample's own data."""
     answers = {"maia": _of_maia, "mate": _of_mate, "unpie": _of_unpie, "vague": _of_vague, "vflute": _of_vflute}
     return answers[asked.columns["benchmark"]](sample, asked)
 
 
-def _of_vague(sample: Sample, asked: Asked) -> str:
+def _of_vague(sample: Sample, asked: PlannedRequest) -> str:
     data, setting = sample.data, asked.columns["setting"]
     answer = str(data["ordering"][0] if asked.columns["task"] == "mcq" else data["readings"]["correct"])
     return f"Answer 1 (reasoning): so it is.\nAnswer 2 (intention): {answer}" if setting.endswith("cot") else answer
 
 
-def _of_vflute(sample: Sample, asked: Asked) -> str:
+def _of_vflute(sample: Sample, asked: PlannedRequest) -> str:
     label = str(sample.data["label"])
     return label if asked.columns["setting"] == "label-only" else f"{sample.data['explanation']}\nLABEL: {label}"
 
 
-def _of_mate(sample: Sample, asked: Asked) -> str:
+def _of_mate(sample: Sample, asked: PlannedRequest) -> str:
     row = find_row(sample, asked.columns["task"], asked.columns["setting"])
     assert row is not None
     return json.dumps({"answer": row["gold"]})
 
 
-def _of_maia(sample: Sample, asked: Asked) -> str:
+def _of_maia(sample: Sample, asked: PlannedRequest) -> str:
     data = sample.data
     if asked.columns["task"] == "oevqa":
         return str(data["answers"][0])
@@ -158,7 +158,7 @@ def _of_maia(sample: Sample, asked: Asked) -> str:
     return "A" if true < false else "B"
 
 
-def _of_unpie(sample: Sample, asked: Asked) -> str:
+def _of_unpie(sample: Sample, asked: PlannedRequest) -> str:
     data, task = sample.data, asked.columns["task"]
     if task != "disambiguation":
         return str(data["phrase" if task == "grounding" else "sentence"])
@@ -228,7 +228,7 @@ def test_mate_counts_in_scene_out_of_scene_and_no_json() -> None:
     samples = [sample for sample in samples if sample.data["rows"][0]["target"] == "name"][:60]
     said = in_turn(samples, ['{{"answer": "{0}"}}', '{{"answer": "{1}"}}', '{{"answer": "Object_99"}}', "no idea", ""])
 
-    def say(sample: Sample, _: Asked) -> str:
+    def say(sample: Sample, _: PlannedRequest) -> str:
         gold = sample.data["rows"][0]["gold"]
         other = next(one["name"] for one in sample.data["scene"]["objects"] if one["name"] != gold)
         return said[sample.sample_id].format(gold, other)
@@ -260,7 +260,7 @@ def test_vflute_counts_no_labels_empty_explanations_and_disagreeing_readings() -
 def test_unpie_counts_invalid_untranslated_and_wrong_script() -> None:
     samples = many("unpie", 12)
 
-    def say(sample: Sample, asked: Asked) -> str:
+    def say(sample: Sample, asked: PlannedRequest) -> str:
         lang, meaning = asked.columns["variant"].split("/")
         if meaning == "0":
             return ""
@@ -276,7 +276,7 @@ def test_maia_pools_need_all_eight() -> None:
     samples = many("maia", 24)
     wrong = {"A": "B", "B": "A"}
 
-    def say(sample: Sample, asked: Asked) -> str:
+    def say(sample: Sample, asked: PlannedRequest) -> str:
         right = perfect(sample, asked)
         return wrong[right] if asked.columns["variant"] == "7" and sample.sample_id.endswith("_A") else right
 

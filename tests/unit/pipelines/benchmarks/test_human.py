@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
-from pipelines.benchmarks.human import SAME_ITEMS, gap_of, of_people
+from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
 from pipelines.benchmarks.maia.human import PEOPLE as MAIA
-from pipelines.benchmarks.maia.results import STATEMENTS, Book
+from pipelines.benchmarks.maia.results import STATEMENTS, Results
 from pipelines.benchmarks.unpie.human import PEOPLE as UNPIE
 from pipelines.benchmarks.vflute.human import PEOPLE as VFLUTE
 from pipelines.benchmarks.vflute.paired_tests import koehn_tests
@@ -67,11 +67,11 @@ def test_maia_statements_and_pools_on_the_rows_of_people() -> None:
     made = {one.metric: one for one in found if one.task == "vsv"}
     assert {one.subset for one in found} == {SAME_ITEMS}
     assert (made["statement_accuracy"].value, made["statement_accuracy"].n) == (12 / 16, 16)
-    assert made[of_people("statement_accuracy")].value == 15 / 16
-    gap = made[gap_of("statement_accuracy")]
+    assert made[human_metric("statement_accuracy")].value == 15 / 16
+    gap = made[gap_metric("statement_accuracy")]
     assert gap.value == pytest.approx(-3 / 16)
     assert (gap.ci_low, gap.ci_high) == (pytest.approx(-4 / 8), pytest.approx(1 / 8))
-    assert (made["pool_accuracy"].value, made[of_people("pool_accuracy")].value) == (0.5, 0.5)
+    assert (made["pool_accuracy"].value, made[human_metric("pool_accuracy")].value) == (0.5, 0.5)
     assert made["pool_accuracy"].n == 2
 
 
@@ -96,7 +96,7 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
         ci_low=[None] * 4,
         ci_high=[None] * 4,
     )
-    book = Book.of(frame, published("maia"))
+    book = Results.of(frame, published("maia"))
     assert book.models["ours"] == ("m",)
     whole, human = book.find("ours", "m", "32-frames", STATEMENTS), book.human(STATEMENTS)
     assert whole is not None
@@ -142,8 +142,8 @@ def test_vflute_mean_of_people_on_their_own_rows() -> None:
     model = (macro_f1([1, 0], [1, 1]) + macro_f1([1, 0], [1, 0])) / 2
     human = (macro_f1([1, 0], [1, 0]) + macro_f1([1, 0], [0, 0])) / 2
     assert (made["f1_at_0"].value, made["f1_at_0"].n) == (pytest.approx(model), 4)
-    assert made[of_people("f1_at_0")].value == pytest.approx(human)
-    gap = made[gap_of("f1_at_0")]
+    assert made[human_metric("f1_at_0")].value == pytest.approx(human)
+    gap = made[gap_metric("f1_at_0")]
     assert gap.value == pytest.approx(model - human)
     assert gap.ci_low is not None
     assert gap.ci_low <= (gap.value or 0) <= (gap.ci_high or 0)

@@ -84,15 +84,15 @@ def test_outer_quotes(text: str, inner: str) -> None:
     ],
 )
 def test_refusals(text: str) -> None:
-    assert reading_text.refuses(text)
+    assert reading_text.is_refusal(text)
 
 
 @pytest.mark.parametrize("text", ["She wants him to say sorry.", "A known fact", "He cannot swim", "None", ""])
 def test_no_refusals(text: str) -> None:
-    assert not reading_text.refuses(text)
+    assert not reading_text.is_refusal(text)
 
 
 @given(st.text())
 def test_bare_and_collapsed_are_settled_by_one_pass(text: str) -> None:
-    assert reading_text.bare(reading_text.bare(text)) == reading_text.bare(text)
+    assert reading_text.normalize_words(reading_text.normalize_words(text)) == reading_text.normalize_words(text)
     assert reading_text.collapsed(reading_text.collapsed(text)) == reading_text.collapsed(text)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from pipelines.benchmarks.maia.source import _Question
 from pipelines.benchmarks.vague.source import _Row
-from pipelines.benchmarks.validation import in_words
+from pipelines.benchmarks.validation import format_validation_error
 from pipelines.benchmarks.vflute.source_text import TextRow
 
 EIGHT = [f"text {n}" for n in range(8)]
@@ -49,7 +49,7 @@ def fault(record: type[BaseModel], row: Any) -> str:
     try:
         record.model_validate(row)
     except ValidationError as error:
-        return in_words(error)
+        return format_validation_error(error)
     return ""
 
 

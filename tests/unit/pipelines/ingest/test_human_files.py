@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.ingest import human_files as human
-from pipelines.ingest.human_files import check_human, human_rows, is_person, keep_human, kept_human, read_human
+from pipelines.ingest.human_files import check_human, human_rows, is_person, keep_human, load_human_files, read_human
 from pipelines.storage.store import Store
 from tests.support.vflute_rows import Scored, samples
 
@@ -94,7 +94,7 @@ def test_good_rows_pass_and_are_kept(tmp_path: Path, data: Store) -> None:
     out = Store(str(tmp_path / "out"))
     assert keep_human(out, files) == {"vflute"}
     assert keep_human(out, files) == set()
-    kept = kept_human(out, "vflute")
+    kept = load_human_files(out, "vflute")
     assert kept == {"labels": LABELS}
     rows = human_rows("vflute", kept)
     assert {who: [row["sample_id"] for row in own] for who, own in rows.items()} == {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.messages import Frames
-from pipelines.media.frame_cache import FrameKeeper, LocalFrames, keeper_bytes
+from pipelines.media.frame_cache import FrameCacheActor, LocalFrameCache, frame_cache_bytes
 
 
 def frames(size: int = 10) -> Frames:
@@ -24,7 +24,7 @@ def counting(made: list[str], key: str, size: int = 10) -> Callable[[], Frames]:
 
 def test_a_process_decodes_once_and_lets_go_of_the_oldest() -> None:
     made: list[str] = []
-    kept = LocalFrames(most=3 * 30)
+    kept = LocalFrameCache(most=3 * 30)
     for key in ("a", "b", "a", "c", "a", "d", "a", "b"):
         kept.fetch(key, counting(made, key))
     assert made == ["a", "b", "c", "d", "b"]
@@ -32,7 +32,7 @@ def test_a_process_decodes_once_and_lets_go_of_the_oldest() -> None:
 
 def test_one_that_is_too_large_is_kept_alone() -> None:
     made: list[str] = []
-    kept = LocalFrames(most=10)
+    kept = LocalFrameCache(most=10)
     for key in ("a", "a", "b", "b"):
         kept.fetch(key, counting(made, key))
     assert made == ["a", "b"]
@@ -40,7 +40,7 @@ def test_one_that_is_too_large_is_kept_alone() -> None:
 
 def test_of_many_that_ask_one_decodes_and_the_others_wait() -> None:
     async def story() -> list[str]:
-        keeper = FrameKeeper(most=100)
+        keeper = FrameCacheActor(most=100)
         assert await keeper.claim("a") == ("decode", None)
         waiting = [asyncio.create_task(keeper.claim("a")) for _ in range(5)]
         await asyncio.sleep(0.01)
@@ -56,7 +56,7 @@ def test_of_many_that_ask_one_decodes_and_the_others_wait() -> None:
 
 def test_a_failure_is_told_to_all_and_a_release_lets_the_next_one_try() -> None:
     async def story() -> None:
-        keeper = FrameKeeper(most=100)
+        keeper = FrameCacheActor(most=100)
         assert (await keeper.claim("bad"))[0] == "decode"
         await keeper.fail("bad", "truncated")
         assert await keeper.claim("bad") == ("failed", "truncated")
@@ -71,7 +71,7 @@ def test_one_whose_decoder_died_is_taken_over(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("pipelines.media.frame_cache.CLAIM_S", 0.02)
 
     async def story() -> list[str]:
-        keeper = FrameKeeper(most=100)
+        keeper = FrameCacheActor(most=100)
         await keeper.claim("a")
         second, _ = await asyncio.wait_for(keeper.claim("a"), 60)
         await keeper.give("a", ["pixels"], 1)  # the first one, late
@@ -83,12 +83,12 @@ def test_one_whose_decoder_died_is_taken_over(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_kept_is_bounded() -> None:
     async def story() -> list[str]:
-        keeper = FrameKeeper(most=100)
+        keeper = FrameCacheActor(most=100)
         for key in "abcd":
             await keeper.claim(key)
             await keeper.give(key, [key], 40)
         return [(await keeper.claim(key))[0] for key in "cdab"]
 
     assert asyncio.run(story()) == ["kept", "kept", "decode", "decode"]
-    assert keeper_bytes(1e9) == 100_000_000
-    assert keeper_bytes(1e12) == 1 << 30
+    assert frame_cache_bytes(1e9) == 100_000_000
+    assert frame_cache_bytes(1e12) == 1 << 30

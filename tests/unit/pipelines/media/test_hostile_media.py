@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageFile
 
 import pipelines
-from models.image_formats import EXTENSIONS, PICTURE_FORMS, form_of
+from models.image_formats import EXTENSIONS, PICTURE_FORMS, detect_format
 from models.messages import Media
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks import parquet_source as parquet_rows
@@ -25,7 +25,7 @@ from pipelines.benchmarks.source import SourceError
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
-from pipelines.ingest import ingest as ingesting
+from pipelines.ingest import source_folder as ingesting
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import DecodeError, Decoder
@@ -73,7 +73,7 @@ def test_pictures_are_opened_in_one_place_and_with_named_forms() -> None:
 def test_every_form_of_the_list_is_read_and_known_by_its_first_bytes(form: str) -> None:
     sink = io.BytesIO()
     Image.new("RGB", (16, 12), "red").save(sink, form)
-    assert form_of(sink.getvalue()) == form
+    assert detect_format(sink.getvalue()) == form
     assert EXTENSIONS[form]
     with Decoder() as decoder:
         assert decoder.decode_picture(sink.getvalue()).pixels.shape == (1, 12, 16, 3)

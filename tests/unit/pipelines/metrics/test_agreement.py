@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 from pipelines.metrics import agreement
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30)
 

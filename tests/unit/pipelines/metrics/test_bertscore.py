@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 from pipelines.metrics.bertscore import (
     DEFAULT_LAYERS,
@@ -20,6 +19,7 @@ from pipelines.metrics.bertscore import (
     rescale,
 )
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 FAMILIES = ["bert", "roberta", "deberta", "deberta-v2"]
 CANDIDATES = ["the lion sings", "Lose the dog in the lane.", " no ", "the", "città d'arte", "z y x " * 20]

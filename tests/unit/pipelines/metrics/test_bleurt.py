@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.pipelines.metrics.metric_cases import golden
 
 from pipelines.metrics.bleurt import BleurtScorer
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+from tests.unit.pipelines.metrics.metric_cases import golden
 
 ROWS = golden("bleurt_port")
 REFERENCES = [row["reference"] for row in ROWS]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 from sklearn.metrics import f1_score
 
 from pipelines.metrics import f1
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([0, 1]), st.sampled_from([0, 1, None]), st.floats(-0.2, 1.2)), min_size=1, max_size=30

@@ -5,9 +5,9 @@ from typing import Any
 
 import nltk
 import pytest
-from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 from pipelines.metrics import meteor
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 DATA = {
     # offset, lexicographer file, part of speech, lemmas; the offset is the line's place in the file.

@@ -20,22 +20,22 @@ from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder
 from pipelines.metrics.bleurt import BleurtScorer
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
-from pipelines.plan.requests import Asker
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_spec import ScorerSpec
-from pipelines.plan.selection import Cell
+from pipelines.plan.selection import TaskSetting
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
-from pipelines.storage.parts import part_folder, read_part, table_bytes
+from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from tests.support import unpie_source, vague_source, vflute_source
 
 Encoder = Callable[[str], Path]
 LAYER = 2
 CELLS = {
-    "maia": Cell("oevqa", "1-frame"),
-    "unpie": Cell("disambiguation", "vlm"),
-    "vague": Cell("freeform", "vlm"),
-    "vflute": Cell("entailment", "zero-shot"),
+    "maia": TaskSetting("oevqa", "1-frame"),
+    "unpie": TaskSetting("disambiguation", "vlm"),
+    "vague": TaskSetting("freeform", "vlm"),
+    "vflute": TaskSetting("entailment", "zero-shot"),
 }
 
 
@@ -85,7 +85,7 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
             writer = {"unpie": unpie_source.write_source, "vague": vague_source.write_drive}[name]
             ingest(benchmark(name), Folder(str(writer(tmp_path / name))), Store(data))
         dataset = Dataset.open(Store(data), name)
-        asker = Asker(
+        asker = RequestBuilder(
             benchmark_name=name,
             dataset_fingerprint=dataset.manifest.dataset_fingerprint,
             model="m", model_fingerprint={}, generation={}, cells=(CELLS[name],), prompts={}, instead={}, seed=42,
@@ -98,7 +98,7 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
             row = prediction_row(one.columns, Reply(request_id="", outcome=Answer(text=text)))
             rows.append({**row, "given": list(given.items())})
         made = Swept(name, data, Store(str(tmp_path / "out")), samples)
-        made.out.put(made.part, table_bytes(rows, PREDICTIONS))
+        made.out.put(made.part, to_parquet(rows, PREDICTIONS))
         return made
 
     return make

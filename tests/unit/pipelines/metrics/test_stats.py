@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 from pipelines.metrics import stats
 from pipelines.metrics.f1 import macro_f1_statistic
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 CLUSTERS = ["v1", "v1", "v2", "v3", "v3", "v3"]
 VALUES = [1.0, 0.0, 1.0, 0.0, 1.0, 1.0]

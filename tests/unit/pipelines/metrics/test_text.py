@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 from pipelines.metrics import text
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 TEXTS = st.text(alphabet="abcàè' .,", max_size=20)
 REFERENCES = st.lists(st.text(alphabet="abcàè", min_size=1, max_size=8), min_size=1, max_size=3)

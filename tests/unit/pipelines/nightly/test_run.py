@@ -15,7 +15,7 @@ from models.spec import ModelSpec, Price
 from pipelines.nightly.cost import cost
 from pipelines.nightly.fingerprints import code_fingerprint
 from pipelines.nightly.history import History, Pair, night_name
-from pipelines.nightly.records import Due, Night
+from pipelines.nightly.records import NightlyResult, PairStatus
 from pipelines.nightly.run import _moves, due_pairs
 from pipelines.nightly.summary import summary
 from pipelines.plan.run_spec import RunSpec
@@ -96,7 +96,7 @@ def test_a_night_in_which_nothing_could_be_run_is_told_and_ends_with_3(
         raise ModelUnavailableError("model 'random': its weights are not here")
 
     monkeypatch.setattr("pipelines.nightly.run.run_sweep", away)
-    monkeypatch.setattr("pipelines.nightly.run.joined", lambda _: nullcontext())
+    monkeypatch.setattr("pipelines.nightly.run.connect", lambda _: nullcontext())
     told = tmp_path / "told.md"
     arguments = ["nightly", "--models", "random", "--benchmarks", "maia", "--data", maia_data]
     arguments += ["--out", str(tmp_path / "out"), "--summary", str(told), *(["--json"] if as_json else [])]
@@ -135,8 +135,8 @@ def test_a_number_moved_when_it_left_its_interval(tmp_path: Path, now: float | N
     history = History(str(tmp_path))
     before = Pair(night=EARLIER, model="m", benchmark="maia", state="ran", measured=EARLIER)
     history.write(EARLIER, [before], [metric(0.5), metric(0.5, metric="unsure", ci_low=None, ci_high=None)], "")
-    night = Night(name=NOW, pairs=[replace(before, night=NOW, measured=NOW)], metrics=[metric(now)])
-    due = [Due(model="m", benchmark="maia", parts={}, why="new", before=before)]
+    night = NightlyResult(name=NOW, pairs=[replace(before, night=NOW, measured=NOW)], metrics=[metric(now)])
+    due = [PairStatus(model="m", benchmark="maia", parts={}, why="new", before=before)]
     found = list(_moves(night, due, history))
     assert bool(found) is moved
     night.moves = found
@@ -168,7 +168,7 @@ def test_cost_is_by_tokens_and_by_gpu_hours(spec: RunSpec) -> None:
 def test_a_hostile_message_stays_one_cell_of_text() -> None:
     bad = "a|b\n# head <script> @everyone [x](http://evil) `c`"
     pair = Pair(night=NOW, model=bad, benchmark="maia", state="failed", why=bad)
-    text = summary(Night(name=NOW, pairs=[pair]), {bad: "random"})
+    text = summary(NightlyResult(name=NOW, pairs=[pair]), {bad: "random"})
     assert "<script>" not in text
     assert "@everyone" not in text
     assert "](http" not in text

@@ -8,10 +8,10 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset, DatasetError
-from pipelines.plan.requests import Asker
-from pipelines.plan.run_manifest import Entry, left_behind, load_run, merge_entries, save_run
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Cell
+from pipelines.plan.selection import TaskSetting
 from pipelines.report.reduce import reduce_entry
 from pipelines.score.stage import planned_ids
 from pipelines.storage.store import Store
@@ -19,13 +19,13 @@ from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep
 from tests.support.paths import GOLDEN
 
-FRAME, BLACK, OPEN = Cell("vsv", "1-frame"), Cell("vsv", "black-video"), Cell("oevqa", "1-frame")
+FRAME, BLACK, OPEN = TaskSetting("vsv", "1-frame"), TaskSetting("vsv", "black-video"), TaskSetting("oevqa", "1-frame")
 
 
 def entry(
-    *cells: Cell, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changed: object
-) -> Entry:
-    asker = Asker(
+    *cells: TaskSetting, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changed: object
+) -> ManifestEntry:
+    asker = RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint="f",
         model="m",
@@ -37,10 +37,10 @@ def entry(
         seed=42,
     )
     asker = replace(asker, **changed)  # type: ignore[arg-type]
-    return Entry(benchmark="maia", model="m", data=data, asker=asker.to_json(), limit=limit, sample_ids=ids)
+    return ManifestEntry(benchmark="maia", model="m", data=data, asker=asker.to_json(), limit=limit, sample_ids=ids)
 
 
-def cuts(one: Entry) -> dict[Cell, tuple[str | None, tuple[str, ...]]]:
+def cuts(one: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, ...]]]:
     return {cell: (own.limit, own.sample_ids) for own in one.by_cut() for cell in own.parsed_asker().cells}
 
 
@@ -70,11 +70,11 @@ def test_prompt_fingerprints_are_those_recorded(tmp_path: Path) -> None:
 
 
 def test_what_leaves_the_report_is_told_with_the_way_back() -> None:
-    (gone,) = left_behind([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
+    (gone,) = dropped_from_report([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
     assert "vsv 1-frame, oevqa 1-frame" in gone
     assert "--seed" in gone
     assert "--tasks vsv,oevqa --settings black-video,1-frame" in gone
-    (fewer,) = left_behind([entry(FRAME, limit="1-8")], [entry(FRAME, ids=("video1/Sentiment_A",))])
+    (fewer,) = dropped_from_report([entry(FRAME, limit="1-8")], [entry(FRAME, ids=("video1/Sentiment_A",))])
     assert "--limit 1-8" in fewer
     assert "--sample-id video1/Sentiment_A" in fewer
 
@@ -90,8 +90,8 @@ def test_what_leaves_the_report_is_told_with_the_way_back() -> None:
         (entry(FRAME), entry(FRAME, OPEN, seed=7)),
     ],
 )
-def test_nothing_is_told_where_nothing_leaves(old: Entry, new: Entry) -> None:
-    assert left_behind([old], [new]) == []
+def test_nothing_is_told_where_nothing_leaves(old: ManifestEntry, new: ManifestEntry) -> None:
+    assert dropped_from_report([old], [new]) == []
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_nothing_is_told_where_nothing_leaves(old: Entry, new: Entry) -> None:
         (entry(FRAME, ids=("a", "b")), entry(FRAME, ids=("b", "c"))),
     ],
 )
-def test_fewer_samples_of_a_cell_are_told(old: Entry, new: Entry) -> None:
-    assert len(left_behind([old], [new])) == 1
+def test_fewer_samples_of_a_cell_are_told(old: ManifestEntry, new: ManifestEntry) -> None:
+    assert len(dropped_from_report([old], [new])) == 1
 
 
 def test_the_report_counts_each_cell_on_its_own_samples(maia_data: str, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_answers_made_elsewhere_lack_nothing(maia_data: str, tmp_path: Path) -> 
 def test_data_is_looked_for_before_a_cluster_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from models.catalog_loader import load_models
 
-    monkeypatch.setattr("pipelines.sweep.run.joined", lambda address: pytest.fail(f"Ray was started ({address})"))
+    monkeypatch.setattr("pipelines.sweep.run.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
     spec = RunSpec(
         data=str(tmp_path / "none"),
         out=str(tmp_path / "out"),

@@ -2,7 +2,7 @@ import pytest
 
 from pipelines.benchmarks import UnknownNameError, benchmark
 from pipelines.plan.run_spec import FailureBudget, ScorerSpec
-from pipelines.plan.selection import Cell, Limit, cells_of, check_names
+from pipelines.plan.selection import Limit, TaskSetting, cells_of, check_names
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,12 @@ def test_scorer_flags() -> None:
 def test_cells_follow_tasks_and_settings() -> None:
     maia = benchmark("maia")
     three = ["black-video", "1-frame", "32-frames"]
-    assert cells_of(maia, [], []) == [Cell(task, setting) for task in ("vsv", "oevqa") for setting in three]
-    assert cells_of(maia, ["vsv"], ["1-frame"]) == [Cell("vsv", "1-frame")]
-    assert cells_of(maia, ["aggregate"], ["1-frame"]) == [Cell("vsv", "1-frame"), Cell("oevqa", "1-frame")]
+    assert cells_of(maia, [], []) == [TaskSetting(task, setting) for task in ("vsv", "oevqa") for setting in three]
+    assert cells_of(maia, ["vsv"], ["1-frame"]) == [TaskSetting("vsv", "1-frame")]
+    assert cells_of(maia, ["aggregate"], ["1-frame"]) == [
+        TaskSetting("vsv", "1-frame"),
+        TaskSetting("oevqa", "1-frame"),
+    ]
     assert cells_of(maia, ["mcq"], []) == []
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipelines.predict.attempts import Ledger
+from pipelines.predict.attempts import AttemptTracker
 
 
 def test_one_who_was_alone_when_the_replica_died_twice_is_the_killer() -> None:
-    ledger = Ledger()
+    ledger = AttemptTracker()
     assert ledger.begin("u") == (1, {})
     assert ledger.begin("u") == (2, {})
     ledger.alone("u", "a")
@@ -19,7 +19,7 @@ def test_one_who_was_alone_when_the_replica_died_twice_is_the_killer() -> None:
 
 
 def test_a_dead_rank_costs_no_attempt_once() -> None:
-    ledger = Ledger()
+    ledger = AttemptTracker()
     assert ledger.begin("u") == (1, {})
     ledger.excuse("u", "")
     assert ledger.begin("u") == (1, {}), "together again: whoever killed the rank need not be among them"
@@ -28,7 +28,7 @@ def test_a_dead_rank_costs_no_attempt_once() -> None:
 
 
 def test_a_dead_rank_is_excused_once_a_request() -> None:
-    ledger = Ledger()
+    ledger = AttemptTracker()
     ledger.alone("u", "a")
     ledger.excuse("u", "a")
     assert ledger.begin("u") == (1, {})
@@ -40,7 +40,7 @@ def test_a_dead_rank_is_excused_once_a_request() -> None:
 
 
 def test_one_alone_when_the_engine_fell_silent_is_not_asked_again() -> None:
-    ledger = Ledger()
+    ledger = AttemptTracker()
     assert ledger.begin("u") == (1, {})
     ledger.stalled("u", "")
     assert ledger.begin("u") == (2, {}), "any of them may have been the one"
@@ -51,7 +51,7 @@ def test_one_alone_when_the_engine_fell_silent_is_not_asked_again() -> None:
 
 
 def test_deaths_in_a_row_are_counted_until_something_is_answered() -> None:
-    ledger = Ledger()
+    ledger = AttemptTracker()
     assert [ledger.died(), ledger.died()] == [1, 2]
     ledger.survived("u", "a")
     assert ledger.died() == 1
@@ -60,14 +60,14 @@ def test_deaths_in_a_row_are_counted_until_something_is_answered() -> None:
 
 
 def test_deaths_of_loaders_are_counted_a_unit_until_it_is_loaded() -> None:
-    ledger = Ledger()
+    ledger = AttemptTracker()
     assert [ledger.begin_loading("u"), ledger.begin_loading("u"), ledger.begin_loading("v")] == [0, 1, 0]
     ledger.loaded("u")
     assert ledger.begin_loading("u") == 0
 
 
 def test_remarks_are_told_once() -> None:
-    ledger = Ledger()
+    ledger = AttemptTracker()
     ledger.started(("no plan",))
     ledger.started(("no plan", "slow"))
     assert ledger.report() == (2, ("no plan", "slow"))

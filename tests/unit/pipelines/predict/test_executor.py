@@ -8,16 +8,16 @@ import pytest
 
 from cluster.connect import ClusterInfo
 from models.spec import ModelSpec
-from pipelines.plan.units import Unit
+from pipelines.plan.units import WorkUnit
 from pipelines.predict.executor import _engine_resources, _replicas
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.records import Job
 
 ONE_MACHINE = ClusterInfo("", 8.0, 0.0)
 STANDING = ClusterInfo("10.0.0.1:6379", 64.0, 8.0)
-DECLARED = ClusterInfo("10.0.0.1:6379", 1.0, 0.0, grows_to=(8, 8, 1, 1))
-UNIT = Unit(benchmark="maia", part="p", pieces=(), requests=1)
-PARTLY_UP = ClusterInfo("10.0.0.1:6379", 16.0, 1.0, grows_to=(8, 8, 1, 1))
+DECLARED = ClusterInfo("10.0.0.1:6379", 1.0, 0.0, max_gpu_nodes=(8, 8, 1, 1))
+UNIT = WorkUnit(benchmark="maia", part="p", pieces=(), requests=1)
+PARTLY_UP = ClusterInfo("10.0.0.1:6379", 16.0, 1.0, max_gpu_nodes=(8, 8, 1, 1))
 
 
 def spec(engine: str = "transformers", **fields: Any) -> ModelSpec:

@@ -9,13 +9,13 @@ import pytest
 
 from models.messages import Frames
 from pipelines.media.decode_worker import uniform_indices
-from pipelines.media.frame_cache import LocalFrames
-from pipelines.plan.requests import Asker
-from pipelines.plan.units import Unit
+from pipelines.media.frame_cache import LocalFrameCache
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.units import WorkUnit
 from pipelines.predict.commit import Committer
 from pipelines.predict.loader import Loaded, Loader, PlanMismatchError
 from pipelines.predict.serialization import pack_loaded, unpack_loaded
-from pipelines.predict.unit_runner import Answerer
+from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -41,7 +41,7 @@ def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
     assert frames["32"].fps == pytest.approx(10)
 
 
-class Told(LocalFrames):
+class Told(LocalFrameCache):
     """Remembers what it was told to share."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Told(LocalFrames):
 
 
 def test_media_that_nobody_else_needs_are_not_shared(
-    maia_data: str, asker: Asker, make_loader: Callable[..., Loader]
+    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]
 ) -> None:
     told = Told()
     loader = make_loader(frames=told)
@@ -67,7 +67,7 @@ def test_media_that_nobody_else_needs_are_not_shared(
 
 
 def test_frames_are_shrunk_and_thinned_to_the_models_limits(
-    maia_data: str, asker: Asker, make_loader: Callable[..., Loader]
+    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]
 ) -> None:
     loader = make_loader(max_pixels=800, max_frames=8)
     frames = media_frames([loader.load(unit) for unit in units_of(maia_data, asker)])
@@ -88,21 +88,21 @@ def test_a_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) 
 
 
 def test_another_version_of_the_plan_is_refused(
-    maia_data: str, asker: Asker, make_loader: Callable[..., Loader]
+    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]
 ) -> None:
     unit = units_of(maia_data, asker)[0]
-    other = Asker.from_json(asker.to_json().replace('"model": "m"', '"model": "n"'))
+    other = RequestBuilder.from_json(asker.to_json().replace('"model": "m"', '"model": "n"'))
     with pytest.raises(PlanMismatchError, match="run again"):
         make_loader(askers=[other]).load(unit)
 
 
-def commit(out: Path, unit: Unit, rows: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
+def commit(out: Path, unit: WorkUnit, rows: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
     one = carried(unit, rows)
     return Committer(str(out)).commit(one.unit, one.rows)
 
 
 def test_a_medium_that_cannot_be_decoded_makes_error_rows(
-    maia_data: str, asker: Asker, make_loader: Callable[..., Loader], tmp_path: Path
+    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path
 ) -> None:
     import shutil
 
@@ -113,7 +113,7 @@ def test_a_medium_that_cannot_be_decoded_makes_error_rows(
     loader = make_loader(data=str(data))
     for unit in units_of(str(data), asker):
         one = loader.load(unit)
-        rows = Answerer(Script(), Memory()).answer(one)
+        rows = UnitRunner(Script(), Memory()).answer(one)
         assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
         for row in rows:
             assert row["status"] == ("ok" if row["setting"] == "black-video" else "error")
@@ -121,7 +121,7 @@ def test_a_medium_that_cannot_be_decoded_makes_error_rows(
 
 
 def test_blind_it_reads_no_medium_and_what_shows_none_goes_on(
-    maia_data: str, asker: Asker, make_loader: Callable[..., Loader]
+    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]
 ) -> None:
     loader = make_loader()
     for unit in units_of(maia_data, asker):
@@ -137,7 +137,7 @@ def test_blind_it_reads_no_medium_and_what_shows_none_goes_on(
 
 @pytest.mark.parametrize("damage", ["another that decodes", "gone"])
 def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
-    maia_data: str, asker: Asker, make_loader: Callable[..., Loader], tmp_path: Path, damage: str
+    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path, damage: str
 ) -> None:
     import shutil
 
@@ -149,7 +149,7 @@ def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
         first.unlink()
     loader, told = make_loader(data=str(data)), set()
     for unit in units_of(str(data), asker, "1.0"):  # of both clips: which hash is first hangs on the encoder
-        for row in Answerer(Script(), Memory()).answer(loader.load(unit)):
+        for row in UnitRunner(Script(), Memory()).answer(loader.load(unit)):
             if row["status"] == "error":
                 told.add((row["error_type"], row["error"], first.stem in row["error"]))
             else:
@@ -161,21 +161,21 @@ def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
 
 
 def test_a_retry_keeps_the_rows_that_were_right(
-    maia_data: str, asker: Asker, make_loader: Callable[..., Loader], tmp_path: Path
+    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path
 ) -> None:
     out = Store(str(tmp_path))
     loader = make_loader()
     unit = units_of(maia_data, asker)[0]
     one = loader.load(unit)
     poison = words_of(one.requests[0])
-    rows = Answerer(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
+    rows = UnitRunner(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
     failed = tuple(sorted(r.request_id for r in one.requests if words_of(r) == poison))
     counts = commit(tmp_path, unit, rows)
     assert sum(n for _, _, status, n in counts if status == "error") == len(failed)
     again = replace(unit, requests=len(failed), only=failed, carry=True)
     second = loader.load(again)
     assert sorted(request.request_id for request in second.requests) == list(failed)
-    rows = Answerer(Script(), Memory()).answer(second)
+    rows = UnitRunner(Script(), Memory()).answer(second)
     counts = commit(tmp_path, again, rows)
     assert {status for _, _, status, _ in counts} == {"ok"}
     assert sum(n for *_, n in counts) == len(failed)

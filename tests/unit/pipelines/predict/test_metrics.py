@@ -14,7 +14,7 @@ import pytest
 
 from jobs.cli.output import log_as_json
 from jobs.cli.progress import Progress
-from pipelines.logging_context import about, logs_are_json, whose
+from pipelines.logging_context import current_context, log_context, logs_are_json
 from pipelines.predict import metrics as telemetry
 from pipelines.predict.metrics import count_answering, count_commit, count_loading, count_waiting
 from pipelines.predict.records import Receipt
@@ -86,14 +86,14 @@ def test_seconds_and_levels(kept: Kept) -> None:
 
 def test_fields_are_a_threads_own_and_end_with_their_block() -> None:
     seen = []
-    with about(run="r", model="a", part=""):
-        other = threading.Thread(target=lambda: seen.append(dict(whose())))
+    with log_context(run="r", model="a", part=""):
+        other = threading.Thread(target=lambda: seen.append(dict(current_context())))
         other.start()
         other.join()
-        with about(model="b"):
-            seen.append(dict(whose()))
-        seen.append(dict(whose()))
-    assert [*seen, dict(whose())] == [{}, {"run": "r", "model": "b"}, {"run": "r", "model": "a"}, {}]
+        with log_context(model="b"):
+            seen.append(dict(current_context()))
+        seen.append(dict(current_context()))
+    assert [*seen, dict(current_context())] == [{}, {"run": "r", "model": "b"}, {"run": "r", "model": "a"}, {}]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]
 
 
 def test_log_lines_say_run_model_part_and_request(kept: Kept, lines: Callable[[], list[dict[str, Any]]]) -> None:
-    with about(run="r", model="m"):
+    with log_context(run="r", model="m"):
         count_commit("m", RECEIPT)
     part, failed = lines()
     assert (part["run"], part["model"], part["rows"], part["seconds"]) == ("r", "m", 16, 2.5)

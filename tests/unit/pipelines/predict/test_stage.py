@@ -14,13 +14,13 @@ from cluster.connect import ClusterInfo
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.schedule import schedule
 from models.spec import ModelSpec, Replicas
-from pipelines.plan.cost_model import work_of
+from pipelines.plan.cost_model import model_workload
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.cost_tracker import Spending
+from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import _replicas
 from pipelines.predict.records import Job, Receipt
-from pipelines.predict.status import StatusBoard, read_status
-from pipelines.progress import SilentWatcher
+from pipelines.predict.status import StatusWriter, read_status
+from pipelines.progress import NullProgress
 from pipelines.ray_data import ModelUnavailableError
 from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
@@ -39,16 +39,16 @@ class Sweep:
         self.shares: dict[str, float] = {}
         monkeypatch.setattr(page, "gpus_of_nodes", lambda: [gpus])
 
-    def predict(self, execute: Execute, limit: float | None = None, grows_to: tuple[int, ...] = ()) -> list[str]:
+    def predict(self, execute: Execute, limit: float | None = None, max_gpu_nodes: tuple[int, ...] = ()) -> list[str]:
         def noted(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
             self.shares[job.model] = cluster.gpus
             execute(job, cluster, on_receipt)
 
         self._patch.setattr(page, "execute", noted)
         plans = plan_sweep(self.spec)
-        board = StatusBoard(self.out, plans)
-        cluster = ClusterInfo("", 8.0, float(self._gpus), grows_to=grows_to)
-        return page.predict(self.spec, cluster, plans, board, SilentWatcher(), Spending(limit))
+        board = StatusWriter(self.out, plans)
+        cluster = ClusterInfo("", 8.0, float(self._gpus), max_gpu_nodes=max_gpu_nodes)
+        return page.predict(self.spec, cluster, plans, board, NullProgress(), CostTracker(limit))
 
 
 def answer(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
@@ -75,9 +75,9 @@ def test_a_model_that_cannot_be_had_stops_no_other(
     assert all(cell["running"] == 0 for cell in read_status(sweep.out)["cells"])
 
 
-@pytest.mark.parametrize(("gpus", "grows_to"), [(2, ()), (0, (1, 1))], ids=["there", "still to come"])
+@pytest.mark.parametrize(("gpus", "max_gpu_nodes"), [(2, ()), (0, (1, 1))], ids=["there", "still to come"])
 def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, grows_to: tuple[int, ...]
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, max_gpu_nodes: tuple[int, ...]
 ) -> None:
     sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, gpus), threading.Barrier(2, timeout=120), []
 
@@ -87,7 +87,7 @@ def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
             both.wait()
         answer(job, on_receipt)
 
-    assert sweep.predict(execute, grows_to=grows_to) == []
+    assert sweep.predict(execute, max_gpu_nodes=max_gpu_nodes) == []
     assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
@@ -107,7 +107,7 @@ def test_a_dry_run_tells_the_replicas_that_the_run_has(
 
     assert sweep.predict(execute) == []
     plans = plan_sweep(sweep.spec)
-    works = [work_of(name, own, sweep.spec.models[name]) for name, own in plans.items()]
+    works = [model_workload(name, own, sweep.spec.models[name]) for name, own in plans.items()]
     told = schedule(works, Fleet(gpus=gpus))
     assert {name: loads for name, _, _, _, loads, _ in told.models} == replicas
     assert set(replicas) == set(names)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.predict.status import StatusBoard
+from pipelines.predict.status import StatusWriter
 from pipelines.storage.store import Store
 
 
@@ -16,7 +16,7 @@ def test_while_a_model_is_asked_the_file_is_written_again_and_again(
 ) -> None:
     monkeypatch.setattr("pipelines.predict.status.BEAT_S", 0.05)
     monkeypatch.setattr("pipelines.predict.status.WRITE_EVERY_S", 0.0)
-    board = StatusBoard(Store(str(tmp_path)), {})
+    board = StatusWriter(Store(str(tmp_path)), {})
     board.begin("m")
     file = tmp_path / "status.json"
     for _ in range(2):

@@ -8,10 +8,10 @@ import pytest
 
 from models.engines.base import EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media
-from pipelines.logging_context import whose
+from pipelines.logging_context import current_context
 from pipelines.predict.loader import Loaded
-from pipelines.predict.serialization import Answered, pack_answers, unpack_answers
-from pipelines.predict.unit_runner import Answerer
+from pipelines.predict.serialization import AnsweredUnit, pack_answers, unpack_answers
+from pipelines.predict.unit_runner import UnitRunner
 from tests.support.units import Memory, Script, carried, words_of
 
 
@@ -21,7 +21,7 @@ def statuses(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 def test_all_rows_are_answered_once(loaded: list[Loaded]) -> None:
     for one in loaded:
-        rows = Answerer(Script(), Memory()).answer(one)
+        rows = UnitRunner(Script(), Memory()).answer(one)
         assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
         assert statuses(rows) == {"ok": len(one.requests)}
 
@@ -29,14 +29,14 @@ def test_all_rows_are_answered_once(loaded: list[Loaded]) -> None:
 def test_a_unit_goes_to_the_engine_together(loaded: list[Loaded]) -> None:
     engine = Script()
     for one in loaded:
-        Answerer(engine, Memory()).answer(one)
+        UnitRunner(engine, Memory()).answer(one)
     assert engine.batches == [len(one.requests) for one in loaded]
 
 
 def test_an_exception_costs_only_the_rows_that_cause_it(loaded: list[Loaded]) -> None:
     one = loaded[0]
     poison = words_of(one.requests[5])
-    rows = Answerer(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
+    rows = UnitRunner(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
     bad = [row for row in rows if row["status"] == "error"]
     assert {row["request_id"] for row in bad} == {r.request_id for r in one.requests if words_of(r) == poison}
     assert 0 < len(bad) < len(rows) == len(one.requests)
@@ -45,21 +45,21 @@ def test_an_exception_costs_only_the_rows_that_cause_it(loaded: list[Loaded]) ->
 
 
 def test_a_dropped_call_is_asked_again_and_then_an_error(loaded: list[Loaded]) -> None:
-    rows = Answerer(Script(drop=True), Memory()).answer(loaded[0])
+    rows = UnitRunner(Script(drop=True), Memory()).answer(loaded[0])
     assert statuses(rows) == {"ok": len(loaded[0].requests) - 1, "error": 1}
     assert {row["error_type"] for row in rows if row["status"] == "error"} == {"engine_contract"}
 
 
 def test_a_dead_endpoint_is_not_a_bad_row(loaded: list[Loaded]) -> None:
     with pytest.raises(EngineUnreachableError):
-        Answerer(Script(gone=True), Memory()).answer(loaded[0])
+        UnitRunner(Script(gone=True), Memory()).answer(loaded[0])
 
 
 def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded: list[Loaded]) -> None:
     engine, one = Script(), loaded[0]
     killer = one.requests[0].request_id
     memory = Memory(attempt=3, killers={killer: "engine_died"})
-    rows = Answerer(engine, memory).answer(one)
+    rows = UnitRunner(engine, memory).answer(one)
     assert set(engine.batches) == {1}
     assert len(memory.noted) == len(one.requests) - 1
     assert [row["error_type"] for row in rows if row["request_id"] == killer] == ["engine_died"]
@@ -69,7 +69,7 @@ def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded:
 def test_one_that_the_engine_fell_silent_under_is_an_error_of_its_own_name(loaded: list[Loaded]) -> None:
     one = loaded[0]
     silent = one.requests[0].request_id
-    rows = Answerer(Script(), Memory(attempt=3, killers={silent: "timeout"})).answer(one)
+    rows = UnitRunner(Script(), Memory(attempt=3, killers={silent: "timeout"})).answer(one)
     (row,) = [row for row in rows if row["status"] == "error"]
     assert (row["request_id"], row["error_type"]) == (silent, "timeout")
     assert "patience_s" in row["error"]
@@ -95,7 +95,7 @@ def died(one: Loaded, error: type[EngineDiedError]) -> tuple[str, Memory, Memory
     together, alone = Memory(), Memory(attempt=2)
     for memory in (together, alone):
         with pytest.raises(error):
-            Answerer(Dying(victim, error), memory).answer(one)
+            UnitRunner(Dying(victim, error), memory).answer(one)
     return victim, together, alone
 
 
@@ -112,8 +112,8 @@ def test_silent_ranks_are_not_excused(loaded: list[Loaded]) -> None:
 
 
 def test_answers_of_several_units_cross_together(loaded: list[Loaded]) -> None:
-    answers = [Answered(unit=one.unit, rows=Answerer(Script(), Memory()).answer(one)) for one in loaded]
-    answers += [Answered(unit=loaded[0].unit, fatal="gone"), Answered(unit=loaded[0].unit, kept=True)]
+    answers = [AnsweredUnit(unit=one.unit, rows=UnitRunner(Script(), Memory()).answer(one)) for one in loaded]
+    answers += [AnsweredUnit(unit=loaded[0].unit, fatal="gone"), AnsweredUnit(unit=loaded[0].unit, kept=True)]
     back = list(unpack_answers(pack_answers(answers)))
     assert [(one.unit, one.fatal, one.kept) for one in back] == [(one.unit, one.fatal, one.kept) for one in answers]
     for one, was in zip(back, answers, strict=True):
@@ -127,7 +127,7 @@ def test_rows_hold_whatever_a_model_says(loaded: list[Loaded]) -> None:
                 yield CallReply(call_id=call.call_id, outcome=Answer(text="half \ud800 pair \x00 🙂"))
 
     one = loaded[0]
-    table = carried(one.unit, Answerer(Odd(), Memory()).answer(one)).rows
+    table = carried(one.unit, UnitRunner(Odd(), Memory()).answer(one)).rows
     assert isinstance(table, pa.Table)
     assert set(table["output"].to_pylist()) == {"half ? pair \x00 🙂"}
 
@@ -140,14 +140,14 @@ class Whose(Script):
         self.told: list[tuple[int, str]] = []
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        self.told.append((len(calls), whose().get("request_id", "")))
+        self.told.append((len(calls), current_context().get("request_id", "")))
         yield from super().generate(calls, media)
 
 
 def test_log_lines_carry_the_request_that_is_asked_alone(loaded: list[Loaded]) -> None:
     one, together, alone = loaded[0], Whose(), Whose()
-    Answerer(together, Memory()).answer(one)
+    UnitRunner(together, Memory()).answer(one)
     assert {name for _, name in together.told} == {""}
-    Answerer(alone, Memory(attempt=2)).answer(one)
+    UnitRunner(alone, Memory(attempt=2)).answer(one)
     assert {name for _, name in alone.told} == {request.request_id for request in one.requests}
-    assert whose() == {}
+    assert current_context() == {}

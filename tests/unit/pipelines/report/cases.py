@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
-from pipelines.benchmarks.tables import Measured, Table, TableRow
-from pipelines.report import Answer, BenchmarkPart, CellCount, ReportData
+from pipelines.benchmarks.tables import Table, TableRow, TableValue
+from pipelines.report import BenchmarkSection, CellCount, ExampleAnswer, ReportData
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "report"
@@ -143,7 +143,7 @@ def table(text: str = "words", name: str = "t") -> Table:
         heat=(0.0, 1.0),
         rows=(
             TableRow(label=text, origin="heading", note=text),
-            TableRow(label=text, cells=(text, Measured(value=0.5, delta=0.1, low=0.4, high=0.6, n=9, note=text))),
+            TableRow(label=text, cells=(text, TableValue(value=0.5, delta=0.1, low=0.4, high=0.6, n=9, note=text))),
             TableRow(label=text, cells=(None, 0.4), origin="published", note=text),
             TableRow(label="chance", cells=(True, None), origin="reference"),
         ),
@@ -159,7 +159,7 @@ def report(text: str = "words") -> ReportData:
         metric(model=text, metric="bleu", category=text, subset=text, note=text),
     )
     answers = [
-        Answer(
+        ExampleAnswer(
             benchmark="maia",
             model=text,
             task=text,
@@ -174,7 +174,7 @@ def report(text: str = "words") -> ReportData:
         )
         for output in (text, None)
     ]
-    part = BenchmarkPart(
+    part = BenchmarkSection(
         name="maia",
         title=text,
         source=text,

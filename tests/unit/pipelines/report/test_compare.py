@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.render import comparison_in_words
-from pipelines.plan.requests import Asker
-from pipelines.plan.run_manifest import Entry, save_run
-from pipelines.plan.selection import Cell
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry, save_run
+from pipelines.plan.selection import TaskSetting
 from pipelines.report.compare import _corrected, compare
 from pipelines.schemas import SCORES
-from pipelines.storage.parts import part_folder, table_bytes
+from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
 
 
 def output(folder: Path, model: str, right: list[int | None], revision: str = "r1") -> Store:
     """An output with vsv scores; None is a row without a score."""
     out = Store(str(folder))
-    asker = Asker(
+    asker = RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint="d",
         model=model,
         model_fingerprint={"revision": revision},
         generation={},
-        cells=(Cell("vsv", "1-frame"),),
+        cells=(TaskSetting("vsv", "1-frame"),),
         prompts={},
         instead={},
         seed=42,
@@ -47,8 +47,8 @@ def output(folder: Path, model: str, right: list[int | None], revision: str = "r
         }
         for i, one in enumerate(right)
     ]
-    out.put(f"{part_folder('scores', 'maia', model)}/p.parquet", table_bytes(rows, SCORES))
-    entry = Entry(benchmark="maia", model=model, data="", asker=asker.to_json())
+    out.put(f"{part_folder('scores', 'maia', model)}/p.parquet", to_parquet(rows, SCORES))
+    entry = ManifestEntry(benchmark="maia", model=model, data="", asker=asker.to_json())
     save_run(out, {}, sweep={}, entries=[entry], parts={})
     return out
 

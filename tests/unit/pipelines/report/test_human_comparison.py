@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.figures import Bars
-from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_of, of_people
-from pipelines.benchmarks.tables import Measured
-from pipelines.report.human_comparison import BesidePeople, people_figures, people_tables
+from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
+from pipelines.benchmarks.tables import TableValue
+from pipelines.report.human_comparison import HumanComparison, people_figures, people_tables
 from pipelines.report.model import METRIC_KEYS
 from pipelines.report.published import COLUMNS
 
@@ -43,8 +43,8 @@ def printed(model: str, value: float, **more: str) -> dict[str, object]:
     return row | {"subset": "theirs", "metric": "accuracy", "value": value, "unit": "fraction"} | more
 
 
-def share(level: HumanLevel, metrics: list[dict[str, object]], papers: list[dict[str, object]]) -> BesidePeople:
-    return BesidePeople(
+def share(level: HumanLevel, metrics: list[dict[str, object]], papers: list[dict[str, object]]) -> HumanComparison:
+    return HumanComparison(
         title="B",
         levels=(level,),
         metrics=pd.DataFrame(metrics, columns=[*METRIC_KEYS, "note"]),
@@ -52,7 +52,7 @@ def share(level: HumanLevel, metrics: list[dict[str, object]], papers: list[dict
     )
 
 
-def lines(*shares: BesidePeople) -> list[tuple[str, str, dict[str, object]]]:
+def lines(*shares: HumanComparison) -> list[tuple[str, str, dict[str, object]]]:
     (table,) = people_tables(shares)
     return [
         (row.label, row.origin, dict(zip(table.columns, row.cells, strict=True)))
@@ -67,15 +67,15 @@ def test_ours_and_published_beside_people_and_chance() -> None:
     assert [(label, origin) for label, origin, _ in found] == [("Paper-VLM", "published"), ("m", "ours")]
     (_, _, theirs), (_, _, ours) = found
     assert theirs["Measure"] == "accuracy, theirs"
-    assert theirs["Value"] == Measured(value=0.6, n=40)
-    assert isinstance(theirs["Gap to human"], Measured)
+    assert theirs["Value"] == TableValue(value=0.6, n=40)
+    assert isinstance(theirs["Gap to human"], TableValue)
     assert (theirs["Gap to human"].value, theirs["Gap to human"].low) == (pytest.approx(-0.3), None)
     assert (theirs["Items"], ours["Items"]) == ("the people's", "approximate")
     assert (ours["Task"], ours["Setting"], ours["Measure"]) == ("quiz", "seen", "accuracy, some")
-    assert ours["Value"] == Measured(value=0.5, low=0.4, high=0.7, n=20)
-    assert (ours["Human"], ours["Chance"]) == (Measured(value=0.9, n=40), 0.25)
+    assert ours["Value"] == TableValue(value=0.5, low=0.4, high=0.7, n=20)
+    assert (ours["Human"], ours["Chance"]) == (TableValue(value=0.9, n=40), 0.25)
     gap = ours["Gap to human"]
-    assert isinstance(gap, Measured)
+    assert isinstance(gap, TableValue)
     assert (gap.value, gap.low, gap.high) == (pytest.approx(-0.4), pytest.approx(-0.5), pytest.approx(-0.2))
 
 
@@ -83,14 +83,14 @@ def test_on_the_same_items_the_paired_gap_stands() -> None:
     level = HumanLevel(task="quiz", metric="accuracy", value=0.9, items="approximate")
     own = [
         metric("m", subset=SAME_ITEMS, value=0.5),
-        metric("m", of_people("accuracy"), subset=SAME_ITEMS, value=0.8),
-        metric("m", gap_of("accuracy"), subset=SAME_ITEMS, value=-0.3, ci_low=-0.45, ci_high=-0.1),
+        metric("m", human_metric("accuracy"), subset=SAME_ITEMS, value=0.8),
+        metric("m", gap_metric("accuracy"), subset=SAME_ITEMS, value=-0.3, ci_low=-0.45, ci_high=-0.1),
         metric("alone", subset=SAME_ITEMS),
     ]
     ((label, _, cells),) = lines(share(level, own, []))
     assert (label, cells["Items"]) == ("m", "same")
-    assert cells["Gap to human"] == Measured(value=-0.3, low=-0.45, high=-0.1, n=20)
-    assert cells["Human"] == Measured(value=0.8, low=0.4, high=0.7, n=20)
+    assert cells["Gap to human"] == TableValue(value=-0.3, low=-0.45, high=-0.1, n=20)
+    assert cells["Human"] == TableValue(value=0.8, low=0.4, high=0.7, n=20)
 
 
 def test_without_a_human_figure_the_best_published_of_each_setting() -> None:
@@ -103,14 +103,14 @@ def test_without_a_human_figure_the_best_published_of_each_setting() -> None:
     found = lines(share(level, [metric("m", subset=""), metric("m", "guess", subset="", value=0.1)], papers))
     assert [label for label, _, _ in found] == ["best", "blind", "m"]
     assert found[-1][2]["Chance"] == 0.1
-    assert found[-1][2]["Human"] == Measured(value=None)
-    assert found[-1][2]["Gap to human"] == Measured(value=None)
+    assert found[-1][2]["Human"] == TableValue(value=None)
+    assert found[-1][2]["Gap to human"] == TableValue(value=None)
 
 
 def test_a_missing_value_says_why_and_has_no_gap() -> None:
     ((_, _, cells),) = lines(share(LEVEL, [metric("m", value=None, ci_low=None, ci_high=None, note="no judge")], []))
-    assert cells["Value"] == Measured(value=None, n=20, note="no judge")
-    assert cells["Gap to human"] == Measured(value=None)
+    assert cells["Value"] == TableValue(value=None, n=20, note="no judge")
+    assert cells["Gap to human"] == TableValue(value=None)
 
 
 def test_the_figure_has_lines_for_people_and_chance() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from models.messages import Generation, Media, Request, Step, user
 from pipelines.report.token_efficiency import efficiency_table, measure_efficiency, media_key
 from pipelines.schemas import PREDICTIONS
-from pipelines.storage.parts import table_bytes
+from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 
 CLIP, OTHER = Media("video", "c", 32), Media("video", "c", 1)
@@ -29,12 +29,10 @@ def test_a_clip_is_counted_once_however_many_pieces_it_came_in(tmp_path: Path) -
     parts = {"a": rows("a", head=80, least=[20, 5], cached=[0, 80]), "b": rows("b", head=80, least=[20], cached=[80])}
     parts["c"] = rows("c", head=30, least=[70], cached=[0])
     for name, own in parts.items():
-        out.put(f"predictions/benchmark=maia/model=m/{name}.parquet", table_bytes(own, PREDICTIONS))
+        out.put(f"predictions/benchmark=maia/model=m/{name}.parquet", to_parquet(own, PREDICTIONS))
     out.put(
         "predictions/benchmark=maia/model=m/e.parquet",
-        table_bytes(
-            [{"request_id": "a9", "status": "error"}, *rows("old", head=0, least=[9], cached=[0])], PREDICTIONS
-        ),
+        to_parquet([{"request_id": "a9", "status": "error"}, *rows("old", head=0, least=[9], cached=[0])], PREDICTIONS),
     )
     planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(asked(CLIP))) | {"c0": media_key(asked(OTHER))}
     found = measure_efficiency("maia", "m", out, planned)
@@ -46,7 +44,7 @@ def test_a_clip_is_counted_once_however_many_pieces_it_came_in(tmp_path: Path) -
 def test_the_least_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
     own = rows("a", head=0, least=[None], cached=[0])
-    out.put("predictions/benchmark=maia/model=m/a.parquet", table_bytes(own, PREDICTIONS))
+    out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(own, PREDICTIONS))
     found = measure_efficiency("maia", "m", out, {"a0": b""})
     assert found is not None
     assert found.least_tokens is None

@@ -16,7 +16,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeAsk, Row, Sample, Verdict
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import Judge, JudgeLoader, JudgeLoaderSpec, judge_units
-from pipelines.storage.parts import part_folder, table_bytes
+from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
 
 SPEC = ModelSpec(engine="random")
@@ -92,9 +92,9 @@ def test_equal_answers_share_one_question(sample: Sample) -> None:
 
 def test_a_worker_makes_the_same_questions(maia_data: str, tmp_path: Path) -> None:
     out = Store(str(tmp_path))
-    from pipelines.score.rows import Context, rows_of
+    from pipelines.score.rows import ScoringContext, rows_of
 
-    context = Context.from_json(maia_data, "maia", "[{}, {}]", 42)
+    context = ScoringContext.from_json(maia_data, "maia", "[{}, {}]", 42)
     fingerprint = context.dataset.manifest.dataset_fingerprint
     names = sorted(context.samples)[:4]
     table = [
@@ -117,7 +117,7 @@ def test_a_worker_makes_the_same_questions(maia_data: str, tmp_path: Path) -> No
         for i, name in enumerate(names)
     ]
     part = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"
-    out.put(part, table_bytes(table, PREDICTIONS))
+    out.put(part, to_parquet(table, PREDICTIONS))
     rows = [(part, one) for one in rows_of(out, part, context)]
     (unit,) = judge_units(judge(), rows, "maia", context.texts)
     assert unit.requests == 3
@@ -144,5 +144,5 @@ def test_earlier_verdicts_are_recalled(tmp_path: Path) -> None:
     question = judge().question(ASK, 0)
     columns = {"request_id": question.request_id, "benchmark": "maia", "task": "judge"}
     rows = [prediction_row(columns, Reply(request_id="", outcome=Answer(text="Corretta")))]
-    out.put(f"{part_folder('judgements', 'maia', 'j')}/a.parquet", table_bytes(rows, PREDICTIONS))
+    out.put(f"{part_folder('judgements', 'maia', 'j')}/a.parquet", to_parquet(rows, PREDICTIONS))
     assert Judge.recall("j", SPEC, out, "maia").verdict(ASK, read_verdict).accepted is True

@@ -12,13 +12,13 @@ from models.messages import Answer, Failure, Reply
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
-from pipelines.plan.requests import Asker
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import cells_of
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score import part_scorer as scoring
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
-from pipelines.storage.parts import part_folder, read_part, table_bytes
+from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 
 PART = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"
@@ -29,7 +29,7 @@ SCORES = PART.replace("predictions", "scores")
 def out(maia_data: str, tmp_path: Path) -> Store:
     """Predictions of two samples in one setting: A throughout, a reference for the open question, one error."""
     dataset = Dataset.open(Store(maia_data), "maia")
-    asker = Asker(
+    asker = RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model="m",
@@ -48,7 +48,7 @@ def out(maia_data: str, tmp_path: Path) -> Store:
             rows.append(prediction_row(asked.columns, Reply(request_id="", outcome=Answer(text=text))))
     rows[0] = prediction_row(rows[0], Reply(request_id="", outcome=Failure(type="timeout", message="late")))
     store = Store(str(tmp_path / "out"))
-    store.put(PART, table_bytes(rows, PREDICTIONS))
+    store.put(PART, to_parquet(rows, PREDICTIONS))
     return store
 
 
@@ -92,7 +92,7 @@ def test_a_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
     changed = table.set_column(
         table.schema.get_field_index("output"), PREDICTIONS.field("output"), [["B"] * table.num_rows]
     )
-    out.put(PART, table_bytes(changed, PREDICTIONS))
+    out.put(PART, to_parquet(changed, PREDICTIONS))
     PartScorer(spec(maia_data, out), {}, []).score(PART)
     assert values(out) != before
 

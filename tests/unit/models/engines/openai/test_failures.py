@@ -7,9 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.engines.base import EngineUnreachableError
-from models.engines.openai.failures import Blame, Miss, backoff_s, clipped, miss_of_status, retry_after_s
+from models.engines.openai.failures import (
+    FailedAttempt,
+    FailureScope,
+    backoff_s,
+    classify_status,
+    clipped,
+    retry_after_s,
+)
 from models.engines.openai.health import STREAK_LIMIT, Health
-from models.engines.openai.rate_limit import Pacer
+from models.engines.openai.rate_limit import RateLimiter
 from models.messages import Failure
 from tests.support.fake_time import FakeTime
 
@@ -47,39 +54,39 @@ def test_retry_after_of_anything(value: str) -> None:
     assert seconds is None or seconds >= 0
 
 
-def miss(status: int, body: object = None, text: str = "", headers: dict[str, str] | None = None) -> Miss:
-    return miss_of_status(status, headers or {}, body=body, text=text, now=NOW)
+def miss(status: int, body: object = None, text: str = "", headers: dict[str, str] | None = None) -> FailedAttempt:
+    return classify_status(status, headers or {}, body=body, text=text, now=NOW)
 
 
 @pytest.mark.parametrize(
     ("status", "body", "kind", "blame", "may_pass"),
     [
-        (400, {"message": "no"}, "http_400", Blame.QUESTION, False),
-        (400, {"code": "context_length_exceeded"}, "context_length", Blame.QUESTION, False),
+        (400, {"message": "no"}, "http_400", FailureScope.QUESTION, False),
+        (400, {"code": "context_length_exceeded"}, "context_length", FailureScope.QUESTION, False),
         (
             400,
             {"message": "This model's maximum context length is 8 tokens"},
             "context_length",
-            Blame.QUESTION,
+            FailureScope.QUESTION,
             False,
         ),
-        (401, {}, "http_401", Blame.ENDPOINT, False),
-        (402, {}, "http_402", Blame.QUESTION, False),
-        (403, {}, "http_403", Blame.ENTRY, False),
-        (404, {}, "http_404", Blame.ENTRY, False),
-        (408, {}, "http_408", Blame.ENDPOINT, True),
-        (409, {}, "http_409", Blame.ENDPOINT, True),
-        (413, {}, "http_413", Blame.QUESTION, False),
-        (422, {}, "http_422", Blame.QUESTION, False),
-        (429, {}, "http_429", Blame.ENDPOINT, True),
-        (429, {"code": "insufficient_quota"}, "http_429", Blame.ENDPOINT, False),
-        (429, {"type": "insufficient_quota"}, "http_429", Blame.ENDPOINT, False),
-        (500, {}, "http_500", Blame.ENDPOINT, True),
-        (503, {}, "http_503", Blame.ENDPOINT, True),
-        (529, {}, "http_529", Blame.ENDPOINT, True),
+        (401, {}, "http_401", FailureScope.ENDPOINT, False),
+        (402, {}, "http_402", FailureScope.QUESTION, False),
+        (403, {}, "http_403", FailureScope.ENTRY, False),
+        (404, {}, "http_404", FailureScope.ENTRY, False),
+        (408, {}, "http_408", FailureScope.ENDPOINT, True),
+        (409, {}, "http_409", FailureScope.ENDPOINT, True),
+        (413, {}, "http_413", FailureScope.QUESTION, False),
+        (422, {}, "http_422", FailureScope.QUESTION, False),
+        (429, {}, "http_429", FailureScope.ENDPOINT, True),
+        (429, {"code": "insufficient_quota"}, "http_429", FailureScope.ENDPOINT, False),
+        (429, {"type": "insufficient_quota"}, "http_429", FailureScope.ENDPOINT, False),
+        (500, {}, "http_500", FailureScope.ENDPOINT, True),
+        (503, {}, "http_503", FailureScope.ENDPOINT, True),
+        (529, {}, "http_529", FailureScope.ENDPOINT, True),
     ],
 )
-def test_statuses(status: int, body: object, *, kind: str, blame: Blame, may_pass: bool) -> None:
+def test_statuses(status: int, body: object, *, kind: str, blame: FailureScope, may_pass: bool) -> None:
     found = miss(status, body)
     assert (found.failure.type, found.blame, found.may_pass) == (kind, blame, may_pass)
 
@@ -108,7 +115,7 @@ def test_a_pause_is_read_only_where_another_try_follows() -> None:
 
 def test_secrets_are_hidden_before_the_message_is_cut() -> None:
     key = "sk-" + "k" * 60
-    found = miss_of_status(
+    found = classify_status(
         400,
         {},
         body={"message": "x" * 480 + key},
@@ -143,7 +150,7 @@ class TestPacer:
         time = FakeTime(0.0)
 
         async def run() -> list[float]:
-            pacer = Pacer(per_minute, time.now, time.sleep)
+            pacer = RateLimiter(per_minute, time.now, time.sleep)
             passed = []
             for index in range(count):
                 if hold is not None and index == hold[0]:
@@ -172,7 +179,7 @@ class TestPacer:
         passed: list[float] = []
 
         async def run() -> None:
-            pacer = Pacer(60, time.now, time.sleep)
+            pacer = RateLimiter(60, time.now, time.sleep)
 
             async def one() -> None:
                 await pacer.turn()
@@ -193,24 +200,24 @@ def health() -> Health:
     return Health(lambda what: f"gone: {what}")
 
 
-def bad(blame: Blame, kind: str = "http_500") -> Miss:
-    return Miss(failure=Failure(type=kind, message="told"), blame=blame, may_pass=True)
+def bad(blame: FailureScope, kind: str = "http_500") -> FailedAttempt:
+    return FailedAttempt(failure=Failure(type=kind, message="told"), blame=blame, may_pass=True)
 
 
 class TestHealth:
     def test_nobody_to_connect_to_ends_it_at_once(self) -> None:
         with pytest.raises(EngineUnreachableError, match=r"gone: no connection in 3 tries \(connection: told\)"):
-            health().missed(bad(Blame.NO_CONNECTION, "connection"), answers_before=0, tries=3)
+            health().missed(bad(FailureScope.NO_CONNECTION, "connection"), answers_before=0, tries=3)
 
     def test_unless_somebody_was_answered_meanwhile(self) -> None:
         state = health()
         state.answered()
-        state.missed(bad(Blame.NO_CONNECTION), answers_before=0, tries=3)
+        state.missed(bad(FailureScope.NO_CONNECTION), answers_before=0, tries=3)
         with pytest.raises(EngineUnreachableError):
-            state.missed(bad(Blame.NO_CONNECTION), answers_before=1, tries=3)
+            state.missed(bad(FailureScope.NO_CONNECTION), answers_before=1, tries=3)
 
-    @pytest.mark.parametrize("blame", [Blame.ENDPOINT, Blame.ENTRY])
-    def test_a_long_streak_ends_it(self, blame: Blame) -> None:
+    @pytest.mark.parametrize("blame", [FailureScope.ENDPOINT, FailureScope.ENTRY])
+    def test_a_long_streak_ends_it(self, blame: FailureScope) -> None:
         state = health()
         for _ in range(STREAK_LIMIT - 1):
             state.missed(bad(blame), answers_before=0, tries=1)
@@ -222,10 +229,12 @@ class TestHealth:
         for index in range(5 * STREAK_LIMIT):
             if index % (STREAK_LIMIT - 1) == 0:
                 state.answered()
-            state.missed(bad(Blame.ENDPOINT), answers_before=state.answers, tries=1)
+            state.missed(bad(FailureScope.ENDPOINT), answers_before=state.answers, tries=1)
 
-    @pytest.mark.parametrize(("blame", "answers"), [(Blame.QUESTION, 0), (Blame.QUESTION, 1), (Blame.ENTRY, 1)])
-    def test_what_lies_with_the_question_never_ends_it(self, blame: Blame, answers: int) -> None:
+    @pytest.mark.parametrize(
+        ("blame", "answers"), [(FailureScope.QUESTION, 0), (FailureScope.QUESTION, 1), (FailureScope.ENTRY, 1)]
+    )
+    def test_what_lies_with_the_question_never_ends_it(self, blame: FailureScope, answers: int) -> None:
         state = health()
         for _ in range(answers):
             state.answered()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
-from models.engines.openai.failures import Blame, Miss
+from models.engines.openai.failures import FailedAttempt, FailureScope
 from models.engines.openai.messages import data_uris
-from models.engines.openai.rate_limit import Window
+from models.engines.openai.rate_limit import AdaptiveConcurrency
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import Limits, ModelSpec
 from tests.support.endpoint_script import Asked, Half, Say, Status
@@ -25,7 +25,7 @@ from tests.unit.models.engines.openai.rig import kinds, many, rig
 
 PRICE = {"input_per_million": 1_000_000.0, "output_per_million": 1_000_000.0}
 """A dollar a token."""
-TOO_MANY = Miss(failure=Failure(type="http_429", message=""), blame=Blame.ENDPOINT, may_pass=True)
+TOO_MANY = FailedAttempt(failure=Failure(type="http_429", message=""), blame=FailureScope.ENDPOINT, may_pass=True)
 
 
 def test_a_storm_in_short() -> None:
@@ -47,7 +47,7 @@ def test_a_storm_in_short() -> None:
 
 def test_fewer_at_a_time_after_a_429_and_more_again() -> None:
     async def scene() -> list[int]:
-        window, widths = Window(16), []
+        window, widths = AdaptiveConcurrency(16), []
         async with window:
             window.told(TOO_MANY)
             window.told(TOO_MANY)  # of the same storm
@@ -66,7 +66,7 @@ def test_fewer_at_a_time_after_a_429_and_more_again() -> None:
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 8))
 def test_no_more_than_the_window_and_nobody_waits_for_ever(storm: list[bool], most: int) -> None:
     async def scene() -> int:
-        window, out, highest = Window(most), 0, 0
+        window, out, highest = AdaptiveConcurrency(most), 0, 0
 
         async def one(*, bad: bool) -> None:
             nonlocal out, highest
@@ -85,7 +85,7 @@ def test_no_more_than_the_window_and_nobody_waits_for_ever(storm: list[bool], mo
 
 def test_a_cancelled_wait_hands_its_turn_on() -> None:
     async def scene() -> None:
-        window = Window(1)
+        window = AdaptiveConcurrency(1)
         await window.__aenter__()
         first, second = (asyncio.create_task(window.__aenter__()) for _ in range(2))
         await asyncio.sleep(0)

@@ -15,7 +15,7 @@ import torch
 from models.engines.transformers.chat_formats import FORMS
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.prefix_sharing import SharedModel
-from models.engines.transformers.sampling import Written
+from models.engines.transformers.sampling import GeneratedTokens
 from models.messages import Answer, Call, Failure, Generation, Media, Text, Turn, user
 from models.spec import Limits
 from tests.unit.models.engines.conftest import Checkpoints, Judge
@@ -108,11 +108,11 @@ def test_memory_that_runs_out_halves_the_batch(
     answer = owner.answer
     sizes: list[int] = []
 
-    def scarce(batch: Sequence[Any]) -> list[Written]:
+    def scarce(batch: Sequence[Any]) -> list[GeneratedTokens]:
         sizes.append(len(batch))
         if len(batch) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-        written: list[Written] = answer(batch)
+        written: list[GeneratedTokens] = answer(batch)
         return written
 
     monkeypatch.setattr(owner, "answer", scarce)

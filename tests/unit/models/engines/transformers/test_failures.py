@@ -16,7 +16,7 @@ from jobs.demo.checkpoint import build_tiny
 from models.engines.base import EngineUnreachableError
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.memory import is_out_of_memory
-from models.engines.transformers.sampling import Written
+from models.engines.transformers.sampling import GeneratedTokens
 from models.messages import Answer, Call, Failure, Frames, Media, Output, user
 from models.spec import Limits, ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
@@ -139,11 +139,11 @@ class _Scarce:
         self.sizes: list[int] = []
         self._work, self._most, self._error = work, most, error
 
-    def __call__(self, batch: Sequence[Any]) -> list[Written]:
+    def __call__(self, batch: Sequence[Any]) -> list[GeneratedTokens]:
         self.sizes.append(len(batch))
         if len(batch) > self._most:
             raise self._error
-        done: list[Written] = self._work(batch)
+        done: list[GeneratedTokens] = self._work(batch)
         return done
 
 

@@ -4,10 +4,10 @@ import pytest
 from transformers.utils import logging as transformers_logging
 
 from models.engines.transformers.checkpoint import load_checkpoint
-from models.engines.transformers.load_progress import heard, tell
+from models.engines.transformers.load_progress import progress_listener, report_progress
 from models.engines.transformers.weights import weights_bytes
 from models.spec import ModelSpec
-from pipelines.predict.startup_log import how_far
+from pipelines.predict.startup_log import format_load_progress
 from tests.unit.models.engines.conftest import Checkpoints
 
 Told = list[tuple[str, float, float]]
@@ -19,18 +19,18 @@ def test_weights_are_told_as_they_come_and_no_bar_is_drawn(
     folder, told = checkpoint_of("llama"), Told()
     transformers_logging.enable_progress_bar()
     spec = ModelSpec(engine="transformers", model=str(folder), device="cpu", dtype="float32")
-    with heard(lambda what, done, total: told.append((what, done, total))):
+    with progress_listener(lambda what, done, total: told.append((what, done, total))):
         load_checkpoint(spec)
     size = weights_bytes(folder)
     assert told[0] == ("loading", 0.0, size)
     assert told[-1] == ("loading", size, size)
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
     assert "Loading weights" not in capfd.readouterr().err
-    tell("loading", 1.0, 2.0)
+    report_progress("loading", 1.0, 2.0)
     assert told[-1] == ("loading", size, size), "nobody listens any more"
 
 
 def test_a_line_about_weights_on_their_way() -> None:
-    assert how_far(("loading", 0.0, 4e9), since=(0.0, 0.0), now=0.0) == "loading weights, 0.00 of 4.00 GB"
-    line = how_far(("fetching", 20e9, 145e9), since=(10.0, 15e9), now=20.0, count=2)
+    assert format_load_progress(("loading", 0.0, 4e9), since=(0.0, 0.0), now=0.0) == "loading weights, 0.00 of 4.00 GB"
+    line = format_load_progress(("fetching", 20e9, 145e9), since=(10.0, 15e9), now=20.0, count=2)
     assert line == "fetching weights, 20.00 of 145.00 GB, 0.50 GB/s, 250 s left (2 replicas load)"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from models.engines.transformers import attention
 from models.engines.transformers.attention import attend, attend_seen, merge, pick_kernel, plain_attention
-from models.engines.transformers.packed_model import PackedModel, SharingUnsupportedError
+from models.engines.transformers.packed_model import PackedModel, PrefixSharingUnsupportedError
 from tests.unit.models.engines.conftest import Checkpoints
 
 
@@ -158,12 +158,12 @@ def test_what_packed_attention_does_not_know_is_refused(model: Any, monkeypatch:
         return usual(*args, **kwargs, softcap=4)
 
     monkeypatch.setattr(layers[0].self_attn, "forward", capped)
-    with pytest.raises(SharingUnsupportedError, match="softcap"):
+    with pytest.raises(PrefixSharingUnsupportedError, match="softcap"):
         packed.start([()], [WORDS[0]], room=9, chunk=9)
     assert model.config._attn_implementation == "sdpa", "the model keeps its own attention"
     monkeypatch.setattr(layers[0].self_attn, "forward", lambda hidden_states, **_: (hidden_states, None))
-    with pytest.raises(SharingUnsupportedError, match="5 of 6 layers"):
+    with pytest.raises(PrefixSharingUnsupportedError, match="5 of 6 layers"):
         packed.start([()], [WORDS[0]], room=9, chunk=9)
     monkeypatch.setattr(layers[0].self_attn, "forward", lambda **kwargs: usual(**{**kwargs, "packed_step": None}))
-    with pytest.raises(SharingUnsupportedError, match="keyword arguments"):
+    with pytest.raises(PrefixSharingUnsupportedError, match="keyword arguments"):
         packed.start([()], [WORDS[0]], room=9, chunk=9)

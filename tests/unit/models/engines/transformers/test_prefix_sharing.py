@@ -13,7 +13,7 @@ import torch
 
 from models.engines.transformers import prefix_sharing as sharing
 from models.engines.transformers.engine import TransformersEngine
-from models.engines.transformers.packed_model import SharingUnsupportedError
+from models.engines.transformers.packed_model import PrefixSharingUnsupportedError
 from models.messages import Answer, Call, Generation, Text, Turn, user
 from models.spec import Limits
 from tests.unit.models.engines.conftest import Checkpoints, Judge
@@ -143,7 +143,7 @@ def test_pixels_and_frames_are_limited(checkpoint_of: Checkpoints) -> None:
 def test_a_model_that_is_not_on_the_list_proves_itself(
     checkpoint_of: Checkpoints, answers_alone: Judge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sharing, "PROVEN", frozenset())
+    monkeypatch.setattr(sharing, "VERIFIED_MODEL_TYPES", frozenset())
     calls = calls_about((PICTURE,), ())
     want = answers_alone("qwen2_5_vl", calls)
     engine = engine_of(checkpoint_of("qwen2_5_vl"))
@@ -162,7 +162,7 @@ def test_jobs_already_begun_are_answered_plainly_when_sharing_ends(
     checkpoint_of: Checkpoints, answers_alone: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
-        raise SharingUnsupportedError("not this one")
+        raise PrefixSharingUnsupportedError("not this one")
 
     monkeypatch.setattr("models.engines.transformers.prefix_sharing.decode", refuse)
     calls = calls_about((PICTURE,), (CLIP,), limits=(1, 8, 24))

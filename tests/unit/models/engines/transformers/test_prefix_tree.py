@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.engines.transformers.prefix_tree import Branch, plant
+from models.engines.transformers.prefix_tree import Branch, build_prefix_tree
 
 
 def ids(*prompts: str) -> list[np.ndarray]:
@@ -18,7 +18,7 @@ def shape(branch: Branch) -> tuple[int, int, list[int], list[object]]:
 
 def test_a_tree_of_questions_of_two_kinds_on_one_clip() -> None:
     prompts = ids("CLIPchoose:ab", "CLIPanswer:c", "CLIPchoose:xy", "CLIPanswer:d", "CLIP?")
-    tree = plant(prompts, 4, worth=3)
+    tree = build_prefix_tree(prompts, 4, worth=3)
     assert shape(tree) == (0, 4, [4], [(4, 11, [0, 2], []), (4, 11, [1, 3], [])])
     assert tree.first == 0
     assert [child.first for child in tree.children] == [0, 1]
@@ -26,18 +26,18 @@ def test_a_tree_of_questions_of_two_kinds_on_one_clip() -> None:
 
 def test_what_saves_too_little_is_no_branch() -> None:
     prompts = ids("CLIPchoose:ab", "CLIPanswer:c", "CLIPchoose:xy")
-    assert shape(plant(prompts, 4, worth=8)) == (0, 4, [0, 2, 1], [])
+    assert shape(build_prefix_tree(prompts, 4, worth=8)) == (0, 4, [0, 2, 1], [])
 
 
 def test_equal_prompts_keep_a_token_each() -> None:
-    assert shape(plant(ids("same", "same"), 0, worth=1)) == (0, 0, [], [(0, 3, [0, 1], [])])
+    assert shape(build_prefix_tree(ids("same", "same"), 0, worth=1)) == (0, 0, [], [(0, 3, [0, 1], [])])
 
 
 def test_the_root_must_be_common() -> None:
     with pytest.raises(ValueError, match="part after 2 tokens"):
-        plant(ids("abX", "abY"), 3)
+        build_prefix_tree(ids("abX", "abY"), 3)
     with pytest.raises(ValueError, match="part after 2 tokens"):
-        plant(ids("abc"), 3)
+        build_prefix_tree(ids("abc"), 3)
 
 
 @given(
@@ -65,5 +65,5 @@ def test_every_prompt_stands_once_below_beginnings_of_its_own(texts: list[str], 
         members += below
         seen.extend(branch.members)
 
-    look(plant(prompts, 0, worth=worth), [])
+    look(build_prefix_tree(prompts, 0, worth=worth), [])
     assert sorted(seen) == list(range(len(prompts)))

@@ -36,14 +36,14 @@ def test_bytes_are_read_from_headers(checkpoint_of: Checkpoints) -> None:
 def test_a_model_that_does_not_fit_says_so_with_the_numbers(checkpoint_of: Checkpoints) -> None:
     spec = spec_of(checkpoint_of("llama"), dtype="float32", tensor_parallel=2)
     whole = weights.weights_bytes(Path(spec.model), "float32")
-    weights.check_fit(spec, whole // 2, "GPU memory")
+    weights.check_memory(spec, whole // 2, "GPU memory")
     with pytest.raises(EngineUnreachableError, match=r"does not fit: its weights take 0\.0 GB as float32.*2 ranks"):
-        weights.check_fit(spec, whole // 2 - 1, "GPU memory")
-    weights.check_fit(spec_of("org/on-a-hub"), 0, "memory")
+        weights.check_memory(spec, whole // 2 - 1, "GPU memory")
+    weights.check_memory(spec_of("org/on-a-hub"), 0, "memory")
     with pytest.raises(
         EngineUnreachableError, match=r"145\.2 GB as bfloat16, 18\.1 GB for each of 8 ranks, and 16\.0 GB"
     ):
-        weights.check_fit(
+        weights.check_memory(
             spec_of("org/on-a-hub", parameters_b=72.6, dtype="bfloat16", tensor_parallel=8), 16_000_000_000, "memory"
         )
 
@@ -59,13 +59,13 @@ def test_the_engine_weighs_before_it_loads(checkpoint_of: Checkpoints, monkeypat
 def test_checksums(checkpoint_of: Checkpoints) -> None:
     folder = checkpoint_of("llama")
     right = {"config.json": sha256(folder / "config.json").upper()}
-    assert weights.at_hand(spec_of(folder, checksums=right)).model == str(folder)
+    assert weights.ensure_local(spec_of(folder, checksums=right)).model == str(folder)
     with pytest.raises(EngineUnreachableError, match=r"config\.json: its sha256 is .*, and the models file says 00"):
-        weights.at_hand(spec_of(folder, checksums={"config.json": "00"}))
+        weights.ensure_local(spec_of(folder, checksums={"config.json": "00"}))
     with pytest.raises(EngineUnreachableError, match=r"gone\.bin has a checksum"):
-        weights.at_hand(spec_of(folder, checksums={"gone.bin": "00"}))
+        weights.ensure_local(spec_of(folder, checksums={"gone.bin": "00"}))
     with pytest.raises(EngineUnreachableError, match="not on a hub"):
-        weights.at_hand(spec_of("org/model", checksums={"config.json": "00"}))
+        weights.ensure_local(spec_of("org/model", checksums={"config.json": "00"}))
 
 
 @pytest.fixture
@@ -89,24 +89,26 @@ def test_an_s3_folder_is_fetched_once(bucket: Any, checkpoint_of: Checkpoints, m
         bucket.upload_file(str(path), "store", f"models/tiny/{path.name}")
     bucket.put_object(Bucket="store", Key="models/tiny-other/config.json", Body=b"{}")
     spec = spec_of("s3://store/models/tiny", checksums={"model.safetensors": sha256(folder / "model.safetensors")})
-    first = Path(weights.at_hand(spec).model)
+    first = Path(weights.ensure_local(spec).model)
     names = {path.name for path in folder.iterdir()}
     assert {path.name for path in first.iterdir()} == names | {".complete"}
     assert {path.name: sha256(path) for path in folder.iterdir()} == {name: sha256(first / name) for name in names}
     copies: list[object] = []
     monkeypatch.setattr(weights, "_copy", lambda *a: copies.append(a))
-    assert Path(weights.at_hand(spec).model) == first
+    assert Path(weights.ensure_local(spec).model) == first
     assert copies == []
     bucket.put_object(Bucket="store", Key="models/tiny/config.json", Body=b"{}")
-    assert Path(weights.at_hand(spec_of("s3://store/models/tiny")).model) != first, "another content is another copy"
+    assert Path(weights.ensure_local(spec_of("s3://store/models/tiny")).model) != first, (
+        "another content is another copy"
+    )
 
 
 def test_a_copy_that_broke_off_is_made_again(bucket: Any) -> None:
     bucket.put_object(Bucket="store", Key="m/config.json", Body=b"{}")
-    copy = Path(weights.at_hand(spec_of("s3://store/m")).model)
+    copy = Path(weights.ensure_local(spec_of("s3://store/m")).model)
     (copy / ".complete").unlink()
     (copy / "config.json").write_bytes(b"half")
-    assert (Path(weights.at_hand(spec_of("s3://store/m")).model) / "config.json").read_bytes() == b"{}"
+    assert (Path(weights.ensure_local(spec_of("s3://store/m")).model) / "config.json").read_bytes() == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -114,10 +116,10 @@ def test_a_copy_that_broke_off_is_made_again(bucket: Any) -> None:
 )
 def test_an_s3_folder_that_is_not_there(bucket: Any, uri: str, words: str) -> None:
     with pytest.raises(EngineUnreachableError, match=words):
-        weights.at_hand(spec_of(uri))
+        weights.ensure_local(spec_of(uri))
 
 
 def test_no_file_lands_outside_the_folder(bucket: Any) -> None:
     bucket.put_object(Bucket="store", Key="m/../../evil", Body=b"x")
     with pytest.raises(EngineUnreachableError, match="outside the folder"):
-        weights.at_hand(spec_of("s3://store/m"))
+        weights.ensure_local(spec_of("s3://store/m"))

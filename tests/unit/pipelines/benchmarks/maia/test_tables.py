@@ -12,8 +12,8 @@ from pipelines.benchmarks.maia.answers import COLUMNS
 from pipelines.benchmarks.maia.figures import maia_figures
 from pipelines.benchmarks.maia.metrics import reduce_maia
 from pipelines.benchmarks.maia.tables import maia_tables
-from pipelines.benchmarks.tables import Measured, Table, TableRow
-from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.benchmarks.tables import Table, TableRow, TableValue
+from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.published import published
 from pipelines.report.render import render
 from pipelines.report.tables.formats import to_markdown
@@ -71,7 +71,7 @@ def row_of(table: Table, label: str, block: str = "") -> TableRow:
 
 
 def value(cell: object) -> object:
-    return cell.value if isinstance(cell, Measured) else cell
+    return cell.value if isinstance(cell, TableValue) else cell
 
 
 # ------------------------------------------------------------------------------------------------------------ tables
@@ -126,7 +126,7 @@ def test_misprints_are_shown_and_marked(tables: dict[str, Table]) -> None:
         if table.id in ("maia_table1", "maia_table2", "maia_table3", "maia_table5")
         for row in table.rows
         for place, cell in enumerate(row.cells)
-        if isinstance(cell, Measured) and cell.doubtful and cell.note
+        if isinstance(cell, TableValue) and cell.doubtful and cell.note
     }
     last = HEADS[9:]
     assert marked == {
@@ -140,7 +140,7 @@ def test_misprints_are_shown_and_marked(tables: dict[str, Table]) -> None:
 
 def test_our_rows_have_the_interval_at_the_average(tables: dict[str, Table]) -> None:
     cells = row_of(tables["maia_table1"], "model-a", "1-Frame").cells
-    assert cells == (Measured(value=1.0, low=1.0, high=1.0), *[1.0] * 12)
+    assert cells == (TableValue(value=1.0, low=1.0, high=1.0), *[1.0] * 12)
 
 
 def test_what_the_notes_say(tables: dict[str, Table]) -> None:
@@ -167,7 +167,7 @@ def test_table_4(tables: dict[str, Table]) -> None:
     assert labels(table) == [*PUBLISHED[PUBLISHED["table"] == "Table 4"]["model"].unique(), "model-a", "model-b"]
     assert row_of(table, "InternVL2").cells == (0.61, 0.84, 0.38, 0.59, 1.18)
     rouge, bertscore, *_ = row_of(table, "model-a").cells
-    assert (rouge, bertscore) == (0.5, Measured(value=None, note="no scorer gave it"))
+    assert (rouge, bertscore) == (0.5, TableValue(value=None, note="no scorer gave it"))
     assert "Published: input setting not printed, 32 frames assumed." in table.notes
 
 
@@ -180,7 +180,7 @@ def test_comparison(tables: dict[str, Table]) -> None:
     ]
     pool = row_of(table, "model-a", "Pool accuracy").cells
     assert pool[:3] == (1 / 256, 0.05, 0.54)
-    assert pool[3] == Measured(value=1.0, low=1.0, high=1.0, n=24, n_failed=0)
+    assert pool[3] == TableValue(value=1.0, low=1.0, high=1.0, n=24, n_failed=0)
     assert pool[6] == "not published"
     # The best without what cannot be right as printed.
     assert row_of(table, "model-b", "Accuracy of open answers").cells[:3] == (None, None, 0.81)
@@ -201,7 +201,7 @@ def test_deltas_of_the_papers_text(tables: dict[str, Table]) -> None:
     shown = [value(cell) for cell in row_of(table, "Qwen-2.5-VL 72B").cells]
     assert shown == pytest.approx([0.14, 0.47, 0.39, 0.34, 0.16, 0.30, 0.27])
     doubtful = row_of(table, "InternVL3 78B").cells
-    assert [place for place, cell in enumerate(doubtful) if isinstance(cell, Measured) and cell.doubtful] == [3, 6]
+    assert [place for place, cell in enumerate(doubtful) if isinstance(cell, TableValue) and cell.doubtful] == [3, 6]
     assert "Fleiss' kappa of the judge and human raters, published: 0.82." in table.notes
 
 
@@ -221,7 +221,7 @@ def test_our_deltas_have_paired_intervals() -> None:
     cells = row_of(table, "a").cells
     assert len(cells) == 7
     for cell in cells:
-        assert isinstance(cell, Measured)
+        assert isinstance(cell, TableValue)
         assert cell.low is not None
         assert cell.high is not None
         assert cell.value is not None
@@ -248,10 +248,10 @@ def test_reasons_stand_with_what_is_missing() -> None:
     row = row_of(tables["maia_table1"], "model-a", "Black video")
     assert (set(row.cells), row.note) == ({None}, "1 request was never run")
     assert row_of(tables["maia_table2"], "model-a", "32-Frames").note == "no judge"
-    assert row_of(tables["maia_contingency"], "All", "model-a, 32-Frames").cells[0] == Measured(
+    assert row_of(tables["maia_contingency"], "All", "model-a, 32-Frames").cells[0] == TableValue(
         value=None, note="no judge"
     )
-    assert row_of(tables["maia_pools"], "model-a", "Black video").cells[0] == Measured(
+    assert row_of(tables["maia_pools"], "model-a", "Black video").cells[0] == TableValue(
         value=None, note="1 request was never run"
     )
 
@@ -343,7 +343,7 @@ def test_every_model_has_a_file_name_of_its_own() -> None:
 
 def test_the_report_takes_them(ours: pd.DataFrame) -> None:
     tables, figures = maia_tables(ours, PUBLISHED), maia_figures(ours.iloc[:0], PUBLISHED)[:1]
-    part = BenchmarkPart(name="maia", title="MAIA", headline="agg_acc", tables=tuple(tables), figures=tuple(figures))
+    part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc", tables=tuple(tables), figures=tuple(figures))
     rows = tuple(ours.astype(object).where(ours.notna(), None).to_dict("records"))
     files = render(ReportData(metrics=rows, benchmarks=(part,)))  # type: ignore[arg-type]
     assert {f"report/tables/{table.id}.csv" for table in tables} < set(files)

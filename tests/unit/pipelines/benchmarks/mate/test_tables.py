@@ -8,7 +8,7 @@ import pytest
 from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.records import Metric
-from pipelines.benchmarks.tables import Measured, Table
+from pipelines.benchmarks.tables import Table, TableValue
 from pipelines.report.published import published
 from pipelines.report.tables.formats import html, to_csv, to_latex, to_markdown
 
@@ -77,7 +77,7 @@ def figures(metrics: list[Metric]) -> dict[str, Bars]:
 
 def cells(table: Table, label: str) -> list[float | None]:
     (found,) = [row.cells for row in table.rows if row.label == label and row.origin != "heading"]
-    return [cell.value if isinstance(cell, Measured) else cell for cell in found]  # type: ignore[misc]
+    return [cell.value if isinstance(cell, TableValue) else cell for cell in found]  # type: ignore[misc]
 
 
 PAPER = [f"mate_table{number}" for number in (1, 2, 3, 4, 5, 8, 9)]
@@ -104,7 +104,7 @@ def test_table_1_has_people_chance_open_closed_and_ours() -> None:
     assert cells(table, "ours") == [0.6, 0.7, 0.65]
     assert {row.origin for row in table.rows} == {"reference", "heading", "published", "ours"}
     ours = next(row for row in table.rows if row.label == "ours").cells[0]
-    assert isinstance(ours, Measured)
+    assert isinstance(ours, TableValue)
     assert ours.n == 100
     assert ours.low == pytest.approx(0.5)
 
@@ -121,7 +121,7 @@ def test_the_papers_own_bounds() -> None:
     ten = [
         row.cells[1].value
         for row in made["mate_table4"].rows
-        if row.origin == "published" and isinstance(row.cells[1], Measured)
+        if row.origin == "published" and isinstance(row.cells[1], TableValue)
     ]
     assert max(value for value in ten if value is not None) == 0.705
 
@@ -137,9 +137,9 @@ def test_table_4_is_the_mean_over_counts_with_the_change() -> None:
     table = tables(ALL)["mate_table4"]
     assert cells(table, "ours") == [pytest.approx(0.75), 0.7]
     ours = next(row for row in table.rows if row.label == "ours").cells
-    assert [cell.delta for cell in ours if isinstance(cell, Measured)] == [0.1, 0.3]
+    assert [cell.delta for cell in ours if isinstance(cell, TableValue)] == [0.1, 0.3]
     llava = next(row for row in table.rows if row.label == "LLaVA 1.5").cells
-    assert [(cell.value, cell.delta) for cell in llava if isinstance(cell, Measured)] == [
+    assert [(cell.value, cell.delta) for cell in llava if isinstance(cell, TableValue)] == [
         (0.281, -0.045),
         (0.185, -0.065),
     ]
@@ -150,9 +150,9 @@ def test_table_5_marks_attributes_and_doubts_what_is_misprinted() -> None:
     assert [row.label for row in table.rows] == ["3dc", *"11112222233"]
     row = table.rows[8]
     assert row.cells[:4] == (False, True, False, True)
-    assert isinstance(row.cells[4], Measured)
+    assert isinstance(row.cells[4], TableValue)
     assert (row.cells[4].value, row.cells[4].doubtful) == (0.58, True)
-    assert isinstance(row.cells[5], Measured)
+    assert isinstance(row.cells[5], TableValue)
     assert row.cells[5].value == 0.5
     assert table.rows[0].cells[4] == 0.487
 
@@ -166,7 +166,7 @@ def test_table_9_has_all_numbers_of_shots() -> None:
 def test_a_misprint_is_shown_and_never_best() -> None:
     table = tables([])["mate_table8"]
     gemini = next(row for row in table.rows if row.label == "gemini-1.5-flash").cells[2]
-    assert isinstance(gemini, Measured)
+    assert isinstance(gemini, TableValue)
     assert gemini.doubtful
 
 
@@ -174,7 +174,7 @@ def test_people_beside_models() -> None:
     table = tables(ALL)["mate_human"]
     row = next(row for row in table.rows if row.origin == "ours")
     gap = row.cells[3]
-    assert isinstance(gap, Measured)
+    assert isinstance(gap, TableValue)
     assert (gap.value, gap.low, gap.high) == (pytest.approx(0.329), pytest.approx(0.229), pytest.approx(0.429))
     assert any("approximate" in note for note in table.notes)
 

@@ -9,9 +9,9 @@ import pytest
 
 from pipelines.benchmarks.figures import Bars, Points
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.tables import Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.published import published
 from pipelines.report.render import render
 from tests.support.unpie_rows import cell, judged, reduced, samples, similar
@@ -79,7 +79,7 @@ def row_of(table: Table, label: str, block: str = "", kind: str = "") -> TableRo
 
 
 def numbers(row: TableRow) -> list[Any]:
-    return [cell.value if isinstance(cell, Measured) else cell for cell in row.cells]
+    return [cell.value if isinstance(cell, TableValue) else cell for cell in row.cells]
 
 
 def test_the_tables_in_their_order(tables: dict[str, Table]) -> None:
@@ -98,10 +98,10 @@ def test_table_4(tables: dict[str, Table]) -> None:
     }
     assert row_of(table, "Qwen-VL", "VLM").cells == (
         "V+L",
-        Measured(value=0.636, delta=0.198),
-        Measured(value=0.708, delta=0.13),
+        TableValue(value=0.636, delta=0.198),
+        TableValue(value=0.708, delta=0.13),
     )
-    assert row_of(table, "model-a", "VLM").cells[1] == Measured(value=1.0, delta=1.0)
+    assert row_of(table, "model-a", "VLM").cells[1] == TableValue(value=1.0, delta=1.0)
     assert row_of(table, "model-a", "LM").cells == ("L", 0.0, 0.0)
     assert row_of(table, "Random").origin == "reference"
     assert "takes no pictures" in row_of(table, "GPT-4", "VLM").note
@@ -123,12 +123,12 @@ def test_table_6(tables: dict[str, Table]) -> None:
     assert list(blocks(table)) == ["De-En", "Fr-En", "Ko-En"]
     gpt = row_of(table, "GPT-4", "De-En", "SM")
     assert numbers(gpt)[2:6] == [0.629, 0.198, 2.98, 6.55]
-    assert isinstance(gpt.cells[4], Measured)
+    assert isinstance(gpt.cells[4], TableValue)
     assert gpt.cells[4].doubtful
     assert "decimal point is lost" in gpt.cells[4].note
     mine = row_of(table, "model-a", "Fr-En", "VLM")
     assert numbers(mine)[:4] == ["VLM", "V+L", 1.0, 1.0]
-    assert isinstance(mine.cells[5], Measured)
+    assert isinstance(mine.cells[5], TableValue)
     assert "WordNet" in mine.cells[5].note
     assert [head for head, better in zip(table.columns, table.better, strict=True) if better] == ["Change"] * 3
     assert any(note.startswith("Other judge") for note in table.notes)
@@ -141,7 +141,7 @@ def test_every_published_value_of_the_paper_is_shown(tables: dict[str, Table], n
         for row in tables[f"unpie_table{number}"].rows
         if row.origin in ("published", "reference")
         for cell_of in row.cells
-        for value in ((cell_of.value, cell_of.delta) if isinstance(cell_of, Measured) else (cell_of,))
+        for value in ((cell_of.value, cell_of.delta) if isinstance(cell_of, TableValue) else (cell_of,))
         if isinstance(value, float) and row.note[:8] != "one word"
     ]
     assert sorted(shown) == sorted(PUBLISHED.loc[PUBLISHED["table"] == f"Table {number}", "value"])
@@ -165,7 +165,7 @@ def test_people_were_asked_none_of_the_tasks(tables: dict[str, Table]) -> None:
     row = row_of(table, "model-a", "Disambiguation, accuracy, En-De", "VLM")
     assert row.cells[2] == 0.5
     assert row.cells[3] == 0.68
-    assert isinstance(row.cells[1], Measured)
+    assert isinstance(row.cells[1], TableValue)
     assert (row.cells[1].value, row.cells[1].n) == (0.5, 12)
     assert row_of(table, "model-a", "Grounding, exact match", "LM").cells[3] == pytest.approx((0.954 + 0.92) / 2)
 
@@ -233,7 +233,7 @@ def test_without_ours_the_paper_stands_alone() -> None:
 
 
 def test_the_report_renders(ours: pd.DataFrame) -> None:
-    part = BenchmarkPart(
+    part = BenchmarkSection(
         name="unpie",
         title="UNPIE",
         headline=BENCHMARK.headline,

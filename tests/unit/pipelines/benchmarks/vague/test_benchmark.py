@@ -22,7 +22,7 @@ from pipelines.benchmarks.vague.person_tags import drawn, tagged_boxes
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder
-from pipelines.plan.requests import Asker
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import cells_of
 from pipelines.storage.store import Store
 from tests.support.vague_source import BOXES, HEIGHT, WIDTH, picture, pixels, row, rows, write_drive, write_hub
@@ -278,7 +278,7 @@ def test_what_is_no_picture_stays_as_it_is(content: bytes) -> None:
 
 def test_requests_of_the_whole(tmp_path: Path) -> None:
     dataset, _ = ingested(write_hub(tmp_path / "source"), tmp_path / "data")
-    asker = Asker(
+    asker = RequestBuilder(
         benchmark_name="vague", dataset_fingerprint="f", model="m", model_fingerprint={}, generation={},
         cells=tuple(cells_of(BENCHMARK, [], [])), prompts={}, instead={}, seed=1,
     )  # fmt: skip

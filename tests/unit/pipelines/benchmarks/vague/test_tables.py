@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.benchmarks.figures import Bars, Radar
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.tables import PRINTED_B1
 from pipelines.report.figures.svg import to_svg_bytes
@@ -39,8 +39,8 @@ def tables(frame: pd.DataFrame) -> dict[str, Table]:
     return {table.id: table for table in BENCHMARK.tables(frame, PRINTED)}
 
 
-def number(cell: Cell) -> Any:
-    return cell.value if isinstance(cell, Measured) else cell
+def number(cell: TableCell) -> Any:
+    return cell.value if isinstance(cell, TableValue) else cell
 
 
 def row_of(table: Table, label: str, under: str = "") -> TableRow:
@@ -85,9 +85,9 @@ def test_table_1_as_printed_with_its_misprints_told() -> None:
     table = tables(NOTHING)["vague_table1"]
     row = row_of(table, "Phi3.5-Vision-Instruct (4B)")
     assert [number(cell) for cell in row.cells] == [0.266, 0.353, 0.46, 0.225, 0.311, 0.424]
-    assert [cell.delta for cell in row.cells if isinstance(cell, Measured)] == [0.087, 0.194, 0.086, 0.199]
+    assert [cell.delta for cell in row.cells if isinstance(cell, TableValue)] == [0.087, 0.194, 0.086, 0.199]
     misprint = row_of(table, "Ovis2 (16B)").cells[2]
-    assert isinstance(misprint, Measured)
+    assert isinstance(misprint, TableValue)
     assert misprint.note == "inconsistent: the printed accuracies differ by 2.6"
     assert not misprint.doubtful
 
@@ -107,7 +107,7 @@ def test_table_3_counts_what_could_not_be_read() -> None:
     row = row_of(table, "VLM+CoT", "GPT-4o")
     # 115 answers of VCR and 46 of Ego4D were lost.
     assert [number(cell) for cell in row.cells] == [0.664, 162, 156, 85, 161]
-    assert isinstance(row.cells[0], Measured)
+    assert isinstance(row.cells[0], TableValue)
     assert row.cells[0].delta == 0.018
     assert row_of(table, "SM", "Gemini-1.5-Pro").cells == (0.618, 176, 374, 83, 7)
 
@@ -116,9 +116,9 @@ def test_tables_h_hold_both_tasks_and_mark_what_cannot_be_right() -> None:
     table = tables(NOTHING)["vague_tableh3"]
     row = row_of(table, "VLM+CoT", "GPT-4o")
     assert row.cells[5:7] == (1029, 115)
-    assert all(isinstance(cell, Measured) and cell.doubtful for cell in row.cells[7:9])
+    assert all(isinstance(cell, TableValue) and cell.doubtful for cell in row.cells[7:9])
     outlier = row_of(table, "LM", "LLaVA-NeXT-vicuna (13B)").cells[7]
-    assert isinstance(outlier, Measured)
+    assert isinstance(outlier, TableValue)
     assert (outlier.value, outlier.doubtful) == (0.594, True)
     assert "scorer settings unpublished" in " ".join(table.notes)
     order = [row.label for row in table.rows[:6]]
@@ -147,12 +147,12 @@ def test_ours_stand_beside_the_published(small: dict[str, Table]) -> None:
     row = row_of(small["vague_table1"], "ours")
     # Of 20 items two say nothing and five more are superficial without a picture; of the other 10 one and three.
     assert [number(cell) for cell in row.cells] == pytest.approx([0.65, 0.65, 0.9, 0.6, 0.6, 0.9])
-    assert isinstance(row.cells[2], Measured)
+    assert isinstance(row.cells[2], TableValue)
     assert row.cells[2].delta == pytest.approx(0.25)
     assert row_of(small["vague_table3"], "SM", "ours").cells[1:] == (0, 8, 0, 3)
     h3 = row_of(small["vague_tableh3"], "VLM", "ours")
     assert h3.cells[1:7] == (0, 0, 0, 18, 18, 2)
-    assert isinstance(h3.cells[7], Measured)
+    assert isinstance(h3.cells[7], TableValue)
     assert h3.cells[7].note == "no BERTScore model could be used"
     b1 = row_of(small["vague_tableb1"], "Items of this sweep")
     assert b1.cells == (5.5, 5.5, 2.0, 2.0, 5.0, 5.0, 6.0, 6.0)
@@ -178,8 +178,8 @@ def test_the_humans_own_items_stand_among_the_published(listed: dict[str, Table]
     assert "approximate" not in human.title
     mine = row_of(human, "ours, VLM")
     accuracy, gap = mine.cells[:2]
-    assert isinstance(accuracy, Measured)
-    assert isinstance(gap, Measured)
+    assert isinstance(accuracy, TableValue)
+    assert isinstance(gap, TableValue)
     # Wilson, 10 of 12.
     assert [accuracy.low, accuracy.high] == pytest.approx([0.5520, 0.9530], abs=1e-4)
     assert [gap.value, gap.low, gap.high] == pytest.approx([10 / 12 - 0.94, 0.5520 - 0.94, 0.9530 - 0.94], abs=1e-4)

@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.benchmarks.vflute.facts import subset_of
 from pipelines.benchmarks.vflute.source_text import TextRow, validated
-from pipelines.plan.requests import Asked
+from pipelines.plan.requests import PlannedRequest
 from tests.support.paths import SHARED_DATA
 from tests.support.sweeps import found, reduced
 
@@ -54,7 +54,7 @@ def test_f1_at_thresholds_is_scikit_learns(samples: list[Sample]) -> None:
     score = {sample.sample_id: rng.choice([0.0, 0.53, 0.6, rng.uniform(-0.1, 1)]) for sample in samples}
     said = {sample.sample_id: rng.choice([*LABELS, sample.data["label"], "none"]) for sample in samples}
 
-    def say(sample: Sample, _: Asked) -> str:
+    def say(sample: Sample, _: PlannedRequest) -> str:
         return f"score {score[sample.sample_id]!r}\nLABEL: {said[sample.sample_id]}"
 
     def compare(candidate: str, _: str) -> float:

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines
-from pipelines.benchmarks.tables import Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.figures import vflute_figures
 from pipelines.benchmarks.vflute.metrics import reduce_vflute
 from pipelines.benchmarks.vflute.tables import vflute_tables
 from pipelines.metrics.f1 import f1_at_k
-from pipelines.report.model import METRIC_KEYS, BenchmarkPart, ReportData
+from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.published import published
 from pipelines.report.render import render
 from pipelines.report.tables.formats import to_markdown
@@ -63,7 +63,7 @@ def row_of(table: Table, label: str, block: str = "") -> TableRow:
 
 
 def value(cell: object) -> object:
-    return cell.value if isinstance(cell, Measured) else cell
+    return cell.value if isinstance(cell, TableValue) else cell
 
 
 def test_all_tables_in_their_order(tables: dict[str, Table]) -> None:
@@ -95,7 +95,7 @@ def test_table_4_has_the_papers_rows_and_blocks(tables: dict[str, Table]) -> Non
     assert {row.origin for row in table.rows} == {"heading", "published", "ours"}
     assert (table.best_of, table.second) == ("table", "block")
     whole = row_of(table, "model-a").cells[0]
-    assert isinstance(whole, Measured)
+    assert isinstance(whole, TableValue)
     assert whole.low is not None
 
 
@@ -133,7 +133,7 @@ def test_the_human_table_has_a_gap_and_says_that_rows_differ(tables: dict[str, T
     assert value(cells["Best model"]) == 0.7942
     assert value(cells["All E"]) == pytest.approx(0.3590, abs=1e-4)
     gap = cells["Gap"]
-    assert isinstance(gap, Measured)
+    assert isinstance(gap, TableValue)
     assert gap.value == pytest.approx(value(cells["F1@0"]) - 0.8909)  # type: ignore[operator]
     assert gap.low is not None
     assert gap.high is not None
@@ -174,7 +174,7 @@ def test_a_number_that_is_missing_says_why() -> None:
     metrics = metrics_of(whole_split(es=None), "m")
     table = next(one for one in vflute_tables(metrics, PUBLISHED) if one.id == "vflute_table4")
     cell = row_of(table, "m").cells[1]
-    assert isinstance(cell, Measured)
+    assert isinstance(cell, TableValue)
     assert (cell.value, "without BERTScore and BLEURT" in cell.note) == (None, True)
     assert {figure.id for figure in vflute_figures(metrics, PUBLISHED)} == {"vflute_figure8", "vflute_figure9"}
 
@@ -228,7 +228,7 @@ def test_figure_11_fills_the_thresholds_between_changes(figures: dict[str, Figur
 
 
 def test_everything_renders(tables: dict[str, Table], figures: dict[str, Figure], ours: pd.DataFrame) -> None:
-    part = BenchmarkPart(
+    part = BenchmarkSection(
         name="vflute",
         title="V-FLUTE",
         headline="f1_at_0",

@@ -6,7 +6,7 @@ from importlib.resources import files as package_files
 
 import pytest
 
-from pipelines.report import BenchmarkPart, ReportData, render
+from pipelines.report import BenchmarkSection, ReportData, render
 from pipelines.report.pages.html import lead, page
 from pipelines.report.pages.markdown import markdown_page
 from pipelines.report.tables.escaping import clean, markdown, one_line
@@ -129,7 +129,7 @@ def test_a_long_answer_is_cut_and_says_so() -> None:
 
 
 def test_a_benchmark_without_its_headline_says_so() -> None:
-    part = BenchmarkPart(name="maia", title="MAIA", headline="agg_acc")
+    part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc")
     files = render(ReportData(benchmarks=(part,), metrics=(metric(),)))
     for path in ("report/index.html", "report/report.md"):
         assert "There is no row of the headline metric." in files[path].decode()
@@ -137,7 +137,7 @@ def test_a_benchmark_without_its_headline_says_so() -> None:
 
 
 def test_the_lead_names_few_models_and_counts_many() -> None:
-    part = BenchmarkPart(name="maia", title="MAIA", headline="agg_acc")
+    part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc")
     rows = tuple(metric(model=f"m{place}") for place in range(5))
     assert lead(ReportData(metrics=rows[:2], benchmarks=(part,))) == "m0, m1 on MAIA"
     assert lead(ReportData(metrics=rows, benchmarks=(part,), run={"finished": "today", "started": "yesterday"})) == (

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pipelines.benchmarks.tables import Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.tables.escaping import clean, csv_cell
 from pipelines.report.tables.formats import column_names, html, to_csv, to_latex, to_markdown
 from pipelines.report.tables.layout import lay_out
@@ -18,7 +18,7 @@ SMALL = Table(
         TableRow(label="Chance", cells=(0.25, None, "text"), origin="reference"),
         TableRow(label="32-Frames", origin="heading"),
         TableRow(label="Qwen 72B", cells=(0.54, 2400, "paper"), origin="published", note="full set"),
-        TableRow(label="ours", cells=(Measured(value=1 / 3, low=0.25, high=0.4375), 480, "run")),
+        TableRow(label="ours", cells=(TableValue(value=1 / 3, low=0.25, high=0.4375), 480, "run")),
         TableRow(label="failed", cells=(None, 0, "run")),
     ),
     better=("higher", "", ""),
@@ -118,7 +118,7 @@ def test_many_columns_are_set_tighter_in_latex() -> None:
 
 
 def test_parts_of_a_measured_cell_have_csv_columns_of_their_own() -> None:
-    cell = Measured(value=0.5, delta=-0.25, low=0.1, high=0.9, n=4, n_failed=0, note="=why")
+    cell = TableValue(value=0.5, delta=-0.25, low=0.1, high=0.9, n=4, n_failed=0, note="=why")
     made = Table(id="t", title="T", columns=("a", "b"), rows=(TableRow(label="m", cells=(cell, True)),))
     heads, values = cells(made)
     assert heads[3:] == ["a", "a change", "a ci_low", "a ci_high", "a n", "a n_failed", "a note", "b", "note"]

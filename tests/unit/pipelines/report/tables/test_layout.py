@@ -4,12 +4,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.benchmarks.tables import Cell, Measured, Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.report.tables.layout import DASH, lay_out, number, value_of
 from tests.unit.pipelines.report.cases import golden
 
 
-def row(label: str, *cells: Cell, origin: Any = "ours", note: str = "") -> TableRow:
+def row(label: str, *cells: TableCell, origin: Any = "ours", note: str = "") -> TableRow:
     return TableRow(label=label, cells=cells, origin=origin, note=note)
 
 
@@ -34,8 +34,8 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert number(-math.inf, "plain") == "−∞"
 
 
-@pytest.mark.parametrize("cell", [None, math.nan, Measured(value=None), Measured(value=math.nan)])
-def test_what_was_not_measured_is_a_dash_and_never_a_zero(cell: Cell) -> None:
+@pytest.mark.parametrize("cell", [None, math.nan, TableValue(value=None), TableValue(value=math.nan)])
+def test_what_was_not_measured_is_a_dash_and_never_a_zero(cell: TableCell) -> None:
     (printed,) = lay_out(table(row("m", cell))).rows[0].cells
     assert (printed.text, printed.kind, value_of(cell)) == (DASH, "none", None)
     assert lay_out(table(row("m", 0.0))).rows[0].cells[0].text == ".00"
@@ -47,20 +47,20 @@ def test_cells_that_are_no_numbers() -> None:
 
 
 def test_what_stands_beside_a_number() -> None:
-    cell = Measured(value=0.538, delta=-0.021, low=0.49, high=0.585, n=3840, n_failed=2)
+    cell = TableValue(value=0.538, delta=-0.021, low=0.49, high=0.585, n=3840, n_failed=2)
     (printed,) = lay_out(table(row("m", cell), style="percent1")).rows[0].cells
     assert (printed.text, printed.delta, printed.interval) == ("53.8", "(−2.1)", "[49.0, 58.5]")
     assert printed.beside == "(−2.1) [49.0, 58.5] n 3,840, 2 failed"
 
 
-@pytest.mark.parametrize("cell", [Measured(value=0.5, low=0.4), Measured(value=0.5, low=math.nan, high=0.6)])
-def test_half_an_interval_is_none(cell: Measured) -> None:
+@pytest.mark.parametrize("cell", [TableValue(value=0.5, low=0.4), TableValue(value=0.5, low=math.nan, high=0.6)])
+def test_half_an_interval_is_none(cell: TableValue) -> None:
     assert lay_out(table(row("m", cell))).rows[0].cells[0].beside == ""
 
 
 def test_equal_notes_share_a_footnote() -> None:
     made = table(
-        row("m", Measured(value=0.1, note="odd"), Measured(value=0.2, note="odder")), row("n", 0.1, 0.2, note="odd")
+        row("m", TableValue(value=0.1, note="odd"), TableValue(value=0.2, note="odder")), row("n", 0.1, 0.2, note="odd")
     )
     printed = lay_out(made)
     assert printed.footnotes == ("odd", "odder")
@@ -78,7 +78,7 @@ def test_the_best_as_printed_is_marked_in_the_wanted_direction() -> None:
 def test_constants_and_doubtful_numbers_are_never_the_best() -> None:
     made = table(
         row("human", 0.9, origin="reference"),
-        row("misprint", Measured(value=0.8, doubtful=True), origin="published"),
+        row("misprint", TableValue(value=0.8, doubtful=True), origin="published"),
         row("paper", 0.7, origin="published"),
         row("ours", 0.6),
         row("null", None),

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Lines, Points, Radar, Series
-from pipelines.benchmarks.tables import Measured, Table
-from pipelines.report import BenchmarkPart, CellCount, ReportData
+from pipelines.benchmarks.tables import Table, TableValue
+from pipelines.report import BenchmarkSection, CellCount, ReportData
 from pipelines.report.tables.overview import (
     counts_table,
     figure_table,
@@ -18,7 +18,7 @@ from pipelines.report.tables.overview import (
 )
 from tests.unit.pipelines.report.cases import figures, metric
 
-PART = BenchmarkPart(
+PART = BenchmarkSection(
     name="maia", title="MAIA", headline="pool_accuracy", settings=("black-video", "1-frame", "32-frames")
 )
 
@@ -33,7 +33,7 @@ def test_headline_has_models_by_settings_in_the_wanted_order_with_n_and_interval
     table = made(headline_table(PART, rows))
     assert table.columns == ("black-video", "32-frames", "other")
     assert [row.label for row in table.rows] == ["b", "a"]
-    assert table.rows[0].cells[0] == Measured(value=0.5, low=0.4, high=0.6, n=120, n_failed=1)
+    assert table.rows[0].cells[0] == TableValue(value=0.5, low=0.4, high=0.6, n=120, n_failed=1)
     assert table.title == "MAIA: pool accuracy, vsv"
 
 
@@ -57,7 +57,7 @@ def test_headline_has_a_block_a_task_and_leaves_unasked_cells_empty() -> None:
 
 def test_headline_says_why_a_number_is_missing() -> None:
     table = made(headline_table(PART, [metric(value=math.nan, ci_low=None, ci_high=None, note="no judge")]))
-    assert table.rows[0].cells[0] == Measured(value=None, n=120, n_failed=1, note="no judge")
+    assert table.rows[0].cells[0] == TableValue(value=None, n=120, n_failed=1, note="no judge")
 
 
 def test_counts() -> None:
@@ -66,7 +66,7 @@ def test_counts() -> None:
     )
     table = made(counts_table(PART, [count]))
     assert table.rows[0].cells == ("vsv", "s", 10, 4, 3, 2, 1)
-    assert counts_table(BenchmarkPart(name="mate", title="MATE", headline="exact_match"), [count]) is None
+    assert counts_table(BenchmarkSection(name="mate", title="MATE", headline="exact_match"), [count]) is None
 
 
 def test_counts_that_do_not_add_up_are_refused() -> None:
@@ -102,8 +102,8 @@ def test_numbers_of_figures_keep_gaps_intervals_and_origin() -> None:
     )
     radar = figure_table(Radar(id="f", title="t", axes=("x", "y", "z"), series=series))
     assert radar.columns == ("a", "b (published)")
-    assert radar.rows[0].cells == (Measured(value=0.1, low=0.0, high=0.2), 0.5)
-    assert radar.rows[1].cells == (Measured(value=None), 0.5)
+    assert radar.rows[0].cells == (TableValue(value=0.1, low=0.0, high=0.2), 0.5)
+    assert radar.rows[1].cells == (TableValue(value=None), 0.5)
     assert radar.style == "percent1"
     assert figure_table(Radar(id="f", title="t", axes=("x", "y", "z"), series=series, maximum=9.0)).style == "plain"
     assert (

@@ -13,7 +13,7 @@ from tests.support.paths import ROOT
 
 SCRIPT = """
 import json
-from pipelines.generate.processes import Processes, start_method
+from pipelines.benchmarks.mate.generator.processes import Processes, start_method
 {before}
 with Processes(2) as helpers:
     print(json.dumps([start_method(), list(helpers.map(len, ["a", "bb", "ccc"] * 7))]))
