@@ -1,128 +1,233 @@
-"""Small random checkpoints of real architectures, made on the spot: no hub, no download, the same every time.
+"""Build the demo's checkpoint: a random Qwen2.5-VL of two million parameters, without a hub or a download.
 
-They answer nonsense, but through the same code, file formats and token counts as the released models, which is what
-the demo, the tests and the timings need.
+Its answers are nonsense, but it runs through the same code, file formats and token counts as the released model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from jobs.demo.checkpoint_configs import SIZES, Size
-from jobs.demo.checkpoint_families import Family
-from jobs.demo.checkpoint_more_configs import ALL_CONFIGS
-from jobs.demo.checkpoint_more_families import ALL_FAMILIES
-from jobs.demo.checkpoint_words import SENTENCES
-
-ARCHITECTURES: tuple[str, ...] = tuple(ALL_FAMILIES)
-"""Names that `build_tiny` knows."""
-
-_VOCABULARY = 1024
+MAX_POSITIONS: Final = 32_768
+"""Tokens: room for a prompt with 32 frames."""
+_VOCABULARY_SIZE: Final = 1024
 """Entries of the byte-pair vocabulary, special tokens not counted."""
-_NAMED = ("bos_token", "eos_token", "pad_token")
-_BORN_ZERO = ("query_tokens", "mm_input_projection_weight", "_gate", "_img_feature_extensor", "sinks")
-"""Weights that start at zero and so would keep a random model from looking at pixels."""
-_WORDS = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""Words with their leading blank; every digit by itself; runs of signs; blanks."""
+_PRETOKENIZER_PATTERN: Final = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+"""Words with their leading blank, single digits, runs of punctuation, blanks."""
+_NAMED_TOKENS: Final = ("bos_token", "eos_token", "pad_token")
+
+QWEN_TOKENS: Mapping[str, str] = {
+    "eos_token": "<|im_end|>",
+    "pad_token": "<|endoftext|>",
+    "start_token": "<|im_start|>",
+    "vision_start_token": "<|vision_start|>",
+    "vision_end_token": "<|vision_end|>",
+    "image_token": "<|image_pad|>",
+    "video_token": "<|video_pad|>",
+}
+QWEN_TEMPLATE: Final = (
+    "{% for turn in messages %}<|im_start|>{{ turn['role'] }}\n"
+    "{% if turn['content'] is string %}{{ turn['content'] }}{% else %}"
+    "{% for part in turn['content'] %}"
+    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
+    "{% elif part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
+    "{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 
 
-def build_tiny(
-    folder: Path,
-    architecture: str = "qwen2_5_vl",
-    seed: int = 0,
-    size: Size = "tiny",
-    *,
-    sentences: Iterable[str] = SENTENCES,
-) -> Path:
-    """Write a random checkpoint with tokenizer, processor and chat template, as `save_pretrained` does.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dimensions:
+    """Widths and depths of a small model."""
 
-    Args:
-        folder: made if missing; files of the same names are overwritten.
-        architecture: one of `ARCHITECTURES`.
-        seed: same seed, same weights, with the same version of torch.
-        size: `tiny` is about 2 million parameters, `small` about 50 million.
-        sentences: text that the tokenizer's merges are learnt from.
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    inner: int
+    vision_hidden: int
+    vision_layers: int
+    vision_heads: int
+    vision_inner: int
 
-    Returns:
-        The folder.
+    @property
+    def initializer_range(self) -> float:
+        """Return the standard deviation of the language weights that keeps the signal's size from layer to layer.
 
-    Raises:
-        ValueError: unknown architecture or size.
-    """
+        With the usual 0.02 a narrow random model attends to hardly anything but its last token.
+        """
+        return float(self.hidden**-0.5)
+
+
+TINY: Final = Dimensions(
+    hidden=128,
+    layers=6,
+    heads=4,
+    kv_heads=2,
+    inner=448,
+    vision_hidden=64,
+    vision_layers=3,
+    vision_heads=4,
+    vision_inner=128,
+)
+
+SENTENCES: tuple[str, ...] = (
+    "Guarda il video e scegli la frase che descrive la scena.",
+    "Una sola delle due affermazioni è vera: rispondi soltanto con la lettera.",
+    "Rispondi in italiano con una frase breve su quello che si vede nel video.",
+    "Domanda: chi entra nella stanza? Risposta:",
+    "Affermazione A) Affermazione B) La risposta corretta è A. La risposta corretta è B.",
+    "Nella scena ci sono degli ombrelli. Nella scena non ci sono ombrelli.",
+    "A metà del video il cane corre verso il portone. Il gatto dorme sul divano.",
+    "La donna con il cappello rosso porta una borsa e parla al telefono.",
+    "L'uomo anziano legge il giornale seduto sulla panchina del parco.",
+    "Due bambini giocano a pallone davanti alla casa, mentre la madre li guarda dalla finestra.",
+    "Il cuoco taglia le verdure, le mette nella pentola e aggiunge un po' di sale.",
+    "Prima piove, poi esce il sole; alla fine della strada si vede il mare.",
+    "Quanto dura l'azione? Dura circa dieci secondi, forse meno di mezzo minuto.",
+    "Perché la ragazza piange? Perché ha perso il treno e non sa che cosa fare.",
+    "Dove si trova la bicicletta? Si trova accanto all'albero, vicino al muro bianco.",
+    "Che cosa succederebbe se la macchina si fermasse? Gli altri potrebbero attraversare.",
+    "Non si può sapere, il video non lo mostra. Nessuno risponde alla porta.",
+    "Il ragazzo apre la scatola blu e trova una lettera, una chiave e tre monete.",
+    "La squadra festeggia la vittoria con la bandiera verde; il pubblico applaude.",
+    "Sul tavolo ci sono una bottiglia di acqua, due bicchieri, un piatto e il pane.",
+    "Le persone aspettano l'autobus alla fermata. Qualcuno saluta con la mano.",
+    "Il treno parte dalla stazione alle nove di sera e arriva la mattina dopo.",
+    "La musica è allegra, la gente balla, il vento muove le foglie degli alberi.",
+    "Read the caption and answer the question about the image in one short sentence.",
+    "Choose the correct option and reply with its letter only: A, B, C or D.",
+    "Is the claim entailed or contradicted by the picture? Explain your answer.",
+    "The man in the picture is holding a small dog; the woman is looking at the sea.",
+    "What does the text mean? Translate the sentence into English, German or French.",
+    "You are given an image of a scene with objects of several colours and shapes.",
+    "The red cube is to the left of the blue sphere, behind the large green cylinder.",
+    "Answer with the name of the object. Describe the scene briefly. Yes. No. True. False.",
+)
+"""Training text of the tokenizer: everyday Italian, some English, words of the prompts."""
+
+
+def build_checkpoint(folder: Path) -> Path:
+    """Write the checkpoint with tokenizer, processor and chat template, as `save_pretrained` does; return `folder`."""
+    import torch
+    from transformers import AutoModelForImageTextToText, GenerationConfig
     from transformers.utils import logging as transformers_logging
 
-    if architecture not in ALL_FAMILIES:
-        raise ValueError(f"no small checkpoint of {architecture!r}; there are {', '.join(ARCHITECTURES)}")
-    if size not in SIZES:
-        raise ValueError(f"size {size!r} is not one of {', '.join(SIZES)}")
-    family = ALL_FAMILIES[architecture]
-    tokenizer = _tokenizer(family, sentences)
+    tokenizer = train_tokenizer(QWEN_TOKENS)
     folder.mkdir(parents=True, exist_ok=True)
-    if family.processor is None:
-        tokenizer.chat_template = family.template
-        tokenizer.save_pretrained(folder)
-    else:
-        family.processor(tokenizer, family.template).save_pretrained(folder)
-    config = ALL_CONFIGS[architecture](SIZES[size], tokenizer)
-    transformers_logging.disable_progress_bar()  # of one shard, which is written in no time
-    _model(config, tokenizer, seed, sees=family.processor is not None).save_pretrained(folder)
-    return folder
-
-
-def _tokenizer(family: Family, sentences: Iterable[str]) -> Any:
-    """A byte-level BPE tokenizer: any text can be encoded, a letter or a digit by itself is one token."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_WORDS), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    core.train_from_iterator(sentences, trainer)
-    special = family.special
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        padding_side="left",
-        clean_up_tokenization_spaces=False,
-        **{name: special[name] for name in _NAMED if name in special},
-        extra_special_tokens={name: token for name, token in special.items() if name not in _NAMED},
-    )
-    if family.begins:
-        first = special["bos_token"]
-        core = made.backend_tokenizer
-        core.post_processor = processors.TemplateProcessing(
-            single=f"{first} $A", special_tokens=[(first, made.bos_token_id)]
-        )
-    return made
-
-
-def _model(config: Any, tokenizer: Any, seed: int, *, sees: bool) -> Any:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
-
-    # Phi-4 sees as well, but is listed among the language models.
-    listed = type(config) in AutoModelForImageTextToText._model_mapping  # noqa: SLF001  # no public way to ask
-    maker = AutoModelForImageTextToText if sees and listed else AutoModelForCausalLM
+    _processor(tokenizer).save_pretrained(folder)
+    transformers_logging.disable_progress_bar()
     with torch.random.fork_rng(devices=()):
-        torch.manual_seed(seed)
-        model = maker.from_config(config, dtype=torch.float32)
-        for name, weight in model.named_parameters():
-            if name.endswith(_BORN_ZERO):
-                torch.nn.init.normal_(weight, std=0.5)
+        torch.manual_seed(0)
+        model = AutoModelForImageTextToText.from_config(qwen2_5_vl_config(TINY, tokenizer), dtype=torch.float32)
     model.generation_config = GenerationConfig(
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return model
+    model.save_pretrained(folder)
+    return folder
+
+
+def train_tokenizer(special_tokens: Mapping[str, str], sentences: Iterable[str] = SENTENCES) -> Any:
+    """Train a byte-level BPE tokenizer: it encodes any text, and a single letter or digit is one token.
+
+    Args:
+        special_tokens: name -> token, as the processor of the model looks them up.
+        sentences: text that the merges are learnt from.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_PRETOKENIZER_PATTERN), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=_VOCABULARY_SIZE,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    core.train_from_iterator(sentences, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        **{name: special_tokens[name] for name in _NAMED_TOKENS if name in special_tokens},
+        extra_special_tokens={name: token for name, token in special_tokens.items() if name not in _NAMED_TOKENS},
+    )
+
+
+def text_config(dimensions: Dimensions, tokenizer: Any, **more: Any) -> dict[str, Any]:
+    """Return the configuration of a language model, by the names that Llama's uses."""
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": dimensions.hidden,
+        "intermediate_size": dimensions.inner,
+        "num_hidden_layers": dimensions.layers,
+        "num_attention_heads": dimensions.heads,
+        "num_key_value_heads": dimensions.kv_heads,
+        "max_position_embeddings": MAX_POSITIONS,
+        "initializer_range": dimensions.initializer_range,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "tie_word_embeddings": False,
+        **more,
+    }
+
+
+def qwen2_5_vl_config(dimensions: Dimensions, tokenizer: Any) -> Any:
+    """Return the configuration of a whole Qwen2.5-VL."""
+    from transformers import Qwen2_5_VLConfig
+
+    vision = {
+        "depth": dimensions.vision_layers,
+        "hidden_size": dimensions.vision_hidden,
+        "intermediate_size": dimensions.vision_inner,
+        "num_heads": dimensions.vision_heads,
+        "out_hidden_size": dimensions.hidden,
+        "fullatt_block_indexes": [dimensions.vision_layers - 1],
+        "initializer_range": float(dimensions.vision_hidden**-0.5),
+    }
+    return Qwen2_5_VLConfig(
+        text_config=text_config(dimensions, tokenizer, rope_parameters=mrope_parameters(dimensions)),
+        vision_config=vision,
+        **qwen_token_ids(tokenizer),
+    )
+
+
+def mrope_parameters(dimensions: Dimensions) -> dict[str, Any]:
+    """Give a quarter of the rotary pairs to time, the rest to height and width, as the released models do."""
+    pairs = dimensions.hidden // dimensions.heads // 2
+    spatial = pairs * 3 // 8
+    return {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [pairs - 2 * spatial, spatial, spatial]}
+
+
+def qwen_token_ids(tokenizer: Any) -> dict[str, int]:
+    """Return the ids of the tokens around and under pixels in the Qwen-VL family."""
+    return {
+        "image_token_id": tokenizer.convert_tokens_to_ids("<|image_pad|>"),
+        "video_token_id": tokenizer.convert_tokens_to_ids("<|video_pad|>"),
+        "vision_start_token_id": tokenizer.convert_tokens_to_ids("<|vision_start|>"),
+        "vision_end_token_id": tokenizer.convert_tokens_to_ids("<|vision_end|>"),
+    }
+
+
+def _processor(tokenizer: Any) -> Any:
+    from transformers import Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
+
+    size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}
+    return Qwen2_5_VLProcessor(
+        image_processor=Qwen2VLImageProcessor(size=size),
+        tokenizer=tokenizer,
+        video_processor=Qwen2VLVideoProcessor(size=size, patch_size=14),
+        chat_template=QWEN_TEMPLATE,
+    )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobs.demo.checkpoint import build_tiny
+from jobs.demo.checkpoint import build_checkpoint
 from jobs.demo.samples import BENCHMARKS, write_sample
 from models.spec import GenerationSpec, Limits, ModelSpec
 from pipelines.benchmarks import benchmark
@@ -50,7 +50,7 @@ def run_demo(out: str, *, watcher: ProgressListener) -> tuple[RunSpec, SweepResu
     checkpoint = root / "model"
     if not checkpoint.is_dir():
         watcher.phase("build a tiny random checkpoint", 1)
-        build_tiny(root / "model.part", "qwen2_5_vl").replace(checkpoint)
+        build_checkpoint(root / "model.part").replace(checkpoint)
         watcher.advance(1, 0)
     spec = RunSpec(
         data=data.uri,

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster.autoscaling import GROWS_TO
-from jobs.demo.checkpoint import build_tiny
 from pipelines.predict.status import read_status
 from pipelines.storage.store import Store
+from tests.support.checkpoints import build_tiny
 from tests.support.maia_source import write_source
 from tests.support.ray_head import RayHead, free_ports, ray_head
 

@@ -12,7 +12,6 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from jobs.demo.checkpoint import build_tiny
 from models.spec import Limits, ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest
@@ -21,6 +20,7 @@ from pipelines.storage.store import Store
 from tests.bench.jobs import busy_shares, run_units
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
+from tests.support.checkpoints import build_tiny
 from tests.support.paths import ROOT
 
 

@@ -26,10 +26,10 @@ from typing import Any
 import torch
 import transformers
 
-from jobs.demo.checkpoint import ARCHITECTURES, build_tiny
 from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Generation, Media
 from models.spec import ModelSpec
+from tests.support.checkpoints import ARCHITECTURES, build_tiny
 from tests.unit.models.engines.transformers.reference_answers import (
     FIRST_FRAME,
     MEDIA,
@@ -75,7 +75,7 @@ def shown_to(architecture: str) -> list[tuple[Media, ...]]:
 
 def sees(architecture: str) -> bool:
     """Whether the architecture takes pictures."""
-    from jobs.demo.checkpoint_more_families import ALL_FAMILIES
+    from tests.support.checkpoints.more_families import ALL_FAMILIES
 
     return ALL_FAMILIES[architecture].processor is not None
 

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from jobs.demo.checkpoint import build_tiny
 from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Generation, Media, user
 from models.spec import Limits, ModelSpec
 from tests.bench.results import record, show, spread
+from tests.support.checkpoints import build_tiny
 
 FULL: dict[str, dict[str, Any]] = {
     "text_config": {

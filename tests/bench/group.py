@@ -21,7 +21,6 @@ from typing import Any
 
 from torch.utils.flop_counter import FlopCounterMode
 
-from jobs.demo.checkpoint import build_tiny
 from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Media
 from models.spec import Limits, ModelSpec
@@ -35,6 +34,7 @@ from pipelines.plan.selection import TaskSetting
 from pipelines.storage.store import Store
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
+from tests.support.checkpoints import build_tiny
 from tests.support.paths import ROOT
 
 ALONE = 6

@@ -8,6 +8,7 @@ from pathlib import Path
 from cluster.connect import ClusterInfo, connect
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
+from pipelines.predict import executor
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.records import Job, Receipt
 from pipelines.sweep.run import plan_sweep

@@ -13,9 +13,9 @@ from random import Random
 
 import pyarrow.parquet as pq
 
-from jobs.demo.checkpoint import build_tiny
 from tests.chaos.processes import named
 from tests.chaos.sweeps import Answers, Damage, Scene, environment, parts, read_answers, sweep
+from tests.support.checkpoints import build_tiny
 
 __all__ = ["kill_rank"]
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from jobs.demo.checkpoint import build_tiny
 from models.engines.transformers.attention import pick_kernel, plain_attention
 from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Generation, Media, user
 from models.spec import ModelSpec
+from tests.support.checkpoints import build_tiny
 
 pytestmark = pytest.mark.gpu
 CLIP = Media("video", "c" * 64, 32)

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.demo.checkpoint import build_tiny
 from tests.conftest import REAL_MAIA
 from tests.integration.conftest import S3, Cli
+from tests.support.checkpoints import build_tiny
 
 
 @pytest.fixture(scope="session")

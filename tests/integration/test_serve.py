@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from jobs.demo.checkpoint import build_tiny
 from tests.integration.conftest import Cli
 from tests.integration.test_interrupt import descendants
+from tests.support.checkpoints import build_tiny
 from tests.support.ray_head import ray_head
 
 NAME = "tosser"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.demo.checkpoint import build_tiny
+from tests.support.checkpoints import build_tiny
 from tests.support.ray_head import ray_head
 
 FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "black-video,1-frame", "--limit", "4")

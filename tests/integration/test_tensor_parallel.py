@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.demo.checkpoint import build_tiny
 from tests.integration.conftest import Cli
+from tests.support.checkpoints import build_tiny
 from tests.support.ranked import models_file, predictions, ranks_under, write_adapter
 
 

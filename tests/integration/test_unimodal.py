@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.demo.checkpoint import build_tiny
 from models.messages import load_scores
 from tests.integration.conftest import Cli
+from tests.support.checkpoints import build_tiny
 
 
 @pytest.mark.slow

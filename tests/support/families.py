@@ -22,8 +22,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from jobs.demo.checkpoint import ARCHITECTURES, build_tiny
 from models.catalog_loader import load_models
+from tests.support.checkpoints import ARCHITECTURES, build_tiny
 from tests.support.ray_head import RayHead, ray_head
 from tests.support.small_data import ingest_all
 

@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.demo.checkpoint import build_tiny
 from models.engines import build_engine
 from models.engines.tensor_parallel.engine import RankedEngine
 from models.spec import ModelSpec
@@ -30,6 +29,7 @@ from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.conftest import REAL_MAIA
+from tests.support.checkpoints import build_tiny
 from tests.support.maia_source import write_source
 
 __all__ = ["models_file", "predictions", "ranks_under", "write_adapter"]

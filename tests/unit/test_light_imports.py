@@ -21,7 +21,6 @@ LIGHT = [
     "models.catalog_loader",
     "models.message_codec",
     "jobs.demo.checkpoint",
-    "jobs.demo.checkpoint_configs",
     "models.engines",
     "models.engines.base",
     "models.engines.random_baseline",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from jobs.demo.checkpoint import ARCHITECTURES
 from models.catalog_loader import load_models
+from tests.support.checkpoints import ARCHITECTURES
 from tests.support.families import TRIALS, covered, elsewhere, healthy, page
 
 

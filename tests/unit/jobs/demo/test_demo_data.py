@@ -1,4 +1,4 @@
-"""The demo's data set: what is committed is what the builder makes, and it is in the form as distributed."""
+"""MAIA's sample data: the committed files are what the builder makes, in the form as distributed."""
 
 import difflib
 import json
@@ -19,7 +19,7 @@ from pipelines.benchmarks.records import RawSample
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder
 from tests.support.paths import ROOT
-from tests.tools.demo_data.build import build, main, questions_json
+from tests.tools.demo_data.build import main, questions_json, write_maia
 from tests.tools.demo_data.clips import CLIPS, FPS, Clip
 from tests.tools.demo_data.drawing import HEIGHT, WIDTH
 from tests.tools.demo_data.texts import read_texts, split_line
@@ -62,12 +62,12 @@ def test_committed_questions_are_what_the_builder_makes() -> None:
     assert (DATA / "dataset" / "data_demo.json").read_bytes() == questions_json()
 
 
-def test_nothing_else_lies_beside_them() -> None:
+def test_data_folder_holds_nothing_else() -> None:
     clips = {f"dataset/videos/{clip.number}.mp4" for clip in CLIPS}
     assert {str(path.relative_to(DATA)) for path in DATA.rglob("*.*")} == clips | {"dataset/data_demo.json"}
 
 
-def test_reads_without_rejection_and_balanced() -> None:
+def test_maia_reads_the_data_without_rejections_and_balanced() -> None:
     items = list(Maia().read(Folder(str(DATA))))
     samples = [item for item in items if isinstance(item, RawSample)]
     assert len(items) == len(samples) == len({sample.sample_id for sample in samples}) == 72
@@ -86,7 +86,7 @@ def test_every_clip_has_each_category_in_both_halves() -> None:
     assert len(orders) == len(VIDEOS)
 
 
-def test_statements_are_all_different() -> None:
+def test_statements_are_unique() -> None:
     for field in ("true_statement", "false_statement"):
         assert len(texts(VIDEOS, field)) == 576
     statements = [text.casefold() for text in texts(VIDEOS, "true_statement", "false_statement")]
@@ -107,19 +107,19 @@ def test_statements_are_plain_sentences_without_full_stop() -> None:
     assert sum(text.startswith("A ") for text in statements) >= 6
 
 
-def test_no_text_is_of_the_published_data() -> None:
+def test_texts_are_not_from_the_published_data() -> None:
     if not PUBLIC.is_file():
-        pytest.skip(f"{PUBLIC.name} is not at hand")
+        pytest.skip(f"{PUBLIC.name} is not available")
     public = json.loads(PUBLIC.read_bytes())
     fields = ("answer", "true_statement", "false_statement")
-    theirs = texts(public, *fields) + [entry["question"] for entry in entries(public)]
-    ours = texts(VIDEOS, *fields) + [entry["question"] for entry in entries(VIDEOS)]
-    assert len(theirs) > 2000
-    assert {text.strip().casefold() for text in ours} & {text.strip().casefold() for text in theirs} == set()
+    published = texts(public, *fields) + [entry["question"] for entry in entries(public)]
+    committed = texts(VIDEOS, *fields) + [entry["question"] for entry in entries(VIDEOS)]
+    assert len(published) > 2000
+    assert {text.strip().casefold() for text in committed} & {text.strip().casefold() for text in published} == set()
 
 
 @pytest.mark.parametrize("clip", CLIPS, ids=lambda clip: clip.number)
-def test_clip_shows_what_is_drawn(clip: Clip) -> None:
+def test_clip_shows_the_drawn_frames(clip: Clip) -> None:
     path = DATA / "dataset" / "videos" / f"{clip.number}.mp4"
     assert path.stat().st_size < CLIP_BYTES
     assert 4 <= clip.seconds <= 6
@@ -141,10 +141,10 @@ def test_clip_decodes_as_in_a_run(clip: Clip) -> None:
     assert frames.pixels.shape == (32, HEIGHT, WIDTH, 3)
 
 
-def test_command_builds_the_same_again(tmp_path: Path) -> None:
-    main([str(tmp_path)])
+def test_command_rebuilds_the_committed_clips(tmp_path: Path) -> None:
+    main(["maia", "--out", str(tmp_path)])
     for path in sorted(path for path in DATA.rglob("*") if path.is_file()):
-        again = tmp_path / path.relative_to(DATA)
+        again = tmp_path / "maia" / path.relative_to(DATA)
         if path.suffix == ".json":
             assert again.read_bytes() == path.read_bytes()
             continue
@@ -152,13 +152,13 @@ def test_command_builds_the_same_again(tmp_path: Path) -> None:
         assert max(difference(decoded(again), decoded(path))) < LOSS
 
 
-def test_build_replaces_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_maia_replaces_existing_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "tests.tools.demo_data.build.write_clip", lambda clip, path: path.write_text(f"clip {clip.number}")
     )
     (tmp_path / "dataset").mkdir()
     (tmp_path / "dataset" / "data_demo.json").write_text("old")
-    build(tmp_path)
+    write_maia(tmp_path)
     assert (tmp_path / "dataset" / "data_demo.json").read_bytes() == questions_json()
     assert (tmp_path / "dataset" / "videos" / "3.mp4").read_text() == "clip 3"
 

@@ -1,4 +1,4 @@
-"""What the demo runs: all benchmarks, and nothing made twice."""
+"""The demo runs all benchmarks and repeats no finished step."""
 
 import logging
 from pathlib import Path
@@ -15,7 +15,7 @@ from pipelines.storage.store import Store
 from pipelines.sweep.run import SweepResult
 
 
-class Phases(NullProgress):
+class RecordingProgress(NullProgress):
     def __init__(self) -> None:
         self.titles: list[str] = []
 
@@ -25,23 +25,23 @@ class Phases(NullProgress):
 
 @pytest.fixture
 def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(folder: Path, family: str) -> Path:
+    def build(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "model.safetensors").write_bytes(family.encode())
+        (folder / "model.safetensors").write_bytes(b"weights")
         return folder
 
-    monkeypatch.setattr(demo, "build_tiny", build)
+    monkeypatch.setattr(demo, "build_checkpoint", build)
     monkeypatch.setattr(demo, "run_sweep", lambda spec, *, watcher: SweepResult())
 
 
 def run(out: Path) -> tuple[RunSpec, list[str]]:
-    watcher = Phases()
+    watcher = RecordingProgress()
     spec, _ = demo.run_demo(str(out), watcher=watcher)
     return spec, watcher.titles
 
 
 @pytest.mark.usefixtures("no_models")
-def test_all_benchmarks_with_all_settings_a_baseline_a_judge_and_a_captioner(
+def test_demo_runs_every_benchmark_with_baseline_judge_and_captioner(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -51,7 +51,7 @@ def test_all_benchmarks_with_all_settings_a_baseline_a_judge_and_a_captioner(
     assert {model.engine for model in spec.models.values()} == {"transformers", "random"}
     assert spec.judge is not None
     assert spec.captioner is not None
-    assert caplog.messages == [], "that a demo's data is small is no news"
+    assert caplog.messages == [], "ingest does not warn about the small data"
     assert [title.split()[1] for title in titles if title.startswith("ingest")] == list(BENCHMARKS)
     for name in BENCHMARKS:
         manifest = Dataset.open(Store(spec.data), name).manifest
@@ -60,18 +60,18 @@ def test_all_benchmarks_with_all_settings_a_baseline_a_judge_and_a_captioner(
 
 
 @pytest.mark.usefixtures("no_models")
-def test_a_killed_demo_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "BENCHMARKS", ("vague",))
+def test_demo_resumes_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "BENCHMARKS", ("mate",))
     run(tmp_path)
     assert run(tmp_path)[1] == []
-    fingerprint = Dataset.open(Store(str(tmp_path / "data")), "vague").manifest.dataset_fingerprint
-    (tmp_path / "data" / "vague" / "manifest.json").unlink()
-    (tmp_path / "samples" / "vague" / "vcr_demo.json").write_bytes(b"[{")
+    fingerprint = Dataset.open(Store(str(tmp_path / "data")), "mate").manifest.dataset_fingerprint
+    (tmp_path / "data" / "mate" / "manifest.json").unlink()
+    (tmp_path / "samples" / "mate" / "mm_0shot.jsonl").write_bytes(b"{")
     (tmp_path / "model").rename(tmp_path / "model.part")
-    assert run(tmp_path)[1] == ["ingest vague sample data", "build a tiny random checkpoint"]
-    assert Dataset.open(Store(str(tmp_path / "data")), "vague").manifest.dataset_fingerprint == fingerprint
+    assert run(tmp_path)[1] == ["ingest mate sample data", "build a tiny random checkpoint"]
+    assert Dataset.open(Store(str(tmp_path / "data")), "mate").manifest.dataset_fingerprint == fingerprint
 
 
-def test_a_remote_folder_is_refused() -> None:
+def test_demo_refuses_a_remote_folder() -> None:
     with pytest.raises(ValueError, match="local folder"):
         demo.run_demo("s3://bucket/demo", watcher=NullProgress())

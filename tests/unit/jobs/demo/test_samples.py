@@ -1,4 +1,4 @@
-"""The demo's sample data: real small items, in the forms as distributed, the same bytes every time."""
+"""The demo's sample data, in the forms as distributed."""
 
 import json
 from collections import Counter
@@ -14,20 +14,27 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Notice, RawSample, Rejection
 from pipelines.benchmarks.vflute.facts import SUBSETS
 from pipelines.ingest.source_folder import Folder
+from tests.support.paths import ROOT
 from tests.tools.demo_data import picture
+from tests.tools.demo_data.build import main
 from tests.tools.demo_data.picture import draw, encoded, people_in, things
 from tests.tools.demo_data.unpie_sample import read_puns
 from tests.tools.demo_data.vague_sample import vague_rows
 from tests.tools.demo_data.vflute_sample import read_texts
 
 DEMO = Path(picture.__file__).parent
-DRAWN = ("vague", "vflute", "unpie", "mate")
+DRAWN = ("vague", "vflute", "unpie")
+COMMITTED = ROOT / "jobs" / "demo" / "data"
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("samples")
     return {name: write_sample(name, folder) for name in BENCHMARKS}
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def read(written: dict[str, Path], name: str) -> list[RawSample | Rejection | Notice]:
@@ -44,7 +51,7 @@ def pictures() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize(("name", "count"), [("vague", 16), ("vflute", 21), ("maia", 72), ("mate", 24), ("unpie", 16)])
-def test_all_items_are_taken_from_the_form_as_distributed(written: dict[str, Path], name: str, count: int) -> None:
+def test_ingest_accepts_every_item(written: dict[str, Path], name: str, count: int) -> None:
     items = read(written, name)
     assert [item for item in items if isinstance(item, Rejection)] == []
     samples = [item for item in items if isinstance(item, RawSample)]
@@ -53,20 +60,25 @@ def test_all_items_are_taken_from_the_form_as_distributed(written: dict[str, Pat
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_the_same_bytes_whatever_a_killed_run_left(written: dict[str, Path], name: str, tmp_path: Path) -> None:
-    first = {path.relative_to(written[name]): path for path in sorted(written[name].rglob("*")) if path.is_file()}
-    for path, whole in list(first.items())[::2]:
-        (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name / path).write_bytes(whole.read_bytes()[:7])
-    again = write_sample(name, tmp_path)
-    assert {path.relative_to(again) for path in again.rglob("*") if path.is_file()} == set(first)
-    assert [path for path, whole in first.items() if (again / path).read_bytes() != whole.read_bytes()] == []
+def test_committed_sample_is_what_the_builder_writes(name: str, tmp_path: Path) -> None:
+    main([name, "--out", str(tmp_path)])
+    assert contents(tmp_path / name) == contents(COMMITTED / name)
 
 
-def test_vague_pictures_carry_their_numbers_and_letters_take_turns(written: dict[str, Path]) -> None:
+def test_mate_sample_replaces_the_remains_of_a_killed_run(written: dict[str, Path], tmp_path: Path) -> None:
+    complete = contents(written["mate"])
+    for path, content in list(complete.items())[::2]:
+        (tmp_path / "mate" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mate" / path).write_bytes(content[:7])
+    assert contents(write_sample("mate", tmp_path)) == complete
+
+
+def test_vague_pictures_are_numbered_and_answer_letters_balanced(written: dict[str, Path]) -> None:
     items = read(written, "vague")
     notices = [item.message for item in items if isinstance(item, Notice)]
-    assert len(notices) == 1, "nothing but the number of items is worth a word: neither bare pictures nor odd letters"
+    assert len(notices) == 1, (
+        "the only remark is on the number of items"
+    )
     assert notices[0].startswith("10 VCR, 6 Ego4D items")
     samples = [item for item in items if isinstance(item, RawSample)]
     assert Counter(sample.data["ordering"][0] for sample in samples) == dict.fromkeys("ABCD", 4)
@@ -94,22 +106,22 @@ def test_vflute_has_every_subset_with_labels_as_published(written: dict[str, Pat
     assert {len(sample.data["shots"]) for sample in samples} == {10}
 
 
-def test_vflute_explains_each_label_in_words_of_its_own(written: dict[str, Path]) -> None:
+def test_vflute_explanations_and_claims_are_unique(written: dict[str, Path]) -> None:
     texts = read_texts()
     rows = [*texts["test"], *texts["train"]]
     assert len({row["why"] for row in rows}) == len(rows)
     assert {row["claim"] for row in texts["test"]} & {row["claim"] for row in texts["train"]} == set()
-    assert {row["picture"] for row in rows} == set(texts["pictures"]), "every picture is asked about"
+    assert {row["picture"] for row in rows} == set(texts["pictures"]), "every picture has a row"
     file = json.loads((written["vflute"] / "vflute-v2-test.json").read_bytes())
     assert all(row["prompt"].count("REPLACE_CLAIM") == 1 for row in file)
     assert all(f'"{row["claim"]}"' in row["conversations"][0]["value"] for row in file)
 
 
-def test_mate_asks_each_task_alike(written: dict[str, Path]) -> None:
+def test_mate_tasks_are_balanced(written: dict[str, Path]) -> None:
     assert [item for item in read(written, "mate") if isinstance(item, Notice)] == []
 
 
-def test_unpie_has_all_pictures_and_two_translations_that_differ(written: dict[str, Path]) -> None:
+def test_unpie_has_all_pictures_and_distinct_translations(written: dict[str, Path]) -> None:
     items = read(written, "unpie")
     notices = [item.message for item in items if isinstance(item, Notice)]
     assert len([text for text in notices if "8 of 8" in text and "16 of 16" in text]) == 2
@@ -117,20 +129,20 @@ def test_unpie_has_all_pictures_and_two_translations_that_differ(written: dict[s
     assert len(notices) == 4, "no degenerate pair, no phrase that is not in its sentence, no picture twice"
 
 
-def test_a_heterographic_pun_has_two_spellings_and_a_homographic_one_has_one() -> None:
+def test_unpie_heterographic_puns_have_two_spellings_and_homographic_ones_one() -> None:
     puns = read_puns()
     assert all("other" not in pun for pun in puns["homographic"])
     assert all(pun["other"] not in pun["pun"].split() for pun in puns["heterographic"])
     assert all(pun["pun"].count(pun["phrase"]) == 1 for kind in puns.values() for pun in kind)
 
 
-def test_pictures_differ() -> None:
+def test_pictures_are_unique() -> None:
     drawn = [encoded(draw(lines)) for lines in pictures()]
     assert len(drawn) == 16 + 27 + 48
     assert len(set(drawn)) == len(drawn)
 
 
-def test_everything_declared_is_used_and_declared_once() -> None:
+def test_props_are_declared_once_and_used() -> None:
     used = {line.split()[0] for lines in pictures() for line in lines} - {"words"}
     assert set(things()) == used
     files = sorted(DEMO.glob("props_*.yaml"))
@@ -148,12 +160,12 @@ def test_everything_declared_is_used_and_declared_once() -> None:
         ("words 10 20 12 octarine HELLO", "octarine"),
     ],
 )
-def test_a_line_that_cannot_be_drawn_is_named(line: str, named: str) -> None:
+def test_draw_names_the_malformed_line(line: str, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         draw(["room", line])
 
 
-def test_things_stand_where_the_line_says() -> None:
+def test_draw_places_props_at_their_coordinates() -> None:
     left, top, right, bottom = ImageChops.difference(draw(["paper"]), draw(["paper", "ball 100 200 1"])).getbbox() or ()
     assert 85 <= left < right <= 115
     assert 174 <= top < bottom <= 203

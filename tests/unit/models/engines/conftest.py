@@ -29,7 +29,7 @@ class Judge(Protocol):
 @pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
     """Checkpoints by architecture."""
-    from jobs.demo.checkpoint import build_tiny
+    from tests.support.checkpoints import build_tiny
 
     root = tmp_path_factory.mktemp("checkpoints")
 

@@ -72,7 +72,7 @@ def tiny_spec(checkpoint: Path, limits: Limits | None = None) -> ModelSpec:
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from jobs.demo.checkpoint import build_tiny
+    from tests.support.checkpoints import build_tiny
 
     return build_tiny(tmp_path_factory.mktemp("checkpoints") / "tiny")
 

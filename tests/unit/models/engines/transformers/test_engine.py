@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from jobs.demo.checkpoint import ARCHITECTURES
 from models.messages import Answer, Call
+from tests.support.checkpoints import ARCHITECTURES
 from tests.unit.models.engines.conftest import Checkpoints, Judge
 from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from jobs.demo.checkpoint import build_tiny
 from models.engines.base import EngineUnreachableError
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.memory import is_out_of_memory
 from models.engines.transformers.sampling import GeneratedTokens
 from models.messages import Answer, Call, Failure, Frames, Media, Output, user
 from models.spec import Limits, ModelSpec
+from tests.support.checkpoints import build_tiny
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import MEDIA, PICTURE, calls_about, texts
 

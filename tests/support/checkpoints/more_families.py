@@ -1,4 +1,4 @@
-"""What the small checkpoints of `tiny_more_configs` read: special tokens, chat templates and processors."""
+"""What the small checkpoints of `more_configs` read: special tokens, chat templates and processors."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from jobs.demo.checkpoint_configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints
-from jobs.demo.checkpoint_families import (
+from jobs.demo.checkpoint import QWEN_TEMPLATE, QWEN_TOKENS
+from tests.support.checkpoints.configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints
+from tests.support.checkpoints.families import (
     FAMILIES,
     IDEFICS,
     IDEFICS_TOKENS,
-    QWEN,
-    QWEN_TEMPLATE,
     VICUNA,
     VICUNA_TOKENS,
     Family,
     chatml,
     qwen_processor,
 )
-from jobs.demo.checkpoint_more_configs import QUERIES, TILES
+from tests.support.checkpoints.more_configs import QUERIES, TILES
 
 _GEMMA = (
     "{{ bos_token }}{% for turn in messages %}<start_of_turn>"
@@ -227,12 +226,12 @@ _MORE = {
         processor=_mllama_processor,
     ),
     "blip-2": Family(
-        special={**_BLIP_TOKENS, "bos_token": "</s>"}, template="", processor=_blip_2_processor, begins=True
+        special={**_BLIP_TOKENS, "bos_token": "</s>"}, template="", processor=_blip_2_processor, prepends_bos=True
     ),
-    "instructblip": Family(special=_BLIP_TOKENS, template="", processor=_instructblip_processor, begins=True),
+    "instructblip": Family(special=_BLIP_TOKENS, template="", processor=_instructblip_processor, prepends_bos=True),
     "instructblip_t5": Family(special=_BLIP_TOKENS, template="", processor=_instructblip_processor),
-    "qwen3_vl": Family(special=QWEN, template=QWEN_TEMPLATE, processor=qwen_processor("Qwen3VLProcessor")),
-    "qwen2": Family(special=QWEN, template=QWEN_TEMPLATE, processor=None),
+    "qwen3_vl": Family(special=QWEN_TOKENS, template=QWEN_TEMPLATE, processor=qwen_processor("Qwen3VLProcessor")),
+    "qwen2": Family(special=QWEN_TOKENS, template=QWEN_TEMPLATE, processor=None),
     "mistral": Family(
         special={"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "b": "[INST]", "e": "[/INST]"},
         template=_MISTRAL,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from jobs.demo.checkpoint_configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints
+from jobs.demo.checkpoint import QWEN_TEMPLATE, QWEN_TOKENS
+from tests.support.checkpoints.configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,19 +20,10 @@ class Family:
     template: str
     processor: Callable[[Any, str], Any] | None
     """(tokenizer, template) -> processor; None for a model that reads text alone."""
-    begins: bool = False
-    """Whether the tokenizer puts `bos_token` before every text, as those of models without a chat template do."""
+    prepends_bos: bool = False
+    """The tokenizer puts `bos_token` before every text, as those of models without a chat template do."""
 
 
-_CHATML = (
-    "{% for turn in messages %}<|im_start|>{{ turn['role'] }}\n"
-    "{% if turn['content'] is string %}{{ turn['content'] }}{% else %}"
-    "{% for part in turn['content'] %}"
-    "{% if part['type'] == 'image' %}IMAGE{% elif part['type'] == 'video' %}VIDEO"
-    "{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}"
-    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 VICUNA = (
     "{% for turn in messages %}{{ turn['role'] | upper }}: "
     "{% for part in turn['content'] %}"
@@ -54,12 +46,14 @@ _LLAMA = (
 
 
 def chatml(image: str, video: str) -> str:
-    """Qwen's chat template with these words for a picture and a clip."""
-    return _CHATML.replace("IMAGE", image).replace("VIDEO", video)
+    """Return Qwen's chat template with other placeholders for a picture and a clip."""
+    return QWEN_TEMPLATE.replace("<|vision_start|><|image_pad|><|vision_end|>", image).replace(
+        "<|vision_start|><|video_pad|><|vision_end|>", video
+    )
 
 
 def qwen_processor(name: str) -> Callable[[Any, str], Any]:
-    """The maker of a processor of the Qwen2-VL family, by its class."""
+    """Return the factory of a processor of the Qwen2-VL family, by its class."""
 
     def make(tokenizer: Any, template: str) -> Any:
         import transformers
@@ -150,13 +144,6 @@ def _idefics3_processor(tokenizer: Any, template: str) -> Any:
 
 
 _IM = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "start_token": "<|im_start|>"}
-QWEN = {
-    **_IM,
-    "vision_start_token": "<|vision_start|>",
-    "vision_end_token": "<|vision_end|>",
-    "image_token": "<|image_pad|>",
-    "video_token": "<|video_pad|>",
-}
 VICUNA_TOKENS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "image_token": "<image>"}
 IDEFICS_TOKENS = {
     "bos_token": "<|begin_of_text|>",
@@ -167,17 +154,15 @@ IDEFICS_TOKENS = {
     "global_image_token": "<global-img>",
     **{f"row_{r}_col_{c}": f"<row_{r}_col_{c}>" for r in range(1, 7) for c in range(1, 7)},
 }
-QWEN_TEMPLATE = chatml("<|vision_start|><|image_pad|><|vision_end|>", "<|vision_start|><|video_pad|><|vision_end|>")
-
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "qwen2_5_vl": Family(
-            special=QWEN,
+            special=QWEN_TOKENS,
             template=QWEN_TEMPLATE,
             processor=qwen_processor("Qwen2_5_VLProcessor"),
         ),
         "qwen2_vl": Family(
-            special=QWEN,
+            special=QWEN_TOKENS,
             template=QWEN_TEMPLATE,
             processor=qwen_processor("Qwen2VLProcessor"),
         ),

@@ -6,17 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from jobs.demo.checkpoint_configs import (
-    CLIP_SIDE,
-    CONFIGS,
-    SIGLIP_SIDE,
-    Measures,
-    clip,
-    pinpoints,
-    qwen_ids,
-    text,
-    tower,
-)
+from jobs.demo.checkpoint import Dimensions, qwen_token_ids, text_config
+from tests.support.checkpoints.configs import CLIP_SIDE, CONFIGS, SIGLIP_SIDE, clip_config, pinpoints, vision_config
 
 QUERIES = 8
 """Tokens that a picture becomes in models with a resampler or a query transformer."""
@@ -28,12 +19,12 @@ _PHI_SIDE = 448
 """Phi-4's processor counts its tokens for this side alone."""
 
 
-def _llava_next_video(m: Measures, tokenizer: Any) -> Any:
+def _llava_next_video(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import LlavaNextVideoConfig
 
     return LlavaNextVideoConfig(
-        text_config={"model_type": "llama", **text(m, tokenizer)},
-        vision_config=clip(m),
+        text_config={"model_type": "llama", **text_config(dims, tokenizer)},
+        vision_config=clip_config(dims),
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         video_token_index=tokenizer.convert_tokens_to_ids("<video>"),
         image_seq_length=(CLIP_SIDE // 14) ** 2,
@@ -41,67 +32,67 @@ def _llava_next_video(m: Measures, tokenizer: Any) -> Any:
     )
 
 
-def _idefics2(m: Measures, tokenizer: Any) -> Any:
+def _idefics2(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import Idefics2Config
 
     return Idefics2Config(
-        text_config={"model_type": "mistral", **text(m, tokenizer, sliding_window=WINDOW)},
-        vision_config=tower(m, image_size=SIGLIP_SIDE, patch_size=14),
+        text_config={"model_type": "mistral", **text_config(dims, tokenizer, sliding_window=WINDOW)},
+        vision_config=vision_config(dims, image_size=SIGLIP_SIDE, patch_size=14),
         perceiver_config={
-            "hidden_size": m.hidden,
+            "hidden_size": dims.hidden,
             "resampler_n_latents": QUERIES,
             "resampler_depth": 1,
-            "resampler_n_heads": m.vision_heads,
-            "resampler_head_dim": m.vision_hidden // m.vision_heads,
-            "num_key_value_heads": m.vision_heads // 2,
-            "initializer_range": m.spread,
+            "resampler_n_heads": dims.vision_heads,
+            "resampler_head_dim": dims.vision_hidden // dims.vision_heads,
+            "num_key_value_heads": dims.vision_heads // 2,
+            "initializer_range": dims.initializer_range,
         },
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
     )
 
 
-def _smolvlm(m: Measures, tokenizer: Any) -> Any:
+def _smolvlm(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import SmolVLMConfig
 
     return SmolVLMConfig(
-        text_config={"model_type": "llama", **text(m, tokenizer)},
-        vision_config=tower(m, image_size=SIGLIP_SIDE, patch_size=14),
+        text_config={"model_type": "llama", **text_config(dims, tokenizer)},
+        vision_config=vision_config(dims, image_size=SIGLIP_SIDE, patch_size=14),
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
         scale_factor=2,
         pad_token_id=tokenizer.pad_token_id,
     )
 
 
-def _ovis2(m: Measures, tokenizer: Any) -> Any:
+def _ovis2(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import Ovis2Config
 
     marks = ["<IMG_START>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<IMG_END>"]
     return Ovis2Config(
-        text_config={"model_type": "qwen2", **text(m, tokenizer)},
-        vision_config=tower(m, image_size=SIGLIP_SIDE, patch_size=14, hidden_stride=2, vocab_size=256),
+        text_config={"model_type": "qwen2", **text_config(dims, tokenizer)},
+        vision_config=vision_config(dims, image_size=SIGLIP_SIDE, patch_size=14, hidden_stride=2, vocab_size=256),
         image_token_id=tokenizer.convert_tokens_to_ids("<IMG_ATOM>"),
         visual_indicator_token_ids=tokenizer.convert_tokens_to_ids(marks),
         vocab_size=len(tokenizer),
-        hidden_size=m.hidden,
+        hidden_size=dims.hidden,
         tie_word_embeddings=False,
     )
 
 
-def _gemma3(m: Measures, tokenizer: Any) -> Any:
+def _gemma3(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import Gemma3Config
 
     return Gemma3Config(
-        text_config=text(
-            m,
+        text_config=text_config(
+            dims,
             tokenizer,
-            head_dim=m.hidden // m.heads,
-            query_pre_attn_scalar=m.hidden // m.heads,
+            head_dim=dims.hidden // dims.heads,
+            query_pre_attn_scalar=dims.hidden // dims.heads,
             sliding_window=WINDOW,
         ),
         tie_word_embeddings=False,  # unlike the released ones: tied random weights say the last token again
         vision_config={
             "model_type": "siglip_vision_model",
-            **tower(m, image_size=CLIP_SIDE, patch_size=14, vision_use_head=False),
+            **vision_config(dims, image_size=CLIP_SIDE, patch_size=14, vision_use_head=False),
         },
         mm_tokens_per_image=(CLIP_SIDE // 28) ** 2,
         boi_token_index=tokenizer.convert_tokens_to_ids("<start_of_image>"),
@@ -110,14 +101,14 @@ def _gemma3(m: Measures, tokenizer: Any) -> Any:
     )
 
 
-def _phi4_multimodal(m: Measures, tokenizer: Any) -> Any:
+def _phi4_multimodal(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import Phi4MultimodalConfig
 
     image, audio = tokenizer.convert_tokens_to_ids(["<|endoftext10|>", "<|endoftext11|>"])
     return Phi4MultimodalConfig(
-        **text(m, tokenizer),
-        vision_config=tower(
-            m, image_size=_PHI_SIDE, crop_size=_PHI_SIDE, patch_size=14, image_token_id=image, feature_layer=-2
+        **text_config(dims, tokenizer),
+        vision_config=vision_config(
+            dims, image_size=_PHI_SIDE, crop_size=_PHI_SIDE, patch_size=14, image_token_id=image, feature_layer=-2
         ),
         audio_config={
             "hidden_size": 32,
@@ -133,85 +124,93 @@ def _phi4_multimodal(m: Measures, tokenizer: Any) -> Any:
     )
 
 
-def _mllama(m: Measures, tokenizer: Any) -> Any:
+def _mllama(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import MllamaConfig
 
     return MllamaConfig(
-        text_config=text(m, tokenizer, cross_attention_layers=[1, 4]),
+        text_config=text_config(dims, tokenizer, cross_attention_layers=[1, 4]),
         vision_config={
-            "hidden_size": m.vision_hidden,
-            "intermediate_size": m.vision_inner,
-            "num_hidden_layers": m.vision_layers,
+            "hidden_size": dims.vision_hidden,
+            "intermediate_size": dims.vision_inner,
+            "num_hidden_layers": dims.vision_layers,
             "num_global_layers": 1,
-            "attention_heads": m.vision_heads,
-            "vision_output_dim": 2 * m.vision_hidden,
+            "attention_heads": dims.vision_heads,
+            "vision_output_dim": 2 * dims.vision_hidden,
             "intermediate_layers_indices": [1],
             "image_size": SIGLIP_SIDE,
             "patch_size": 14,
             "max_num_tiles": TILES,
             "supported_aspect_ratios": [[1, 1], [1, 2], [2, 1]],
-            "initializer_range": float(m.vision_hidden**-0.5),
+            "initializer_range": float(dims.vision_hidden**-0.5),
         },
         image_token_index=tokenizer.convert_tokens_to_ids("<|image|>"),
     )
 
 
-def _queries(m: Measures, tokenizer: Any) -> dict[str, Any]:
+def _queries(dims: Dimensions, tokenizer: Any) -> dict[str, Any]:
     """What BLIP-2 and InstructBLIP have in common: a vision tower and the transformer that asks it."""
-    tower_config = tower(m, image_size=SIGLIP_SIDE, patch_size=14)
+    tower_config = vision_config(dims, image_size=SIGLIP_SIDE, patch_size=14)
     return {
         "vision_config": tower_config,
         "qformer_config": {
             **tower_config,
             "num_hidden_layers": 2,
-            "encoder_hidden_size": m.vision_hidden,
+            "encoder_hidden_size": dims.vision_hidden,
             "vocab_size": len(tokenizer),
             "max_position_embeddings": 512,
         },
         "num_query_tokens": QUERIES,
         "image_token_index": tokenizer.convert_tokens_to_ids("<image>"),
-        "initializer_range": m.spread,
+        "initializer_range": dims.initializer_range,
     }
 
 
-def _blip_2(m: Measures, tokenizer: Any) -> Any:
+def _blip_2(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import Blip2Config
 
-    words = text(m, tokenizer, ffn_dim=m.inner, word_embed_proj_dim=m.hidden, init_std=m.spread)
+    words = text_config(
+        dims,
+        tokenizer,
+        ffn_dim=dims.inner,
+        word_embed_proj_dim=dims.hidden,
+        init_std=dims.initializer_range,
+    )
     words = {**words, "model_type": "opt", "max_position_embeddings": 1024}
-    return Blip2Config(text_config=words, **_queries(m, tokenizer))
+    return Blip2Config(text_config=words, **_queries(dims, tokenizer))
 
 
-def _instructblip(m: Measures, tokenizer: Any) -> Any:
+def _instructblip(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import InstructBlipConfig
 
-    return InstructBlipConfig(text_config={"model_type": "llama", **text(m, tokenizer)}, **_queries(m, tokenizer))
+    return InstructBlipConfig(
+        text_config={"model_type": "llama", **text_config(dims, tokenizer)}, **_queries(dims, tokenizer)
+    )
 
 
-def _instructblip_t5(m: Measures, tokenizer: Any) -> Any:
+def _instructblip_t5(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import InstructBlipConfig
 
     words = {
         "model_type": "t5",
         "vocab_size": len(tokenizer),
-        "d_model": m.hidden,
-        "d_kv": m.hidden // m.heads,
-        "d_ff": m.inner,
-        "num_layers": m.layers // 2,
-        "num_heads": m.heads,
+        "d_model": dims.hidden,
+        "d_kv": dims.hidden // dims.heads,
+        "d_ff": dims.inner,
+        "num_layers": dims.layers // 2,
+        "num_heads": dims.heads,
         "decoder_start_token_id": tokenizer.pad_token_id,
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
         "tie_word_embeddings": False,
         "initializer_factor": 1.0,
     }
-    return InstructBlipConfig(text_config=words, **_queries(m, tokenizer))
+    return InstructBlipConfig(text_config=words, **_queries(dims, tokenizer))
 
 
-def _qwen3_vl(m: Measures, tokenizer: Any) -> Any:
+def _qwen3_vl(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import Qwen3VLConfig
 
-    pairs = m.hidden // m.heads // 2
+    pairs = dims.hidden // dims.heads // 2
     side = pairs * 3 // 8
     rope = {
         "rope_type": "default",
@@ -220,33 +219,33 @@ def _qwen3_vl(m: Measures, tokenizer: Any) -> Any:
         "mrope_interleaved": True,
     }
     vision = {
-        "depth": m.vision_layers,
-        "hidden_size": m.vision_hidden,
-        "intermediate_size": m.vision_inner,
-        "num_heads": m.vision_heads,
+        "depth": dims.vision_layers,
+        "hidden_size": dims.vision_hidden,
+        "intermediate_size": dims.vision_inner,
+        "num_heads": dims.vision_heads,
         "patch_size": 14,
-        "out_hidden_size": m.hidden,
+        "out_hidden_size": dims.hidden,
         "num_position_embeddings": 64,
         "deepstack_visual_indexes": [0, 1],
-        "initializer_range": float(m.vision_hidden**-0.5),
+        "initializer_range": float(dims.vision_hidden**-0.5),
     }
     return Qwen3VLConfig(
-        text_config=text(m, tokenizer, rope_parameters=rope, head_dim=m.hidden // m.heads),
+        text_config=text_config(dims, tokenizer, rope_parameters=rope, head_dim=dims.hidden // dims.heads),
         vision_config=vision,
-        **qwen_ids(tokenizer),
+        **qwen_token_ids(tokenizer),
     )
 
 
-def _words_alone(name: str, **more: Any) -> Callable[[Measures, Any], Any]:
-    def make(m: Measures, tokenizer: Any) -> Any:
+def _text_model(name: str, **more: Any) -> Callable[[Dimensions, Any], Any]:
+    def make(dims: Dimensions, tokenizer: Any) -> Any:
         import transformers
 
-        return getattr(transformers, name)(**text(m, tokenizer, **more))
+        return getattr(transformers, name)(**text_config(dims, tokenizer, **more))
 
     return make
 
 
-ALL_CONFIGS: Mapping[str, Callable[[Measures, Any], Any]] = MappingProxyType(
+ALL_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Any]] = MappingProxyType(
     {
         **CONFIGS,
         "llava_next_video": _llava_next_video,
@@ -260,10 +259,10 @@ ALL_CONFIGS: Mapping[str, Callable[[Measures, Any], Any]] = MappingProxyType(
         "instructblip": _instructblip,
         "instructblip_t5": _instructblip_t5,
         "qwen3_vl": _qwen3_vl,
-        "qwen2": _words_alone("Qwen2Config"),
-        "mistral": _words_alone("MistralConfig", sliding_window=WINDOW),
-        "gemma": _words_alone("GemmaConfig", head_dim=32, tie_word_embeddings=True),
-        "gemma3_text": _words_alone("Gemma3TextConfig", sliding_window=WINDOW, head_dim=32, query_pre_attn_scalar=32),
+        "qwen2": _text_model("Qwen2Config"),
+        "mistral": _text_model("MistralConfig", sliding_window=WINDOW),
+        "gemma": _text_model("GemmaConfig", head_dim=32, tie_word_embeddings=True),
+        "gemma3_text": _text_model("Gemma3TextConfig", sliding_window=WINDOW, head_dim=32, query_pre_attn_scalar=32),
     }
 )
-"""(measures, tokenizer) -> configuration of the whole model, for every architecture."""
+"""(dimensions, tokenizer) -> configuration of the whole model, for every architecture."""
