@@ -76,9 +76,7 @@ def test_mate_sample_replaces_the_remains_of_a_killed_run(written: dict[str, Pat
 def test_vague_pictures_are_numbered_and_answer_letters_balanced(written: dict[str, Path]) -> None:
     items = read(written, "vague")
     notices = [item.message for item in items if isinstance(item, Notice)]
-    assert len(notices) == 1, (
-        "the only remark is on the number of items"
-    )
+    assert len(notices) == 1, "the only remark is on the number of items"
     assert notices[0].startswith("10 VCR, 6 Ego4D items")
     samples = [item for item in items if isinstance(item, RawSample)]
     assert Counter(sample.data["ordering"][0] for sample in samples) == dict.fromkeys("ABCD", 4)
