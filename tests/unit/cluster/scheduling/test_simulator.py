@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +9,6 @@ from hypothesis import strategies as st
 from cluster.scheduling.gpu_scheduler import GpuScheduler, choose_schedule, estimate_makespan, run_schedule
 from cluster.scheduling.simulator import simulate
 from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult, lower_bound
-from tests.bench.fleet_simulation import main, read_workload, rows, workload_json
 
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:
@@ -122,23 +118,3 @@ def test_equal_units_end_when_the_run_reckons_that_they_do(raw: list) -> None:
     assert simulate(book, fleet(16)).makespan_s == pytest.approx(
         estimate_makespan(book), rel=0.02, abs=2.0 * len(works)
     )
-
-
-def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    works = [work("a", 1, *[30.0] * 50, most=1_000_000), work("b", 4, *[60.0] * 20, most=1_000_000)]
-    path = tmp_path / "w.json"
-    path.write_text(workload_json(works))
-    assert read_workload(path.read_text()) == works
-    assert main([str(path), "--gpus", "8", "32", "--spot-loss", "20"]) == 0
-    table = capsys.readouterr().out.splitlines()
-    assert len(table) == 1 + 2 * 3
-    found = rows(works, fleet(8), (8, 32), 20.0)
-    assert all(row.over_bound >= 1 for row in found)
-    for gpus in (8, 32):
-        one = {row.way: row for row in found if row.gpus == gpus}
-        told = simulate(choose_schedule(works, fleet(gpus).nodes), fleet(gpus))
-        assert one["as a run does it"].hours == told.makespan_s / 3600
-        assert one["so, on spot"].lost_nodes > 0 == one["as a run does it"].lost_nodes
-        assert one["as a run does it"].hours <= one["in turn"].hours * 1.001
-    path.write_text(json.dumps([{"name": "a"}]))
-    assert main([str(path)]) == 2
