@@ -128,7 +128,7 @@ def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) ->
     why = unavailable_reason(spec)
     if why:
         return CheckResult(name, unable, why)
-    if spec.engine not in ("transformers", "vllm"):
+    if not spec.runs_locally:
         return CheckResult(name, "ok", "needs no GPU")
     size = model_size(spec)
     if size is None:

@@ -20,16 +20,16 @@ def unavailable_reason(spec: ModelSpec) -> str:
 
     Memory is not looked at: see `models.gpu_memory`. Whether the hub has the weights is not asked either.
     """
-    if spec.elsewhere:
-        return f"{spec.elsewhere.why.strip()} Runs with: {spec.elsewhere.runs_with.strip()}"
-    if spec.engine == "openai" and spec.api_key_env:
+    if spec.unsupported:
+        return f"{spec.unsupported.reason.strip()} Runs with: {spec.unsupported.runs_with.strip()}"
+    if spec.is_endpoint and spec.api_key_env:
         try:
             secret(spec.api_key_env)
         except MissingSecretError as error:
             return str(error)
-    if spec.engine == "vllm" and importlib.util.find_spec("vllm") is None:
+    if spec.uses_vllm and importlib.util.find_spec("vllm") is None:
         return "vllm is not installed: pip install 'vlmsweep[vllm]'"
-    if spec.engine == "transformers" and spec.architecture and not spec.trust_remote_code:
+    if spec.uses_transformers and spec.architecture and not spec.trust_remote_code:
         known = known_architectures()
         if known and spec.architecture not in known:
             version = importlib.metadata.version("transformers")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from models.spec import ModelSpec
@@ -126,18 +127,25 @@ def _about(details: ErrorDetails) -> str:
     *above, last = (str(key) for key in details["loc"]) if details["loc"] else ("",)
     if details["type"] == "extra_forbidden":
         inside = f" in {'.'.join(above)}" if above else ""
-        nearest = difflib.get_close_matches(last.lower(), _fields(above), n=1, cutoff=0.0)[0]
+        nearest = difflib.get_close_matches(last.lower(), _keys_at(above), n=1, cutoff=0.0)[0]
         return f"unknown key {last!r}{inside}; the nearest known key is {nearest!r}"
     where = ".".join([*above, last])
     message = details["msg"].removeprefix("Value error, ")
     return f"{where}: {message}" if where else message
 
 
-def _fields(keys: Sequence[str]) -> list[str]:
-    """Known keys of the record that stands at this place of an entry."""
+def _keys_at(path: Sequence[str]) -> list[str]:
+    """Return the known keys of the record at this place of an entry."""
     record: type[BaseModel] = ModelSpec
-    for key in keys:
-        inner = record.model_fields[key].annotation
-        options = [inner, *getattr(inner, "__args__", ())]
+    for key in path:
+        annotation = next(
+            field.annotation for name, field in record.model_fields.items() if key in _spellings(name, field)
+        )
+        options = [annotation, *getattr(annotation, "__args__", ())]
         record = next(option for option in options if isinstance(option, type) and issubclass(option, BaseModel))
     return list(record.model_fields)
+
+
+def _spellings(name: str, field: FieldInfo) -> Sequence[object]:
+    """Return the names that a key may have: the current one and older ones."""
+    return field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else (name,)

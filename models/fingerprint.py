@@ -1,27 +1,82 @@
-"""TODO doc."""
+"""Name a model's weights and answers by content: what a spec and the files that it names come to."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
+
+from models.spec import ModelSpec
+
+_WHOLE_FILE = 4 << 20
+"""Bytes up to which a file is hashed whole."""
+_END = 1 << 20
+"""Bytes hashed at each end of a larger file."""
 
 
 def folder_fingerprint(folder: Path) -> str:
-    """Hash of a checkpoint folder: small files whole, large ones by name, size, first and last MiB.
+    """Hash a checkpoint folder: small files whole, large ones by name, size, first and last MiB.
 
     A 145 GB checkpoint is named in a second; an edited tokenizer or weight header changes the name.
     """
-    whole = 4 << 20
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         size = path.stat().st_size
         total.update(json.dumps([path.relative_to(folder).as_posix(), size]).encode())
         with path.open("rb") as file:
-            if size <= whole:
+            if size <= _WHOLE_FILE:
                 total.update(file.read())
             else:
-                total.update(file.read(1 << 20))
-                file.seek(-(1 << 20), 2)
+                total.update(file.read(_END))
+                file.seek(-_END, 2)
                 total.update(file.read())
     return "local-" + total.hexdigest()[:16]
+
+
+def resolved_revision(spec: ModelSpec) -> str:
+    """Return the revision that names these weights: as given, a local folder's content hash, or `main`.
+
+    An `s3://` folder is named by its checksums where the spec has them; else only `revision` tells one content
+    from another.
+    """
+    if spec.revision:
+        return spec.revision
+    if not spec.runs_locally:
+        return ""
+    folder = Path(spec.model).expanduser()
+    if spec.checksums and not folder.is_dir():
+        return "checked-" + hashlib.sha256(json.dumps(sorted(spec.checksums.items())).encode()).hexdigest()[:16]
+    return folder_fingerprint(folder) if folder.is_dir() else "main"
+
+
+def is_unpinned(spec: ModelSpec) -> bool:
+    """Return whether these weights may change: a hub id without a commit."""
+    if not spec.runs_locally or spec.model.startswith(("/", ".", "~", "s3://")):
+        return False
+    return spec.revision in (None, "main") and not Path(spec.model).is_dir()
+
+
+def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
+    """Return all of a model that changes an answer, and nothing that only changes speed, place or price.
+
+    Request ids hash this: keys and values stay as they are.
+    """
+    included = {"engine", "model", "dtype", "adapter", "trust_remote_code", "limits", "system"}
+    fingerprint: dict[str, Any] = spec.model_dump(mode="json", include=included)
+    fingerprint["revision"] = resolved_revision(spec)
+    if spec.limits.max_image_bytes is None:
+        del fingerprint["limits"]["max_image_bytes"]  # ids made before this limit existed stay as they are
+    if spec.chat_format:
+        fingerprint["form"] = spec.chat_format
+    if spec.omit_parameters:
+        fingerprint["omit_parameters"] = sorted(spec.omit_parameters)
+    if spec.is_random:
+        fingerprint["seed"] = spec.seed
+        fingerprint["faults"] = {"answer": spec.fault_injection.answer}
+    if fingerprint["revision"] and Path(spec.model).expanduser().is_dir():
+        fingerprint["model"] = Path(spec.model).name
+    if spec.adapter and Path(spec.adapter).expanduser().is_dir():
+        # Retrained in place it is another model; moved elsewhere it is the same.
+        fingerprint["adapter"] = folder_fingerprint(Path(spec.adapter).expanduser())
+    return fingerprint

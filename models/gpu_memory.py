@@ -227,7 +227,7 @@ def _lacking(found: Placement, spec: ModelSpec, cards: int, card: int) -> Placem
 
 def model_size(spec: ModelSpec) -> ModelSize | None:
     """The size of a model that runs here; None when neither its folder nor its entry tells."""
-    if spec.engine not in ("transformers", "vllm"):
+    if not spec.runs_locally:
         return None
     folder = Path(spec.model).expanduser()
     if folder.is_dir():

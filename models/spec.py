@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
@@ -19,23 +17,21 @@ from pydantic import (
     model_validator,
 )
 
-from models.fingerprint import folder_fingerprint
 
-
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     # Values stay out of messages: someone will write a key where its variable's name belongs.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class Replicas(_Strict):
-    """How many engines of this model may run side by side."""
+class Replicas(_StrictModel):
+    """Bounds on concurrent engines of one model."""
 
     min: int = Field(default=0, ge=0)
     max: PositiveInt = 1
 
 
-class GenerationSpec(_Strict):
-    """Settings that replace a benchmark's own for this model; what is left out stays the benchmark's."""
+class GenerationSpec(_StrictModel):
+    """Settings that replace a benchmark's for this model; None keeps the benchmark's."""
 
     max_new_tokens: PositiveInt | None = None
     temperature: float | None = Field(default=None, ge=0.0)
@@ -43,21 +39,21 @@ class GenerationSpec(_Strict):
     seed: int | None = None
 
 
-class Limits(_Strict):
-    """What the model may be given."""
+class Limits(_StrictModel):
+    """Limits on a model's input."""
 
     max_pixels: PositiveInt | None = None
     """Pixels of one picture or frame; larger ones are shrunk, aspect ratio kept."""
     max_frames: PositiveInt | None = None
-    """Frames of one clip; more are thinned out uniformly."""
+    """Frames of one clip; longer clips are sampled uniformly."""
     max_model_len: PositiveInt | None = None
     """Tokens of prompt and answer together."""
     max_image_bytes: PositiveInt | None = None
     """Bytes of one encoded picture that an endpoint takes; larger ones are shrunk, aspect ratio kept."""
 
 
-class Shape(_Strict):
-    """The language half's numbers, as config.json names them, for the arithmetic of `models.gpu_memory`."""
+class Shape(_StrictModel):
+    """Dimensions of the language model, named as in config.json; `models.gpu_memory` computes with them."""
 
     layers: PositiveInt
     hidden: PositiveInt
@@ -68,44 +64,44 @@ class Shape(_Strict):
     vocab: PositiveInt
 
 
-class Published(_Strict):
+class PublishedName(_StrictModel):
     """A name under which a paper prints this model's numbers."""
 
     benchmark: str
     name: str
 
 
-class Elsewhere(_Strict):
-    """Why no engine here runs a model as it is listed, and what would."""
+class Unsupported(_StrictModel):
+    """Why no engine here runs a model as it is listed, and what runs it."""
 
-    why: str
+    reason: str = Field(validation_alias=AliasChoices("reason", "why"))
     runs_with: str
 
 
-class Price(_Strict):
+class Price(_StrictModel):
     """Dollars for a million tokens."""
 
     input_per_million: float = Field(ge=0.0)
     output_per_million: float = Field(ge=0.0)
 
     def dollars(self, input_tokens: float, output_tokens: float) -> float:
-        """What so many tokens cost; cached ones are reckoned in full, so that a limit errs to the safe side."""
+        """Return the cost of these tokens; cached ones count in full, so that a limit errs to the safe side."""
         return (input_tokens * self.input_per_million + output_tokens * self.output_per_million) / 1e6
 
 
-class Faults(_Strict):
-    """The script of the `random` engine: how it misbehaves. For tests, drills and simulations."""
+class FaultInjection(_StrictModel):
+    """Scripted misbehaviour of the `random` engine, for tests, drills and simulations."""
 
     answer: str | None = None
-    """Say this always, word for word, instead of guessing."""
+    """Always answer this text instead of guessing."""
     fail_share: float = Field(default=0.0, ge=0.0, le=1.0)
     """Share of calls, drawn by their ids, that fail."""
     fail_ids: tuple[str, ...] = ()
-    """Requests that fail always, by request id: a call's id up to its last `/`."""
+    """Requests that always fail, by request id: a call's id up to its last `/`."""
     die_after: int | None = Field(default=None, ge=0)
-    """The process ends hard when one more call is asked of it than this."""
+    """The process exits at the call after this many."""
     die_on: str | None = None
-    """The process ends hard on a prompt that holds this text."""
+    """The process exits on a prompt that holds this text."""
     hang_on: str | None = None
     """A prompt that holds this text is never answered."""
     stall_s: float = Field(default=0.0, ge=0.0)
@@ -115,13 +111,16 @@ class Faults(_Strict):
     reverse: bool = False
     """Answer each group of calls in reverse order."""
     journal: str | None = None
-    """A local file to which each call's id is appended before it is answered: tells what was done twice."""
+    """A local file to which each call's id is appended before its answer: shows which calls ran twice."""
     drop_every: int | None = Field(default=None, ge=1)
-    """Breach the contract: leave every n-th call of the engine's life unanswered."""
+    """Violate the contract: leave every n-th call of the engine's life unanswered."""
 
 
-class ModelSpec(_Strict):
-    """One model: who runs it, which weights, and its limits."""
+class ModelSpec(_StrictModel):
+    """One entry of a models file: the engine, the weights and the limits of a model.
+
+    Values only: `models.fingerprint` reads the files that a spec names. Old spellings of keys stay valid.
+    """
 
     engine: Literal["transformers", "vllm", "openai", "random"]
     model: str = ""
@@ -132,9 +131,9 @@ class ModelSpec(_Strict):
     tensor_parallel: PositiveInt = 1
     replicas: Replicas = Replicas()
     share_prefix: bool = True
-    """Compute the beginning that calls have in common once; false for plain batches. Answers are the same."""
+    """Compute the prefix that calls share once; false for plain batches. Answers are the same."""
     batch_size: PositiveInt | None = None
-    """Calls computed at once; the engine's own choice when left out."""
+    """Calls computed at once; None lets the engine choose."""
     adapter: str | None = None
     checksums: dict[str, str] = Field(default_factory=dict)
     """Files of the model's folder and their sha256, compared before they are loaded."""
@@ -142,42 +141,48 @@ class ModelSpec(_Strict):
     generation: GenerationSpec = GenerationSpec()
     limits: Limits = Limits()
     base_url: str | None = None
-    """Where `/chat/completions` is found, such as `https://api.openai.com/v1`; kept without a slash at the end."""
+    """Parent of `/chat/completions`, such as `https://api.openai.com/v1`; stored without a trailing slash."""
     api_key_env: str | None = None
     """Name of the variable that holds the key; the key itself is never written anywhere."""
     requests_per_minute: PositiveFloat | None = None
-    """Spread evenly over the minute, retries included. One engine's own: replicas share nothing."""
+    """Spread evenly over the minute, retries included. Per engine: replicas do not coordinate."""
     concurrency: PositiveInt = 16
     """Calls in flight at an endpoint."""
     timeout_s: PositiveFloat = 120.0
-    """Seconds for one try at an endpoint, from the first byte sent to the last one read."""
-    patience_s: PositiveFloat = 1800.0
-    """Seconds that a model computed here may take to its next answer, and 2 more for each token that one may have; then
-    its process is begun anew, and a request that was alone in it fails with `timeout`."""
+    """Seconds for one attempt at an endpoint, from the first byte sent to the last one read."""
+    stall_timeout_s: PositiveFloat = Field(
+        default=1800.0, validation_alias=AliasChoices("stall_timeout_s", "patience_s")
+    )
+    """Seconds that a local model may take to its next answer, plus 2 for each token it may generate; then its process
+    is restarted, and a request that was alone in it fails with `timeout`."""
     retries: int = Field(default=5, ge=0)
-    """Tries after the first at an endpoint, for what may pass: 408, 409, 429, 5xx, timeouts, broken connections."""
+    """Attempts after the first at an endpoint, for transient errors: 408, 409, 429, 5xx, timeouts, broken connections."""
     omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()
-    """What an endpoint refuses to be told: it is left out, and the endpoint's own default rules."""
-    form: Literal["plain", "vicuna"] | None = None
-    """How turns are written for a model whose tokenizer has no chat template; it goes before one that is there."""
+    """Parameters that an endpoint rejects: they are not sent, and its own defaults apply."""
+    chat_format: Literal["plain", "vicuna"] | None = Field(
+        default=None, validation_alias=AliasChoices("chat_format", "form")
+    )
+    """How turns are written for a tokenizer without a chat template; overrides an existing template."""
     system: str | None = None
-    """A system prompt; none unless asked for."""
+    """A system prompt; none by default."""
     price: Price | None = None
     cost_limit: PositiveFloat | None = None
-    """Dollars that one engine may spend, by `price`; then calls fail with `cost_limit`, to be asked by a later run."""
-    faults: Faults = Faults()
+    """Dollars that one engine may spend, by `price`; further calls fail with `cost_limit` and are left to a later run."""
+    fault_injection: FaultInjection = Field(
+        default=FaultInjection(), validation_alias=AliasChoices("fault_injection", "faults")
+    )
     seed: int = 42
     papers: tuple[str, ...] = ()
-    published_as: tuple[Published, ...] = ()
-    """Names in the published tables, so that own numbers join on theirs."""
+    published_as: tuple[PublishedName, ...] = ()
+    """Names in the published tables, to join measured numbers with them."""
     architecture: str | None = None
-    """`model_type` of config.json: what the installed transformers is asked for."""
+    """`model_type` of config.json, looked up in the installed transformers."""
     parameters_b: PositiveFloat | None = None
     """Billions of parameters, for estimates of memory."""
     shape: Shape | None = None
-    """For estimates of memory; a local folder's own config.json goes before it."""
-    elsewhere: Elsewhere | None = None
-    """Given where the entry cannot run as it stands: it is listed, and refused with these words."""
+    """For estimates of memory; a local folder's config.json overrides it."""
+    unsupported: Unsupported | None = Field(default=None, validation_alias=AliasChoices("unsupported", "elsewhere"))
+    """Set where the entry cannot run as it stands: it is listed, and refused with this reason."""
     notes: str | None = None
 
     @field_validator("base_url")
@@ -211,48 +216,44 @@ class ModelSpec(_Strict):
             raise ValueError("replicas.min is larger than replicas.max")
         return self
 
-    def resolved_revision(self) -> str:
-        """The revision that names these weights: as given, a local folder's content hash, or `main`.
-
-        An `s3://` folder is named by its checksums where the spec has them; else only `revision` tells one content
-        from another.
-        """
-        if self.revision:
-            return self.revision
-        if self.engine in ("openai", "random"):
-            return ""
-        folder = Path(self.model).expanduser()
-        if self.checksums and not folder.is_dir():
-            return "checked-" + hashlib.sha256(json.dumps(sorted(self.checksums.items())).encode()).hexdigest()[:16]
-        return folder_fingerprint(folder) if folder.is_dir() else "main"
-
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
 
     @property
-    def unpinned(self) -> bool:
-        """Whether these weights may be others tomorrow: a hub id without a commit."""
-        if self.engine not in ("transformers", "vllm") or self.model.startswith(("/", ".", "~", "s3://")):
-            return False
-        return self.revision in (None, "main") and not Path(self.model).is_dir()
+    def is_endpoint(self) -> bool:
+        """Whether calls go to an HTTP endpoint."""
+        return self.engine == "openai"
 
-    def answer_fingerprint(self) -> dict[str, Any]:
-        """All that changes an answer and nothing that only changes speed, place or price."""
-        kept = {"engine", "model", "dtype", "adapter", "trust_remote_code", "limits", "system"}
-        shown: dict[str, Any] = self.model_dump(mode="json", include=kept)
-        shown["revision"] = self.resolved_revision()
-        if self.limits.max_image_bytes is None:
-            del shown["limits"]["max_image_bytes"]  # ids made before this limit existed stay as they are
-        if self.form:
-            shown["form"] = self.form
-        if self.omit_parameters:
-            shown["omit_parameters"] = sorted(self.omit_parameters)
-        if self.engine == "random":
-            shown["seed"] = self.seed
-            shown["faults"] = {"answer": self.faults.answer}
-        if shown["revision"] and Path(self.model).expanduser().is_dir():
-            shown["model"] = Path(self.model).name
-        if self.adapter and Path(self.adapter).expanduser().is_dir():
-            # Retrained in place it is another model; moved elsewhere it is the same.
-            shown["adapter"] = folder_fingerprint(Path(self.adapter).expanduser())
-        return shown
+    @property
+    def is_random(self) -> bool:
+        """Whether answers are guesses: the chance baseline."""
+        return self.engine == "random"
+
+    @property
+    def runs_locally(self) -> bool:
+        """Whether weights are loaded and answers computed on machines of the cluster."""
+        return self.engine in ("transformers", "vllm")
+
+    @property
+    def uses_transformers(self) -> bool:
+        """Whether the `transformers` engine computes the answers."""
+        return self.engine == "transformers"
+
+    @property
+    def uses_vllm(self) -> bool:
+        """Whether the `vllm` engine computes the answers."""
+        return self.engine == "vllm"
+
+    @property
+    def can_use_gpu(self) -> bool:
+        """Whether a replica computes on GPUs where there are some."""
+        return self.runs_locally and self.device != "cpu"
+
+    @property
+    def replica_gpus(self) -> int:
+        """GPUs of one replica where the cluster has GPUs; 0 for an endpoint, the baseline and `device: cpu`."""
+        return self.tensor_parallel if self.can_use_gpu else 0
+
+    def needs_gpu(self, *, has_gpus: bool) -> bool:
+        """Return whether a replica must be placed on GPUs, in a cluster that has some or none."""
+        return self.can_use_gpu and (has_gpus or self.device == "cuda")

@@ -79,7 +79,7 @@ def _spec(
     captioner = None if own_captions else _helper(flags.get("captioner"), models)
     for name, spec in {**chosen, **dict([pair for pair in (judge, captioner) if pair])}.items():
         _check(name, spec, dry_run=bool(flags.get("dry_run")))
-        if flags.get("cost_limit") and spec.engine == "openai" and spec.price is None:
+        if flags.get("cost_limit") and spec.is_endpoint and spec.price is None:
             raise ValueError(f"--cost-limit: model {name!r} has no `price` in the models file to reckon with")
     return RunSpec(
         data=_place(flags["data"], "--data"),
@@ -149,15 +149,15 @@ def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, Mod
 
 def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
     """What can be known before a cluster is started: the entry can run, keys are set, local folders are there."""
-    if spec.elsewhere:
+    if spec.unsupported:
         raise ValueError(
-            f"model {name!r} cannot run as it is listed. {spec.elsewhere.why.strip()} It runs with "
-            f"{spec.elsewhere.runs_with.strip()}"
+            f"model {name!r} cannot run as it is listed. {spec.unsupported.reason.strip()} It runs with "
+            f"{spec.unsupported.runs_with.strip()}"
         )
-    if spec.engine == "openai" and spec.api_key_env and not dry_run:
+    if spec.is_endpoint and spec.api_key_env and not dry_run:
         secret(spec.api_key_env, model=name)
     looks_local = spec.model.startswith((".", "/", "~"))
-    if spec.engine == "transformers" and looks_local and not Path(spec.model).expanduser().is_dir():
+    if spec.uses_transformers and looks_local and not Path(spec.model).expanduser().is_dir():
         raise ValueError(f"model {name!r}: no folder {spec.model}; give a checkpoint's folder or a hub id")
 
 

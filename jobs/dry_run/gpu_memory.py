@@ -8,6 +8,7 @@ from typing import Any
 
 from cluster.hardware import cards_here
 from jobs.doctor import CheckResult, models_here
+from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_CARD, BatchShape, Placement, bytes_a_weight, model_size, plan_placement
 from models.spec import ModelSpec
 from pipelines.plan.records import Plan
@@ -34,8 +35,8 @@ def _model_row(name: str, spec: ModelSpec, found: CheckResult) -> list[str]:
         name,
         spec.engine,
         spec.model,
-        "not pinned" if spec.unpinned else (spec.revision or ""),
-        str(spec.tensor_parallel) if spec.engine in ("transformers", "vllm") else "0",
+        "not pinned" if is_unpinned(spec) else (spec.revision or ""),
+        str(spec.tensor_parallel) if spec.runs_locally else "0",
         f"{size.parameters * bytes_a_weight(spec) / 1e9:.1f}" if size else "",
         ", ".join(spec.papers),
         {"ok": "yes", "note": "not known"}.get(found.state, "no"),

@@ -101,7 +101,7 @@ def _shown(value: Any) -> str:
 
 
 def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
-    local = one.engine in ("transformers", "vllm")
+    local = one.runs_locally
     placed = placement_for(one, plan) if local else None
     price = None
     if one.price:
@@ -119,6 +119,6 @@ def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
         "gpus": one.tensor_parallel * one.replicas.max if local else 0,
         "gpu_gb": (round(placed.bytes_a_card / 1e9, 1) if placed else "unknown") if local else 0,
         "placement": placement_summary(one, plan) if local else None,
-        "price": price if price or local or one.engine == "random" else "no price given",
+        "price": price if price or local or one.is_random else "no price given",
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
     }

@@ -285,7 +285,7 @@ def _listening() -> bool:
 def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, door: ServeConfig) -> Any:
     from ray import serve
 
-    local = spec.engine in ("transformers", "vllm") and spec.device != "cpu" and cluster.has_gpus
+    local = spec.can_use_gpu and cluster.has_gpus
     resources = {"num_gpus": spec.tensor_parallel} if local else {"num_cpus": min(_ENGINE_CPUS, cluster.cpus / 4)}
     scaling = {
         "min_replicas": spec.replicas.min,

@@ -29,12 +29,12 @@ def build_engine(name: str, spec: ModelSpec) -> Engine:
         MissingSecretError: the endpoint needs a key that no variable holds.
     """
     module, cls = _ENGINES[spec.engine]
-    if spec.engine == "transformers" and spec.tensor_parallel > 1:
+    if spec.uses_transformers and spec.tensor_parallel > 1:
         module, cls = "models.engines.tensor_parallel.engine", "open_ranked"
     try:
         made: Engine = getattr(importlib.import_module(module), cls)(spec)
     except ModuleNotFoundError as error:
-        if spec.engine != "vllm" or error.name not in ("vllm", module):
+        if not spec.uses_vllm or error.name not in ("vllm", module):
             raise
         raise EngineUnreachableError(
             f"model {name!r} runs on vllm, which is not installed here: pip install 'vlmsweep[vllm]'; "

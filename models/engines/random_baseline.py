@@ -31,7 +31,7 @@ class RandomEngine:
         die: Callable[[], None] | None = None,
     ) -> None:
         self._seed = spec.seed
-        self._faults = spec.faults
+        self._faults = spec.fault_injection
         self._sleep = sleep
         self._die = die or _kill_this_process
         self._asked = 0

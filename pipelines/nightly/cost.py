@@ -59,7 +59,7 @@ def cost(spec: RunSpec, bench: str, used: Usage, seconds: float, gpu_hour_usd: f
             total += (read * one.price.input_per_million + written * one.price.output_per_million) / 1e6
             known = True
     (one,) = spec.models.values()
-    if gpu_hour_usd is not None and one.engine in ("transformers", "vllm") and one.device != "cpu":
+    if gpu_hour_usd is not None and one.can_use_gpu:
         total += seconds / 3600 * one.tensor_parallel * one.replicas.max * gpu_hour_usd
         known = True
     return round(total, 6) if known else None

@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
+from models.fingerprint import answer_fingerprint
 from pipelines.benchmarks import benchmark
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
@@ -58,7 +59,7 @@ def pair_fingerprint_parts(spec: RunSpec, asker: RequestBuilder, dataset: Datase
         "prompt": _hash({**benchmark(name).prompt_texts, **asker.prompts, "instead": dict(asker.instead)}),
         "cells": _hash({"cells": [[cell.task, cell.setting] for cell in asker.cells], "cut": cut}),
         "captioner": asker.captioner,
-        "judge": _hash({spec.judge[0]: spec.judge[1].answer_fingerprint()}) if spec.judge else "",
+        "judge": _hash({spec.judge[0]: answer_fingerprint(spec.judge[1])}) if spec.judge else "",
         "scorers": _hash({s.kind: [s.model, s.layer, s.named] for s in spec.scorers_for(name)}),
     }
 

@@ -40,7 +40,7 @@ class GpuProfile:
 
 def replica_gpus(spec: ModelSpec) -> int:
     """GPUs of one replica; 0 where the model runs elsewhere or needs none."""
-    return spec.tensor_parallel if spec.engine in ("transformers", "vllm") and spec.device != "cpu" else 0
+    return spec.replica_gpus
 
 
 def model_workloads(

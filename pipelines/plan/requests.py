@@ -61,7 +61,7 @@ class RequestBuilder:
     dataset_fingerprint: str
     model: str
     model_fingerprint: Mapping[str, Any]
-    """All of the model's spec that changes answers (`ModelSpec.answer_fingerprint`)."""
+    """All of the model's spec that changes answers (`models.fingerprint.answer_fingerprint`)."""
     generation: Mapping[str, Any]
     """The model's own generation settings, laid over the benchmark's."""
     cells: tuple[TaskSetting, ...]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from models.fingerprint import answer_fingerprint
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
@@ -120,7 +121,7 @@ class RunSpec:
             DatasetError: a benchmark's data is not there.
         """
         name = model if self.own_captions else self.captioner[0] if self.captioner else ""
-        key = caption_key(name, self.captioners[name].answer_fingerprint()) if name else ""
+        key = caption_key(name, answer_fingerprint(self.captioners[name])) if name else ""
         return [(replace(asker, captioner=key), dataset) for asker, dataset in self._askers(model, self.models[model])]
 
     def check_data(self) -> None:
@@ -146,7 +147,7 @@ class RunSpec:
         return [(replace(asker, kind="caption"), dataset) for asker, dataset in own]
 
     def _askers(self, model: str, spec: ModelSpec) -> Iterator[tuple[RequestBuilder, Dataset]]:
-        fingerprint = spec.answer_fingerprint()
+        fingerprint = answer_fingerprint(spec)
         for name in self.benchmarks:
             cells = cells_of(benchmark(name), self.tasks, self.settings)
             if not cells:

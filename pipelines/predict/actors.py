@@ -146,7 +146,7 @@ class EngineActor:
                 log.info("the engine is loaded")
             ledger.started.remote(tuple(getattr(engine, "remarks", ())))
             if not getattr(engine, "keeps_time", False):
-                engine = WatchdogEngine(engine, spec.patience_s, self._end_from_aside)
+                engine = WatchdogEngine(engine, spec.stall_timeout_s, self._end_from_aside)
             self._answerer = UnitRunner(engine, RemoteAttempts(ledger))
             self._free_since = time.time()
         except (EngineUnreachableError, MissingSecretError) as error:

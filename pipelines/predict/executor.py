@@ -212,9 +212,9 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
     """Engines that may run side by side: what the spec allows, what there is work for, and what has room."""
     wanted = min(job.spec.replicas.max, len(job.units))
     fits, ranks = wanted, job.spec.tensor_parallel
-    if job.spec.engine in ("transformers", "vllm") and cluster.max_gpu_nodes:
+    if job.spec.runs_locally and cluster.max_gpu_nodes:
         fits = sum(gpus // ranks for gpus in cluster.max_gpu_nodes) or wanted
-    elif job.spec.engine in ("transformers", "vllm") and cluster.gpus >= ranks:
+    elif job.spec.runs_locally and cluster.gpus >= ranks:
         fits = int(cluster.gpus // ranks)
     elif not cluster.address:
         fits = int((cluster.cpus - LOAD_CPUS - COMMIT_CPUS) // ENGINE_CPUS)
@@ -222,7 +222,6 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
 
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
-    local = spec.engine in ("transformers", "vllm")
-    if local and (spec.device == "cuda" or (spec.device == "auto" and cluster.has_gpus)):
+    if spec.needs_gpu(has_gpus=cluster.has_gpus):
         return {"num_gpus": spec.tensor_parallel}
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}

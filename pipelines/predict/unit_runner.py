@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 _ENDS = {
     "engine_died": "the model's process died while it answered this request",
-    "timeout": "the model gave no answer to this request within the patience_s of its entry",
+    "timeout": "the model gave no answer to this request within the stall_timeout_s of its entry",
 }
 
 

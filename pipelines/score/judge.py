@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from models.fingerprint import answer_fingerprint
 from models.messages import Request, Step, prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
@@ -74,7 +75,7 @@ class Judge:
 
 def fingerprint(spec: ModelSpec) -> Mapping[str, Any]:
     """All of a judge's spec that changes its replies."""
-    return spec.answer_fingerprint()
+    return answer_fingerprint(spec)
 
 
 def judge_request(ask: JudgeAsk, attempt: int, judge: Mapping[str, Any], generation: Mapping[str, Any]) -> Request:

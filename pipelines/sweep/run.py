@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cluster.connect import ClusterInfo, connect, refresh
+from models.fingerprint import is_unpinned, resolved_revision
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset, DatasetError
@@ -246,7 +247,7 @@ def _record(spec: RunSpec, out: Store, plans: Mapping[str, Sequence[Plan]], warn
 
 def _unpinned(spec: RunSpec) -> list[str]:
     helpers = [pair for pair in (spec.judge, spec.captioner) if pair]
-    names = [name for name, model in {**spec.models, **dict(helpers)}.items() if model.unpinned]
+    names = [name for name, model in {**spec.models, **dict(helpers)}.items() if is_unpinned(model)]
     return [
         f"model {name}: its revision is not pinned, so the hub may serve others tomorrow; give `revision` a commit"
         for name in names
@@ -260,7 +261,7 @@ def _own_captions(spec: RunSpec) -> list[str]:
 
 
 def _shown(spec: ModelSpec) -> dict[str, Any]:
-    return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": spec.resolved_revision()}
+    return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": resolved_revision(spec)}
 
 
 def _score(  # noqa: PLR0917  what a run consists of

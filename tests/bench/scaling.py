@@ -9,7 +9,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from models.spec import Faults, ModelSpec, Replicas
+from models.spec import FaultInjection, ModelSpec, Replicas
 from tests.bench.jobs import run_units
 from tests.bench.many import write_many
 from tests.bench.results import record, show, spread
@@ -47,7 +47,9 @@ def simulated() -> list[dict[str, object]]:
 def sleeping(folder: Path, replicas: int, stall_s: float) -> float:
     """Seconds from the first unit to the last with an engine that sleeps so long on every unit."""
     with tempfile.TemporaryDirectory() as out:
-        model = ModelSpec(engine="random", faults=Faults(stall_s=stall_s), replicas=Replicas(max=replicas))
+        model = ModelSpec(
+            engine="random", fault_injection=FaultInjection(stall_s=stall_s), replicas=Replicas(max=replicas)
+        )
         receipts = run_units(folder, Path(out), model, ("1-frame",), cpus=8)
     return max(one.ended for one in receipts) - min(one.began for one in receipts)
 

@@ -60,4 +60,4 @@ def test_one_that_is_never_answered_costs_its_own_row(cli: Cli, maia_data: str, 
         ("video2/Sentiment_A", "3"),
     ]
     assert {row["error_type"] for row in bad} == {"timeout"}
-    assert all("patience_s" in row["error"] for row in bad)
+    assert all("stall_timeout_s" in row["error"] for row in bad)

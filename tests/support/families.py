@@ -92,13 +92,13 @@ def covered(architecture: str) -> list[str]:
     return [
         name
         for name, spec in load_models().items()
-        if spec.engine == "transformers" and not spec.elsewhere and spec.architecture == architecture
+        if spec.uses_transformers and not spec.unsupported and spec.architecture == architecture
     ]
 
 
 def elsewhere() -> dict[str, str]:
     """Entries that no engine here runs as they are listed, and why."""
-    return {name: " ".join(spec.elsewhere.why.split()) for name, spec in load_models().items() if spec.elsewhere}
+    return {name: " ".join(spec.unsupported.reason.split()) for name, spec in load_models().items() if spec.unsupported}
 
 
 def attempt(trial: Trial, data: Path, checkpoint: Path, room: Path, head: RayHead) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def attempt(trial: Trial, data: Path, checkpoint: Path, room: Path, head: RayHea
         "limits": {"max_pixels": 112 * 112, "max_frames": 8},
     }
     if trial.form:
-        entry["form"] = trial.form
+        entry["chat_format"] = trial.form
         checkpoint = _without_template(checkpoint)
         entry["model"] = str(checkpoint)
     models.write_text(json.dumps({MODEL: entry}))

@@ -105,7 +105,7 @@ class RankedEngine:
         try:
             self._send(pack_calls(calls, media))
             ends: dict[int, dict[str, Any]] = {}
-            for rank, message in self._messages(response_timeout(self._spec.patience_s, calls)):
+            for rank, message in self._messages(response_timeout(self._spec.stall_timeout_s, calls)):
                 if message["kind"] == "reply":
                     yield unpack_reply(message["reply"])
                 else:

@@ -99,7 +99,9 @@ class PromptMaker:
             part for part in (checkpoint.processor, checkpoint.tokenizer) if getattr(part, "chat_template", None)
         ]
         self._template: Any = templated[0] if templated else checkpoint.tokenizer
-        self._form = FORMS[spec.form] if spec.form else None if templated else FORMS.get(self._config.model_type)
+        self._form = (
+            FORMS[spec.chat_format] if spec.chat_format else None if templated else FORMS.get(self._config.model_type)
+        )
         self._written = self._form is not None or bool(templated)
         self.rules: MediaRules = media_rules(checkpoint.processor, spec.limits)
         self._marks = self._placeholders()

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from models.availability import known_architectures, unavailable_reason
 from models.catalog_loader import CATALOG, ModelsFileError, UnknownModelError, load_models, select_models
+from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_CARD, model_size, plan_placement
 from models.spec import ModelSpec
 from pipelines.report.published import BENCHMARKS, published
 from tests.support.published_models import NO_MODEL, models_published_as
-
-HUB_ENGINES = ("transformers", "vllm")
 
 
 def write(tmp_path: Path, text: str | bytes, name: str = "models.yaml") -> Path:
@@ -46,9 +45,9 @@ class TestCatalog:
 
     def test_every_checkpoint_of_the_hub_is_pinned_or_says_that_it_is_not(self) -> None:
         for name, spec in load_models().items():
-            if spec.engine in HUB_ENGINES:
+            if spec.runs_locally:
                 assert re.fullmatch(r"[0-9a-f]{40}|main", spec.revision or ""), name
-                assert spec.unpinned == (spec.revision == "main"), name
+                assert is_unpinned(spec) == (spec.revision == "main"), name
 
     @pytest.mark.parametrize("benchmark", BENCHMARKS)
     def test_every_published_row_is_a_models_or_is_said_to_be_none(self, benchmark: str) -> None:
@@ -75,14 +74,14 @@ class TestCatalog:
         }
         assert known_architectures() == known
         for name, spec in load_models().items():
-            if spec.engine in HUB_ENGINES and spec.architecture not in known:
-                assert spec.elsewhere, name
-            if spec.elsewhere is None and spec.engine in HUB_ENGINES:
+            if spec.runs_locally and spec.architecture not in known:
+                assert spec.unsupported, name
+            if spec.unsupported is None and spec.runs_locally:
                 assert unavailable_reason(spec) == "", name
 
     def test_a_model_fits_80_gb_devices_at_its_degree_and_arithmetic_proposes_the_same(self) -> None:
         for name, spec in load_models().items():
-            if spec.engine not in HUB_ENGINES:
+            if not spec.runs_locally:
                 continue
             size = model_size(spec)
             assert size, name
@@ -175,6 +174,11 @@ qwen:
             """models.yaml:1: model 'a': price.input_per_million: Field required
 models.yaml:1: model 'a': unknown key 'input' in price; the nearest known key is 'input_per_million'""",
         ),
+        (
+            "a:\n  engine: random\n  faults: {anser: x}",
+            "models.yaml:3: model 'a': unknown key 'anser' in faults; the nearest known key is 'answer'",
+        ),
+        ("a:\n  engine: random\n  form: odd", "models.yaml:3: model 'a': form: Input should be 'plain' or 'vicuna'"),
         ("a: {engine: random, zzz: 1}", "model 'a': unknown key 'zzz'; the nearest known key is '"),
         ("\n\na: {model: x}", "models.yaml:3: model 'a': engine: Field required"),
         ("a: {engine: vlm}", "model 'a': engine: Input should be 'transformers', 'vllm', 'openai' or 'random'"),

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from models.fingerprint import folder_fingerprint
-from models.spec import Faults, ModelSpec
+from models.fingerprint import answer_fingerprint, folder_fingerprint, resolved_revision
+from models.spec import FaultInjection, ModelSpec
 
 
 def endpoint(**settings: Any) -> ModelSpec:
@@ -33,7 +33,7 @@ def test_base_url_that_is_none(given: str) -> None:
 
 
 def test_what_only_changes_speed_place_or_price_leaves_answers_alone() -> None:
-    plain = endpoint().answer_fingerprint()
+    plain = answer_fingerprint(endpoint())
     same = endpoint(
         base_url="http://elsewhere/v1",
         api_key_env="K",
@@ -47,7 +47,7 @@ def test_what_only_changes_speed_place_or_price_leaves_answers_alone() -> None:
         seed=3,
         faults={"answer": "A"},
     )
-    assert same.answer_fingerprint() == plain
+    assert answer_fingerprint(same) == plain
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_what_only_changes_speed_place_or_price_leaves_answers_alone() -> None:
     ],
 )
 def test_what_changes_answers_changes_the_fingerprint(changed: dict[str, Any]) -> None:
-    assert endpoint(**changed).answer_fingerprint() != endpoint().answer_fingerprint()
+    assert answer_fingerprint(endpoint(**changed)) != answer_fingerprint(endpoint())
 
 
 def test_a_guessers_fingerprint_is_its_seed_and_its_fixed_answer() -> None:
     def fingerprint(**settings: Any) -> dict[str, Any]:
-        return ModelSpec(engine="random", **settings).answer_fingerprint()
+        return answer_fingerprint(ModelSpec(engine="random", **settings))
 
     assert fingerprint(seed=1) != fingerprint(seed=2)
-    assert fingerprint(faults=Faults(answer="A")) != fingerprint()
-    assert fingerprint(faults=Faults(die_after=3, reverse=True, fail_ids=("a",))) == fingerprint()
+    assert fingerprint(fault_injection=FaultInjection(answer="A")) != fingerprint()
+    assert fingerprint(fault_injection=FaultInjection(die_after=3, reverse=True, fail_ids=("a",))) == fingerprint()
 
 
 def test_a_checkpoint_folder_is_named_by_what_it_holds(tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_a_checkpoint_folder_is_named_by_what_it_holds(tmp_path: Path) -> None:
         (folder / "config.json").write_text("{}")
         (folder / "model.safetensors").write_bytes(bytes(5 << 20))
     here, there = (ModelSpec(engine="transformers", model=str(tmp_path / name / "model")) for name in ("here", "there"))
-    assert here.answer_fingerprint() == there.answer_fingerprint()
-    assert here.resolved_revision().startswith("local-")
+    assert answer_fingerprint(here) == answer_fingerprint(there)
+    assert resolved_revision(here).startswith("local-")
     (tmp_path / "there/model/config.json").write_text("[]")
-    assert here.resolved_revision() != there.resolved_revision()
+    assert resolved_revision(here) != resolved_revision(there)
 
 
 @pytest.mark.parametrize("place", [0, (5 << 20) - 1])
@@ -110,17 +110,55 @@ def test_both_ends_of_a_large_file_count(place: int, tmp_path: Path) -> None:
     ],
 )
 def test_resolved_revision(spec: ModelSpec, revision: str) -> None:
-    assert spec.resolved_revision() == revision
+    assert resolved_revision(spec) == revision
 
 
 def test_checksums_name_a_folder_in_an_object_store() -> None:
     def revision(**more: Any) -> str:
-        return ModelSpec.model_validate(
-            {"engine": "transformers", "model": "s3://store/model", **more}
-        ).resolved_revision()
+        return resolved_revision(
+            ModelSpec.model_validate({"engine": "transformers", "model": "s3://store/model", **more})
+        )
 
     assert revision() == "main"
     one, other = (revision(checksums={"model.safetensors": digest}) for digest in ("00", "01"))
     assert one.startswith("checked-")
     assert one != other
     assert revision(revision="v1", checksums={"model.safetensors": "00"}) == "v1"
+
+
+@pytest.mark.parametrize(
+    ("old_keys", "new_keys"),
+    [
+        ({"form": "vicuna"}, {"chat_format": "vicuna"}),
+        ({"faults": {"answer": "A"}}, {"fault_injection": {"answer": "A"}}),
+        ({"patience_s": 5}, {"stall_timeout_s": 5}),
+        ({"elsewhere": {"why": "w", "runs_with": "r"}}, {"unsupported": {"reason": "w", "runs_with": "r"}}),
+    ],
+)
+def test_old_spelling_of_a_key_reads_as_the_new_one(old_keys: dict[str, Any], new_keys: dict[str, Any]) -> None:
+    assert endpoint(**old_keys) == endpoint(**new_keys)
+    assert answer_fingerprint(endpoint(**old_keys)) == answer_fingerprint(endpoint(**new_keys))
+    with pytest.raises(ValidationError):
+        endpoint(**old_keys, **new_keys)
+
+
+def test_fingerprint_of_a_chat_format_keeps_its_old_key() -> None:
+    assert answer_fingerprint(endpoint(chat_format="vicuna"))["form"] == "vicuna"
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "placed_on_gpu"),
+    [
+        ({"engine": "transformers"}, 2, (False, True)),
+        ({"engine": "vllm", "device": "cuda"}, 2, (True, True)),
+        ({"engine": "vllm", "device": "cpu"}, 0, (False, False)),
+        ({"engine": "openai", "base_url": "http://x"}, 0, (False, False)),
+        ({"engine": "random"}, 0, (False, False)),
+    ],
+)
+def test_spec_names_the_gpus_of_a_replica(
+    settings: dict[str, Any], gpus: int, placed_on_gpu: tuple[bool, bool]
+) -> None:
+    spec = ModelSpec.model_validate({"model": "m", "tensor_parallel": 2, **settings})
+    assert spec.replica_gpus == gpus
+    assert (spec.needs_gpu(has_gpus=False), spec.needs_gpu(has_gpus=True)) == placed_on_gpu

@@ -9,7 +9,7 @@ def test_every_entry_is_tried_by_its_architecture_or_said_to_be_elsewhere() -> N
     tried = {trial.architecture for trial in TRIALS}
     assert tried == set(ARCHITECTURES)
     shown = {name for architecture in tried for name in covered(architecture)} | set(elsewhere())
-    assert shown == {name for name, spec in load_models().items() if spec.engine in ("transformers", "vllm")}
+    assert shown == {name for name, spec in load_models().items() if spec.runs_locally}
 
 
 def test_a_trial_is_healthy_when_all_came_back_once() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from models.engines import build_engine
 from models.engines.base import Engine
-from models.spec import Faults, Limits, ModelSpec
+from models.spec import FaultInjection, Limits, ModelSpec
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import Asked, Status, always
 from tests.unit.models.engines.contract import BAD, EngineContract
@@ -23,7 +23,7 @@ class TestRandom(EngineContract):
 
     @pytest.fixture
     def failing(self) -> Iterator[Engine]:
-        engine = build_engine("random", ModelSpec(engine="random", faults=Faults(fail_ids=("bad",))))
+        engine = build_engine("random", ModelSpec(engine="random", fault_injection=FaultInjection(fail_ids=("bad",))))
         yield engine
         engine.close()
 
@@ -31,7 +31,7 @@ class TestRandom(EngineContract):
 class TestRandomInReverse(TestRandom):
     @pytest.fixture
     def engine(self) -> Iterator[Engine]:
-        engine = build_engine("random", ModelSpec(engine="random", faults=Faults(reverse=True)))
+        engine = build_engine("random", ModelSpec(engine="random", fault_injection=FaultInjection(reverse=True)))
         yield engine
         engine.close()
 

@@ -13,7 +13,7 @@ from models.engines.base import EngineContractError
 from models.engines.conversation import answer_requests
 from models.engines.random_baseline import RandomEngine
 from models.messages import Answer, Call, Failure, Generation, Request, Step, Text, Turn, user
-from models.spec import Faults, ModelSpec
+from models.spec import FaultInjection, ModelSpec
 from tests.support.calls import PICTURE, call
 
 
@@ -26,7 +26,7 @@ def die() -> None:
 
 
 def build(seed: int = 42, slept: list[float] | None = None, **faults: Any) -> RandomEngine:
-    spec = ModelSpec(engine="random", seed=seed, faults=Faults(**faults))
+    spec = ModelSpec(engine="random", seed=seed, fault_injection=FaultInjection(**faults))
     return RandomEngine(spec, sleep=(slept if slept is not None else []).append, die=die)
 
 

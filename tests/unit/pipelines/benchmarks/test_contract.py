@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from models.catalog_loader import CATALOG, load_models
+from models.fingerprint import is_unpinned
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
 from tests.support.prompt_fingerprints import RECORDED, changed, current, golden_rows, ids_of, requests_of, words_of
@@ -75,10 +76,10 @@ def test_a_benchmark_tells_what_it_is(name: str) -> None:
 def test_an_entry_of_the_catalog_is_whole(name: str) -> None:
     spec = load_models()[name]
     assert ModelSpec.model_validate(spec.model_dump(exclude_unset=True)) == spec
-    if spec.engine in ("transformers", "vllm"):  # `main` is told by `unpinned`, and a run of it warns
+    if spec.runs_locally:  # `main` is told by `is_unpinned`, and a run of it warns
         assert spec.revision
-        assert spec.unpinned == (spec.revision == "main")
-        assert spec.unpinned or len(spec.revision) == 40
+        assert is_unpinned(spec) == (spec.revision == "main")
+        assert is_unpinned(spec) or len(spec.revision) == 40
     assert spec.api_key_env is None or spec.api_key_env.isupper()
 
 

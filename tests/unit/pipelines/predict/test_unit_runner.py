@@ -72,7 +72,7 @@ def test_one_that_the_engine_fell_silent_under_is_an_error_of_its_own_name(loade
     rows = UnitRunner(Script(), Memory(attempt=3, killers={silent: "timeout"})).answer(one)
     (row,) = [row for row in rows if row["status"] == "error"]
     assert (row["request_id"], row["error_type"]) == (silent, "timeout")
-    assert "patience_s" in row["error"]
+    assert "stall_timeout_s" in row["error"]
 
 
 class Dying(Script):
