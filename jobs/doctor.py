@@ -16,8 +16,9 @@ from cluster.hardware import Node, cards_here, memory_here, nodes_of
 from models.availability import unavailable_reason
 from models.gpu_memory import Placement, bytes_a_weight, model_size, plan_placement
 from models.spec import ModelSpec
+from pipelines.storage.backend import is_remote
 from pipelines.storage.errors import StoreError
-from pipelines.storage.store import Store, is_remote
+from pipelines.storage.store import Store
 
 LEAST_DISK = 10 * 10**9
 """Free bytes below which a place for results or data is warned about."""

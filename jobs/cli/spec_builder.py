@@ -17,7 +17,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.ingest.human_files import parse_human_flag, read_human
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.plan.selection import Limit
-from pipelines.storage.store import is_remote
+from pipelines.storage.backend import is_remote
 
 _UNHEARD = {"predict": ("judge", "scorers", "human"), "report": ("judge", "scorers", "cost_limit")}
 """Flags that say nothing to a stage that runs alone; it takes them, that one file of flags serves all stages."""

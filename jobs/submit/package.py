@@ -87,7 +87,7 @@ def stage(flags: Mapping[str, Any], folder: Path, *, code: str) -> None:
 def _people(number: int, spec: str) -> tuple[str, str, list[Path]]:
     """Benchmark and place of a `--human` as the job is told them, and the files that go; none of what is in a store."""
     from pipelines.ingest.human_files import parse_human_flag
-    from pipelines.storage.store import is_remote
+    from pipelines.storage.backend import is_remote
 
     name, uri = parse_human_flag(spec)
     path = Path(uri).expanduser()

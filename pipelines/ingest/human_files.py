@@ -13,7 +13,8 @@ from pathlib import Path
 from pipelines.benchmarks import benchmark, benchmark_names, closest
 from pipelines.benchmarks.human import ANNOTATOR, HumanKind
 from pipelines.ingest.dataset import Dataset
-from pipelines.storage.store import Store, is_remote
+from pipelines.storage.backend import is_remote
+from pipelines.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,9 @@ from pipelines.benchmarks.source import SourceError
 from pipelines.ingest.dataset import media_path
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import DecodeError, Decoder
+from pipelines.storage.backend import is_remote
 from pipelines.storage.errors import StoreError
-from pipelines.storage.store import Store, is_remote
+from pipelines.storage.store import Store
 
 CHECKED_FRAMES = 32
 """Frames decoded of every clip at ingest, first and last among them: a clip cut short is found here, not in a run."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from pipelines.benchmarks.source import SourceError
 from pipelines.media.decoder import Decoder
+from pipelines.storage.backend import is_remote
 from pipelines.storage.errors import TooLargeError
-from pipelines.storage.store import Store, is_remote
+from pipelines.storage.store import Store
 
 if TYPE_CHECKING:
     import numpy as np

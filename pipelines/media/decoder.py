@@ -24,7 +24,8 @@ import numpy as np
 from models.environment import decoder_environment
 from models.messages import Frames, Media
 from pipelines.media.video_containers import container_of
-from pipelines.storage.store import Store, is_remote
+from pipelines.storage.backend import is_remote
+from pipelines.storage.store import Store
 
 MAX_IMAGE_PIXELS = 120_000_000
 """A picture of more pixels is a bomb or a mistake: 120 million are 360 MB of RGB."""

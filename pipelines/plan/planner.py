@@ -35,7 +35,7 @@ def load_completed(
     """
     done = CompletedRequests()
     doubled: dict[str, set[bytes]] = {}
-    for path, table in iter_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"], mend=mend):
+    for path, table in iter_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"], repair=mend):
         for request_id, status in zip(*(table[name].to_pylist() for name in ("request_id", "status")), strict=True):
             key = bytes.fromhex(request_id)
             if key in done.finished or (key in done.failed and status == "error"):

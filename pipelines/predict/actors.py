@@ -114,7 +114,7 @@ def _retry_store(action: Callable[[], Any]) -> Any:
         try:
             return action()
         except StoreError as error:
-            if pause in AWAY_S and not error.passing:
+            if pause in AWAY_S and not error.is_transient:
                 raise
             log.info("asked again in %g s: %s", pause, error)
             time.sleep(pause)

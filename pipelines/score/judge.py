@@ -43,7 +43,7 @@ class Judge:
         """The judge with what earlier runs asked it; `mend` is only for who holds the output."""
         judge = cls(name=name, spec=spec)
         for _, table in iter_parts(
-            out, part_folder("judgements", benchmark_name, name), ["request_id", "status", "output"], mend=mend
+            out, part_folder("judgements", benchmark_name, name), ["request_id", "status", "output"], repair=mend
         ):
             for row in table.to_pylist():
                 if row["status"] == "ok":

@@ -1,4 +1,4 @@
-"""Who holds an output: what stands in its lock, and how a holder that is no more is told from one that lives."""
+"""The owner of an output: the content of its lock, and whether the owner is still alive."""
 
 from __future__ import annotations
 
@@ -16,112 +16,109 @@ LOCK = "lock.json"
 
 
 class LockedError(ValueError):
-    """Another run writes this output. The message names it."""
+    """Another run holds the lock of this output."""
 
 
 class FencedError(RuntimeError):
-    """A worker of a run that does not hold the output any more; what it made is not written."""
+    """A worker's run no longer owns the output; its result is not written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOwner:
-    """Who holds the lock."""
+    """The process that holds the lock, as it is written into `lock.json`."""
 
     run: str
-    """Random, so that no two runs are taken for one another."""
+    """The token: a random id of the run."""
     host: str
     pid: int
     process_start: str
-    """Start of the process in clock ticks since boot, with the boot's id: tells a reused process id."""
+    """Boot id and start of the process in clock ticks since boot: reveals a reused process id."""
     since: str
     pids: str = ""
-    """The namespace in which `pid` is counted: containers of one machine count each for themselves."""
+    """The namespace of `pid`: containers of one machine have their own."""
     beat: int = 0
+    """Number of the heartbeat."""
 
     @classmethod
-    def here(cls) -> LockOwner:
-        """A new run in this process."""
+    def new(cls) -> LockOwner:
+        """Describe a new run in this process."""
         return cls(
             run=uuid.uuid4().hex,
             host=socket.gethostname(),
             pid=os.getpid(),
             process_start=_process_start(os.getpid()),
             since=datetime.now(UTC).isoformat(timespec="seconds"),
-            pids=_pids(),
+            pids=_pid_namespace(),
         )
 
     def to_json(self) -> bytes:
-        """What stands in the lock."""
+        """Return the content of the lock file."""
         return json.dumps(asdict(self), indent=2).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> LockOwner | None:
-        """None for what is no lock of ours, such as a half-written one of another version."""
+        """Parse the content of a lock file; return None if it is none, such as a half-written one."""
         try:
             return cls(**json.loads(content))
         except (ValueError, TypeError):
             return None
 
-    def told(self) -> str:
-        """Who it is, for people."""
+    def describe(self) -> str:
+        """Return run, process, host and time for a message."""
         return f"run {self.run[:8]} (process {self.pid} on {self.host}, since {self.since})"
 
-    def dead_here(self) -> bool:
-        """Whether it was a process of this machine that is no more; several machines may bear one name."""
+    def is_dead_local_process(self) -> bool:
+        """Return whether it was a process of this machine that has ended; several machines may share a name."""
         boot = self.process_start.partition(":")[0]
-        here = (self.host, boot, self.pids) == (socket.gethostname(), _boot(), _pids())
-        return here and bool(boot) and _process_start(self.pid) != self.process_start
+        is_local = (self.host, boot, self.pids) == (socket.gethostname(), _boot_id(), _pid_namespace())
+        return is_local and bool(boot) and _process_start(self.pid) != self.process_start
 
 
-def check_lock(out: Store, run: str) -> None:
-    """Refuse a worker whose run does not hold the output any more.
-
-    Args:
-        out: the output.
-        run: the value of `lock.held`; '' when nothing was locked.
+def check_lock(out: Store, token: str) -> None:
+    """Check that a run still owns the lock of its output. `token` is `run_lock`'s, or '' for an unlocked output.
 
     Raises:
-        FencedError: another run has taken it over, or the lock was removed.
+        FencedError: another run has taken the lock over, or it was removed.
     """
-    if not run:
+    if not token:
         return
     try:
-        holder = LockOwner.from_json(out.get(LOCK))
+        owner = LockOwner.from_json(out.get(LOCK))
     except FileNotFoundError:
-        holder = None
-    if holder is None or holder.run != run:
-        now = holder.told() if holder else "nobody"
-        raise FencedError(f"{out.uri} is held by {now} and not by run {run[:8]} any more; nothing is written")
+        owner = None
+    if owner is None or owner.run != token:
+        current = f"locked by {owner.describe()}" if owner else "unlocked"
+        raise FencedError(f"{out.uri} is {current}; run {token[:8]} no longer owns it and writes nothing")
 
 
-def locked(out: Store, holder: LockOwner | None) -> LockedError:
-    """That somebody else holds an output, and what to do."""
-    who = holder.told() if holder else "another run"
+def locked_error(out: Store, owner: LockOwner | None) -> LockedError:
+    """Return the error for an output that another run writes."""
+    run = owner.describe() if owner else "another run"
     return LockedError(
-        f"{out.uri} is being written by {who}; wait for it (`vlmsweep status {out.uri}` shows how far it is), stop it, "
-        "or name another --out"
+        f"{out.uri} is being written by {run}; wait for it (`vlmsweep status {out.uri}` shows its progress), stop it, "
+        "or choose another --out"
     )
 
 
 def _process_start(pid: int) -> str:
-    """When a process of this machine began; '' when there is none, or where the system does not tell."""
+    """Return boot id and start time of a local process; '' if it does not exist or /proc is unavailable."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
-    return f"{_boot()}:{stat.rpartition(')')[2].split()[19]}"
+    return f"{_boot_id()}:{stat.rpartition(')')[2].split()[19]}"
 
 
-def _boot() -> str:
-    """This boot of this machine; '' where the system does not tell."""
+def _boot_id() -> str:
+    """Return the id of this machine's boot; '' if unavailable."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
 
 
-def _pids() -> str:
-    """The namespace of this process's ids; '' where the system does not tell."""
+def _pid_namespace() -> str:
+    """Return the namespace of this process's id; '' if unavailable."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:

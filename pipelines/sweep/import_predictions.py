@@ -81,7 +81,7 @@ def _kept(out: Store, folder: str, asker: RequestBuilder, answered: set[TaskSett
     """Answers of earlier files to the same data in cells that this file says nothing about."""
     return [
         row
-        for path, table in iter_parts(out, folder, mend=True)
+        for path, table in iter_parts(out, folder, repair=True)
         if path.rpartition("/")[2].startswith("external-")
         for row in table.to_pylist()
         if TaskSetting(row["task"], row["setting"]) not in answered

@@ -20,7 +20,7 @@ HOLD = """
 import sys, time
 from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
-with run_lock(Store(sys.argv[1]), beat_s=0.3) as run:
+with run_lock(Store(sys.argv[1]), heartbeat_s=0.3) as run:
     print(run, flush=True)
     time.sleep(60)
 """
@@ -48,7 +48,7 @@ def elsewhere(out: Store) -> None:
 def test_a_live_holder_elsewhere_is_seen_by_its_beats(out: Store) -> None:
     process, run = holder(out)
     try:
-        with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(out, silent_s=40):
+        with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(out, stale_after_s=40):
             pytest.fail("two hold it")
         check_lock(out, run)
     finally:
@@ -60,21 +60,21 @@ def test_a_killed_holder_of_this_machine_is_replaced_at_once(out: Store) -> None
     process, dead = holder(out)
     process.kill()
     process.communicate()
-    with run_lock(out, silent_s=3600) as run:
+    with run_lock(out, stale_after_s=3600) as run:
         check_lock(out, run)
         with pytest.raises(FencedError):
             check_lock(out, dead)
     assert not out.exists(LOCK)
 
 
-def two_at_once(out: Store, *, silent_s: float) -> list[str]:
+def two_at_once(out: Store, *, stale_after_s: float) -> list[str]:
     """What becomes of two that begin together; who holds it does so until the other is refused."""
     ends: list[str] = []
     refused = threading.Event()
 
     def try_it() -> None:
         try:
-            with run_lock(Store(out.uri), silent_s=silent_s, beat_s=0.2):
+            with run_lock(Store(out.uri), stale_after_s=stale_after_s, heartbeat_s=0.2):
                 ends.append("held")
                 refused.wait(120)
         except LockedError:
@@ -94,7 +94,7 @@ def test_a_silent_holder_elsewhere_is_replaced_by_one_of_many(out: Store) -> Non
     process.kill()
     process.communicate()
     elsewhere(out)
-    assert two_at_once(out, silent_s=4.0) == ["held", "refused"]
+    assert two_at_once(out, stale_after_s=4.0) == ["held", "refused"]
 
 
 def be_replaced(out: Store, run: str) -> None:
@@ -108,7 +108,7 @@ def be_replaced(out: Store, run: str) -> None:
 
 
 def test_a_holder_that_was_replaced_sees_it_ends_and_leaves_the_lock_alone(out: Store) -> None:
-    with pytest.raises(LockedError, match="taken over by another run"), run_lock(out, beat_s=0.5) as run:
+    with pytest.raises(LockedError, match="taken over by another run"), run_lock(out, heartbeat_s=0.5) as run:
         be_replaced(out, run)
     assert json.loads(out.get(LOCK))["run"] == "f" * 32
 
@@ -128,10 +128,10 @@ def test_where_no_conditions_are_heeded_a_live_holder_is_seen(
 ) -> None:
     heedless(monkeypatch)
     monkeypatch.setattr("pipelines.storage.object_lock.SETTLE_S", 0.1)
-    with run_lock(out, beat_s=0.2) as run:
+    with run_lock(out, heartbeat_s=0.2) as run:
         assert "heeds no conditions" in caplog.text
         elsewhere(out)
-        with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(out, silent_s=5):
+        with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(out, stale_after_s=5):
             pytest.fail("two hold it")
         check_lock(out, run)
     assert not out.exists(LOCK)
@@ -154,4 +154,4 @@ def test_where_no_conditions_are_heeded_one_of_two_that_begin_at_once_has_it(
     whole = Store.get_version
     monkeypatch.setattr(Store, "get_version", together)
 
-    assert two_at_once(out, silent_s=5.0) == ["held", "refused"]
+    assert two_at_once(out, stale_after_s=5.0) == ["held", "refused"]

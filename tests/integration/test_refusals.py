@@ -64,7 +64,7 @@ def test_a_store_that_is_gone_is_one_kind_of_error(monkeypatch: pytest.MonkeyPat
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
         monkeypatch.setenv(name, "us-east-1")
     store = Store("s3://bench/folder")
-    store._fs.retries = 1
+    store.backend.filesystem.retries = 1
     with pytest.raises(StoreError, match=r"cannot be reached .* check AWS_ENDPOINT_URL"):
         OPERATIONS[operation](store)
 

@@ -194,8 +194,8 @@ def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
     ("out", "code", "said"),
     [
         ("/proc/x", 3, "/proc/x: [Errno 2] No such file or directory: '/proc/x'; no folder can be made there"),
-        ("{folder}/file", 3, "{folder}/file: a file stands where a folder is wanted"),
-        ("{folder}/file/below", 3, "{folder}/file: a file stands where a folder is wanted"),
+        ("{folder}/file", 3, "{folder}/file: expected a folder, found a file"),
+        ("{folder}/file/below", 3, "{folder}/file: expected a folder, found a file"),
         ("s3://bucket/x", 2, "--out s3://bucket/x: the demo keeps its data and its model in a local folder"),
     ],
 )
@@ -238,7 +238,7 @@ def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
     file.write_text("")
     assert run([one.format(file=file, folder=tmp_path, data=maia_data) for one in arguments]) == 3
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("vlmsweep: ")]
-    assert said == [f"vlmsweep: {file}: a file stands where a folder is wanted"]
+    assert said == [f"vlmsweep: {file}: expected a folder, found a file"]
 
 
 def test_a_part_of_ray_that_is_gone_is_told_in_a_line(

@@ -179,7 +179,7 @@ def test_files_too_large_are_not_read(tmp_path: Path, name: str) -> None:
 def test_a_device_is_not_read_for_ever(tmp_path: Path) -> None:
     (tmp_path / "x.json").symlink_to("/dev/zero")
     with pytest.raises(TooLargeError, match="1,001 bytes"):
-        Store(str(tmp_path)).get("x.json", most=1000)
+        Store(str(tmp_path)).get("x.json", max_bytes=1000)
 
 
 def test_a_clip_too_large_costs_its_own_rows(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whatever step of a commit a process dies at, readers see the old part or the new one, whole."""
+"""A process that dies during a commit leaves the old part or the new one, complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.chaos.commits import STEPS, cut_commit, part
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_old_or_new_and_never_half(tmp_path: Path, step: str) -> None:
+def test_interrupted_commit_leaves_a_complete_part(tmp_path: Path, step: str) -> None:
     store = Store(str(tmp_path))
     for when in ("before", "after"):
         store.put("predictions/part.parquet", part("old"))
@@ -20,7 +20,7 @@ def test_old_or_new_and_never_half(tmp_path: Path, step: str) -> None:
         ((_, table),) = iter_parts(store, "predictions")
         replaced = step == "replace" and when == "after"
         assert set(table["output"].to_pylist()) == {"new" if replaced else "old"}
-    begun = step != "mkdir"
-    assert store.remove_temporary() >= (1 if begun and step != "open" else 0)
+    has_started = step != "mkdir"
+    assert store.remove_temporary() >= (1 if has_started and step != "open" else 0)
     assert store.remove_temporary() == 0
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["part.parquet"]

@@ -1,4 +1,4 @@
-"""Whatever step of a commit to an object store a process dies at, readers see the old content or the new one, whole."""
+"""A process that dies during a commit to an object store leaves the old content or the new one, complete."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[WholeBodies, dict[
     http.server_close()
 
 
-def test_old_or_new_and_never_half(server: tuple[WholeBodies, dict[str, str]], tmp_path: Path) -> None:
+def test_interrupted_commit_leaves_a_complete_part(server: tuple[WholeBodies, dict[str, str]], tmp_path: Path) -> None:
     app, env = server
     env = {**env, "HOME": str(tmp_path)}
     store = Store("s3://bench/out")
-    store._fs.mkdir("bench")
+    store.backend.filesystem.mkdir("bench")
     for step in S3_STEPS:
         for when in ("before", "after"):
             store.put(LOCK, b'{"run": "me", "host": "h", "pid": 1, "process_start": "s", "since": "t"}')
@@ -53,11 +53,13 @@ def test_old_or_new_and_never_half(server: tuple[WholeBodies, dict[str, str]], t
     assert app.broken, "a request broke off in the middle"
 
 
-def test_a_lock_changes_hands_or_not(server: tuple[WholeBodies, dict[str, str]], tmp_path: Path) -> None:
+def test_interrupted_takeover_leaves_the_old_lock_or_the_new_one(
+    server: tuple[WholeBodies, dict[str, str]], tmp_path: Path
+) -> None:
     app, env = server
     env = {**env, "HOME": str(tmp_path)}
     store = Store("s3://locks/out")
-    store._fs.mkdir("locks")
+    store.backend.filesystem.mkdir("locks")
     for step in S3_STEPS[1:]:
         for when in ("before", "after"):
             store.put(LOCK, b'{"run": "old"}')
@@ -65,6 +67,6 @@ def test_a_lock_changes_hands_or_not(server: tuple[WholeBodies, dict[str, str]],
             assert cut_commit_on_s3(store.uri, "lock", step, when, env) == 9, (step, when)
             replaced = (step, when) == ("send", "after")
             assert json.loads(store.get(LOCK)) == {"run": "new" if replaced else "old"}
-            # Who knew the old version gets the lock if it is still that one, and only then.
+            # A third run that read the old version gets the lock only if it is unchanged.
             assert (store.put_if(LOCK, b'{"run": "third"}', version) is None) == replaced
     assert app.broken, "a request broke off in the middle"

@@ -1,4 +1,4 @@
-"""Parts of a run: what is written, and that damage of any kind is seen."""
+"""Parquet parts: writing, reading and the detection of damage."""
 
 import contextlib
 from pathlib import Path
@@ -28,7 +28,7 @@ def rows(first: int, count: int, status: str = "ok") -> list[dict]:
     ]
 
 
-def test_any_flipped_bit_or_cut_is_seen(tmp_path: Path) -> None:
+def test_any_flipped_bit_or_truncation_is_detected(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     content = to_parquet(rows(0, 40), PREDICTIONS)
     store.put("good.parquet", content)
@@ -37,32 +37,32 @@ def test_any_flipped_bit_or_cut_is_seen(tmp_path: Path) -> None:
     for _ in range(1500):
         damaged = bytearray(content)
         damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
-        store_is_whole_or_told(tmp_path, bytes(damaged), good)
+        check_equal_or_damaged(tmp_path, bytes(damaged), good)
     for _ in range(100):
         (tmp_path / "bad.parquet").write_bytes(content[: draw.randrange(len(content))])
         with pytest.raises(DamagedPartError, match=r"bad\.parquet"):
             read_part(store, "bad.parquet")
 
 
-def store_is_whole_or_told(folder: Path, content: bytes, good) -> None:
+def check_equal_or_damaged(folder: Path, content: bytes, good) -> None:
     (folder / "bad.parquet").write_bytes(content)
     with contextlib.suppress(DamagedPartError):
         assert read_part(Store(str(folder)), "bad.parquet").equals(good)
 
 
-def test_parts_are_plain_parquet_for_everyone(tmp_path: Path) -> None:
+def test_parts_are_readable_by_other_parquet_readers(tmp_path: Path) -> None:
     (tmp_path / "part.parquet").write_bytes(to_parquet(rows(0, 3), PREDICTIONS))
     assert pq.read_table(tmp_path / "part.parquet")["sample_id"].to_pylist() == ["s0", "s1", "s2"]
 
 
-def test_a_part_of_another_tool_is_read(tmp_path: Path) -> None:
+def test_part_without_checksum_is_read(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    store.put("ours.parquet", to_parquet(rows(0, 3), PREDICTIONS))
-    pq.write_table(read_part(store, "ours.parquet"), tmp_path / "theirs.parquet")
-    assert read_part(store, "theirs.parquet").equals(read_part(store, "ours.parquet"))
+    store.put("with.parquet", to_parquet(rows(0, 3), PREDICTIONS))
+    pq.write_table(read_part(store, "with.parquet"), tmp_path / "without.parquet")
+    assert read_part(store, "without.parquet").equals(read_part(store, "with.parquet"))
 
 
-def test_a_damaged_part_is_left_alone_by_readers_and_set_aside_by_the_run(
+def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Store(str(tmp_path))
@@ -76,28 +76,33 @@ def test_a_damaged_part_is_left_alone_by_readers_and_set_aside_by_the_run(
     assert "b.parquet" in caplog.text
 
 
-@pytest.mark.parametrize(("late", "kept"), [("ok", "ok"), ("error", "ok")])
-def test_rows_that_a_dead_runs_worker_committed_twice_are_taken_out(tmp_path: Path, late: str, kept: str) -> None:
+@pytest.mark.parametrize(("late_status", "kept_status"), [("ok", "ok"), ("error", "ok")])
+def test_repair_removes_rows_that_were_committed_twice(tmp_path: Path, late_status: str, kept_status: str) -> None:
     store = Store(str(tmp_path))
     store.put(f"{FOLDER}/a.parquet", to_parquet(rows(0, 6), PREDICTIONS))
-    store.put(f"{FOLDER}/b.parquet", to_parquet([*rows(4, 2, late), *rows(6, 2)], PREDICTIONS))
+    store.put(f"{FOLDER}/b.parquet", to_parquet([*rows(4, 2, late_status), *rows(6, 2)], PREDICTIONS))
     store.put(f"{FOLDER}/c.parquet", to_parquet(rows(0, 1, "error"), PREDICTIONS))
     before = load_completed(store, "maia", "m")
-    assert store.exists(f"{FOLDER}/c.parquet"), "who only reads changes nothing"
-    done = load_completed(store, "maia", "m", mend=True)
-    assert done == before
-    assert len(done.finished) == 8
-    assert not done.failed
-    left = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
-    assert sorted(row["request_id"] for row in left) == [f"{i:032x}" for i in range(8)]
-    assert {row["status"] for row in left} == {kept}
+    assert store.exists(f"{FOLDER}/c.parquet"), "a reader changes nothing"
+    after = load_completed(store, "maia", "m", mend=True)
+    assert after == before
+    assert len(after.finished) == 8
+    assert not after.failed
+    remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
+    assert sorted(row["request_id"] for row in remaining) == [f"{i:032x}" for i in range(8)]
+    assert {row["status"] for row in remaining} == {kept_status}
 
 
-def test_an_error_that_was_answered_in_another_part_is_taken_out(tmp_path: Path) -> None:
+def test_repair_removes_an_error_that_another_part_answers(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     store.put(f"{FOLDER}/a.parquet", to_parquet(rows(0, 2, "error"), PREDICTIONS))
     store.put(f"{FOLDER}/b.parquet", to_parquet(rows(1, 2), PREDICTIONS))
-    done = load_completed(store, "maia", "m", mend=True)
-    assert (len(done.finished), len(done.failed)) == (2, 1)
-    left = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
-    assert sorted((row["request_id"][-1], row["status"]) for row in left) == [("0", "error"), ("1", "ok"), ("2", "ok")]
+    after = load_completed(store, "maia", "m", mend=True)
+    assert (len(after.finished), len(after.failed)) == (2, 1)
+    remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
+    statuses = sorted((row["request_id"][-1], row["status"]) for row in remaining)
+    assert statuses == [
+        ("0", "error"),
+        ("1", "ok"),
+        ("2", "ok"),
+    ]

@@ -1,0 +1,90 @@
+"""Files on a local or network disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.storage.backend import FileInfo, check_size, resolve
+
+
+class LocalStore:
+    """Files below a folder. A write goes to a temporary file that is renamed when it is complete."""
+
+    missing_parent_remedy = "no folder can be created there"
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file and replace an older one atomically."""
+        target = self._path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except BaseException:  # a signal must leave nothing behind either
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(target.parent)
+
+    def get(self, path: str, max_bytes: int | None = None) -> bytes:
+        """Return the content of a file."""
+        full = self._path(path)
+        if max_bytes is None:
+            return full.read_bytes()
+        with full.open("rb") as file:
+            check_size(path, os.fstat(file.fileno()).st_size, max_bytes)
+            content = file.read(max_bytes + 1)  # a device reports size 0 and never ends
+        check_size(path, len(content), max_bytes)
+        return content
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file at this path."""
+        return self._path(path).is_file()
+
+    def walk(self, folder: str) -> Iterator[FileInfo]:
+        """Yield the files anywhere below a folder, without hidden and temporary ones."""
+        for parent, names, files in os.walk(resolve(self._root, folder), onerror=_raise_unless_missing):
+            names[:] = [name for name in names if not name.startswith(".")]
+            for name in files:
+                path = Path(parent, name)
+                with contextlib.suppress(FileNotFoundError):  # a dangling link, or deleted since it was listed
+                    if not name.startswith("."):
+                        yield FileInfo(path.relative_to(self._root).as_posix(), path.stat().st_size)
+
+    def delete(self, path: str) -> None:
+        """Remove a file if it exists."""
+        self._path(path).unlink(missing_ok=True)
+
+    def remove_temporary(self) -> int:
+        """Remove the temporary files of killed writers; return their number."""
+        paths = [path for path in Path(self._root).rglob(".*.tmp") if path.is_file()]
+        for path in paths:
+            path.unlink(missing_ok=True)
+        return len(paths)
+
+    def _path(self, path: str) -> Path:
+        return Path(resolve(self._root, path))
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # deleted since it was listed, or never there
+        raise error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a power loss, where the system can."""
+    with contextlib.suppress(OSError):  # some network disks refuse
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,123 @@
+"""Objects in an S3-compatible store."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from pipelines.storage.backend import FileInfo, check_size, resolve
+from pipelines.storage.errors import is_storage_error, no_bucket, response_code
+
+BODY_ATTEMPTS = 4
+BODY_PAUSE_S = 1.0
+"""For a response that breaks off in its middle; the libraries retry what fails before its beginning."""
+_CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")
+
+
+class S3Store:
+    """Objects below a prefix of a bucket. A write is one PUT, or one completed multipart upload."""
+
+    missing_parent_remedy = "create the bucket first"
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        """Bucket and prefix, without `s3://`."""
+
+    @cached_property
+    def filesystem(self) -> Any:  # fsspec has no types
+        """The connection, opened where it is first used."""
+        import s3fs
+
+        # botocore reads endpoint and credentials from the environment. Few attempts and short timeouts report a missing
+        # endpoint within seconds; callers decide what is worth a retry.
+        return s3fs.S3FileSystem(
+            skip_instance_cache=True,
+            config_kwargs={
+                "connect_timeout": 5,
+                "read_timeout": 60,
+                "retries": {"max_attempts": 4, "mode": "standard"},
+                "max_pool_connections": 32,
+                # Some stores refuse the checksums that newer clients add by default; parts carry their own.
+                "request_checksum_calculation": "when_required",
+                "response_checksum_validation": "when_required",
+            },
+            use_listings_cache=False,
+        )
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write an object."""
+        self.filesystem.pipe_file(resolve(self._root, path), content)
+
+    def put_if(self, path: str, content: bytes, version: str | None) -> str | None:
+        """Write an object if its version is still this one; return the new version, or None."""
+        condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
+        try:
+            response = self.filesystem.call_s3("put_object", **self._address(path), Body=content, **condition)
+        except Exception as error:
+            if response_code(error) in _CONFLICTS:
+                return None
+            raise
+        return str(response["ETag"])
+
+    def get_version(self, path: str, max_bytes: int | None = None) -> tuple[bytes, str]:
+        """Return the content and the version of an object."""
+        from fsspec.asyn import sync
+
+        for remaining in range(BODY_ATTEMPTS - 1, -1, -1):
+            response = self.filesystem.call_s3("get_object", **self._address(path))  # retries by itself
+            with contextlib.closing(response["Body"]) as body, _retry_while(remaining):
+                check_size(path, response.get("ContentLength", 0), max_bytes)
+                return bytes(sync(self.filesystem.loop, body.read)), str(response["ETag"])
+        raise AssertionError("unreachable")
+
+    def get(self, path: str, max_bytes: int | None = None) -> bytes:
+        """Return the content of an object in one request; s3fs's own `cat_file` makes two and hides the cause."""
+        return self.get_version(path, max_bytes)[0]
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is an object at this path."""
+        try:
+            return bool(self.filesystem.info(resolve(self._root, path))["type"] == "file")
+        except FileNotFoundError as error:
+            if no_bucket(error):
+                raise
+            return False
+
+    def walk(self, folder: str) -> Iterator[FileInfo]:
+        """Yield the objects anywhere below a prefix."""
+        try:
+            entries = self.filesystem.find(resolve(self._root, folder), detail=True)
+        except FileNotFoundError as error:
+            if no_bucket(error):
+                raise
+            return
+        for name, info in entries.items():
+            if info.get("type") == "file" and not name.endswith("/"):  # some stores list folder markers
+                yield FileInfo(name.removeprefix(self._root).lstrip("/"), int(info["size"]))
+
+    def delete(self, path: str) -> None:
+        """Remove an object if it exists."""
+        if self.exists(path):
+            self.filesystem.rm_file(resolve(self._root, path))
+
+    def remove_temporary(self) -> int:
+        """Return 0: an interrupted PUT leaves nothing in an object store."""
+        return 0
+
+    def _address(self, path: str) -> dict[str, str]:
+        bucket, _, key = resolve(self._root, path).partition("/")
+        return {"Bucket": bucket, "Key": key}
+
+
+@contextlib.contextmanager
+def _retry_while(remaining: int) -> Iterator[None]:
+    """Suppress an error of the store's libraries and pause while attempts remain."""
+    try:
+        yield
+    except Exception as error:
+        if not remaining or not is_storage_error(error):
+            raise
+        time.sleep(BODY_PAUSE_S)

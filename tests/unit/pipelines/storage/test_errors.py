@@ -1,0 +1,63 @@
+"""Errors of a store: what is transient, and the remedy in the message."""
+
+import errno
+import pickle
+from pathlib import Path
+
+import pytest
+
+from pipelines.storage.errors import StoreError, describe, is_storage_error, no_bucket
+from pipelines.storage.store import Store
+from tests.unit.pipelines.storage.client_error import ClientError
+
+
+@pytest.mark.parametrize(
+    ("error", "is_transient"),
+    [
+        (ClientError(503, "SlowDown"), True),
+        (ClientError(500, "InternalError"), True),
+        (ClientError(400, "RequestTimeout"), True),
+        (ClientError(403, "AccessDenied"), False),
+        (ClientError(400, "ExpiredToken"), False),
+        (ClientError(404, "NoSuchBucket"), False),
+        (OSError(errno.ENOSPC, "full"), False),
+        (OSError(errno.ESTALE, "stale"), True),
+        (PermissionError(errno.EACCES, "no"), False),
+    ],
+)
+def test_store_error_says_whether_a_retry_may_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, is_transient: bool
+) -> None:
+    store = Store(str(tmp_path))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (_ for _ in ()).throw(error))
+    with pytest.raises(StoreError) as raised:
+        store.get("a")
+    assert raised.value.is_transient is is_transient
+
+
+def test_store_error_survives_pickling() -> None:
+    copy = pickle.loads(pickle.dumps(StoreError("away", is_transient=True)))
+    assert (str(copy), copy.is_transient) == ("away", True)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ClientError(400, "ExpiredToken"), "renew the credentials. Run the same command again to resume"),
+        (ClientError(403, "SignatureDoesNotMatch"), "check AWS_ACCESS_KEY_ID and its secret"),
+        (OSError(errno.ENOSPC, "full"), "the disk is full"),
+        (PermissionError(errno.EACCES, "no"), "no permission"),
+        (OSError(errno.EINVAL, "Bad Request"), "check that the credentials are valid"),
+        (ConnectionResetError("http://host/x?signature=s3cret"), "check AWS_ENDPOINT_URL"),
+    ],
+)
+def test_description_names_the_remedy(error: Exception, message: str) -> None:
+    assert message in describe(error)
+    assert "s3cret" not in describe(error)
+
+
+def test_errors_of_our_code_are_no_storage_errors() -> None:
+    assert is_storage_error(ClientError(500, "x"))
+    assert not is_storage_error(KeyError("x"))
+    assert no_bucket(ClientError(404, "NoSuchBucket"))
+    assert not no_bucket(ClientError(404, "NoSuchKey"))
