@@ -17,16 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.autoscaling import max_gpu_nodes
+from cluster.errors import ClusterError
 from cluster.watchdog import watch_embedded_ray, watch_head
 
 log = logging.getLogger(__name__)
 
 KNOCK_S = 5.0
 _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
-
-
-class ClusterError(RuntimeError):
-    """The cluster cannot be joined or started; says what to check."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,13 @@ from collections.abc import Mapping
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from cluster.errors import EncryptionError
+
 SALT_BYTES = 16
 _MEND = (
     "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH (or RAY_AUTH_TOKEN) to one token where Ray is started and where "
     "the job is submitted, or leave --env out and set the variables where Ray is started"
 )
-
-
-class EncryptionError(ValueError):
-    """Values cannot be sealed or opened; says why and how to mend it, and never what they are."""
 
 
 def encrypt_env(values: Mapping[str, str]) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cluster.connect import ClusterError, check_reachable
+from cluster.connect import check_reachable
+from cluster.errors import ClusterError
 
 log = logging.getLogger(__name__)
 

@@ -9,16 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cluster.connect import ClusterError
+from cluster.errors import ClusterError, RunCancelledError
 
 log = logging.getLogger(__name__)
 
 POLL_S = 2.0
 _UNITS = ("GPU", "CPU")
-
-
-class RunCancelledError(RuntimeError):
-    """The sweep ends early, for another model's sake; what was committed stays."""
 
 
 def wait_for_capacity(

@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.connect import ClusterError, connect
+from cluster.connect import connect
+from cluster.errors import ClusterError
 from cluster.hardware import Node, cards_here, memory_here, nodes_of
 from models.availability import unavailable_reason
 from models.gpu_memory import Placement, bytes_a_weight, model_size, plan_placement
 from models.spec import ModelSpec
+from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote
-from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 
 LEAST_DISK = 10 * 10**9
@@ -99,7 +100,7 @@ def _node(node: Node) -> CheckResult:
 def _place(uri: str) -> CheckResult:
     try:
         Store(uri).check_writable()
-    except (StoreError, ValueError) as error:
+    except PipelineError as error:
         return CheckResult(uri, "bad", str(error))
     if is_remote(uri):
         return CheckResult(uri, "ok", "reachable and writable")

@@ -8,7 +8,8 @@ import importlib.util
 from functools import lru_cache
 from pathlib import Path
 
-from models.environment import MissingSecretError, secret
+from models.environment import secret
+from models.errors import MissingSecretError
 from models.spec import ModelSpec
 
 _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,15 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from models.errors import ModelsFileError, UnknownModelError, YamlFileError, suggest
 from models.spec import ModelSpec
-from models.strict_yaml import YamlFileError, read_yaml
+from models.strict_yaml import read_yaml
 
 CATALOG = Path(__file__).parent / "catalog"
 """Folder of the models that come with the product."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """Names stand in lists parted by commas and in paths such as `model=NAME`."""
-
-
-class ModelsFileError(ValueError):
-    """A models file cannot be used; the message names the file, the line where there is one, and the remedy."""
-
-
-class UnknownModelError(ValueError):
-    """No such model in the catalog or the models files."""
 
 
 def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
@@ -62,14 +55,9 @@ def select_models(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict
     picked: dict[str, ModelSpec] = {}
     for name in names:
         if name not in models:
-            raise UnknownModelError(f"unknown model {name!r}{_hint(name, models)}")
+            raise UnknownModelError(f"unknown model {name!r}{suggest(name, models)}")
         picked[name] = models[name]
     return picked
-
-
-def _hint(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), sorted(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known)) or 'none'}"
 
 
 def _read_file(path: Path) -> dict[str, ModelSpec]:

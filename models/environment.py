@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 from pydantic import SecretStr
 
+from models.errors import MissingSecretError
+
 SEALED = "VLMSWEEP_SEALED"
 """Variable of a job that holds its other variables, sealed."""
 
@@ -19,10 +21,6 @@ _KEPT_BEGINNINGS = ("LC_", "PYTHON")
 
 Secret: TypeAlias = SecretStr
 """A value that shows itself as stars; `get_secret_value()` tells it."""
-
-
-class MissingSecretError(ValueError):
-    """A variable that shall hold a key is unset, empty, or holds what no key can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

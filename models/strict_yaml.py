@@ -8,9 +8,7 @@ from typing import Any
 
 import yaml
 
-
-class YamlFileError(ValueError):
-    """A file cannot be read, is no YAML, or repeats a key; the message begins with the file."""
+from models.errors import YamlFileError
 
 
 class _AsWritten(yaml.SafeLoader):

@@ -7,10 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.ingest.dataset import DatasetError
-from pipelines.storage.errors import StoreError
-from pipelines.storage.lock_owner import FencedError
-from pipelines.storage.parts import DamagedPartError
+from pipelines.errors import DamagedPartError, DatasetError, FencedError, ModelUnavailableError, StoreError
 
 INIT_DEATHS = 5
 """Replicas in a row that may die while they load, as when their nodes are taken away, before a run is given up."""
@@ -18,10 +15,6 @@ INIT_DEATHS = 5
 
 NO_PROGRESS_S = 7200
 """Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
-
-
-class ModelUnavailableError(RuntimeError):
-    """The model as a whole cannot be had. What was committed stays; the same command goes on later."""
 
 
 def run_rows(dataset: Any) -> Iterator[Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from models.errors import suggest
 
 
 def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
@@ -17,7 +18,8 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     """
     if value is None:
         return None
-    from models.strict_yaml import YamlFileError, read_yaml
+    from models.errors import YamlFileError
+    from models.strict_yaml import read_yaml
 
     try:
         raw, _ = read_yaml(value, "file", as_written=True)
@@ -32,7 +34,7 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     for key, setting in (raw or {}).items():
         flag = str(key).replace("_", "-")
         if flag not in known:
-            raise ValueError(f"--config {value}: unknown key {str(key)!r}{_suggest(flag, list(flags))}")
+            raise ValueError(f"--config {value}: unknown key {str(key)!r}{suggest(flag, flags)}")
         name = str(known[flag].name)
         if name in settings:
             raise ValueError(f"--config {value}: {_flag_of(known[flag])!r} is given twice, once as {str(key)!r}")
@@ -48,11 +50,6 @@ def _flag_of(parameter: Any) -> str:
     """What people write for it, without the dashes; parameters may have other names than their flags."""
     long = [option for option in parameter.opts if option.startswith("--")]
     return long[0][2:] if long else str(parameter.name).replace("_", "-")
-
-
-def _suggest(flag: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(flag, known, n=1, cutoff=0.4)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known))}"
 
 
 def _as_flag(value: Any, *, multiple: bool) -> Any:

@@ -88,9 +88,8 @@ def run(arguments: list[str]) -> int:
 
 def _code_of(problem: Exception) -> int | None:
     """The exit code of an error that is told to the user by its message alone; None for ours."""
-    from cluster.connect import ClusterError
-    from pipelines.ray_data import ModelUnavailableError
-    from pipelines.storage.errors import StoreError
+    from cluster.errors import ClusterError
+    from pipelines.errors import ModelUnavailableError, StoreError
 
     if isinstance(problem, (ClusterError, ModelUnavailableError, StoreError)) or _of_ray(problem):
         return UNREACHABLE

@@ -61,9 +61,9 @@ def nightly(
     flags = locals()
     from jobs.cli.output import prepare
     from jobs.cli.spec_builder import build_run_spec
+    from pipelines.errors import ModelUnavailableError
     from pipelines.nightly.history import History
     from pipelines.nightly.run import due_pairs, run_night
-    from pipelines.ray_data import ModelUnavailableError
 
     prepare(verbose=verbose, config=config)
     spec = build_run_spec(flags)

@@ -11,8 +11,9 @@ from typing import Any
 from jobs.cli.options import names
 from models.catalog_loader import load_models, select_models
 from models.environment import ray_address, secret
+from models.errors import YamlFileError
 from models.spec import ModelSpec
-from models.strict_yaml import YamlFileError, read_yaml
+from models.strict_yaml import read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.ingest.human_files import parse_human_flag, read_human
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec

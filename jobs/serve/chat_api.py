@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 from models.image_formats import detect_format
 from models.messages import Answer, Call, Failure, Frames, Generation, Media, Part, Role, Text, Turn
 from models.spec import ModelSpec
+from pipelines.errors import DecodeError
 
 MOST_PICTURE_BYTES = 20 << 20
 MOST_PIXELS = 64_000_000
@@ -149,7 +150,7 @@ def _picture(uri: str, spec: ModelSpec, decode: Decode) -> tuple[Media, Frames]:
     try:
         data = base64.b64decode(uri[head.end() :], validate=True)
         shown = decode(_known(data), spec.limits.max_pixels)
-    except (binascii.Error, ValueError) as error:
+    except (binascii.Error, ValueError, DecodeError) as error:
         raise BadRequestError(f"image_url: no readable picture ({error})", param="messages") from None
     return Media("image", hashlib.sha256(data).hexdigest()), Frames(pixels=shown.pixels)
 

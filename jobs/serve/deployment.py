@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any
 
-from cluster.connect import ClusterError, ClusterInfo
+from cluster.connect import ClusterInfo
+from cluster.errors import ClusterError
 from jobs.serve.auth import is_authorized
 from jobs.serve.chat_api import (
     MOST_PIXELS,
@@ -49,8 +50,7 @@ class ModelReplica:
 
     def __init__(self, name: str, spec: ModelSpec) -> None:
         from models.engines import build_engine
-        from models.engines.base import EngineUnreachableError
-        from models.environment import MissingSecretError
+        from models.errors import EngineUnreachableError, MissingSecretError
 
         self._fatal = ""
         self._name, self._spec = name, spec
@@ -74,7 +74,7 @@ class ModelReplica:
 
     def _answer(self, asked: Sequence[ChatRequest]) -> list[Answer | Failure]:
         from models.engines import build_engine
-        from models.engines.base import EngineDiedError, EngineUnreachableError
+        from models.errors import EngineDiedError, EngineUnreachableError
 
         own = [replace(one.call, call_id=f"{next(self._numbers)}/0") for one in asked]
         media = {key: frames for one in asked for key, frames in one.media.items()}
@@ -236,7 +236,7 @@ def _refuse_a_second() -> None:
 def _start(name: str, spec: ModelSpec, cluster: ClusterInfo, door: ServeConfig) -> None:
     from ray import serve
 
-    from pipelines.ray_data import ModelUnavailableError
+    from pipelines.errors import ModelUnavailableError
 
     try:
         handle = serve.run(_application(name, spec, cluster, door), name="vlmsweep", route_prefix="/")

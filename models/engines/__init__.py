@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 
-from models.engines.base import Engine, EngineUnreachableError
+from models.engines.base import Engine
+from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 
 __all__ = ["build_engine"]

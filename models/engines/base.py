@@ -13,22 +13,6 @@ from models.messages import (
 )
 
 
-class EngineContractError(RuntimeError):
-    """An engine answered a call twice, never, or one that nobody asked."""
-
-
-class EngineUnreachableError(RuntimeError):
-    """The model as a whole cannot be had: weights missing, endpoint down, device gone. Not a bad row."""
-
-
-class EngineDiedError(RuntimeError):
-    """Processes that the engine is made of are gone, and no call is to blame yet: the engine must be built anew."""
-
-
-class EngineStalledError(EngineDiedError):
-    """The engine was silent for longer than its model may be: it must be built anew, and what it held is suspect."""
-
-
 class Engine(Protocol):
     """Answers calls. Built where it runs, used by one thread, closed once.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from models.engines.base import Engine, EngineContractError
+from models.engines.base import Engine
+from models.errors import EngineContractError
 from models.messages import (
     Answer,
     Call,

@@ -15,8 +15,8 @@ import numpy as np
 import vllm
 from vllm.model_executor.model_loader import get_model_cls
 
-from models.engines.base import EngineUnreachableError
 from models.engines.transformers.media_inputs import clip_metadata, thin
+from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 
-from models.engines.base import Engine, EngineStalledError
+from models.engines.base import Engine
+from models.errors import EngineStalledError
 from models.messages import Call, CallReply, Frames, Media
 
 TOKEN_S = 2.0

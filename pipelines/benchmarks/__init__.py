@@ -6,7 +6,6 @@ entry point of the group `vlmsweep.benchmarks`; workers find it wherever that pa
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterator
@@ -15,7 +14,9 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Final
 
+from models.errors import suggest
 from pipelines.benchmarks.base import Benchmark
+from pipelines.errors import UnknownNameError, UsageError
 
 __all__ = ["GROUP", "UnknownNameError", "benchmark", "benchmark_names", "closest"]
 
@@ -23,15 +24,9 @@ GROUP: Final = "vlmsweep.benchmarks"
 """Entry points by which other packages bring benchmarks of their own."""
 
 
-class UnknownNameError(ValueError):
-    """Something was named that does not exist; the nearest known name is offered."""
-
-
 def closest(kind: str, name: str, known: list[str]) -> UnknownNameError:
     """The error for an unknown name."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return UnknownNameError(f"unknown {kind} {name!r}{hint} Known: {', '.join(known)}")
+    return UnknownNameError(f"unknown {kind} {name!r}{suggest(name, known)}")
 
 
 @lru_cache(maxsize=4)
@@ -44,7 +39,7 @@ def _found(paths: tuple[str, ...]) -> dict[str, Benchmark]:
             continue
         if one.name in found:
             other = type(found[one.name]).__module__
-            raise ValueError(f"{other} and {module.__name__} both bring a benchmark named {one.name!r}; uninstall one")
+            raise UsageError(f"{other} and {module.__name__} both bring a benchmark named {one.name!r}; uninstall one")
         found[one.name] = one
     return dict(sorted(found.items()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pipelines.benchmarks.source import SourceError
+from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pipelines.errors import UsageError
+
 
 class PromptTexts:
     """The wording of a benchmark's prompts by version name, with a user's own wording laid over it."""
@@ -23,12 +25,12 @@ class PromptTexts:
             instead: version -> another version of the benchmark to use in its place.
 
         Raises:
-            ValueError: a version that the benchmark does not have.
+            UsageError: a version that the benchmark does not have.
         """
         self._texts, self._overrides, self._instead = dict(texts), dict(overrides or {}), dict(instead or {})
         for version in (*self._overrides, *self._instead, *self._instead.values()):
             if version not in self._texts:
-                raise ValueError(f"no prompt is named {version!r}; there are {', '.join(sorted(texts))}")
+                raise UsageError(f"no prompt is named {version!r}; there are {', '.join(sorted(texts))}")
 
     def fill(self, version: str, **fields: str) -> str:
         """The words of a version with `{name}` fields filled in, in one pass: braces in data stay as they are."""

@@ -8,10 +8,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class SourceError(ValueError):
-    """The folder given to `ingest` is not this benchmark as distributed. Says what was looked for and where."""
-
-
 class Source(Protocol):
     """A read-only folder, local or in an object store; paths are relative with forward slashes."""
 
@@ -42,6 +38,6 @@ class Source(Protocol):
             max_pixels: it is shrunk to so many; 1 where it matters only whether it can be decoded.
 
         Raises:
-            ValueError: it cannot be decoded; says why.
+            DecodeError: With the reason.
         """
         ...

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from models.messages import Media
 from pipelines.benchmarks.records import MediaRef, Sample
+from pipelines.errors import DatasetError
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
 
@@ -50,10 +51,6 @@ SAMPLE_SCHEMA = pa.schema(
         ("data", pa.string()),  # JSON, the benchmark's own fields
     ]
 )
-
-
-class DatasetError(ValueError):
-    """The canonical data is absent, damaged or of another version. Says what to run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

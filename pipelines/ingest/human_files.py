@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pipelines.benchmarks import benchmark, benchmark_names, closest
 from pipelines.benchmarks.human import ANNOTATOR, HumanKind
+from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
@@ -31,17 +32,17 @@ def parse_human_flag(spec: str) -> tuple[str, str]:
     """Benchmark and place of `BENCHMARK=FILE_OR_FOLDER`; nothing is read.
 
     Raises:
-        ValueError: another form, no such benchmark, or one that takes no files.
+        UsageError: another form, no such benchmark, or one that takes no files.
     """
     name, equals, uri = spec.partition("=")
     if not equals or not uri:
-        raise ValueError(f"--human {spec}: give BENCHMARK=FILE.csv or BENCHMARK=FOLDER, such as vflute=people/")
+        raise UsageError(f"--human {spec}: give BENCHMARK=FILE.csv or BENCHMARK=FOLDER, such as vflute=people/")
     if name not in benchmark_names():
         raise closest("benchmark", name, benchmark_names())
     if not benchmark(name).people().kinds:
-        raise ValueError(f"--human {spec}: {name} takes no files of people's answers; see docs/human-files.md")
+        raise UsageError(f"--human {spec}: {name} takes no files of people's answers; see docs/human-files.md")
     if "://" in uri and not is_remote(uri):
-        raise ValueError(f"--human {spec}: only local paths and s3:// addresses are supported")
+        raise UsageError(f"--human {spec}: only local paths and s3:// addresses are supported")
     return name, uri
 
 
@@ -49,7 +50,7 @@ def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
     """Read `--human BENCHMARK=FILE_OR_FOLDER`, local or `s3://`.
 
     Raises:
-        ValueError: another form, no such benchmark, one that takes no files, a file that is not there or not CSV in
+        UsageError: another form, no such benchmark, one that takes no files, a file that is not there or not CSV in
             UTF-8, columns that are of no kind, or two files of one kind.
     """
     found: dict[tuple[str, str], HumanFile] = {}
@@ -60,7 +61,7 @@ def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
             one = _file(name, kinds, path, content)
             earlier = found.setdefault((name, one.kind), one)
             if earlier is not one:
-                raise ValueError(f"{path}: a second file of {name} {one.kind} beside {earlier.uri}; put them into one")
+                raise UsageError(f"{path}: a second file of {name} {one.kind} beside {earlier.uri}; put them into one")
     return tuple(found.values())
 
 
@@ -68,7 +69,7 @@ def check_human(files: Sequence[HumanFile], data: Store) -> None:
     """Check every row, and that what it names is in the data.
 
     Raises:
-        ValueError: a row cannot be used; says the file, the line, what is wrong and what was wanted.
+        UsageError: a row cannot be used; says the file, the line, what is wrong and what was wanted.
         DatasetError: the benchmark's data is not there.
     """
     for name in sorted({one.benchmark for one in files}):
@@ -76,8 +77,8 @@ def check_human(files: Sequence[HumanFile], data: Store) -> None:
         for one in (one for one in files if one.benchmark == name):
             try:
                 benchmark(name).people().check(one.kind, one.text, samples)
-            except ValueError as error:
-                raise ValueError(f"{one.uri} ({name} {one.kind}): {error}; see docs/human-files.md") from error
+            except (ValueError, UnknownNameError) as error:
+                raise UsageError(f"{one.uri} ({name} {one.kind}): {error}; see docs/human-files.md") from error
 
 
 def keep_human(out: Store, files: Sequence[HumanFile]) -> set[str]:
@@ -122,24 +123,24 @@ def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
     store = Store(parent or "/")
     names = [last] if single else [info.path for info in store.list("", "*.csv") if "/" not in info.path]
     if not names:
-        raise ValueError(f"--human {spec}: no such file, and no folder with *.csv files in it")
+        raise UsageError(f"--human {spec}: no such file, and no folder with *.csv files in it")
     try:
         return [(f"{parent}/{name}", store.get(name)) for name in names]
     except FileNotFoundError as error:
-        raise ValueError(f"--human {spec}: no such file") from error
+        raise UsageError(f"--human {spec}: no such file") from error
 
 
 def _file(name: str, kinds: Sequence[HumanKind], path: str, content: bytes) -> HumanFile:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 ({error}); save it as CSV in UTF-8") from error
+        raise UsageError(f"{path}: not UTF-8 ({error}); save it as CSV in UTF-8") from error
     header = {column.strip() for column in text.partition("\n")[0].strip().split(",")}
     header = {column.strip('"') for column in header}
     fitting = [kind for kind in kinds if header.issuperset(kind.columns)]
     if not fitting:
         wanted = "; or ".join(f"{kind.name}: {','.join(kind.columns)}" for kind in kinds)
-        raise ValueError(
+        raise UsageError(
             f"{path}, line 1: these columns are of no file that {name} takes. Wanted {wanted}; see docs/human-files.md"
         )
     best = max(fitting, key=lambda kind: len(kind.columns))

@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass, replace
 
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Sample
-from pipelines.benchmarks.source import SourceError
-from pipelines.ingest.dataset import Dataset, DatasetError, Manifest, fingerprint, write_shard
+from pipelines.errors import DatasetError, DecodeError, SourceError
+from pipelines.ingest.dataset import Dataset, Manifest, fingerprint, write_shard
 from pipelines.ingest.media_writer import _MediaKeeper
 from pipelines.ingest.source_folder import Folder, _is_text
-from pipelines.media.decoder import DecodeError
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 

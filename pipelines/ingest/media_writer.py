@@ -12,12 +12,11 @@ from pathlib import Path
 
 from models.messages import Media
 from pipelines.benchmarks.records import MediaFile, MediaRef
-from pipelines.benchmarks.source import SourceError
+from pipelines.errors import DecodeError, SourceError, StoreError
 from pipelines.ingest.dataset import media_path
 from pipelines.ingest.source_folder import Folder
-from pipelines.media.decoder import DecodeError, Decoder
+from pipelines.media.decoder import Decoder
 from pipelines.storage.backend import is_remote
-from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 
 CHECKED_FRAMES = 32

@@ -7,10 +7,9 @@ import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.benchmarks.source import SourceError
+from pipelines.errors import SourceError, TooLargeError
 from pipelines.media.decoder import Decoder
 from pipelines.storage.backend import is_remote
-from pipelines.storage.errors import TooLargeError
 from pipelines.storage.store import Store
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ import numpy as np
 
 from models.environment import decoder_environment
 from models.messages import Frames, Media
+from pipelines.errors import DecodeError
 from pipelines.media.video_containers import container_of
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
@@ -32,10 +33,6 @@ MAX_IMAGE_PIXELS = 120_000_000
 
 PASSED_ON = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 """File beginnings of pictures that may go to an endpoint untouched."""
-
-
-class DecodeError(ValueError):
-    """A medium cannot be decoded: truncated, not a picture or clip, too large, or its decoder crashed or hung."""
 
 
 class Decoder:

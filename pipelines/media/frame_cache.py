@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from models.messages import Frames
-from pipelines.media.decoder import DecodeError
+from pipelines.errors import DecodeError
 
 LOCAL_BYTES = 128 << 20
 """Pixels that one loading process keeps at hand: those of the units that it loads in a row."""

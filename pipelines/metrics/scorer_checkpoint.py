@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.errors import PipelineError
 
-class ScorerUnavailableError(RuntimeError):
+
+class ScorerUnavailableError(PipelineError):
     """A scorer model that cannot be had; its metrics are then absent.
 
     Attributes:

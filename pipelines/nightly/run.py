@@ -10,7 +10,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster.connect import ClusterError, connect
+from cluster.connect import connect
+from cluster.errors import ClusterError
+from models.errors import ModelError
+from pipelines.errors import DamagedPartError, DatasetError, LockedError, ModelUnavailableError, UsageError
 from pipelines.nightly.cost import cost, token_difference, usage
 from pipelines.nightly.fingerprints import changed_parts, code_fingerprint, pair_fingerprint_parts
 from pipelines.nightly.history import History, Pair, night_name
@@ -19,14 +22,17 @@ from pipelines.nightly.summary import summary
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import CellCount
 from pipelines.progress import NullProgress, ProgressListener
-from pipelines.ray_data import ModelUnavailableError
-from pipelines.storage.errors import StoreError
 from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import part_folder
 from pipelines.sweep.run import SweepResult, run_sweep
 
 log = logging.getLogger(__name__)
 
+_ERRORS_OF_ONE_MODEL = (
+    *(ModelUnavailableError, ModelError, ClusterError),
+    *(UsageError, DatasetError, DamagedPartError, LockedError),
+)
+"""Errors that stop one model of a night; any other, such as a store out of reach or a bug, ends the night."""
 _KEY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 
 
@@ -118,9 +124,7 @@ def _run_model(
     start = time.monotonic()
     try:
         outcome = run_sweep(own, watcher=watcher)
-    except StoreError:
-        raise
-    except (ModelUnavailableError, ClusterError, ValueError, RuntimeError) as error:
+    except _ERRORS_OF_ONE_MODEL as error:
         if not isinstance(error, ModelUnavailableError):  # of that one the sweep has told
             log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
         night.pairs += [_failed(night.name, one, str(error), out) for one in due]

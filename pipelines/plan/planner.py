@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from models.messages import Media
 from pipelines.benchmarks.records import Sample
+from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.records import CompletedRequests, Plan
 from pipelines.plan.requests import PlannedRequest, RequestBuilder
@@ -86,7 +87,7 @@ def plan_requests(  # noqa: PLR0913  one keyword a choice
             answer do not.
 
     Raises:
-        ValueError: a sample id that the dataset does not have.
+        UsageError: a sample id that the dataset does not have.
     """
     plan = Plan(asker)
     maker = UnitMaker(asker, replicas, _selected(dataset, limit, sample_ids))
@@ -153,9 +154,9 @@ def selected_samples(dataset: Dataset, limit: Limit | None, sample_ids: Sequence
             position += 1
     if wanted:
         where = "among the samples that --limit leaves" if limit else f"in {dataset.manifest.benchmark}"
-        raise ValueError(f"no sample {min(wanted)!r} {where}")
+        raise UsageError(f"no sample {min(wanted)!r} {where}")
     if not len(span):
-        raise ValueError(f"--limit leaves nothing of the {dataset.manifest.samples} samples")
+        raise UsageError(f"--limit leaves nothing of the {dataset.manifest.samples} samples")
 
 
 def decoded_bytes(asked: PlannedRequest, sample: Sample) -> int:

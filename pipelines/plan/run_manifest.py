@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipelines.benchmarks import benchmark
+from pipelines.errors import StoreError
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import Limit, TaskSetting, cells_of
-from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 

@@ -12,6 +12,7 @@ from models.fingerprint import answer_fingerprint
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.captions import caption_key
@@ -33,7 +34,7 @@ class FailureBudget:
         """Whether so many failed rows of so many are within the budget.
 
         Raises:
-            ValueError: the text is no bool, fraction or count.
+            UsageError: the text is no bool, fraction or count.
         """
         word = self.text.strip().lower()
         if word in ("true", "yes", "false", "no"):
@@ -42,7 +43,7 @@ class FailureBudget:
             return failed <= int(word)
         if re.fullmatch(r"0?\.\d+|1\.0*", word):
             return failed <= float(word) * total
-        raise ValueError(f"--fail-on-error {self.text!r}: give true, false, a fraction (0.05) or a count (20)")
+        raise UsageError(f"--fail-on-error {self.text!r}: give true, false, a fraction (0.05) or a count (20)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ class ScorerSpec:
         """Read `bertscore=DIR_OR_HUB_ID[:layer]` or `bleurt=DIR_OR_HUB_ID`.
 
         Raises:
-            ValueError: it has another form.
+            UsageError: it has another form.
         """
         match = re.fullmatch(r"(bertscore|bleurt)=(.+?)(?::(\d+))?", text)
         if not match or (match[1] == "bleurt" and match[3]):
-            raise ValueError(f"--scorer {text!r}: give bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID")
+            raise UsageError(f"--scorer {text!r}: give bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID")
         return cls(match[1], match[2], int(match[3]) if match[3] else None, named)
 
 
@@ -112,7 +113,7 @@ class RunSpec:
         versions = [version for one in chosen for version in one.prompt_texts]
         check_names("prompt version", [*self.instead, *self.instead.values()], versions)
         if not any(cells_of(one, self.tasks, self.settings) for one in chosen):
-            raise ValueError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
+            raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
 
     def askers(self, model: str) -> list[tuple[RequestBuilder, Dataset]]:
         """What this model is asked, benchmark by benchmark.

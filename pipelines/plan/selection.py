@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pipelines.benchmarks import closest
 from pipelines.benchmarks.base import Benchmark
+from pipelines.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,24 +32,26 @@ class Limit:
         """Read `--limit`: `8` (the first 8), `0.1` (the first tenth), `11-20` (the 11th to the 20th, both included).
 
         Raises:
-            ValueError: it is none of these.
+            UsageError: it is none of these.
         """
-        problem = ValueError(f"--limit {text!r}: give a count (8), a share below or equal 1 (0.1), or a range (11-20)")
+        limit = cls._parse(text)
+        if limit is None:
+            raise UsageError(f"--limit {text!r}: give a count (8), a share of at most 1 (0.1), or a range (11-20)")
+        return limit
+
+    @classmethod
+    def _parse(cls, text: str) -> Limit | None:
         try:
             if "-" in text.strip("-"):
                 first, last = (int(part) for part in text.split("-"))
             elif "." in text:
                 share = float(text)
-                if not 0 < share <= 1:
-                    raise problem
-                return cls(share=share)
+                return cls(share=share) if 0 < share <= 1 else None
             else:
                 first, last = 1, int(text)
         except ValueError:
-            raise problem from None
-        if first < 1 or last < first:
-            raise problem
-        return cls(first=first, last=last)
+            return None
+        return cls(first=first, last=last) if 1 <= first <= last else None
 
     def span(self, total: int) -> range:
         """Positions (0-based) that are in, of `total` samples."""

@@ -11,13 +11,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 from models.spec import ModelSpec
+from pipelines.errors import StoreError
 from pipelines.logging_context import worker_log_context
 from pipelines.media.frame_cache import SharedFrameCache
 from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
 from pipelines.predict.attempts import RemoteAttempts
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import LoaderSpec
-from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -128,10 +128,9 @@ class EngineActor:
         import ray
 
         from models.engines import build_engine
-        from models.engines.base import EngineUnreachableError
         from models.engines.transformers.load_progress import progress_listener
         from models.engines.watchdog import WatchdogEngine
-        from models.environment import MissingSecretError
+        from models.errors import EngineUnreachableError, MissingSecretError
         from pipelines.predict.unit_runner import UnitRunner
 
         self._fatal, self._model, self._lines = "", model, lines
@@ -171,7 +170,7 @@ class EngineActor:
         yield pack_answers(held)
 
     def _answered(self, loaded: Any, *, many: bool) -> Any:
-        from models.engines.base import EngineDiedError, EngineUnreachableError
+        from models.errors import EngineDiedError, EngineUnreachableError
         from pipelines.predict.serialization import AnsweredUnit, ReplicaSpan
 
         began = time.time()

@@ -10,12 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from models.spec import ModelSpec
-from pipelines.ray_data import ModelUnavailableError
+from pipelines.errors import CostLimitReachedError
 from pipelines.storage.store import Store
-
-
-class CostLimitReachedError(ModelUnavailableError):
-    """This run may spend no more. What was committed stays; the same command with more to spend goes on."""
 
 
 @dataclass(slots=True)

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cluster.connect import ClusterError, ClusterInfo
+from cluster.connect import ClusterInfo
+from cluster.errors import ClusterError
 from cluster.placement import wait_for_capacity
 from models.spec import ModelSpec
+from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import fields_for_workers
 from pipelines.media.frame_cache import FrameCacheActor, frame_cache_bytes
 from pipelines.plan.batches import batch_units, exclusive_media_groups
@@ -25,7 +27,7 @@ from pipelines.predict.actors import EngineActor, commit_units, load_units
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.startup_log import ReplicaStartupLog
-from pipelines.ray_data import ModelUnavailableError, quiet_ray_data, run_rows
+from pipelines.ray_data import quiet_ray_data, run_rows
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.benchmarks.records import Sample
+from pipelines.errors import DecodeError, PlanMismatchError
 from pipelines.ingest.dataset import Dataset, media_path
-from pipelines.media.decoder import DecodeError, Decoder, blank_frames
+from pipelines.media.decoder import Decoder, blank_frames
 from pipelines.media.frame_cache import FrameSource, LocalFrameCache
 from pipelines.plan.captions import load_captions
 from pipelines.plan.requests import PlannedRequest, RequestBuilder, media_group_key
@@ -21,10 +22,6 @@ from pipelines.storage.store import Store
 
 _BLANK = "blank:"
 _DEADLY = "processes died each time they loaded this, as for want of memory; lower max_pixels, or see Ray's own logs"
-
-
-class PlanMismatchError(RuntimeError):
-    """A worker makes other requests of a unit than the planner did: another version of the code or of the data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,23 +10,24 @@ from functools import partial
 from typing import Protocol
 
 from cluster.connect import ClusterInfo
-from cluster.placement import RunCancelledError, gpus_of_nodes
+from cluster.errors import RunCancelledError
+from cluster.placement import gpus_of_nodes
 from cluster.scheduling.concurrent import run_concurrently
 from cluster.scheduling.gpu_scheduler import GpuScheduler, can_run_concurrently, choose_schedule
 from models.spec import ModelSpec
+from pipelines.errors import CostLimitReachedError, ModelUnavailableError
 from pipelines.logging_context import log_context
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.planner import load_completed, plan_requests
 from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.cost_tracker import CostLimitReachedError, CostTracker
+from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_units
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
 from pipelines.predict.records import Job, Receipt, count_statuses
 from pipelines.predict.status import StatusWriter
 from pipelines.progress import ProgressListener
-from pipelines.ray_data import ModelUnavailableError
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from pipelines.errors import StoreError
 from pipelines.plan.records import Plan
 from pipelines.predict.records import CellCount, Receipt
-from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from models.engines.base import Engine, EngineContractError, EngineDiedError, EngineStalledError, EngineUnreachableError
+from models.engines.base import Engine
 from models.engines.conversation import answer_requests
+from models.errors import EngineContractError, EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.logging_context import log_context
 from pipelines.predict.loader import Loaded

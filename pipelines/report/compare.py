@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.records import Sample
-from pipelines.ingest.dataset import Dataset, DatasetError
+from pipelines.errors import DatasetError, StoreError, UsageError
+from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.selection import check_names
-from pipelines.storage.errors import StoreError
 from pipelines.storage.parts import part_folder, read_part
 from pipelines.storage.store import Store
 
@@ -84,7 +84,7 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
         models: none: every model that both have, with itself; one: that model; two: the first of A, the second of B.
 
     Raises:
-        ValueError: an output holds no run, a model is not in it, or they have no rows in common.
+        UsageError: an output holds no run, a model is not in it, or they have no rows in common.
     """
     entries_a, entries_b = _entries(out_a), _entries(out_b)
     differences: list[Difference] = []
@@ -100,14 +100,14 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
             own, problem = _own_tests(a, b, *rows)
             differences, caveats = differences + own, caveats + problem
     if not differences:
-        raise ValueError(f"{out_a.uri} and {out_b.uri} have no scored rows in common; run `vlmsweep score` on both")
+        raise UsageError(f"{out_a.uri} and {out_b.uri} have no scored rows in common; run `vlmsweep score` on both")
     return Comparison(tuple(_corrected(differences)), tuple(dict.fromkeys(caveats)))
 
 
 def _entries(out: Store) -> dict[tuple[str, str], ManifestEntry]:
     run = load_run(out)
     if not run:
-        raise ValueError(f"{out.uri}: no run.json; is this the --out of a run?")
+        raise UsageError(f"{out.uri}: no run.json; is this the --out of a run?")
     return {(entry.benchmark, entry.model): entry for entry in run["entries"]}
 
 
@@ -116,11 +116,11 @@ def _pairs(
 ) -> list[tuple[str, str]]:
     in_a, in_b = (sorted({model for _, model in entries}) for entries in (a, b))
     if len(models) > 2:
-        raise ValueError("--models: give one model, or two: one of each output")
+        raise UsageError("--models: give one model, or two: one of each output")
     if not models:
         common = [(name, name) for name in in_a if name in in_b]
         if not common:
-            raise ValueError(f"no model is in both; name two with --models A,B ({', '.join(in_a)}; {', '.join(in_b)})")
+            raise UsageError(f"no model is in both; name two with --models A,B ({', '.join(in_a)}; {', '.join(in_b)})")
         return common
     check_names("model", [models[0]], in_a)
     check_names("model", [models[-1]], in_b)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from models.messages import Request, Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Metric, Sample
+from pipelines.errors import DamagedPartError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import is_person, load_human_files
 from pipelines.plan.captions import load_captions
@@ -20,7 +21,7 @@ from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.predict.records import CellCount
 from pipelines.report.model import ExampleAnswer
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
-from pipelines.storage.parts import DamagedPartError, part_folder, read_part
+from pipelines.storage.parts import part_folder, read_part
 from pipelines.storage.store import Store
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any
 from cluster.connect import ClusterInfo
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import Row
+from pipelines.errors import ModelUnavailableError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.captions import load_captions
 from pipelines.plan.planner import selected_samples
@@ -18,7 +19,7 @@ from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.records import Job
 from pipelines.progress import ProgressListener
-from pipelines.ray_data import ModelUnavailableError, quiet_ray_data, run_rows
+from pipelines.ray_data import quiet_ray_data, run_rows
 from pipelines.score.judge import Judge, JudgeLoaderSpec, judge_units
 from pipelines.score.part_scorer import ScoringSpec
 from pipelines.score.rows import ScoringContext, rows_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass
 
-from pipelines.storage.errors import TooLargeError
+from pipelines.errors import TooLargeError
 
 _S3 = "s3://"
 

@@ -10,19 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class StoreError(RuntimeError):
-    """The store cannot be reached, read or written. The message names the location and what to check."""
-
-    def __init__(self, message: str, *, is_transient: bool = False) -> None:
-        super().__init__(message)
-        self.is_transient = is_transient
-        """Whether a retry may help: the store is unreachable or overloaded rather than refusing."""
-
-
-class TooLargeError(ValueError):
-    """A file is larger than its reader allows."""
-
-
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     """Yield an error and its causes and contexts; `from None` ends the chain."""
     while error is not None:

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from pipelines.errors import FencedError
 from pipelines.storage.backend import is_remote
-from pipelines.storage.lock_owner import LOCK, FencedError, LockOwner, check_lock, locked_error
+from pipelines.storage.lock_owner import LOCK, LockOwner, check_lock, locked_error
 from pipelines.storage.object_lock import object_lock
 from pipelines.storage.store import Store
 

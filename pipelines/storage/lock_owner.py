@@ -10,17 +10,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pipelines.errors import FencedError, LockedError
 from pipelines.storage.store import Store
 
 LOCK = "lock.json"
-
-
-class LockedError(ValueError):
-    """Another run holds the lock of this output."""
-
-
-class FencedError(RuntimeError):
-    """A worker's run no longer owns the output; its result is not written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pipelines.storage.errors import StoreError
-from pipelines.storage.lock_owner import LOCK, FencedError, LockedError, LockOwner, check_lock, locked_error
+from pipelines.errors import FencedError, LockedError, StoreError
+from pipelines.storage.lock_owner import LOCK, LockOwner, check_lock, locked_error
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)

@@ -11,15 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.errors import DamagedPartError
 from pipelines.storage.store import Store
 
 CHECKSUM_MARK = b"vlmsweep sha256:"
 
 log = logging.getLogger(__name__)
-
-
-class DamagedPartError(ValueError):
-    """A Parquet part is truncated or altered."""
 
 
 def part_folder(kind: str, benchmark: str, model: str) -> str:

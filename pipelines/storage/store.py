@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from pipelines.errors import StoreError, UsageError
 from pipelines.storage.backend import FileInfo, is_remote, relative_path
-from pipelines.storage.errors import StoreError, describe, is_storage_error, is_transient, no_bucket
+from pipelines.storage.errors import describe, is_storage_error, is_transient, no_bucket
 from pipelines.storage.local_store import LocalStore
 from pipelines.storage.s3_store import S3Store
 
@@ -26,7 +27,7 @@ class Store:
 
     def __init__(self, uri: str) -> None:
         if "://" in uri and not is_remote(uri):
-            raise ValueError(f"{uri}: only local paths and s3:// are supported")
+            raise UsageError(f"{uri}: only local paths and s3:// are supported")
         self.uri = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
         self.backend: LocalStore | S3Store = (
             S3Store(self.uri.removeprefix("s3://")) if is_remote(uri) else LocalStore(self.uri)

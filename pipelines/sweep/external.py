@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from cluster.connect import connect
+from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
@@ -33,7 +34,7 @@ def score_external(spec: RunSpec, path: Path, *, watcher: ProgressListener) -> S
 
     Raises:
         LockedError: another run writes this output.
-        ValueError: the file cannot be read, lacks a column, names what does not exist, or holds no usable row.
+        UsageError: the file cannot be read, lacks a column, names what does not exist, or holds no usable row.
     """
     out = Store(spec.out)
     out.check_writable()
@@ -51,7 +52,7 @@ def _score(spec: RunSpec, out: Store, path: Path, watcher: ProgressListener) -> 
     out.put("rejected.jsonl", b"".join(json.dumps(asdict(r), ensure_ascii=True).encode() + b"\n" for r in rejections))
     if not entries:
         first = f"; the first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
-        raise ValueError(f"{path}: no row can be used{first}")
+        raise UsageError(f"{path}: no row can be used{first}")
     if rejections:
         log.warning("%d rows of %s not used, listed in %s/rejected.jsonl", len(rejections), path, out.uri)
     return _run(spec, out, entries, watcher)

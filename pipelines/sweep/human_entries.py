@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.benchmarks.records import Rejection
+from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human, human_rows, is_person, keep_human, load_human_files
 from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
@@ -22,7 +23,7 @@ def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict
         The run with an entry a person, and those entries that came new; an unchanged file brings none.
 
     Raises:
-        ValueError: a row of a file cannot be used.
+        UsageError: a row of a file cannot be used.
     """
     if not spec.human:
         return dict(run), []
@@ -53,7 +54,7 @@ def _entries(spec: RunSpec, out: Store, name: str) -> list[ManifestEntry]:
         rejections: list[Rejection] = []
         entry = import_rows(spec, out, name, person, list(enumerate(rows, start=1)), Path("people"), rejections)
         if rejections:
-            raise ValueError(f"{name}, {person}: {rejections[0].item}: {rejections[0].reason}")
+            raise UsageError(f"{name}, {person}: {rejections[0].item}: {rejections[0].reason}")
         if entry:
             found.append(replace(entry, sample_ids=tuple(sorted({row["sample_id"] for row in rows}))))
     return found

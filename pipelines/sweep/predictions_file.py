@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.records import Rejection
+from pipelines.errors import UnknownNameError, UsageError
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import check_names
 from pipelines.storage.parts import read_parquet
@@ -25,7 +26,7 @@ def usable_rows(
     """What of a file cannot be read, and the rest that the spec asks for, with line numbers, by benchmark and model.
 
     Raises:
-        ValueError: the file cannot be read, lacks a column, or names what does not exist.
+        UsageError: the file cannot be read, lacks a column, or names what does not exist.
     """
     rejections: list[Rejection] = []
     groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
@@ -69,17 +70,17 @@ def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
                     except json.JSONDecodeError as error:
                         yield number, error
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--predictions {path}: cannot be read ({error})") from error
+        raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         table = read_parquet(path.read_bytes())
     except (OSError, pa.ArrowException) as error:
-        raise ValueError(f"--predictions {path}: cannot be read as Parquet ({str(error)[:200]})") from error
+        raise UsageError(f"--predictions {path}: cannot be read as Parquet ({str(error)[:200]})") from error
     missing = [name for name in REQUIRED if name not in table.column_names]
     if missing:
-        raise ValueError(
+        raise UsageError(
             f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(table.column_names)}"
         )
     yield from enumerate(table.to_pylist(), start=1)
@@ -91,8 +92,8 @@ def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:
         one = benchmark(row["benchmark"])
         check_names("task", [row["task"]], list(one.tasks))
         check_names("setting", [row["setting"]], list(one.tasks[row["task"]]))
-    except ValueError as error:
-        raise ValueError(f"{path.name}, line {line}: {error}") from error
+    except UnknownNameError as error:
+        raise UsageError(f"{path.name}, line {line}: {error}") from error
 
 
 def _filtered(spec: RunSpec, rows: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -11,7 +11,8 @@ from cluster.connect import ClusterInfo, connect, refresh
 from models.fingerprint import is_unpinned, resolved_revision
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.dataset import Dataset, DatasetError
+from pipelines.errors import DatasetError, ModelUnavailableError
+from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.captions import load_captions
 from pipelines.plan.planner import load_completed, plan_requests
@@ -24,7 +25,6 @@ from pipelines.predict.records import CellCount, Job
 from pipelines.predict.stage import caption, predict, run_job
 from pipelines.predict.status import StatusWriter
 from pipelines.progress import NullProgress, ProgressListener
-from pipelines.ray_data import ModelUnavailableError
 from pipelines.report.stage import publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.storage.lock import owns_lock, run_lock
@@ -105,7 +105,7 @@ def run_sweep(spec: RunSpec, *, stages: Sequence[str] = STAGES, watcher: Progres
     Raises:
         DatasetError, StoreError, ClusterError: as their texts say.
         LockedError: another run writes the same output.
-        ValueError: a row of a file of people's work cannot be used.
+        UsageError: a row of a file of people's work cannot be used.
         ModelUnavailableError: the judge, a named scorer, or every model of the sweep cannot be had.
     """
     from pipelines.sweep.human_entries import with_people  # it imports what imports this page

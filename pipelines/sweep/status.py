@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pipelines.ingest.dataset import Dataset, DatasetError
+from pipelines.errors import DatasetError, StoreError, UsageError
+from pipelines.ingest.dataset import Dataset
 from pipelines.plan.captions import load_captions
 from pipelines.plan.planner import load_completed, plan_requests
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.predict.status import read_status
-from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 
 FRESH_S = 30
@@ -21,13 +21,13 @@ def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
     """When `status.json` was written, and its cells.
 
     Raises:
-        ValueError: there is no run at this place.
+        UsageError: there is no run at this place.
     """
     out = Store(uri)
     told = read_status(out)
     run = load_run(out)
     if not run:
-        raise ValueError(f"{uri}: no run.json; is this the --out of a run?")
+        raise UsageError(f"{uri}: no run.json; is this the --out of a run?")
     fresh = bool(told) and datetime.now(UTC) - datetime.fromisoformat(told["updated"]) < timedelta(seconds=FRESH_S)
     if fresh or any(not same_data(entry) for entry in run["entries"]):
         return told.get("updated", run["updated"]), told.get("cells", [])

@@ -26,7 +26,8 @@ from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.records import Sample
-from pipelines.ingest.dataset import Dataset, DatasetError
+from pipelines.errors import DatasetError
+from pipelines.ingest.dataset import Dataset
 from pipelines.plan.cost_model import GpuProfile, model_workloads, replica_gpus
 from pipelines.plan.planner import plan_requests
 from pipelines.plan.records import CompletedRequests, Plan

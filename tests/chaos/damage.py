@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from models.messages import Media
-from pipelines.media.decoder import DecodeError, Decoder
+from pipelines.errors import DecodeError
+from pipelines.media.decoder import Decoder
 from pipelines.storage.lock_owner import LOCK
 from pipelines.storage.parts import iter_parts
 from pipelines.storage.store import Store

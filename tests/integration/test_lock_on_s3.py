@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from pipelines.errors import FencedError, LockedError
 from pipelines.storage.lock import run_lock
-from pipelines.storage.lock_owner import LOCK, FencedError, LockedError, check_lock
+from pipelines.storage.lock_owner import LOCK, check_lock
 from pipelines.storage.store import Store
 from tests.integration.conftest import S3
 

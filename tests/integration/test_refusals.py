@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage.errors import StoreError
+from pipelines.errors import StoreError
 from pipelines.storage.store import Store
 from tests.integration.conftest import s3_server
 

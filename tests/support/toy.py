@@ -10,8 +10,9 @@ from models.messages import Generation, Media, Step, user
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaFile, Metric, Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
+from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     import pandas as pd

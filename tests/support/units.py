@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from models.engines.base import EngineUnreachableError
+from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media, Request
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.planner import plan_requests

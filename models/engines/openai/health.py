@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.engines.base import EngineUnreachableError
 from models.engines.openai.failures import (
     FailedAttempt,
     FailureScope,
 )
+from models.errors import EngineUnreachableError
 
 STREAK_LIMIT = 64
 """Calls in a row without an answer, for reasons that lie with the endpoint, after which the run ends."""

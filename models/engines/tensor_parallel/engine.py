@@ -15,13 +15,14 @@ from multiprocessing import connection
 from time import monotonic
 from typing import Any
 
-from models.engines.base import Engine, EngineDiedError, EngineStalledError, EngineUnreachableError
+from models.engines.base import Engine
 from models.engines.tensor_parallel.log_forwarding import own_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, unpack_reply
 from models.engines.tensor_parallel.worker import RankConfig, rank_main
 from models.engines.transformers.load_progress import report_progress
 from models.engines.transformers.weights import check_memory, ensure_local, free_host_bytes
 from models.engines.watchdog import response_timeout
+from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.engines.base import EngineUnreachableError
+from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 
 _KV_STYLE = "vlmsweep_shared_kv"

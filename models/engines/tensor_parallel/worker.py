@@ -20,10 +20,11 @@ from functools import partial
 from multiprocessing import connection, parent_process
 from typing import Any
 
-from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
+from models.engines.base import Engine
 from models.engines.tensor_parallel.log_forwarding import forward_logs
 from models.engines.tensor_parallel.protocol import pack_reply, unpack_calls
 from models.engines.transformers.load_progress import progress_listener
+from models.errors import EngineDiedError, EngineUnreachableError
 from models.messages import CallReply
 from models.spec import ModelSpec
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from models.engines.base import EngineUnreachableError
 from models.engines.tensor_parallel.sharding import distributed_config, fit_heads
 from models.engines.transformers.load_progress import weights_told
 from models.engines.transformers.model_config import (
@@ -22,6 +21,7 @@ from models.engines.transformers.model_config import (
     empty_model,
 )
 from models.engines.transformers.weights import check_memory, ensure_local, free_host_bytes, known_bytes
+from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})

@@ -15,17 +15,16 @@ from typing import TypeVar
 
 import torch
 
-from models.engines.base import EngineDiedError, EngineUnreachableError
 from models.engines.transformers.checkpoint import load_checkpoint
 from models.engines.transformers.logprobs import Scorer
 from models.engines.transformers.media_inputs import PixelLimit
 from models.engines.transformers.memory import Memory, is_out_of_memory
-from models.engines.transformers.packed_model import PrefixSharingUnsupportedError
 from models.engines.transformers.padded_batch import PaddedBatchModel
 from models.engines.transformers.prefix_sharing import SharedModel, SharedPrompt, unshareable
 from models.engines.transformers.prompts import ROW_ERRORS, Prompt, PromptMaker
 from models.engines.transformers.sampling import GeneratedTokens
 from models.engines.transformers.token_lower_bound import least_tokens
+from models.errors import EngineDiedError, EngineUnreachableError, PrefixSharingUnsupportedError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from models.engines.base import EngineUnreachableError
+from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 
 

@@ -10,15 +10,12 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.kv_cache import AttentionPass, PackedSequences, SharedSegment
+from models.errors import PrefixSharingUnsupportedError
 
 _NAME = "vlmsweep_packed"
 _HARMLESS = frozenset(
     {"dropout", "position_ids", "is_causal", "use_cache", "cache_position", "output_attentions", "logits_to_keep"}
 )
-
-
-class PrefixSharingUnsupportedError(RuntimeError):
-    """This model's attention or cache is of a kind that packed rows are not made for."""
 
 
 def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls

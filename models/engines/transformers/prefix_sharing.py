@@ -13,10 +13,11 @@ from torch import Tensor
 
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.kv_cache import PackedSequences, SharedSegment
-from models.engines.transformers.packed_model import PackedModel, PrefixSharingUnsupportedError
+from models.engines.transformers.packed_model import PackedModel
 from models.engines.transformers.prefix_tree import Branch, build_prefix_tree
 from models.engines.transformers.prompts import Head, Prompt
 from models.engines.transformers.sampling import GeneratedTokens, decode
+from models.errors import PrefixSharingUnsupportedError
 from models.messages import Media
 
 VERIFIED_MODEL_TYPES = frozenset(

@@ -15,9 +15,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from models.engines.base import EngineUnreachableError
 from models.engines.transformers.load_progress import report_progress
-from models.environment import MissingSecretError, s3_settings
+from models.environment import s3_settings
+from models.errors import EngineUnreachableError, MissingSecretError
 from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)

@@ -35,8 +35,9 @@ from pipelines.benchmarks.records import (
     Sample,
     SimilarityAsk,
 )
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
+from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,9 @@ from pipelines.benchmarks.records import (
     RawSample,
     Rejection,
 )
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.validation import format_validation_error
+from pipelines.errors import SourceError
 
 POOL = 8
 

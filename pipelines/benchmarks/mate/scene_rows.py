@@ -12,6 +12,7 @@ from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, MateRow
 from pipelines.benchmarks.mate.scene import TASKS, Scene
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
 from pipelines.benchmarks.source import Source
+from pipelines.errors import SourceError
 
 PICTURE: Final = "picture"
 WHITE: Final = "white"
@@ -148,6 +149,6 @@ def unusable(source: Source, picture: MediaFile) -> str:
     try:
         content = source.read_bytes(picture.path) if picture.content is None else picture.content
         source.pixels(content, 1)
-    except ValueError as error:
+    except SourceError as error:
         return f"cannot be decoded ({error})"
     return ""

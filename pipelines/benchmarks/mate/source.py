@@ -27,7 +27,8 @@ from pipelines.benchmarks.mate.scene_rows import (
 )
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
+from pipelines.errors import SourceError
 
 _FILE = re.compile(r"(mm|um)_([012])shot(_cot)?\.jsonl")
 

@@ -6,12 +6,13 @@ with dots that stands in the row as it is, as in flattened tables, is taken as i
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from models.errors import suggest
 
 LANGUAGES: Final[Mapping[str, str]] = {"de": "German", "fr": "French", "ko": "Korean"}
 
@@ -88,8 +89,7 @@ class Columns:
     def unknown(self, field: str, shape: Shape, where: str) -> str:
         """Words for a field that a file has not: what it has, and the nearest of it."""
         there, path = list(_flat(shape)), self.paths[field]
-        near = difflib.get_close_matches(path, there, n=1, cutoff=0.3)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = suggest(path, there).partition("; known:")[0]
         return f"{where} has no {path!r} for {field!r}{hint}; columns found: {', '.join(there[:_NAMED]) or 'none'}"
 
     def get(self, row: Mapping[str, Any], field: str) -> Any:

@@ -19,6 +19,8 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
+from pipelines.errors import SourceError
+
 PATIENCE_S: Final = 20.0
 """Seconds for one try, redirects included."""
 TRIES: Final = 3
@@ -33,7 +35,7 @@ _IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
 Resolve = Callable[[str, int], list[str]]
 
 
-class PictureError(ValueError):
+class PictureError(SourceError):
     """A picture cannot be had. Says why, in a few words."""
 
 
@@ -139,8 +141,6 @@ def _get(address: str, resolver: Resolve, ends: float) -> _Response:
     try:
         return connection.ask(target, parts.netloc.rpartition("@")[2])
     except (OSError, http.client.HTTPException, ValueError) as error:
-        if isinstance(error, PictureError):
-            raise
         raise _PassingError(f"no answer ({type(error).__name__})") from error
     finally:
         connection.close()

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, batches
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.unpie.column_map import Shape, merged, shape_of
+from pipelines.errors import SourceError
 
 SPLITS: Final[Mapping[str, str]] = {"homographic": "Homo", "heterographic": "Hetero"}
 """Split and the category of its puns in tables."""

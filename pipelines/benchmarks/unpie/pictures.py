@@ -14,8 +14,9 @@ from typing import Any, Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from models.image_formats import EXTENSIONS, WANTED, detect_format
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.unpie.download import PictureError, fetch
+from pipelines.errors import DecodeError, SourceError
 
 MIRROR: Final = "mirror"
 """Folder of the source with pictures that were fetched before: named by the address's sha256, or as in the address."""
@@ -125,8 +126,6 @@ class Pictures:
             return None
         try:
             return self._of_file(clean) if self._source.exists(clean) else None
-        except PictureError:
-            raise
         except (OSError, ValueError):
             return None
 
@@ -147,7 +146,7 @@ class Pictures:
             raise PictureError(f"the file is no picture that can be decoded: it is no {WANTED}")
         try:
             self._source.pixels(content, 1)
-        except ValueError as error:
+        except DecodeError as error:
             if "DecompressionBomb" in str(error):
                 raise PictureError("a picture of too many pixels") from error
             raise PictureError("the file is no picture that can be decoded") from error

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.text_cleaning import canonical, collapsed, normalize_words
 from pipelines.benchmarks.unpie.column_map import LANGUAGES, Columns
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.files import SPLITS, DataFile, data_files, open_file
 from pipelines.benchmarks.unpie.pictures import Pictures
+from pipelines.errors import SourceError
 
 EXPLANATION: Final = "explanation"
 """Role of the picture that shows both meanings."""

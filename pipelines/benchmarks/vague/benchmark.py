@@ -30,12 +30,13 @@ from pipelines.benchmarks.records import (
     Sample,
     SimilarityAsk,
 )
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vague.answers import FreeformReading, read_choice, read_freeform, without_opener
 from pipelines.benchmarks.vague.person_tags import BARE_BELOW, drawn, tagged_boxes
 from pipelines.benchmarks.vague.prompts import LETTERS, PROMPT_TEXTS, gold_letter, prompt_of, shown
 from pipelines.benchmarks.vague.source import SUBSETS, File, Item, files_of
+from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     import pandas as pd

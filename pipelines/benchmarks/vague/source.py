@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.records import MediaFile, Rejection
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vague.person_tags import Box
 from pipelines.benchmarks.validation import format_validation_error
+from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

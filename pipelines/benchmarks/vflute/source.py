@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.facts import FULL_TEST
 from pipelines.benchmarks.vflute.source_hub import (
     EXEMPLARS,
@@ -20,6 +20,7 @@ from pipelines.benchmarks.vflute.source_hub import (
     pick_exemplars,
 )
 from pipelines.benchmarks.vflute.source_text import FILES, TextRow, label_leaks, rows_of, text_file
+from pipelines.errors import SourceError
 
 _FOLDERS: Final = ("", "images/")
 """Where pictures may lie, paths of the file being relative to it."""

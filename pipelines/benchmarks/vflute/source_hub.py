@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.records import Rejection
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.source_text import TextRow, validated
+from pipelines.errors import DecodeError, SourceError
 
 EXEMPLARS: Final[tuple[tuple[str, str], ...]] = (
     ("vismet", "contradiction"),
@@ -205,7 +206,7 @@ def digest_of(index: int) -> str:
 def _is_picture(source: Source, content: bytes) -> bool:
     try:
         source.pixels(content, 1)
-    except ValueError:
+    except DecodeError:
         return False
     return True
 

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from pipelines.benchmarks.records import Rejection
-from pipelines.benchmarks.source import Source, SourceError
+from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.benchmarks.vflute.facts import Subset, subset_of
+from pipelines.errors import SourceError
 
 FILES: Final = ("vflute-v2-test.json", "vflute-v2-test.csv")
 """Both hold the same rows; the first that is there is read."""

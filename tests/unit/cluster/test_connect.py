@@ -5,7 +5,8 @@ from typing import NoReturn
 import pytest
 import ray
 
-from cluster.connect import ClusterError, connect
+from cluster.connect import connect
+from cluster.errors import ClusterError
 
 
 def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from ray._private.authentication_test_utils import reset_auth_token_state
 
-from cluster.env_encryption import EncryptionError, decrypt_env, encrypt_env
+from cluster.env_encryption import decrypt_env, encrypt_env
+from cluster.errors import EncryptionError
 
 VALUES = {"KEY": "sk-planted-of-a-model", "AWS_SECRET_ACCESS_KEY": "planted-of-a-store", "WORD": "è 漢 \n '\""}
 TOKEN = "7" * 64

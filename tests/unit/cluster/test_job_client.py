@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster import job_client as jobs
-from cluster.connect import ClusterError
+from cluster.errors import ClusterError
 from cluster.job_client import JobClient, JobRequest
 
 REFUSED = "No available agent to submit job, please try again later."

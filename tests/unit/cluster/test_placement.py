@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster import placement
-from cluster.connect import ClusterError
+from cluster.errors import ClusterError, RunCancelledError
 
 BIG = {"CPU": 32.0, "GPU": 8.0, "memory": 1e12}
 SMALL = {"CPU": 8.0, "GPU": 2.0}
@@ -101,7 +101,7 @@ def test_a_node_on_its_way_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: 
 
 def test_who_is_told_to_stop_waits_no_longer(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100, [True] * 100)
-    with pytest.raises(placement.RunCancelledError):
+    with pytest.raises(RunCancelledError):
         placement.wait_for_capacity(four, patience_s=50, grows=True, stopped=lambda: cluster.now > 7)
     assert cluster.now < 10
     assert cluster.taken_back == ["the group"]

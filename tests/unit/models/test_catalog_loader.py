@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.availability import known_architectures, unavailable_reason
-from models.catalog_loader import CATALOG, ModelsFileError, UnknownModelError, load_models, select_models
+from models.catalog_loader import CATALOG, load_models, select_models
+from models.errors import ModelsFileError, UnknownModelError
 from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_CARD, model_size, plan_placement
 from models.spec import ModelSpec

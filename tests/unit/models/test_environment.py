@@ -4,7 +4,8 @@ import pickle
 
 import pytest
 
-from models.environment import MissingSecretError, ray_address, s3_settings, secret
+from models.environment import ray_address, s3_settings, secret
+from models.errors import MissingSecretError
 
 VALUE = "sk-0123456789"
 AWS = (

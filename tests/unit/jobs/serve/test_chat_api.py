@@ -149,7 +149,7 @@ def test_a_model_that_cannot_be_had_says_so_to_everyone(tmp_path) -> None:
 
 def test_a_model_whose_ranks_died_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     import models.engines
-    from models.engines.base import EngineDiedError
+    from models.errors import EngineDiedError
 
     class Fragile:
         def __init__(self, *, dies: bool) -> None:

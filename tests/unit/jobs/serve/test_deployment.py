@@ -8,7 +8,8 @@ from ray import serve
 from ray.exceptions import ActorDiedError, RayTaskError
 from ray.serve.schema import ProxyStatus, ServeStatus
 
-from cluster.connect import ClusterError, ClusterInfo
+from cluster.connect import ClusterInfo
+from cluster.errors import ClusterError
 from jobs.serve import deployment as serving
 from jobs.serve.deployment import ServeConfig
 from models.spec import ModelSpec

@@ -11,7 +11,8 @@ import pytest
 
 from jobs.cli.main import run
 from jobs.submit.package import entrypoint, stage
-from models.environment import MissingSecretError, read_variables
+from models.environment import read_variables
+from models.errors import MissingSecretError
 from tests.support.paths import ROOT
 
 SECRETS = (".env", ".env.local", "prod.env", "ray_token", "key.pem", "secrets/openai", "jobs/.env", "data/x.parquet",

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from models.engines.base import EngineContractError, EngineUnreachableError
 from models.engines.conversation import answer_requests
+from models.errors import EngineContractError, EngineUnreachableError
 from models.messages import (
     Answer,
     Call,

@@ -6,10 +6,9 @@ import pytest
 
 from models.catalog_loader import load_models
 from models.engines import build_engine
-from models.engines.base import EngineUnreachableError
 from models.engines.openai.engine import OpenAIEngine
 from models.engines.random_baseline import RandomEngine
-from models.environment import MissingSecretError
+from models.errors import EngineUnreachableError, MissingSecretError
 from models.spec import ModelSpec
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.engines.base import EngineContractError
 from models.engines.conversation import answer_requests
 from models.engines.random_baseline import RandomEngine
+from models.errors import EngineContractError
 from models.messages import Answer, Call, Failure, Generation, Request, Step, Text, Turn, user
 from models.spec import FaultInjection, ModelSpec
 from tests.support.calls import PICTURE, call

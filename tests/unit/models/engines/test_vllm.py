@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.engines.base import EngineUnreachableError
+from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, Failure, Generation
 from models.spec import Limits, ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from models.engines.base import EngineStalledError
 from models.engines.watchdog import WatchdogEngine, response_timeout
+from models.errors import EngineStalledError
 from models.messages import Answer, Call, CallReply, Frames, Media
 from tests.support.calls import call
 

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.source import SourceError
-from pipelines.ingest.dataset import Dataset, DatasetError, Manifest
+from pipelines.errors import DatasetError, SourceError
+from pipelines.ingest.dataset import Dataset, Manifest
 from pipelines.ingest.ingest import IngestResult, ingest
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store

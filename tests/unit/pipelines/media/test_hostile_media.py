@@ -21,16 +21,15 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks import parquet_source as parquet_rows
 from pipelines.benchmarks.parquet_source import MOST_ROWS, batches
 from pipelines.benchmarks.records import Rejection
-from pipelines.benchmarks.source import SourceError
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
+from pipelines.errors import DecodeError, SourceError, TooLargeError
 from pipelines.ingest import source_folder as ingesting
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder
-from pipelines.media.decoder import DecodeError, Decoder
+from pipelines.media.decoder import Decoder
 from pipelines.media.video_containers import container_of
-from pipelines.storage.errors import TooLargeError
 from pipelines.storage.store import Store
 from tests.support.maia_source import write_clip, write_source
 from tests.support.small_data import ingest_all

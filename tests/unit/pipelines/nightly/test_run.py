@@ -12,6 +12,7 @@ import pytest
 
 from jobs.cli.main import run
 from models.spec import ModelSpec, Price
+from pipelines.errors import ModelUnavailableError
 from pipelines.nightly.cost import cost
 from pipelines.nightly.fingerprints import code_fingerprint
 from pipelines.nightly.history import History, Pair, night_name
@@ -20,7 +21,6 @@ from pipelines.nightly.run import _moves, due_pairs
 from pipelines.nightly.summary import summary
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
-from pipelines.ray_data import ModelUnavailableError
 
 EARLIER, NOW = "20260101T020000.000000Z", "20260102T020000.000000Z"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.dataset import Dataset, DatasetError
+from pipelines.errors import DatasetError
+from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec

@@ -1,6 +1,7 @@
 import pytest
 
-from pipelines.benchmarks import UnknownNameError, benchmark
+from pipelines.benchmarks import benchmark
+from pipelines.errors import UnknownNameError
 from pipelines.plan.run_spec import FailureBudget, ScorerSpec
 from pipelines.plan.selection import Limit, TaskSetting, cells_of, check_names
 

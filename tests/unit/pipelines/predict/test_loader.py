@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from models.messages import Frames
+from pipelines.errors import PlanMismatchError
 from pipelines.media.decode_worker import uniform_indices
 from pipelines.media.frame_cache import LocalFrameCache
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.commit import Committer
-from pipelines.predict.loader import Loaded, Loader, PlanMismatchError
+from pipelines.predict.loader import Loaded, Loader
 from pipelines.predict.serialization import pack_loaded, unpack_loaded
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import PREDICTIONS

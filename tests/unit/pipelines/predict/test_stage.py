@@ -14,6 +14,7 @@ from cluster.connect import ClusterInfo
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.schedule import schedule
 from models.spec import ModelSpec, Replicas
+from pipelines.errors import ModelUnavailableError, StoreError
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import CostTracker
@@ -21,8 +22,6 @@ from pipelines.predict.executor import _replicas
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.status import StatusWriter, read_status
 from pipelines.progress import NullProgress
-from pipelines.ray_data import ModelUnavailableError
-from pipelines.storage.errors import StoreError
 from pipelines.storage.store import Store
 from pipelines.sweep.run import plan_sweep
 

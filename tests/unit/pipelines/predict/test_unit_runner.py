@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from models.engines.base import EngineDiedError, EngineStalledError, EngineUnreachableError
+from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media
 from pipelines.logging_context import current_context
 from pipelines.predict.loader import Loaded

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage.errors import StoreError, describe, is_storage_error, no_bucket
+from pipelines.errors import StoreError
+from pipelines.storage.errors import describe, is_storage_error, no_bucket
 from pipelines.storage.store import Store
 from tests.unit.pipelines.storage.client_error import ClientError
 

@@ -7,9 +7,10 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.errors import DamagedPartError
 from pipelines.plan.planner import load_completed
 from pipelines.schemas import PREDICTIONS
-from pipelines.storage.parts import DamagedPartError, iter_parts, part_folder, read_part, to_parquet
+from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 
 FOLDER = part_folder("predictions", "maia", "m")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.storage.errors import StoreError, TooLargeError
+from pipelines.errors import StoreError, TooLargeError
 from pipelines.storage.store import Store
 from tests.unit.pipelines.storage.client_error import ClientError
 

@@ -7,7 +7,7 @@ import pytest
 
 from models.engines.openai.engine import OpenAIEngine
 from models.engines.openai.messages import data_uris
-from models.environment import MissingSecretError
+from models.errors import MissingSecretError
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import Limits, ModelSpec
 from tests.support.calls import CLIP, PICTURE, call

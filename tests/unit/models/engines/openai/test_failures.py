@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.engines.base import EngineUnreachableError
 from models.engines.openai.failures import (
     FailedAttempt,
     FailureScope,
@@ -17,6 +16,7 @@ from models.engines.openai.failures import (
 )
 from models.engines.openai.health import STREAK_LIMIT, Health
 from models.engines.openai.rate_limit import RateLimiter
+from models.errors import EngineUnreachableError
 from models.messages import Failure
 from tests.support.fake_time import FakeTime
 

@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
-from models.engines.base import EngineUnreachableError
 from models.engines.openai.engine import OpenAIEngine
 from models.engines.openai.health import STREAK_LIMIT
+from models.errors import EngineUnreachableError
 from models.messages import Answer, CallReply, Failure
 from models.spec import ModelSpec
 from tests.support.calls import call

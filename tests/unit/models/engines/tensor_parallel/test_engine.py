@@ -16,10 +16,11 @@ import pytest
 import torch
 
 from models.engines import build_engine
-from models.engines.base import Engine, EngineDiedError, EngineUnreachableError
+from models.engines.base import Engine
 from models.engines.tensor_parallel.engine import RankedEngine
 from models.engines.tensor_parallel.log_forwarding import own_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, pack_reply, unpack_calls, unpack_reply
+from models.errors import EngineDiedError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, user
 from models.spec import ModelSpec
 from tests.support.rank_lines import a_rank_that_logs

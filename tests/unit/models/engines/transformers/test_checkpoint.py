@@ -11,8 +11,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from models.engines.base import EngineUnreachableError
 from models.engines.transformers.engine import TransformersEngine
+from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.engines.base import EngineUnreachableError
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.memory import is_out_of_memory
 from models.engines.transformers.sampling import GeneratedTokens
+from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, Failure, Frames, Media, Output, user
 from models.spec import Limits, ModelSpec
 from tests.support.checkpoints import build_tiny

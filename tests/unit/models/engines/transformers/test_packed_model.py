@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from models.engines.transformers import attention
 from models.engines.transformers.attention import attend, attend_seen, merge, pick_kernel, plain_attention
-from models.engines.transformers.packed_model import PackedModel, PrefixSharingUnsupportedError
+from models.engines.transformers.packed_model import PackedModel
+from models.errors import PrefixSharingUnsupportedError
 from tests.unit.models.engines.conftest import Checkpoints
 
 

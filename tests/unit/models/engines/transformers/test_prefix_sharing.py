@@ -13,7 +13,7 @@ import torch
 
 from models.engines.transformers import prefix_sharing as sharing
 from models.engines.transformers.engine import TransformersEngine
-from models.engines.transformers.packed_model import PrefixSharingUnsupportedError
+from models.errors import PrefixSharingUnsupportedError
 from models.messages import Answer, Call, Generation, Text, Turn, user
 from models.spec import Limits
 from tests.unit.models.engines.conftest import Checkpoints, Judge

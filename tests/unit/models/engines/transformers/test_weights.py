@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from models.engines.base import EngineUnreachableError
 from models.engines.transformers import weights
+from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 

@@ -18,7 +18,7 @@ from pipelines.benchmarks.mate.scene_rows import checked
 from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Notice, Prompt, RawSample, Rejection, Row, Sample
-from pipelines.benchmarks.source import SourceError
+from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Notice, RawSample, Rejection
-from pipelines.benchmarks.source import SourceError
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.column_map import Columns, shape_of
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.unpie.source import read_unpie
+from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder

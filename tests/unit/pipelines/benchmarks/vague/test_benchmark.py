@@ -16,9 +16,9 @@ from PIL import Image
 from models.messages import Media
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Notice, RawSample, Rejection
-from pipelines.benchmarks.source import SourceError
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.person_tags import drawn, tagged_boxes
+from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder

@@ -12,11 +12,11 @@ import pytest
 from models.messages import Text
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Sample
-from pipelines.benchmarks.source import SourceError
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS, subset_of
 from pipelines.benchmarks.vflute.prompts import TEXTS, prompt
 from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
+from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder

@@ -1,0 +1,21 @@
+"""Errors of the cluster package, each with the command line's exit code."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ClusterError(Exception):
+    """The cluster cannot be joined or started, or it died. The message says what to check."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class EncryptionError(ClusterError):
+    """Variables cannot be encrypted or decrypted. The message says why and how to fix it, never their values."""
+
+    exit_code = 2
+
+
+class RunCancelledError(ClusterError):
+    """The sweep ends early because another model failed; committed rows stay."""

@@ -1,0 +1,66 @@
+"""Errors of the models package, each with the command line's exit code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from typing import ClassVar
+
+
+class ModelError(Exception):
+    """A model, its entry or its engine cannot be used."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class YamlFileError(ModelError):
+    """A YAML file cannot be read, is not valid, or repeats a key. The message begins with the file."""
+
+
+class ModelsFileError(ModelError):
+    """A models file cannot be used. The message names the file, the line if known, and the remedy."""
+
+
+class UnknownModelError(ModelError):
+    """No such model in the catalog or the models files."""
+
+
+class MissingSecretError(ModelError):
+    """A variable that must hold a key is unset, empty, or holds no valid key."""
+
+
+class EngineUnreachableError(ModelError):
+    """The model as a whole is unavailable: weights missing, endpoint down, device gone. Not a failed row."""
+
+    exit_code = 3
+
+
+class EngineDiedError(ModelError):
+    """Processes of the engine are gone and no call is known to be the cause: the engine must be built again."""
+
+    exit_code = 3
+
+
+class EngineStalledError(EngineDiedError):
+    """The engine was silent for longer than its model's timeout: it must be built again."""
+
+
+class EngineContractError(ModelError):
+    """A bug of an engine: it answered a call twice, never, or one that it was not sent."""
+
+    exit_code = 70
+
+
+class PrefixSharingUnsupportedError(ModelError):
+    """This model's attention or cache does not support packed rows."""
+
+    exit_code = 70
+
+
+def suggest(name: str, known_names: Collection[str]) -> str:
+    """Return `; did you mean 'x'?` for the nearest known name, or the list of known names if none is near."""
+    by_folded_name = {known.casefold(): known for known in sorted(known_names)}
+    nearest = difflib.get_close_matches(name.casefold(), by_folded_name, n=1, cutoff=0.4)
+    if nearest:
+        return f"; did you mean {by_folded_name[nearest[0]]!r}?"
+    return f"; known: {', '.join(sorted(known_names)) or 'none'}"
