@@ -8,7 +8,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare
+from jobs.output import prepare
 
 
 def compare(

@@ -8,9 +8,9 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare, results_only_on_stdout
 from jobs.cli.progress import Progress
 from jobs.cli.run import print_result
+from jobs.output import prepare, results_only_on_stdout
 
 
 def demo(

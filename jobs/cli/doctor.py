@@ -8,7 +8,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare, print_json, print_line, results_only_on_stdout
+from jobs.output import prepare, print_json, print_line, results_only_on_stdout
 
 
 def doctor(

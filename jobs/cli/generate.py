@@ -11,7 +11,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import print_json, print_line
+from jobs.output import print_json, print_line
 
 if TYPE_CHECKING:
     from pipelines.benchmarks.mate.generator.generate import GeneratedSummary

@@ -10,8 +10,8 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare, print_json, print_line
 from jobs.cli.progress import Progress
+from jobs.output import prepare, print_json, print_line
 
 
 def ingest(

@@ -10,8 +10,8 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare, print_json, print_line, table
 from jobs.dry_run.gpu_memory import MODEL_HEADS, model_rows
+from jobs.output import prepare, print_json, print_line, table
 from pipelines.benchmarks import benchmark, benchmark_names, closest
 
 

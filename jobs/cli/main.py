@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from jobs.cli.options import normalize_arguments
-from jobs.cli.output import TEXT_FORMAT, log_as_json, print_error
 from jobs.cli.register import register
+from jobs.output import TEXT_FORMAT, log_as_json, print_error
 from pipelines.logging_context import logs_are_json
 
 DONE, FAILED_ROWS, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130

@@ -11,8 +11,8 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import print_json, print_line, results_only_on_stdout, table
 from jobs.cli.progress import Progress
+from jobs.output import print_json, print_line, results_only_on_stdout, table
 
 if TYPE_CHECKING:
     from pipelines.nightly.records import NightlyResult, PairStatus
@@ -59,8 +59,8 @@ def nightly(
     failed than --fail-on-error allows; 2 for a wrong configuration; 3 when nothing could be run; 130 when interrupted.
     """
     flags = locals()
-    from jobs.cli.output import prepare
     from jobs.cli.spec_builder import build_run_spec
+    from jobs.output import prepare
     from pipelines.errors import ModelUnavailableError
     from pipelines.nightly.history import History
     from pipelines.nightly.run import due_pairs, run_night

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-from jobs.cli.output import print_error
+from jobs.output import print_error
 from pipelines.logging_context import logs_are_json
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from jobs.cli.output import print_json, print_line, table
+from jobs.output import print_json, print_line, table
 from pipelines.benchmarks import benchmark
 from pipelines.report.compare import Comparison, Difference
 from pipelines.sweep.run import SweepResult

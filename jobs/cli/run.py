@@ -12,8 +12,8 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare, print_error, print_json, print_line, results_only_on_stdout
 from jobs.cli.progress import Progress
+from jobs.output import prepare, print_error, print_json, print_line, results_only_on_stdout
 
 if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec

@@ -8,7 +8,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import prepare
+from jobs.output import prepare
 
 
 def serve(
@@ -27,7 +27,10 @@ def serve(
     json: o.Json = False,
 ) -> int:
     """Serve a model as an OpenAI-compatible endpoint until interrupted: a judge, a captioner, or for any other tool."""
+    from jobs.cli.spec_builder import checked_model
     from jobs.serve.run import serve_until_stopped
 
+    flags = locals()
     prepare(verbose=verbose, config=config)
-    return serve_until_stopped(locals())
+    name, spec = checked_model(model, models_file or [])
+    return serve_until_stopped(name, spec, flags)

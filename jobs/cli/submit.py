@@ -19,7 +19,7 @@ import typer
 
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.output import print_json, print_line
+from jobs.output import print_json, print_line
 from jobs.submit.package import entrypoint, stage
 
 Head = Annotated[str, typer.Option("--address", help="The cluster's dashboard, such as http://127.0.0.1:8265.")]
@@ -89,7 +89,7 @@ def submit(
     Ctrl-C stops the showing, not the job: the same command shows it again, with --stop it ends. A job that was stopped,
     killed or interrupted goes on where it was when the same command is given again.
     """
-    from jobs.cli.output import prepare
+    from jobs.output import prepare
 
     flags = locals()
     prepare(verbose=verbose, config=config)

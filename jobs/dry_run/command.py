@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.cli.output import print_json, print_line, table
 from jobs.dry_run.helper_models import captioners, judges, placeholder_captions
 from jobs.dry_run.plan_table import helper_rows, show_plan
+from jobs.output import print_json, print_line, table
 from pipelines.plan.run_manifest import dropped_from_report, load_run, merge_entries
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store

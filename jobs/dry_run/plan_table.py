@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.cli.output import print_json, print_line, table
 from jobs.dry_run.gpu_memory import placement_for, placement_summary
 from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import schedule_summary
+from jobs.output import print_json, print_line, table
 from models.spec import ModelSpec
 from pipelines.plan.records import Plan
 from pipelines.plan.run_spec import RunSpec

@@ -10,16 +10,16 @@ from contextlib import ExitStack
 from typing import Any
 
 from cluster.connect import connect
-from jobs.cli.output import print_json, print_line, results_only_on_stdout
-from jobs.cli.spec_builder import checked_model
+from jobs.output import print_json, print_line, results_only_on_stdout
 from jobs.serve.auth import key_hash
 from jobs.serve.deployment import ServeConfig, free_port, is_loopback, serving
 from models.environment import ray_address, secret
+from models.spec import ModelSpec
 
 log = logging.getLogger("vlmsweep")
 
 
-def serve_until_stopped(flags: Mapping[str, Any]) -> int:
+def serve_until_stopped(name: str, spec: ModelSpec, flags: Mapping[str, Any]) -> int:
     """Serve until Ctrl-C or SIGTERM; returns 0, for that is how serving ends.
 
     Raises:
@@ -27,7 +27,6 @@ def serve_until_stopped(flags: Mapping[str, Any]) -> int:
         ModelUnavailableError: the model cannot be had.
         ClusterError: no Ray.
     """
-    name, spec = checked_model(flags["model"], flags["models_file"] or [])
     if flags["no_key"] and flags["key_env"]:
         raise ValueError("--no-key and --key-env: give one of them")
     port = free_port(flags["host"], flags["port"])
