@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from pipelines.benchmarks.records import MediaRef, Sample
-from pipelines.benchmarks.vague.person_tags import drawn
+from pipelines.benchmarks.vague.person_tags import draw_tags
 from pipelines.media.decoder import Decoder
 
 ORDERINGS = (["A", "B", "C", "D"], ["B", "A", "C", "D"], ["C", "A", "B", "D"], ["D", "C", "B", "A"])
@@ -87,7 +87,7 @@ def picture(number: int, *, tags: Sequence[Sequence[float]] = (), form: str = "J
     noise = np.random.default_rng(number).integers(110, 250, (12, 16, 3), dtype=np.uint8)
     sink = io.BytesIO()
     Image.fromarray(noise).resize((WIDTH, HEIGHT)).save(sink, form)
-    return drawn(sink.getvalue(), [(a, b, c, d) for a, b, c, d in tags], (WIDTH, HEIGHT), pixels)
+    return draw_tags(sink.getvalue(), [(a, b, c, d) for a, b, c, d in tags], (WIDTH, HEIGHT), pixels)
 
 
 def _pictures(data: Sequence[Mapping[str, Any]], *, tagged: bool) -> list[bytes]:

@@ -1,7 +1,4 @@
-"""VAGUE: what goes before an answer is looked for, and where the second of two answers begins.
-
-Only the standard library is used, and `reading_text`.
-"""
+"""Clean VAGUE's outputs before an answer is parsed, and find where the second of two answers begins."""
 
 import re
 
@@ -11,28 +8,28 @@ _LATEX = re.compile(r"\\(?:boxed|text|textbf|textrm|mathrm|mathbf)\s*+\{([^{}]*+
 _EMPHASIS = re.compile(r"\*|__|`")
 _HEADING = re.compile(r"^[ \t]*+#[# \t]*+", re.MULTILINE)
 _BRACKETED = re.compile(r"\((?:[^()\n]|\([^()\n]*+\))*+\)|\[[^\[\]\n]*+\]|<[^<>\n]*+>")
-_SAYS_LETTER = re.compile(r"\bletters?\b", re.IGNORECASE)
-# A full stop or a line end is no part of such a run: in "A. B, C and D are wrong" the A is the answer.
-_WORD_BETWEEN = r"(?:and/or|and|or)\b"
-_BETWEEN = (
-    rf"(?:[)\]}}>\"']?+[ \t]*+(?:[,;/|&+](?:[ \t]*+{_WORD_BETWEEN})?+|{_WORD_BETWEEN})[ \t]*+[(\[{{<\"']?+|[ \t]++)"
+_MENTIONS_LETTER = re.compile(r"\bletters?\b", re.IGNORECASE)
+# A full stop or a line end ends such a run: in "A. B, C and D are wrong" the A is the answer.
+_WORD_SEPARATOR = r"(?:and/or|and|or)\b"
+_SEPARATOR = (
+    rf"(?:[)\]}}>\"']?+[ \t]*+(?:[,;/|&+](?:[ \t]*+{_WORD_SEPARATOR})?+|{_WORD_SEPARATOR})[ \t]*+[(\[{{<\"']?+|[ \t]++)"
 )
 _ALL_FOUR = re.compile(
-    rf"(?<![^\W_])(?:A{_BETWEEN}B{_BETWEEN}C{_BETWEEN}D|a{_BETWEEN}b{_BETWEEN}c{_BETWEEN}d"
+    rf"(?<![^\W_])(?:A{_SEPARATOR}B{_SEPARATOR}C{_SEPARATOR}D|a{_SEPARATOR}b{_SEPARATOR}c{_SEPARATOR}d"
     r"|A(?:[-–—]|\s(?:to|through)\s)D)(?![^\W_]|'\w)"
 )
 _EMPTY_BRACKETS = re.compile(r"\(\s*+\)|\[\s*+\]|\{\s*+\}|<\s*+>")
 
 
-def cleaned(raw: str) -> str | None:
-    """`raw` without reasoning, markup and echoes of the format that was asked for; None for unclosed reasoning."""
+def clean_output(raw: str) -> str | None:
+    """Remove reasoning, markup and echoes of the requested format; None for unclosed reasoning."""
     text = after_reasoning(straight_quotes(canonical(raw)))
     if text is None:
         return None
     for _ in range(3):  # a wrapped letter may be wrapped again
         text = _LATEX.sub(r"\1", text)
     text = _HEADING.sub("", _EMPHASIS.sub("", without_fences(text)))
-    text = _BRACKETED.sub(lambda match: "" if _SAYS_LETTER.search(match[0]) else match[0], text)
+    text = _BRACKETED.sub(lambda match: "" if _MENTIONS_LETTER.search(match[0]) else match[0], text)
     text = _ALL_FOUR.sub("", text)
     return _EMPTY_BRACKETS.sub("", text).strip()
 
@@ -45,7 +42,7 @@ _MARKER = re.compile(
 
 
 def second_answer(text: str) -> str | None:
-    """What follows the last marker of the second answer, perhaps nothing; None without a marker."""
+    """Return the text after the last marker of the second answer, which may be empty; None without a marker."""
     end = None
     for marker in _MARKER.finditer(text):
         end = marker.end()

@@ -1,16 +1,16 @@
-r"""VAGUE: which of the four readings a model's text chooses, and what a freely worded answer says.
+r"""Parse VAGUE's answers: the letter of a multiple choice, and the sentence of a free-form answer.
 
-A choice is read by the first of six rules that fires; the rule is kept with every answer, so a report can count them.
-The rules never guess: a text that names two letters, or none, is invalid with a reason.
+The first of six rules that matches decides a choice; the rule is stored with every answer, so that reports can count
+them. The rules never guess: a text that names two letters, or none, is invalid with a reason.
 
 * R0: the text begins with two different letters that are joined (`A or B`).
 * R1: the text is one letter and punctuation.
-* R2: the text begins with a letter and what ends an option's letter (`B)`, `B:`, `B - `, a line end).
-* R3: a letter behind a cue word (`the answer is (B)`).
-* R4: a letter that stands alone somewhere in the text.
+* R2: the text begins with a letter and what delimits an option's letter (`B)`, `B:`, `B - `, a line end).
+* R3: a letter after a cue word (`the answer is (B)`).
+* R4: a letter that stands alone anywhere in the text.
 * R5: the wording of one of the readings.
 
-The rules take time in proportion to the text. Only the standard library is used, and the cleaning beside this module.
+Parsing takes time linear in the length of the text.
 """
 
 import re
@@ -26,7 +26,7 @@ from pipelines.benchmarks.text_cleaning import (
     straight_quotes,
     without_outer_quotes,
 )
-from pipelines.benchmarks.vague.answer_cleaning import cleaned, second_answer
+from pipelines.benchmarks.vague.answer_cleaning import clean_output, second_answer
 
 Rule = Literal["R0", "R1", "R2", "R3", "R4", "R5"]
 InvalidReason = Literal[
@@ -34,60 +34,57 @@ InvalidReason = Literal[
 ]
 Flag = Literal["over_15_words", "opener_missing", "refusal"]
 
-MOST_WORDS: Final = 15
+MAX_WORDS: Final = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceReading:
-    """What was read from an answer to a question with four readings."""
+class Choice:
+    """The parsed answer to a multiple-choice question."""
 
     letter: str | None
     """`A` to `D`, or None where the answer is invalid."""
     rule: Rule | None
-    """The rule that fired, also for an answer that it found invalid; None where none did."""
+    """The rule that matched, also where it found the answer invalid; None where none did."""
     invalid_reason: InvalidReason | None
     """Why there is no letter; None where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
-class FreeformReading:
-    """What was read from an answer in the model's own words."""
+class FreeformAnswer:
+    """The parsed free-form answer."""
 
     text: str
     """The sentence to score, on one line; empty where the answer is invalid."""
     flags: tuple[Flag, ...]
-    """What is odd about the sentence; flags change no score."""
+    """Peculiarities of the sentence; they change no score."""
 
 
-def read_choice(raw: str, readings: Mapping[str, str], *, cot: bool) -> ChoiceReading:
-    """The letter that an answer chooses.
+def parse_choice(raw: str, readings: Mapping[str, str], *, cot: bool) -> Choice:
+    """Parse the chosen letter.
 
     Args:
-        raw: the model's text as it came.
-        readings: the text shown behind each letter `A` to `D`.
-        cot: whether the model was asked to explain first, in a part of its own.
-
-    Returns:
-        A letter, or the reason why there is none.
+        raw: the model's output.
+        readings: the text shown for each letter `A` to `D`.
+        cot: whether the prompt requested an explanation as a first answer.
     """
-    text = cleaned(raw)
+    text = clean_output(raw)
     if text is None:
         return _invalid("unclosed_think")
     if not text:
         return _invalid("empty")
     if not cot:
-        return _by_rules(text, readings, cot=False) or _invalid("refusal" if is_refusal(text) else "unparsed")
+        return _apply_rules(text, readings, cot=False) or _invalid("refusal" if is_refusal(text) else "unparsed")
     region = second_answer(text)
     if region is None:
-        return _without_marker(text, readings)
+        return _choice_without_marker(text, readings)
     if not region:
         return _invalid("empty_answer2")
-    return _by_rules(region, readings, cot=True) or _invalid("refusal" if is_refusal(region) else "unparsed")
+    return _apply_rules(region, readings, cot=True) or _invalid("refusal" if is_refusal(region) else "unparsed")
 
 
-def _without_marker(text: str, readings: Mapping[str, str]) -> ChoiceReading:
+def _choice_without_marker(text: str, readings: Mapping[str, str]) -> Choice:
     last_line = text.rpartition("\n")[2].strip()
-    if reading := _by_rules(last_line, readings, cot=True):
+    if reading := _apply_rules(last_line, readings, cot=True):
         return reading
     if hits := _cue_hits(text):
         letter, joined = hits[-1]
@@ -95,32 +92,32 @@ def _without_marker(text: str, readings: Mapping[str, str]) -> ChoiceReading:
     return _invalid("refusal" if is_refusal(text) else "no_answer2")
 
 
-def _by_rules(region: str, readings: Mapping[str, str], *, cot: bool) -> ChoiceReading | None:
+def _apply_rules(region: str, readings: Mapping[str, str], *, cot: bool) -> Choice | None:
     return (
-        _joined_start(region)
-        or _one_letter(region)
-        or _letter_in_front(region)
-        or _letter_behind_cue(region, cot=cot)
+        _joined_letters(region)
+        or _single_letter(region)
+        or _leading_letter(region)
+        or _letter_after_cue(region, cot=cot)
         or _lone_letter(region)
-        or _wording(region, readings)
+        or _quoted_reading(region, readings)
     )
 
 
-def _valid(letter: str, rule: Rule) -> ChoiceReading:
-    return ChoiceReading(letter=letter.upper(), rule=rule, invalid_reason=None)
+def _valid(letter: str, rule: Rule) -> Choice:
+    return Choice(letter=letter.upper(), rule=rule, invalid_reason=None)
 
 
-def _invalid(reason: InvalidReason, rule: Rule | None = None) -> ChoiceReading:
-    return ChoiceReading(letter=None, rule=rule, invalid_reason=reason)
+def _invalid(reason: InvalidReason, rule: Rule | None = None) -> Choice:
+    return Choice(letter=None, rule=rule, invalid_reason=reason)
 
 
 # ---------------------------------------------------------------------------------------------- rules
 
-# Chinese, Japanese and Korean put no blank between a letter and the word beside it.
+# Chinese, Japanese and Korean put no space between a letter and the adjacent word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _ALONE_BEFORE = rf"(?<![^\W_{_UNSPACED}])(?<![^\W_][-‐])(?<!°)"
 _ALONE_AFTER = rf"(?![^\W_{_UNSPACED}]|'\w)"
-# A capital letter is an article or an initial when an ordinary word follows, unless the word goes on from a choice.
+# A capital letter is an article or an initial when an ordinary word follows, unless the word continues a choice.
 _NO_NOUN_NEXT = r"(?![ \t]++(?!(?:because|since|as|is|but|and|or|for)\b)[^\W\d_A-Z])"
 _LINE_END = r"[ \t]*+(?:\n|\Z)"
 _OPENERS = r"[\s(\[{<\"']*+"
@@ -134,7 +131,7 @@ _JOINED = re.compile(
 
 
 def _joined_pairs(text: str) -> Iterator[re.Match[str]]:
-    """Two different letters of one case, joined by a comma, a sign or a word; a match starts at the first letter."""
+    """Yield pairs of different letters of one case joined by a comma, a sign or a word; a match starts at the first."""
     for pair in _JOINED.finditer(text):
         second = pair[2] or pair[3] or pair[4]
         if second != pair[1] and second.isupper() == pair[1].isupper():
@@ -144,7 +141,7 @@ def _joined_pairs(text: str) -> Iterator[re.Match[str]]:
 _AT_START = re.compile(_OPENERS)
 
 
-def _joined_start(region: str) -> ChoiceReading | None:
+def _joined_letters(region: str) -> Choice | None:
     first = next(_joined_pairs(region), None)
     start = _AT_START.match(region)
     if first and start and first.start() == start.end():
@@ -152,21 +149,21 @@ def _joined_start(region: str) -> ChoiceReading | None:
     return None
 
 
-_ONE_LETTER = re.compile(rf"{_OPENERS}([^\W_])[\s)\]}}>\"'.:,!]*+")
+_SINGLE_LETTER = re.compile(rf"{_OPENERS}([^\W_])[\s)\]}}>\"'.:,!]*+")
 
 
-def _one_letter(region: str) -> ChoiceReading | None:
-    match = _ONE_LETTER.fullmatch(region)
+def _single_letter(region: str) -> Choice | None:
+    match = _SINGLE_LETTER.fullmatch(region)
     if match is None:
         return None
     return _valid(match[1], "R1") if match[1] in "ABCDabcd" else _invalid("out_of_range", "R1")
 
 
-_IN_FRONT = re.compile(rf"{_OPENERS}(?:([A-D])(?:[)\].:\"]|'(?!\w)|[ \t]++[-–—‐]|[-–—‐]\s|{_LINE_END})|([a-d])[)\].:])")
+_LEADING = re.compile(rf"{_OPENERS}(?:([A-D])(?:[)\].:\"]|'(?!\w)|[ \t]++[-–—‐]|[-–—‐]\s|{_LINE_END})|([a-d])[)\].:])")
 
 
-def _letter_in_front(region: str) -> ChoiceReading | None:
-    match = _IN_FRONT.match(region)
+def _leading_letter(region: str) -> Choice | None:
+    match = _LEADING.match(region)
     return None if match is None else _valid(match[1] or match[2], "R2")
 
 
@@ -179,14 +176,14 @@ _CUE = re.compile(
 
 
 def _cue_hits(text: str) -> list[tuple[str, bool]]:
-    """Letters behind cue words, each with whether another is joined to it; if any stand behind `answer`, only those."""
+    """Return letters after cue words, each with whether another is joined to it; `answer` outranks other cues."""
     joined = {pair.start(group) for pair in _joined_pairs(text) for group in range(1, 5)}
     hits = list(_CUE.finditer(text))
-    best = [hit for hit in hits if hit[1].casefold() == "answer"] or hits
-    return [((hit[2] or hit[3]).upper(), hit.start(2 if hit[2] else 3) in joined) for hit in best]
+    preferred = [hit for hit in hits if hit[1].casefold() == "answer"] or hits
+    return [((hit[2] or hit[3]).upper(), hit.start(2 if hit[2] else 3) in joined) for hit in preferred]
 
 
-def _letter_behind_cue(region: str, *, cot: bool) -> ChoiceReading | None:
+def _letter_after_cue(region: str, *, cot: bool) -> Choice | None:
     letters = [letter for letter, _ in _cue_hits(region)]
     if not letters:
         return None
@@ -200,21 +197,21 @@ _LONE = re.compile(
 )
 
 
-def _lone_letter(region: str) -> ChoiceReading | None:
+def _lone_letter(region: str) -> Choice | None:
     letters = {match[1] or match[2] for match in _LONE.finditer(region)}
     if len(letters) > 1 or next(_joined_pairs(region), None):
         return _invalid("multiple", "R4")
     return _valid(letters.pop(), "R4") if letters else None
 
 
-def _wording(region: str, readings: Mapping[str, str]) -> ChoiceReading | None:
-    said = normalize_words(region)
+def _quoted_reading(region: str, readings: Mapping[str, str]) -> Choice | None:
+    answer = normalize_words(region)
     wordings = {letter: normalize_words(straight_quotes(canonical(text))) for letter, text in readings.items()}
-    equal = [letter for letter, wording in wordings.items() if wording and wording == said]
-    found = equal or [letter for letter, wording in wordings.items() if wording and f" {wording} " in f" {said} "]
-    if not found:
+    equal = [letter for letter, wording in wordings.items() if wording and wording == answer]
+    matches = equal or [letter for letter, wording in wordings.items() if wording and f" {wording} " in f" {answer} "]
+    if not matches:
         return None
-    return _valid(found[0], "R5") if len(found) == 1 else _invalid("multiple", "R5")
+    return _valid(matches[0], "R5") if len(matches) == 1 else _invalid("multiple", "R5")
 
 
 # ------------------------------------------------------------------------------------------- freeform
@@ -226,40 +223,37 @@ _LABEL = re.compile(
 )
 _BLANK_LINE = re.compile(r"\n[^\S\n]*+\n")
 _OPENER = re.compile(r"[\s\"']*+the\s++speaker\s++wants\b", re.IGNORECASE)
-_OPENER_WHOLE = re.compile(r"[\s\"']*+the\s++speaker\s++wants\s++(?:(?!to\b)\S++\s++){0,6}to\b\s*+", re.IGNORECASE)
+_FULL_OPENER = re.compile(r"[\s\"']*+the\s++speaker\s++wants\s++(?:(?!to\b)\S++\s++){0,6}to\b\s*+", re.IGNORECASE)
 _STATEMENT = re.compile(r"\bthe[^\S\n]++speaker[^\S\n]++wants\b", re.IGNORECASE)
-_BEGINS_HERE = re.compile(r"(?:\A|\n|[.!?:][\"')\]]*+\s)[\s\"'(>•\d.)-]*\Z")
+_STATEMENT_START = re.compile(r"(?:\A|\n|[.!?:][\"')\]]*+\s)[\s\"'(>•\d.)-]*\Z")
 _SENTENCE_END = re.compile(r"[.!?]++(?=[\"')\]]*+(?:\s|\Z))")
-_REACH = 40  # how far in front of a statement its bullet or number may begin
+_MAX_BULLET = 40  # characters before a statement in which its bullet or number may begin
 
 
-def read_freeform(raw: str, *, cot: bool) -> FreeformReading:
-    """The sentence that an answer in the model's own words gives.
+def parse_freeform(raw: str, *, cot: bool) -> FreeformAnswer:
+    """Parse the sentence of a free-form answer, not cut to the requested length.
 
     Args:
-        raw: the model's text as it came.
-        cot: whether the model was asked to explain first, in a part of its own.
-
-    Returns:
-        The sentence on one line, not cut to the length that was asked for; empty where there is none.
+        raw: the model's output.
+        cot: whether the prompt requested an explanation as a first answer.
     """
-    text = cleaned(raw) or ""
+    text = clean_output(raw) or ""
     region = _statement(text) if cot else _first_paragraph(text)
     sentence = collapsed(without_outer_quotes(_without_label(without_outer_quotes(region))))
     if not sentence:
-        return FreeformReading("", ())
-    opens = _OPENER.match(sentence) is not None
+        return FreeformAnswer("", ())
+    has_opener = _OPENER.match(sentence) is not None
     flags: dict[Flag, bool] = {
-        "over_15_words": len(sentence.split()) > MOST_WORDS,
-        "opener_missing": not opens,
-        "refusal": not opens and is_refusal(sentence),
+        "over_15_words": len(sentence.split()) > MAX_WORDS,
+        "opener_missing": not has_opener,
+        "refusal": not has_opener and is_refusal(sentence),
     }
-    return FreeformReading(sentence, tuple(flag for flag, raised in flags.items() if raised))
+    return FreeformAnswer(sentence, tuple(flag for flag, is_set in flags.items() if is_set))
 
 
 def without_opener(text: str) -> str:
-    """`text` without the words `The speaker wants <addressee> to` that every answer is asked to begin with."""
-    opener = _OPENER_WHOLE.match(text) or _OPENER.match(text)
+    """Strip the opener `The speaker wants <addressee> to`, which the prompt requests."""
+    opener = _FULL_OPENER.match(text) or _OPENER.match(text)
     return text[opener.end() :].strip() if opener else text
 
 
@@ -277,7 +271,7 @@ def _statement(text: str) -> str:
     if second is not None:
         return second
     for start in reversed([match.start() for match in _STATEMENT.finditer(text)]):
-        if _BEGINS_HERE.search(text, max(0, start - _REACH), start):
+        if _STATEMENT_START.search(text, max(0, start - _MAX_BULLET), start):
             line = text[start:].partition("\n")[0]
             end = _SENTENCE_END.search(line)
             return line[: end.end()] if end else line

@@ -1,4 +1,4 @@
-"""VAGUE: what a speaker really wants, given the picture; chosen among four readings, and told in the model's own words.
+"""VAGUE: infer what a speaker wants, given the picture; as a choice among four readings, and in free form.
 
 Paper: Nam et al., "VAGUE: Visual Contexts Clarify Ambiguous Expressions", ICCV 2025, arXiv 2411.14137. Data:
 huggingface.co/datasets/HazelNam/vague-bench, version 2.0.
@@ -32,30 +32,25 @@ from pipelines.benchmarks.records import (
 )
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
-from pipelines.benchmarks.vague.answers import FreeformReading, read_choice, read_freeform, without_opener
-from pipelines.benchmarks.vague.person_tags import BARE_BELOW, drawn, tagged_boxes
-from pipelines.benchmarks.vague.prompts import LETTERS, PROMPT_TEXTS, gold_letter, prompt_of, shown
-from pipelines.benchmarks.vague.source import SUBSETS, File, Item, files_of
+from pipelines.benchmarks.vague.answers import FreeformAnswer, parse_choice, parse_freeform, without_opener
+from pipelines.benchmarks.vague.facts import HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SETTINGS, SUBSETS
+from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagged_boxes, draw_tags
+from pipelines.benchmarks.vague.prompts import LETTERS, PROMPT_TEXTS, build_prompt, gold_letter, readings_by_letter
+from pipelines.benchmarks.vague.source import SourceFile, SourceItem, read_files
 from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SETTINGS: Final = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
-HUMAN: Final = "human-400"
-"""The items that a human answered. Which they are is not published: a user may have the list."""
-APPROXIMATE: Final = "human-400-approx"
-"""Stands in for it: as many items with the best mean rating."""
-_HUMAN_ITEMS: Final = 400
 _HUMAN_FILE: Final = "human400_ids.txt"
-_LOOKED_AT: Final = 100
-"""Pictures of each subset that are looked at for tags, spread over the whole."""
-_NAMED: Final = 5
+_TAG_CHECKS: Final = 100
+"""Pictures of each subset that are checked for tags, spread over the whole."""
+_NAMED: Final = 5  # items that a notice names
 _LETTER_SHARE: Final = (0.2, 0.3)
 
 
 class Vague(Benchmark):
-    """See the module's docstring."""
+    """The benchmark VAGUE."""
 
     name = "vague"
     version = "1"
@@ -72,21 +67,21 @@ class Vague(Benchmark):
     ) -> Iterator[RawSample | Rejection | Notice]:
         """Read `data/*.parquet`, or `vcr_1144_final.json` and `ego4d_533_final.json` with their picture folders."""
         del column_map
-        files = files_of(source)
-        first: dict[str, Item] = {}
+        files = read_files(source)
+        by_name: dict[str, SourceItem] = {}
         for item in (item for file in files for item in file.items):
-            first.setdefault(item.name, item)
-        items = list(first.values())
-        human, notices = _human(source, items)
-        bare = {subset: note for subset in SUBSETS if (note := _bare(files, items, subset))}
+            by_name.setdefault(item.name, item)
+        items = list(by_name.values())
+        human, notices = _human_subsets(source, items)
+        untagged = {subset: note for subset in SUBSETS if (note := _untagged_note(files, items, subset))}
         for file in files:
             yield from file.rejections
             for item, picture in file.pictures(file.items):
                 data = {**item.data, "human": human.get(item.name, "")}
-                yield _sample(file, item, picture, data, draw=item.subset in bare)
+                yield _sample(file, item, picture, data, draw=item.subset in untagged)
         yield from notices
-        yield from map(Notice, bare.values())
-        yield from _oddities(items)
+        yield from map(Notice, untagged.values())
+        yield from _irregularities(items)
 
     def prompts(
         self,
@@ -98,75 +93,75 @@ class Vague(Benchmark):
         seed: int,
         captions: Mapping[str, str] | None = None,
     ) -> Iterator[Prompt]:
-        """One request; with `sm` it describes the picture first, in a call that all of its cells share."""
+        """Yield one request; `sm` first describes the picture, in a call that its tasks and settings share."""
         del seed, captions
-        yield prompt_of(sample, task, setting, texts, self.generation(task, setting))
+        yield build_prompt(sample, task, setting, texts, self.generation(task, setting))
 
     def generation(self, task: str, setting: str) -> Generation:
-        """Greedy, 1,024 new tokens for every call."""
+        """Return greedy decoding with 1,024 new tokens."""
         del task, setting
         return Generation(max_new_tokens=1024)
 
     def read_answer(self, row: Row) -> Reading:
-        """The letter and whether it is the correct reading's, or the sentence and its overlap with that reading."""
+        """Parse the chosen letter, or the free-form sentence with its overlap with the correct reading."""
         if row.status != "ok":
             return Reading(answer=None, rule=row.status)
         caption_empty = row.setting.startswith("sm") and bool(row.steps) and not row.steps[0].strip()
         flags = ("caption_empty",) if caption_empty else ()
-        return _choice(row, flags) if row.task == "mcq" else _freeform(row, flags)
+        return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)
 
     def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
-        """BERTScore of a free answer against the correct reading, raw and rescaled; an empty one scores 0."""
+        """Request BERTScore of a free-form answer against the correct reading, raw and rescaled."""
         if row.task != "freeform" or row.status != "ok":
             return ()
         return (
             SimilarityAsk(
                 column="bertscore_f1",
                 scorer="bertscore",
-                candidate=_said(row).text,
+                candidate=_parse_freeform_row(row).text,
                 references=(row.sample.data["readings"]["correct"],),
                 rescaled="bertscore_f1_rescaled",
             ),
         )
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """See `vague_metrics`."""
+        """Compute all metrics of one model."""
         from pipelines.benchmarks.vague.metrics import reduce_vague
 
         return reduce_vague(scores, samples)
 
     def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """Tables 1, 2, 3, H3, H4 and B1 of the paper, and ours."""
+        """Build tables 1, 2, 3, H3, H4 and B1 of the paper, and extra ones."""
         from pipelines.benchmarks.vague.tables import vague_tables
 
         return vague_tables(metrics, published)
 
     def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Figures 4 and B1."""
+        """Build figures 4 and B1."""
         from pipelines.benchmarks.vague.figures import vague_figures
 
         return vague_figures(metrics, published)
 
     def people(self) -> HumanBaseline:
-        """See `vague_people`."""
+        """Return the human baseline."""
         from pipelines.benchmarks.vague.human import PEOPLE
 
         return PEOPLE
 
 
 def _sample(
-    file: File, item: Item, picture: MediaFile, data: Mapping[str, object], *, draw: bool
+    file: SourceFile, item: SourceItem, picture: MediaFile, data: Mapping[str, object], *, draw: bool
 ) -> RawSample | Rejection:
-    """An item with its picture, tags drawn onto it where the pictures of its subset are bare."""
+    """Combine an item with its picture; draw tags onto it where the pictures of its subset have none."""
     if draw or picture.content == b"":
         try:
             content = file.bytes_of(picture)
         except SourceError as error:
             return Rejection(file=file.path, item=item.name, reason=str(error))
         if content is None:
-            where = picture.path if picture.content is None else "the row"
-            return Rejection(file=file.path, item=item.name, reason=f"no picture: {where} holds none")
-        picture = replace(picture, content=drawn(content, item.boxes, item.size, file.source.pixels))
+            place = picture.path if picture.content is None else "the row"
+            return Rejection(file=file.path, item=item.name, reason=f"no picture: {place} holds none")
+        picture = replace(picture, content=draw_tags(content, item.boxes, item.size, file.source.pixels))
     return RawSample(
         sample_id=item.name,
         file=file.path,
@@ -176,58 +171,56 @@ def _sample(
     )
 
 
-def _human(source: Source, items: Sequence[Item]) -> tuple[dict[str, str], list[Notice]]:
-    """Item -> the human subset that it is of: the user's list, else the best rated, equals by hash of the name."""
+def _human_subsets(source: Source, items: Sequence[SourceItem]) -> tuple[dict[str, str], list[Notice]]:
+    """Map item names to their human subset: the user's list, else the best rated, ties broken by hash of the name."""
     if not source.exists(_HUMAN_FILE):
         ranked = sorted(items, key=lambda i: (-i.rating, hashlib.sha256(i.name.encode()).hexdigest()))
-        return dict.fromkeys([item.name for item in ranked[:_HUMAN_ITEMS]], APPROXIMATE), []
+        return dict.fromkeys([item.name for item in ranked[:HUMAN_ITEMS]], HUMAN_APPROXIMATE), []
     try:
         lines = source.read_bytes(_HUMAN_FILE).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{source.uri}/{_HUMAN_FILE}: not UTF-8 ({error}); one image_name a line is wanted"
-        ) from error
-    listed = dict.fromkeys((line.strip() for line in lines if line.strip()), HUMAN)
+        raise SourceError(f"{source.uri}/{_HUMAN_FILE}: not UTF-8 ({error}); expected one image_name a line") from error
+    listed = dict.fromkeys((line.strip() for line in lines if line.strip()), HUMAN_LISTED)
     notices = []
     if unknown := sorted(listed.keys() - {item.name for item in items}):
         notices.append(Notice(f"{_HUMAN_FILE}: {_names(unknown)} not among the usable items"))
-    if len(listed) != _HUMAN_ITEMS:
-        notices.append(Notice(f"{_HUMAN_FILE}: {len(listed):,} items, where a human answered {_HUMAN_ITEMS}"))
+    if len(listed) != HUMAN_ITEMS:
+        notices.append(Notice(f"{_HUMAN_FILE}: {len(listed):,} items, where a human answered {HUMAN_ITEMS}"))
     return listed, notices
 
 
-def _bare(files: Sequence[File], items: Sequence[Item], subset: str) -> str:
-    """What to tell of a subset whose pictures carry no tags; '' where they do, or where nobody is in them."""
+def _untagged_note(files: Sequence[SourceFile], items: Sequence[SourceItem], subset: str) -> str:
+    """Describe the missing tags of a subset's pictures; '' where they carry tags or show nobody."""
     names = [item.name for item in items if item.subset == subset and item.boxes]
-    step = max(1, len(names) // _LOOKED_AT)
-    chosen = set(names[::step][:_LOOKED_AT])
-    tagged = judged = 0
+    step = max(1, len(names) // _TAG_CHECKS)
+    sampled = set(names[::step][:_TAG_CHECKS])
+    tagged = checked = 0
     for file in files:
-        for item, picture in file.pictures([item for item in file.items if item.name in chosen]):
-            with suppress(SourceError):  # too large; its own row says so
+        for item, picture in file.pictures([item for item in file.items if item.name in sampled]):
+            with suppress(SourceError):  # too large: the row itself is rejected
                 content = file.bytes_of(picture)
-                found = tagged_boxes(content, item.boxes, item.size, file.source.pixels) if content else (0, 0)
-                tagged, judged = tagged + found[0], judged + found[1]
-    if tagged >= BARE_BELOW * judged:
+                counts = count_tagged_boxes(content, item.boxes, item.size, file.source.pixels) if content else (0, 0)
+                tagged, checked = tagged + counts[0], checked + counts[1]
+    if tagged >= MIN_TAGGED_SHARE * checked:
         return ""
     return (
-        f"tags: drawn on the pictures of {subset}: of {judged:,} people looked at, {tagged:,} wear their number as "
+        f"tags: drawn on the pictures of {subset}: of {checked:,} people checked, {tagged:,} carry their number as "
         "distributed"
     )
 
 
-def _oddities(items: Sequence[Item]) -> Iterator[Notice]:
-    """What the data should not be like, and no row is at fault for."""
+def _irregularities(items: Sequence[SourceItem]) -> Iterator[Notice]:
+    """Yield notices of irregularities for which no single row is at fault."""
     counts = Counter(item.subset for item in items)
     if counts != SUBSETS:
-        found = ", ".join(f"{counts[name]:,} {name}" for name in SUBSETS)
-        wanted = ", ".join(f"{size:,} {name}" for name, size in SUBSETS.items())
-        yield Notice(f"{found} items; the published set has {wanted}")
+        actual = ", ".join(f"{counts[name]:,} {name}" for name in SUBSETS)
+        expected = ", ".join(f"{size:,} {name}" for name, size in SUBSETS.items())
+        yield Notice(f"{actual} items; the published set has {expected}")
     gold = Counter(item.data["ordering"][0] for item in items)
     shares = {letter: gold[letter] / len(items) for letter in LETTERS} if items else {}
     if any(not _LETTER_SHARE[0] <= share <= _LETTER_SHARE[1] for share in shares.values()):
-        told = ", ".join(f"{letter} {share:.1%}" for letter, share in shares.items())
-        yield Notice(f"gold letters are uneven: {told}; 20% to 30% each are expected")
+        percentages = ", ".join(f"{letter} {share:.1%}" for letter, share in shares.items())
+        yield Notice(f"gold letters are uneven: {percentages}; 20% to 30% each are expected")
     equal = [item.name for item in items if len(set(item.data["readings"].values())) < len(LETTERS)]
     if equal:
         yield Notice(f"two readings are equal in {_names(equal)}")
@@ -238,33 +231,35 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _choice(row: Row, flags: tuple[str, ...]) -> Reading:
-    read = read_choice(row.output or "", shown(row.sample), cot=row.setting.endswith("-cot"))
-    if read.invalid_reason:
-        flags = (f"invalid:{read.invalid_reason}", *flags)
+def _read_choice(row: Row, flags: tuple[str, ...]) -> Reading:
+    choice = parse_choice(row.output or "", readings_by_letter(row.sample), cot=row.setting.endswith("-cot"))
+    if choice.invalid_reason:
+        flags = (f"invalid:{choice.invalid_reason}", *flags)
     return Reading(
-        answer=read.letter,
-        rule=read.rule or "none",
+        answer=choice.letter,
+        rule=choice.rule or "none",
         flags=flags,
-        values={"correct": float(read.letter == gold_letter(row.sample))},
+        values={"correct": float(choice.letter == gold_letter(row.sample))},
     )
 
 
-def _said(row: Row) -> FreeformReading:
-    return read_freeform(row.output or "", cot=row.setting.endswith("-cot"))
+def _parse_freeform_row(row: Row) -> FreeformAnswer:
+    return parse_freeform(row.output or "", cot=row.setting.endswith("-cot"))
 
 
-def _freeform(row: Row, flags: tuple[str, ...]) -> Reading:
+def _read_freeform(row: Row, flags: tuple[str, ...]) -> Reading:
     from pipelines.metrics.text import bleu1
 
-    read, reference = _said(row), row.sample.data["readings"]["correct"]
-    values = {"bleu1": bleu1([read.text], [[reference]])[0]}
-    if bare := without_opener(reference):
-        values["bleu1_noopener"] = bleu1([without_opener(read.text)], [[bare]])[0]
+    answer, reference = _parse_freeform_row(row), row.sample.data["readings"]["correct"]
+    values = {"bleu1": bleu1([answer.text], [[reference]])[0]}
+    if stripped := without_opener(reference):
+        values["bleu1_noopener"] = bleu1([without_opener(answer.text)], [[stripped]])[0]
     for column, name in (("bertscore_f1", "bert_f1_raw"), ("bertscore_f1_rescaled", "bert_f1")):
         if column in row.given:
             values[name] = row.given[column]
-    return Reading(answer=read.text, rule="text" if read.text else "empty", flags=(*read.flags, *flags), values=values)
+    return Reading(
+        answer=answer.text, rule="text" if answer.text else "empty", flags=(*answer.flags, *flags), values=values
+    )
 
 
 BENCHMARK = Vague()

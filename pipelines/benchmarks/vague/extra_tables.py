@@ -7,17 +7,8 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vague.results import (
-    ERRORS,
-    HUMAN,
-    HUMAN_SUBSETS,
-    SETTINGS,
-    SIZES,
-    Key,
-    Results,
-    count_of,
-    without_interval,
-)
+from pipelines.benchmarks.vague.facts import HUMAN_SUBSETS, SIZES
+from pipelines.benchmarks.vague.results import ERRORS, HUMAN, SETTING_LABELS, Key, Results, count_of, without_interval
 from pipelines.metrics.stats import wilson_ci
 
 _LETTERS: Final = ("A", "B", "C", "D")
@@ -57,7 +48,7 @@ _RULES_NOTE: Final = (
 
 def own_tables(book: Results) -> list[Table]:
     """Those tables for which there is any row of ours."""
-    asked = [subset for subset in HUMAN_SUBSETS if book.asked(SETTINGS, subset=subset)]
+    asked = [subset for subset in HUMAN_SUBSETS if book.asked(SETTING_LABELS, subset=subset)]
     ids = ("vague_human", "vague_human_approx")
     found = [_human(book, subset, name) for subset, name in zip(asked, ids, strict=False)]
     found += [_reading(book), _letters(book), _ratings(book), _free(book)]
@@ -83,7 +74,7 @@ def _human(book: Results, subset: str, name: str) -> Table:
     for setting in ("vlm", "vlm-cot"):
         for model in book.asked([setting], subset=subset):
             key = Key(model=model, setting=setting, metric="accuracy", subset=subset)
-            rows.append(_human_row(book, "", f"{model}, {SETTINGS[setting]}", key, level))
+            rows.append(_human_row(book, "", f"{model}, {SETTING_LABELS[setting]}", key, level))
     styles: tuple[Style, ...] = ("percent1", "percent1", *("plain",) * 5, *("percent1",) * 3)
     heads = ("Accuracy", "Gap to human", *ERRORS.values(), "Correct", "Invalid", *ERRORS.values())
     return Table(
@@ -147,7 +138,7 @@ def _shares(errors: Sequence[int | None]) -> tuple[float | None, ...]:
 
 def _blocks(book: Results, task: str) -> Iterator[tuple[str, str, bool]]:
     """Setting, model, and whether the setting's block begins here."""
-    for setting in SETTINGS:
+    for setting in SETTING_LABELS:
         for index, model in enumerate(book.asked([setting], task=task)):
             yield setting, model, index == 0
 
@@ -158,7 +149,7 @@ def _by_setting(book: Results, task: str, names: Sequence[tuple[str, str]]) -> t
     for setting, model, first in _blocks(book, task):
         key = Key(model=model, setting=setting, metric="", task=task)
         cells = tuple(without_interval(book.find("", replace(key, metric=m, category=c))) for m, c in names)
-        rows += [TableRow(label=SETTINGS[setting], origin="heading")] if first else []
+        rows += [TableRow(label=SETTING_LABELS[setting], origin="heading")] if first else []
         rows.append(TableRow(label=model, cells=cells))
     return tuple(rows)
 
@@ -181,7 +172,7 @@ def _letters(book: Results) -> Table:
     rows: list[TableRow] = []
     for setting, model, _ in _blocks(book, "mcq"):
         key = Key(model=model, setting=setting, metric="count_letter")
-        rows.append(TableRow(label=f"{model}, {SETTINGS[setting]}", origin="heading"))
+        rows.append(TableRow(label=f"{model}, {SETTING_LABELS[setting]}", origin="heading"))
         for right in _LETTERS:
             found = (book.find("", replace(key, category=f"{right}/{letter}")) for letter in said)
             rows.append(TableRow(label=f"Correct at {right}", cells=tuple(count_of(one) for one in found)))

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.figures import Bars, Figure, Radar, Series
-from pipelines.benchmarks.vague.results import ERRORS, SETTINGS, SIZES, Key, Results
+from pipelines.benchmarks.vague.facts import SIZES
+from pipelines.benchmarks.vague.results import ERRORS, SETTING_LABELS, Key, Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ def _errors(book: Results, model: str, name: str, *, printed: bool) -> Iterator[
     for setting in _SHOWN:
         values = tuple(_chosen(book, Key(model=model, setting=setting, metric=one), printed=printed) for one in ERRORS)
         if any(value is not None for value in values):
-            bars.append(Series(label=SETTINGS[setting], values=values, origin="published" if printed else "ours"))
+            bars.append(Series(label=SETTING_LABELS[setting], values=values, origin="published" if printed else "ours"))
     if not bars:
         return
     asked = (book.find("", Key(model=model, setting=setting, metric="accuracy")) for setting in _SHOWN)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.human import HumanBaseline, HumanLevel
-from pipelines.benchmarks.vague.results import HUMAN, HUMAN_SUBSETS, SIZES
+from pipelines.benchmarks.vague.facts import HUMAN_SUBSETS, SIZES
+from pipelines.benchmarks.vague.results import HUMAN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,7 @@
-"""The numbers that people in VAGUE's pictures wear: are they there, and how they are drawn where they are not.
+"""Person tags of VAGUE's pictures: detect them, and draw them where they are missing.
 
-Person k wears k in white digits, 40 pixels high, on a black rectangle around the centre of their box. With w the width
-of the digits and (x, y) the centre, it reaches from (x-w/2-2, y-w/2-2) to (x+w/2+2, y+w+2).
+The tag of person k is the number k in white digits, 40 pixels high, on a black rectangle at the centre of the person's
+box. With w the width of the digits and (x, y) the centre, it covers (x-w/2-2, y-w/2-2) to (x+w/2+2, y+w+2).
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 Box: TypeAlias = tuple[float, float, float, float]
 Pixels: TypeAlias = "Callable[[bytes], np.ndarray]"
-"""Decodes a picture's file to uint8 [H, W, 3], or raises a ValueError; `Source.pixels` is one."""
+"""Decodes image bytes to uint8 [H, W, 3], or raises ValueError, as `Source.pixels` does."""
 _Corners: TypeAlias = tuple[float, float, float, float]
 
-BARE_BELOW: Final = 0.9
-"""Share of boxes with a tag below which pictures count as bare."""
-_DIGITS: Final = 40
-_EDGE: Final = 2
-_INSIDE: Final = 2  # pixels from the corner inwards, clear of the blur of JPEG
+MIN_TAGGED_SHARE: Final = 0.9
+"""Share of boxes with a tag below which pictures count as untagged."""
+_DIGIT_HEIGHT: Final = 40
+_MARGIN: Final = 2
+_INSET: Final = 2  # pixels from the corner inwards, clear of JPEG blur
 _NEAR_BLACK: Final = 64  # of 255, in each channel
-_QUALITY: Final = 95
+_JPEG_QUALITY: Final = 95
 
 
 @lru_cache(maxsize=1)
 def _font() -> FreeTypeFont | ImageFont:
     from PIL import ImageFont
 
-    return ImageFont.load_default(size=_DIGITS)
+    return ImageFont.load_default(size=_DIGIT_HEIGHT)
 
 
-def _opened(content: bytes, pixels: Pixels) -> Image | None:
-    """The picture as a viewer shows it, RGB; None where it cannot be decoded."""
+def _open_image(content: bytes, pixels: Pixels) -> Image | None:
+    """Decode a picture to RGB; None where it cannot be decoded."""
     from PIL import Image
 
     try:
@@ -48,44 +48,44 @@ def _opened(content: bytes, pixels: Pixels) -> Image | None:
 
 
 def _centres(picture: Image, boxes: Sequence[Box], size: tuple[float, float] | None) -> Iterator[tuple[float, float]]:
-    """Centres of the boxes in the picture's own pixels; `size` is the one that the boxes are measured in."""
-    wide, high = size or (picture.width, picture.height)
-    across, down = picture.width / wide, picture.height / high
+    """Yield the centres of the boxes in pixels of the picture; `size` is what the boxes are measured in."""
+    width, height = size or (picture.width, picture.height)
+    x_scale, y_scale = picture.width / width, picture.height / height
     for x0, y0, x1, y1 in boxes:
-        yield (x0 + x1) / 2 * across, (y0 + y1) / 2 * down
+        yield (x0 + x1) / 2 * x_scale, (y0 + y1) / 2 * y_scale
 
 
 def _rectangle(centre: tuple[float, float], number: int) -> _Corners:
-    (x, y), wide = centre, _font().getlength(str(number))
-    return x - wide / 2 - _EDGE, y - wide / 2 - _EDGE, x + wide / 2 + _EDGE, y + wide + _EDGE
+    (x, y), width = centre, _font().getlength(str(number))
+    return x - width / 2 - _MARGIN, y - width / 2 - _MARGIN, x + width / 2 + _MARGIN, y + width + _MARGIN
 
 
-def tagged_boxes(
+def count_tagged_boxes(
     content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None, pixels: Pixels
 ) -> tuple[int, int]:
-    """How many boxes of a picture carry a tag: near-black just inside all corners of its rectangle.
+    """Count the boxes that carry a tag: near-black just inside all corners of its rectangle.
 
     Args:
-        content: the picture's file.
-        boxes: as (x0, y0, x1, y1); person k is box k-1.
-        size: width and height of the picture that the boxes are measured in; None: this one's.
-        pixels: decodes the picture.
+        content: encoded image.
+        boxes: (x0, y0, x1, y1) each; person k is box k-1.
+        size: width and height that the boxes are measured in; None: those of the picture.
+        pixels: decoder.
 
     Returns:
-        Boxes with a tag, and boxes that could be judged; (0, 0) for a file that cannot be decoded.
+        Boxes with a tag, and boxes that could be checked; (0, 0) where the picture cannot be decoded.
     """
-    picture = _opened(content, pixels) if boxes else None
+    picture = _open_image(content, pixels) if boxes else None
     if picture is None:
         return 0, 0
-    tagged = judged = 0
+    tagged = checked = 0
     for number, centre in enumerate(_centres(picture, boxes, size), start=1):
         x0, y0, x1, y1 = _rectangle(centre, number)
-        points = [(round(x), round(y)) for x in (x0 + _INSIDE, x1 - _INSIDE) for y in (y0 + _INSIDE, y1 - _INSIDE)]
+        points = [(round(x), round(y)) for x in (x0 + _INSET, x1 - _INSET) for y in (y0 + _INSET, y1 - _INSET)]
         points = [(x, y) for x, y in points if 0 <= x < picture.width and 0 <= y < picture.height]
         if points:
-            judged += 1
+            checked += 1
             tagged += all(_near_black(picture.getpixel(point)) for point in points)
-    return tagged, judged
+    return tagged, checked
 
 
 def _near_black(pixel: object) -> bool:
@@ -93,16 +93,12 @@ def _near_black(pixel: object) -> bool:
     return all(channel <= _NEAR_BLACK for channel in pixel)
 
 
-def drawn(content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None, pixels: Pixels) -> bytes:
-    """The picture's file with a tag on every box; as it was where it has no boxes or cannot be decoded.
+def draw_tags(content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None, pixels: Pixels) -> bytes:
+    """Draw a tag on every box; return `content` unchanged without boxes or where it cannot be decoded.
 
-    Args:
-        content: the picture's file.
-        boxes: as (x0, y0, x1, y1); person k is box k-1.
-        size: width and height of the picture that the boxes are measured in; None: this one's.
-        pixels: decodes the picture.
+    Takes the arguments of `count_tagged_boxes`.
     """
-    picture = _opened(content, pixels) if boxes else None
+    picture = _open_image(content, pixels) if boxes else None
     if picture is None:
         return content
     from PIL import ImageDraw
@@ -114,7 +110,7 @@ def drawn(content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None
         pen.text(((x0 + x1) / 2, (y0 + y1) / 2), str(number), fill="white", font=_font(), anchor="mm")
     sink = io.BytesIO()
     if content.startswith(b"\xff\xd8"):
-        picture.save(sink, "JPEG", quality=_QUALITY, subsampling=0)
+        picture.save(sink, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
     else:
         picture.save(sink, "PNG")
     return sink.getvalue()

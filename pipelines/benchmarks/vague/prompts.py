@@ -1,8 +1,8 @@
-"""What VAGUE asks: our own wording, put together from the same sentences for all settings.
+"""VAGUE's prompts: our own wording, composed of the same sentences in all settings.
 
-Order of content, as the paper has it: task, what may be weighed, what the speaker expects, whether to explain; then
-scene description, utterance and readings; then the cue. Prompts of one task and setting begin alike with and without
-reasoning, so that an engine can share that beginning.
+Order of content, as in the paper: task, admissible evidence, what the speaker expects, whether to explain; then scene
+description, utterance and readings; then the cue. Prompts of a task and setting share a prefix with and without
+reasoning, so that an engine can reuse it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Final
 from models.messages import Generation, Media, Output, Part, Step, user
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
+from pipelines.benchmarks.vague.facts import SETTINGS
 
 LETTERS: Final = ("A", "B", "C", "D")
 READINGS: Final = ("correct", "fs", "su", "ne")
-"""In the order in which the data's `ordering` gives them letters."""
-CAPTION: Final = "vague-caption-v1"
+"""Kinds of readings, in the order in which the data's `ordering` assigns letters to them."""
+_CAPTION: Final = "vague-caption-v1"
 
-_SOURCES: Final[Mapping[str, str]] = {"vlm": "image", "sm": "scene description", "lm": ""}
-_WHERE: Final[Mapping[str, str]] = {
+_EVIDENCE: Final[Mapping[str, str]] = {"vlm": "image", "sm": "scene description", "lm": ""}
+_LISTENER: Final[Mapping[str, str]] = {
     "vlm": "a person in the image",
     "sm": "a person in the scene described below",
     "lm": "a listener",
@@ -28,19 +29,19 @@ _WHERE: Final[Mapping[str, str]] = {
 
 
 def _instructions(task: str, source: str, *, cot: bool) -> str:
-    named = _SOURCES[source]
-    said = f"The utterance below is addressed to {_WHERE[source]}"
-    meant = "underlying intention" if named else "intention"
-    judged = f", judged by the {named}" if named else ""
+    evidence = _EVIDENCE[source]
+    situation = f"The utterance below is addressed to {_LISTENER[source]}"
+    intention = "underlying intention" if evidence else "intention"
+    basis = f", judged by the {evidence}" if evidence else ""
     if task == "mcq":
-        asked = f"{said}; pick the reading that accounts best for the speaker's {meant}{judged}."
+        question = f"{situation}; pick the reading that accounts best for the speaker's {intention}{basis}."
     else:
-        asked = f"{said}; say what the speaker's {meant} is{judged}."
-    sentences = [asked]
-    if named:
-        sentences.append(f"Weigh ONLY WHAT THE {named.upper()} SHOWS and NOTHING BEYOND IT.")
-    apt = ", one that is apt for the situation" if named else ""
-    sentences.append(f"Take it that the speaker expects one definite act of the listener{apt}.")
+        question = f"{situation}; say what the speaker's {intention} is{basis}."
+    sentences = [question]
+    if evidence:
+        sentences.append(f"Weigh ONLY WHAT THE {evidence.upper()} SHOWS and NOTHING BEYOND IT.")
+    suitable = ", one that is apt for the situation" if evidence else ""
+    sentences.append(f"Take it that the speaker expects one definite act of the listener{suitable}.")
     if cot:
         sentences.append("Explain your reasoning as well.")
     elif task == "freeform":
@@ -69,28 +70,24 @@ def _template(task: str, setting: str) -> str:
     )
 
 
-def version_of(task: str, setting: str) -> str:
-    """Name of the wording of a cell."""
+def prompt_version(task: str, setting: str) -> str:
+    """Return the version name of the wording of a task in a setting."""
     return f"vague-{task}-{setting}-v1"
 
 
 PROMPT_TEXTS: Final[Mapping[str, str]] = {
-    CAPTION: "Describe the image in 2-3 sentences.",
-    **{
-        version_of(task, setting): _template(task, setting)
-        for task in ("mcq", "freeform")
-        for setting in ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
-    },
+    _CAPTION: "Describe the image in 2-3 sentences.",
+    **{prompt_version(task, setting): _template(task, setting) for task in ("mcq", "freeform") for setting in SETTINGS},
 }
 
 
 def addressee(solution: str) -> str:
-    """The first part of a `(subject, action, object)` triplet; '' where there is none."""
+    """Return the first part of a `(subject, action, object)` triplet; '' where there is none."""
     return _parts(solution)[0]
 
 
 def action(solution: str) -> str:
-    """The second part of a triplet; '' where there is none."""
+    """Return the second part of a triplet; '' where there is none."""
     parts = _parts(solution)
     return parts[1] if len(parts) > 1 else ""
 
@@ -99,46 +96,46 @@ def _parts(solution: str) -> list[str]:
     return [part.strip() for part in solution.strip().removeprefix("(").removesuffix(")").split(",")]
 
 
-def shown(sample: Sample) -> dict[str, str]:
-    """Letter -> reading, in the order of the letters."""
+def readings_by_letter(sample: Sample) -> dict[str, str]:
+    """Map letters to the text of their readings, in the order of the letters."""
     letters: list[str] = sample.data["ordering"]
     by_letter = {letter: sample.data["readings"][name] for letter, name in zip(letters, READINGS, strict=True)}
     return {letter: by_letter[letter] for letter in LETTERS}
 
 
-def kinds(sample: Sample) -> dict[str, str]:
-    """Letter -> which reading stands there: `correct`, `fs`, `su`, `ne`."""
+def kinds_by_letter(sample: Sample) -> dict[str, str]:
+    """Map letters to the kind of their reading: `correct`, `fs`, `su`, `ne`."""
     return dict(zip(sample.data["ordering"], READINGS, strict=True))
 
 
 def gold_letter(sample: Sample) -> str:
-    """The letter of the correct reading."""
+    """Return the letter of the correct reading."""
     letter: str = sample.data["ordering"][0]
     return letter
 
 
-def prompt_of(sample: Sample, task: str, setting: str, texts: PromptTexts, generation: Generation) -> Prompt:
-    """The one request of a sample in a cell: picture before words; with `sm` a caption of the model's own first."""
-    version = version_of(task, setting)
-    fields = {"utterance": sample.data["indirect"], **shown(sample)}
+def build_prompt(sample: Sample, task: str, setting: str, texts: PromptTexts, generation: Generation) -> Prompt:
+    """Build the request of a sample: picture before text; `sm` first asks the model for a caption."""
+    version = prompt_version(task, setting)
+    fields = {"utterance": sample.data["indirect"], **readings_by_letter(sample)}
     if task == "freeform":
         fields["addressee"] = addressee(sample.data["solution"])
         if not fields["addressee"]:
             return Prompt(version=texts.version(version), excluded="addressee_missing")
-    words = texts.fill(version, **fields)
+    text = texts.fill(version, **fields)
     choices = LETTERS if task == "mcq" else ()
-    parts: tuple[Part | str, ...] = (words,)
+    parts: tuple[Part | str, ...] = (text,)
     if not setting.startswith("sm"):
-        parts = (_picture(sample), words) if setting.startswith("vlm") else parts
-        last = Step(turns=(user(*parts),), generation=generation, choices=choices)
-        return Prompt(version=texts.version(version), steps=(last,))
-    caption = Step(turns=(user(_picture(sample), texts.fill(CAPTION)),), generation=generation)
-    # The field stands before everything that comes from the data, so the first one is ours.
-    before, field, after = words.partition("{caption}")
+        parts = (_picture(sample), text) if setting.startswith("vlm") else parts
+        answer = Step(turns=(user(*parts),), generation=generation, choices=choices)
+        return Prompt(version=texts.version(version), steps=(answer,))
+    caption = Step(turns=(user(_picture(sample), texts.fill(_CAPTION)),), generation=generation)
+    # The field precedes everything that comes from the data, so its first occurrence is ours.
+    before, field, after = text.partition("{caption}")
     parts = (before, Output(0, stripped=True), after) if field else parts
-    last = Step(turns=(user(*parts),), generation=generation, choices=choices)
-    names = f"{texts.version(version)}, {texts.version(CAPTION)}"
-    return Prompt(version=names, steps=(caption, last))
+    answer = Step(turns=(user(*parts),), generation=generation, choices=choices)
+    versions = f"{texts.version(version)}, {texts.version(_CAPTION)}"
+    return Prompt(version=versions, steps=(caption, answer))
 
 
 def _picture(sample: Sample) -> Media:

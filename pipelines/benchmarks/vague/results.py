@@ -8,21 +8,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.tables import TableCell, TableValue
+from pipelines.benchmarks.vague.facts import SIZES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Origin: TypeAlias = Literal["ours", "published"]
-SETTINGS: Final[Mapping[str, str]] = {"lm": "LM", "sm": "SM", "sm-cot": "SM+CoT", "vlm": "VLM", "vlm-cot": "VLM+CoT"}
+SETTING_LABELS: Final[Mapping[str, str]] = {
+    "lm": "LM",
+    "sm": "SM",
+    "sm-cot": "SM+CoT",
+    "vlm": "VLM",
+    "vlm-cot": "VLM+CoT",
+}
 ERRORS: Final[Mapping[str, str]] = {"count_fs": "FS", "count_su": "SU", "count_ne": "NE"}
-SIZES: Final[Mapping[str, int]] = {"VCR": 1144, "Ego4D": 533, "human-400": 400, "": 1677}
-"""Items behind the published numbers; '' is the whole."""
 HUMAN: Final = "Human"
-HUMAN_SUBSETS: Final = ("human-400", "human-400-approx")
 
 _DOUBTS = ("suspect", "inconsistent", "misprint")
-_OUTLIER: Final = ("Table H3", "LLaVA-NeXT-vicuna (13B)", "freeform", "lm", "bert_f1")
-_OUTLIER_NOTE: Final = "suspect: far below every other model, and below this one's with a picture"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +114,6 @@ def _key(row: Mapping[Any, Any]) -> Key:
 def _measured(row: Mapping[Any, Any]) -> TableValue:
     note = row.get("note")
     note = note if isinstance(note, str) else ""
-    if (row.get("table"), row["model"], row["task"], row["setting"], row["metric"]) == _OUTLIER:
-        note = note or _OUTLIER_NOTE
     value = _number(row["value"])
     value = int(value) if value is not None and row["unit"] == "count" else value
     found = TableValue(value=value, note=note, doubtful=note.startswith(_DOUBTS))

@@ -1,4 +1,4 @@
-"""One model's scored rows on VAGUE as columns over its items, a set of columns a cell."""
+"""One model's scored rows on VAGUE as columns over the items, one set of columns a task and setting."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Sample
+from pipelines.benchmarks.vague.facts import SETTINGS
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
@@ -17,12 +18,10 @@ if TYPE_CHECKING:
 
 Bools: TypeAlias = NDArray[np.bool_]
 
-SETTINGS: Final = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Some of the items: the whole, a subset, those that a human answered."""
+    """A selection of items: all, a subset, or those that a person answered."""
 
     subset: str
     mask: Bools
@@ -31,80 +30,78 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRows:
-    """One task in one setting; every array has one place an item."""
+    """One task in one setting; every array has one element an item."""
 
     task: str
     setting: str
     status: NDArray[Any]
-    """`ok`, `error`, `excluded`, `missing`; '' where the item was not asked."""
+    """`ok`, `error`, `excluded`, `missing`; '' where the item has no request."""
     answer: NDArray[Any]
     rule: NDArray[Any]
     flags: NDArray[Any]
-    """Tuples of texts; None where the item was not asked."""
+    """Tuples of texts; None where the item has no request."""
     values: Mapping[str, FloatArray]
-    """NaN where there is none."""
+    """NaN where an item has no value."""
 
     @property
     def ok(self) -> Bools:
         """Items with an answer."""
-        found: Bools = self.status == "ok"
-        return found
+        return np.asarray(self.status == "ok", dtype=np.bool_)
 
     @property
     def failed(self) -> Bools:
         """Items whose request failed."""
-        found: Bools = self.status == "error"
-        return found
+        return np.asarray(self.status == "error", dtype=np.bool_)
 
     def flagged(self, flag: str) -> Bools:
-        """Items whose answer has this flag."""
+        """Return which items' answers have this flag."""
         return np.array([flag in (flags or ()) for flags in self.flags], dtype=np.bool_) & self.ok
 
     def column(self, name: str) -> FloatArray:
-        """One value by name, NaN but for answers."""
-        found = self.values.get(name)
-        return np.where(self.ok, np.nan if found is None else found, np.nan)
+        """Return one value by name, NaN where there is no answer."""
+        return np.where(self.ok, self.values.get(name, np.nan), np.nan)
 
     def note(self, mask: Bools) -> str:
-        """What is lacking of some items."""
-        failed, never = int((self.failed & mask).sum()), int(((self.status == "missing") & mask).sum())
+        """Describe the failed and missing requests of a selection; '' where it is complete."""
+        failed, missing = int((self.failed & mask).sum()), int(((self.status == "missing") & mask).sum())
         parts = [f"{failed:,} failed"] if failed else []
-        parts += [f"{never:,} never run"] if never else []
+        parts += [f"{missing:,} never run"] if missing else []
         return f"incomplete: {' and '.join(parts)}" if parts else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRows:
-    """All cells over the same items."""
+    """All tasks and settings over the same items."""
 
     samples: Sequence[Sample]
     clusters: NDArray[np.str_]
-    cells: Mapping[tuple[str, str], SettingRows]
+    by_setting: Mapping[tuple[str, str], SettingRows]
+    """By task and setting."""
 
     @classmethod
     def of(cls, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:
         """Arrange the rows of `Benchmark.reduce`."""
         names = list(dict.fromkeys(scores["sample_id"]))
-        place = {name: index for index, name in enumerate(names)}
-        cells = {}
+        indices = {name: index for index, name in enumerate(names)}
+        by_setting = {}
         for key, rows in scores.groupby(["task", "setting"], sort=False):
             task, setting = map(str, key)
-            places = np.array([place[name] for name in rows["sample_id"]], dtype=np.intp)
-            cells[task, setting] = _cell(task, setting, rows, _Spread(places, len(names)))
-        chosen = [samples[name] for name in names]
-        clusters = np.array([sample.cluster or sample.sample_id for sample in chosen], dtype=np.str_)
-        return cls(samples=chosen, clusters=clusters, cells=dict(sorted(cells.items(), key=_order)))
+            places = np.array([indices[name] for name in rows["sample_id"]], dtype=np.intp)
+            by_setting[task, setting] = _setting_rows(task, setting, rows, _Scatter(places, len(names)))
+        selected = [samples[name] for name in names]
+        clusters = np.array([sample.cluster or sample.sample_id for sample in selected], dtype=np.str_)
+        return cls(samples=selected, clusters=clusters, by_setting=dict(sorted(by_setting.items(), key=_order)))
 
     def scopes(self) -> list[Scope]:
-        """The whole, the subsets, and the items that a human answered or those that stand in for them."""
+        """Return all items, the subsets, and the items that a person answered or those that stand in for them."""
         subsets = np.array([sample.subset for sample in self.samples])
         human = np.array([sample.data.get("human", "") for sample in self.samples])
-        found = [Scope(subset="", mask=np.ones(len(self.samples), dtype=np.bool_))]
-        found += [Scope(subset=name, mask=subsets == name) for name in dict.fromkeys(subsets.tolist()) if name]
+        scopes = [Scope(subset="", mask=np.ones(len(self.samples), dtype=np.bool_))]
+        scopes += [Scope(subset=name, mask=subsets == name) for name in dict.fromkeys(subsets.tolist()) if name]
         for name in sorted(set(human.tolist()) - {""}):
             note = "the best-rated items, for which of them the human answered is not published"
-            found.append(Scope(subset=name, mask=human == name, note=note if name.endswith("approx") else ""))
-        return found
+            scopes.append(Scope(subset=name, mask=human == name, note=note if name.endswith("approx") else ""))
+        return scopes
 
 
 def _order(entry: tuple[tuple[str, str], SettingRows]) -> tuple[bool, int]:
@@ -113,52 +110,52 @@ def _order(entry: tuple[tuple[str, str], SettingRows]) -> tuple[bool, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
-    """Puts a cell's rows at the places of their items."""
+class _Scatter:
+    """Scatters the rows of a setting to the positions of their items."""
 
     places: NDArray[np.intp]
     size: int
 
     def texts(self, values: Sequence[Any], empty: str | None) -> NDArray[Any]:
-        found = np.empty(self.size, dtype=object)
-        found[:] = empty
+        column = np.empty(self.size, dtype=object)
+        column[:] = empty
         for place, value in zip(self.places, values, strict=True):
-            found[place] = value
-        return found
+            column[place] = value
+        return column
 
     def floats(self, values: FloatArray) -> FloatArray:
-        found = np.full(self.size, np.nan)
-        found[self.places] = values
-        return found
+        column = np.full(self.size, np.nan)
+        column[self.places] = values
+        return column
 
 
-_NOT_VALUES: Final = {
+_TEXT_COLUMNS: Final = {
     *("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster"),
     *("finish_reason", "verdict_state", "status", "answer", "rule", "flags"),
 }
 
 
-def _cell(task: str, setting: str, rows: pd.DataFrame, spread: _Spread) -> SettingRows:
+def _setting_rows(task: str, setting: str, rows: pd.DataFrame, scatter: _Scatter) -> SettingRows:
     def texts(name: str) -> list[str | None]:
-        # pandas may tell a missing text as NaN
+        # pandas may represent a missing text as NaN
         column = rows[name] if name in rows else [None] * len(rows)
         return [text if isinstance(text, str) else None for text in column]
 
-    flags = [_list(one) for one in rows["flags"]] if "flags" in rows else [()] * len(rows)
+    flags = [_flags(cell) for cell in rows["flags"]] if "flags" in rows else [()] * len(rows)
     return SettingRows(
         task=task,
         setting=setting,
-        status=spread.texts(texts("status"), ""),
-        answer=spread.texts(texts("answer"), None),
-        rule=spread.texts(texts("rule"), None),
-        flags=spread.texts(flags, None),
+        status=scatter.texts(texts("status"), ""),
+        answer=scatter.texts(texts("answer"), None),
+        rule=scatter.texts(texts("rule"), None),
+        flags=scatter.texts(flags, None),
         values={
-            str(name): spread.floats(rows[name].to_numpy(dtype=np.float64))
+            str(name): scatter.floats(rows[name].to_numpy(dtype=np.float64))
             for name in rows.columns
-            if name not in _NOT_VALUES
+            if name not in _TEXT_COLUMNS
         },
     )
 
 
-def _list(flags: object) -> tuple[str, ...]:
+def _flags(flags: object) -> tuple[str, ...]:
     return tuple(flags) if isinstance(flags, list | tuple | np.ndarray) else ()

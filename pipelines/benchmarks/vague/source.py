@@ -1,7 +1,7 @@
-"""VAGUE as distributed: the hub's Parquet file with the pictures in it, or two JSON arrays beside folders of pictures.
+"""Read VAGUE as distributed: the hub's Parquet file with embedded pictures, or two JSON arrays and picture folders.
 
-Both hold the same rows of version 2.0. The words of all rows are read first, for what is asked of the data as a whole
-(which items are the best rated, whether pictures carry tags); pictures are read after, one at a time.
+Both hold the same rows of version 2.0. The texts of all rows are read first, because some facts concern the data set as
+a whole (which items are rated best, whether pictures carry tags); pictures are read afterwards, one at a time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from pipelines.errors import SourceError
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
-SUBSETS: Final[Mapping[str, int]] = {"VCR": 1144, "Ego4D": 533}
-"""Subsets and their sizes as published."""
 _FOLDERS: Final = {"VCR": "annotated_images", "Ego4D": "ego4d_final_annotated"}
-_OLD_READINGS: Final = ("2_incorrect_fake_scene", "3_incorrect_surface_understanding", "4_incorrect_entity")
-_ROWS_AT_ONCE: Final = 16  # pictures in memory beside the file itself
+_VERSION_1_FIELDS: Final = ("2_incorrect_fake_scene", "3_incorrect_surface_understanding", "4_incorrect_entity")
+_BATCH_ROWS: Final = 16  # pictures in memory in addition to the file itself
 _IMAGE: Final = "image"
+_JPEG_MAGIC: Final = b"\xff\xd8"
 
-_Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class _Foreign(BaseModel):
@@ -40,10 +39,10 @@ class _Foreign(BaseModel):
 
 
 class _Choices(_Foreign):
-    correct: _Words = Field(alias="1_correct")
-    fs: _Words = Field(alias="2_fake_scene")
-    su: _Words = Field(alias="3_surface_understanding")
-    ne: _Words = Field(alias="4_wrong_entity")
+    correct: _Text = Field(alias="1_correct")
+    fs: _Text = Field(alias="2_fake_scene")
+    su: _Text = Field(alias="3_surface_understanding")
+    ne: _Text = Field(alias="4_wrong_entity")
     ordering: list[str]
 
     @field_validator("ordering")
@@ -72,19 +71,19 @@ class _Meta(_Foreign):
 
 
 class _Row(_Foreign):
-    image_name: _Words
+    image_name: _Text
     direct: str | None = None
-    indirect: _Words
+    indirect: _Text
     solution: str | None = None
     mcq: _Choices
     meta: _Meta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """The words of one valid row, before its picture is read."""
+class SourceItem:
+    """The texts of one valid row, before its picture is read."""
 
-    place: int
+    index: int
     """Row of its file, from 0."""
     name: str
     subset: str
@@ -93,45 +92,45 @@ class Item:
     size: tuple[float, float] | None
     """Width and height of the picture that the boxes are measured in."""
     rating: float
-    """Mean of the two human ratings; 0 where there is none."""
+    """Mean of the two human ratings; 0 if unrated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
-    """One file of rows, its words read."""
+class SourceFile:
+    """One file of rows with their texts."""
 
     source: Source
     path: str
-    items: tuple[Item, ...]
+    items: tuple[SourceItem, ...]
     rejections: tuple[Rejection, ...]
     content: bytes | None = None
-    """The Parquet file itself; None where pictures are files of their own."""
+    """The Parquet file; None where pictures are separate files."""
 
-    def pictures(self, wanted: Sequence[Item]) -> Iterator[tuple[Item, MediaFile]]:
-        """The pictures of some of the items, in their order in the file; with empty content where a row has none."""
+    def pictures(self, selected: Sequence[SourceItem]) -> Iterator[tuple[SourceItem, MediaFile]]:
+        """Yield pictures of selected items in file order; the content is empty where a row has no picture."""
         if self.content is None:
-            yield from ((item, self._beside(item)) for item in wanted)
+            yield from ((item, self._picture_file(item)) for item in selected)
             return
-        by_place = {item.place: item for item in wanted}
-        for place, row in _parquet_rows(_opened(self.content, self._where), [_IMAGE], self._where):
-            if place in by_place:
-                item = by_place[place]
-                found = _embedded(row[_IMAGE])
-                yield item, MediaFile(role="picture", kind="image", path=_name(item, found), content=found)
+        by_index = {item.index: item for item in selected}
+        for index, row in _parquet_rows(_open_parquet(self.content, self._uri), [_IMAGE], self._uri):
+            if item := by_index.get(index):
+                content = _image_bytes(row[_IMAGE])
+                path = _picture_name(item, content)
+                yield item, MediaFile(role="picture", kind="image", path=path, content=content)
 
     @property
-    def _where(self) -> str:
+    def _uri(self) -> str:
         return f"{self.source.uri}/{self.path}"
 
-    def _beside(self, item: Item) -> MediaFile:
+    def _picture_file(self, item: SourceItem) -> MediaFile:
         path = posixpath.join(posixpath.dirname(self.path), _FOLDERS[item.subset], f"{item.name}_annot.jpg")
         return MediaFile(role="picture", kind="image", path=path)
 
     def bytes_of(self, picture: MediaFile) -> bytes | None:
-        """The picture's file; None where there is none.
+        """Return the encoded picture, or None where there is none.
 
         Raises:
-            SourceError: it is too large.
+            SourceError: the file is too large.
         """
         if picture.content is not None:
             return picture.content or None
@@ -141,59 +140,61 @@ class File:
             return None
 
 
-def files_of(source: Source) -> list[File]:
-    """Read the words of all rows.
+def read_files(source: Source) -> list[SourceFile]:
+    """Read the texts of all rows.
 
     Raises:
-        SourceError: there is no data of VAGUE 2.0 here.
+        SourceError: the folder holds no data of VAGUE 2.0.
     """
-    parquet = next((found for found in map(source.glob, ("data/*.parquet", "*.parquet")) if found), [])
+    parquet = source.glob("data/*.parquet") or source.glob("*.parquet")
     if parquet:
         return [_parquet_file(source, path) for path in parquet]
-    found = [file for path in source.glob("*.json") if (file := _json_file(source, path))]
-    if not found:
-        looked = "data/*.parquet, vcr_1144_final.json and ego4d_533_final.json"
-        raise SourceError(f"{source.uri}: no data of VAGUE here; looked for {looked}")
-    return found
+    files = [file for path in source.glob("*.json") if (file := _json_file(source, path))]
+    if not files:
+        expected = "data/*.parquet, vcr_1144_final.json and ego4d_533_final.json"
+        raise SourceError(f"{source.uri}: no data of VAGUE found; looked for {expected}")
+    return files
 
 
-def _checked(source: Source, path: str, rows: Iterator[tuple[int, Any]], content: bytes | None = None) -> File:
-    """All rows of a file, valid ones as items."""
-    items, rejections = list[Item](), list[Rejection]()
+def _validate_rows(
+    source: Source, path: str, rows: Iterator[tuple[int, Any]], content: bytes | None = None
+) -> SourceFile:
+    """Validate all rows of a file."""
+    items, rejections = list[SourceItem](), list[Rejection]()
     subset = "" if content is not None else _subset_of_file(path)
-    for place, row in rows:
+    for index, row in rows:
         name = row.get("image_name") if isinstance(row, dict) else None
-        label = name if isinstance(name, str) and name.strip() else f"row {place + 1}"
+        label = name if isinstance(name, str) and name.strip() else f"row {index + 1}"
         mcq = row.get("mcq") if isinstance(row, dict) else None
-        _refuse_version_1(f"{source.uri}/{path}", mcq if isinstance(mcq, dict) else ())
+        _reject_version_1(f"{source.uri}/{path}", mcq if isinstance(mcq, dict) else ())
         try:
-            items.append(_item(place, _Row.model_validate(row), subset, plain=content is None))
+            items.append(_item(index, _Row.model_validate(row), subset, plain=content is None))
         except ValidationError as error:
             rejections.append(Rejection(file=path, item=label, reason=format_validation_error(error)))
         except ValueError as error:
             rejections.append(Rejection(file=path, item=label, reason=str(error)))
-    return File(source=source, path=path, items=tuple(items), rejections=tuple(rejections), content=content)
+    return SourceFile(source=source, path=path, items=tuple(items), rejections=tuple(rejections), content=content)
 
 
-def _refuse_version_1(where: str, readings: Sequence[str] | Mapping[str, Any]) -> None:
-    old = [name for name in _OLD_READINGS if name in readings]
-    if old:
+def _reject_version_1(uri: str, readings: Sequence[str] | Mapping[str, Any]) -> None:
+    version_1 = [name for name in _VERSION_1_FIELDS if name in readings]
+    if version_1:
         raise SourceError(
-            f"{where}: this is VAGUE 1.0 (it has `mcq.{old[0]}`), which is another set of items; "
+            f"{uri}: this is VAGUE 1.0 (it has `mcq.{version_1[0]}`), which is another set of items; "
             "fetch version 2.0, of March 2025 or later, with 1,677 items"
         )
 
 
-def _item(place: int, row: _Row, subset: str, *, plain: bool) -> Item:
+def _item(index: int, row: _Row, subset: str, *, plain: bool) -> SourceItem:
     if plain and ("\\" in row.image_name or ".." in row.image_name.split("/") or row.image_name.startswith("/")):
-        raise ValueError(f"image_name {row.image_name!r} is no file name")
+        raise ValueError(f"image_name {row.image_name!r} is not a file name")
     meta = row.meta or _Meta()
     rating = meta.rating or _Rating()
-    rated = [value for value in (rating.direct, rating.indirect) if value is not None]
+    ratings = [value for value in (rating.direct, rating.indirect) if value is not None]
     boxes = tuple((a, b, c, d) for a, b, c, d in meta.person_bbox or ())
     direct = (row.direct or "").strip()
-    return Item(
-        place=place,
+    return SourceItem(
+        index=index,
         name=row.image_name,
         subset=subset or ("VCR" if "@" in row.image_name else "Ego4D"),
         data={
@@ -208,20 +209,20 @@ def _item(place: int, row: _Row, subset: str, *, plain: bool) -> Item:
         },
         boxes=boxes,
         size=(meta.img_size.width, meta.img_size.height) if meta.img_size else None,
-        rating=sum(rated) / len(rated) if rated else 0.0,
+        rating=sum(ratings) / len(ratings) if ratings else 0.0,
     )
 
 
 def _subset_of_file(path: str) -> Literal["VCR", "Ego4D", ""]:
-    """As the file's name says; '' where it says nothing and the items' names must."""
+    """Return the subset that the file name states, or '' where the item names decide."""
     name = posixpath.basename(path).lower()
     if name.startswith("vcr"):
         return "VCR"
     return "Ego4D" if name.startswith("ego4d") else ""
 
 
-def _json_file(source: Source, path: str) -> File | None:
-    """One array of rows; None for a JSON file that is none and whose name promises none."""
+def _json_file(source: Source, path: str) -> SourceFile | None:
+    """Read an array of rows; None for a JSON file of something else, unless its name states a subset."""
     try:
         rows = json.loads(source.read_bytes(path).decode("utf-8-sig"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -229,55 +230,54 @@ def _json_file(source: Source, path: str) -> File | None:
     if isinstance(rows, list) and (
         _subset_of_file(path) or any(isinstance(row, dict) and "mcq" in row for row in rows)
     ):
-        return _checked(source, path, enumerate(rows))
+        return _validate_rows(source, path, enumerate(rows))
     if _subset_of_file(path):
-        raise SourceError(f"{source.uri}/{path}: an array of items was expected, this is {type(rows).__name__}")
+        raise SourceError(f"{source.uri}/{path}: expected an array of items, found {type(rows).__name__}")
     return None
 
 
-def _parquet_file(source: Source, path: str) -> File:
-    where = f"{source.uri}/{path}"
+def _parquet_file(source: Source, path: str) -> SourceFile:
+    uri = f"{source.uri}/{path}"
     content = source.read_bytes(path)
-    parquet = _opened(content, where)
+    parquet = _open_parquet(content, uri)
     schema = parquet.schema_arrow
-    lacking = [name for name in (_IMAGE, "image_name", "indirect", "mcq") if name not in schema.names]
-    if lacking:
-        raise SourceError(f"{where}: no column {', '.join(lacking)}; there are {', '.join(schema.names)}")
+    missing = [name for name in (_IMAGE, "image_name", "indirect", "mcq") if name not in schema.names]
+    if missing:
+        raise SourceError(f"{uri}: no column {', '.join(missing)}; found {', '.join(schema.names)}")
     readings = schema.field("mcq").type
-    _refuse_version_1(where, [readings.field(i).name for i in range(readings.num_fields)])
-    wanted = [name for name in _Row.model_fields if name in schema.names]
-    return _checked(source, path, _parquet_rows(parquet, wanted, where), content)
+    _reject_version_1(uri, [readings.field(i).name for i in range(readings.num_fields)])
+    columns = [name for name in _Row.model_fields if name in schema.names]
+    return _validate_rows(source, path, _parquet_rows(parquet, columns, uri), content)
 
 
-def _opened(content: bytes, where: str) -> ParquetFile:
+def _open_parquet(content: bytes, uri: str) -> ParquetFile:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         return pq.ParquetFile(io.BytesIO(content))
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{where}: not readable as Parquet ({str(error)[:200]}); fetch the file again") from error
+        raise SourceError(f"{uri}: not readable as Parquet ({str(error)[:200]}); fetch the file again") from error
 
 
-def _parquet_rows(parquet: ParquetFile, columns: list[str], where: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _parquet_rows(parquet: ParquetFile, columns: list[str], uri: str) -> Iterator[tuple[int, dict[str, Any]]]:
     import pyarrow as pa
 
-    place, most = 0, MOST_PICTURES if _IMAGE in columns else MOST_WORDS
+    index, most = 0, MOST_PICTURES if _IMAGE in columns else MOST_WORDS
     try:
-        for batch in batches(parquet, columns, rows=_ROWS_AT_ONCE, most=most, where=where):
+        for batch in batches(parquet, columns, rows=_BATCH_ROWS, most=most, where=uri):
             for row in batch.to_pylist():
-                yield place, row
-                place += 1
+                yield index, row
+                index += 1
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{where}: damaged at row {place + 1} ({str(error)[:200]}); fetch the file again") from error
+        raise SourceError(f"{uri}: damaged at row {index + 1} ({str(error)[:200]}); fetch the file again") from error
 
 
-def _embedded(cell: Any) -> bytes:
-    """The bytes of an image cell; none where it is empty."""
-    found = cell.get("bytes") if isinstance(cell, dict) else cell
-    return found if isinstance(found, bytes) else b""
+def _image_bytes(cell: Any) -> bytes:
+    """Return the bytes of an image cell, b"" where it is empty."""
+    content = cell.get("bytes") if isinstance(cell, dict) else cell
+    return content if isinstance(content, bytes) else b""
 
 
-def _name(item: Item, content: bytes) -> str:
-    jpeg = content.startswith(b"\xff\xd8")
-    return f"{item.name}.{'jpg' if jpeg else 'png'}"
+def _picture_name(item: SourceItem, content: bytes) -> str:
+    return f"{item.name}.{'jpg' if content.startswith(_JPEG_MAGIC) else 'png'}"

@@ -13,17 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.extra_tables import own_tables
-from pipelines.benchmarks.vague.results import (
-    ERRORS,
-    HUMAN,
-    HUMAN_SUBSETS,
-    SETTINGS,
-    SIZES,
-    Key,
-    Results,
-    count_of,
-    without_interval,
-)
+from pipelines.benchmarks.vague.facts import HUMAN_SUBSETS, PUBLISHED_MEANS, SIZES
+from pipelines.benchmarks.vague.results import ERRORS, HUMAN, SETTING_LABELS, Key, Results, count_of, without_interval
 from pipelines.metrics.stats import half_up
 
 if TYPE_CHECKING:
@@ -44,13 +35,6 @@ _SCORERS_NOTE: Final = (
 )
 _MATCHED: Final = "Chance is 25%, and models without picture often stay below it, for the superficial reading attracts."
 
-PRINTED_B1: Final[Mapping[str, tuple[float, float]]] = {
-    "avg_object_count": (7.4, 6.89),
-    "avg_people_count": (4.48, 2.59),
-    "avg_word_count_direct": (9.69, 15.9),
-    "avg_word_count_indirect": (11.52, 12.27),
-}
-"""Table B1 as printed: VCR, Ego4D."""
 _FACTS: Final[Mapping[str, str]] = {
     "avg_object_count": "Object tags",
     "avg_people_count": "People",
@@ -204,7 +188,7 @@ def _reasoning(book: Results) -> Table:
                 continue
             counts = (count_of(book.find(table, replace(key, metric=name))) for name in ERRORS)
             cells = (_with_delta(book, table, key, change), *counts, _invalid(book, table, key))
-            rows.append(TableRow(label=SETTINGS[setting], cells=cells, origin="published" if table else "ours"))
+            rows.append(TableRow(label=SETTING_LABELS[setting], cells=cells, origin="published" if table else "ours"))
     notes = book.incomplete([""])
     return Table(
         id="vague_table3",
@@ -228,7 +212,7 @@ def _everything(book: Results, subset: str) -> Table:
         for setting in _H_ORDER:
             cells = _everything_cells(book, origin, model, setting, subset)
             if any(cell is not None for cell in cells):
-                row = TableRow(label=SETTINGS[setting], cells=cells, origin="published" if origin else "ours")
+                row = TableRow(label=SETTING_LABELS[setting], cells=cells, origin="published" if origin else "ours")
                 block.append(row)
         rows += [TableRow(label=model, origin="heading"), *block] if block else []
     notes = book.incomplete([subset])
@@ -262,7 +246,7 @@ def _everything_cells(book: Results, table: str, model: str, setting: str, subse
 
 def _data_means(book: Results) -> Table:
     """Table B1; the means are of the items asked, the same for every model that was asked all of them."""
-    printed: tuple[TableCell, ...] = tuple(value for pair in PRINTED_B1.values() for value in pair)
+    printed: tuple[TableCell, ...] = tuple(value for pair in PUBLISHED_MEANS.values() for value in pair)
     rows = [TableRow(label="Published", cells=printed, origin="published")]
     by_cells: dict[tuple[TableCell, ...], list[str]] = {}
     for model in book.models:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from pipelines.benchmarks.vague.person_tags import drawn
+from pipelines.benchmarks.vague.person_tags import draw_tags
 from pipelines.ingest.source_folder import Folder
 from tests.tools.demo_data.drawing import HEIGHT, WIDTH
 from tests.tools.demo_data.picture import draw, encoded, people_in
@@ -37,7 +37,7 @@ def write_vague(folder: Path) -> None:
         own = [(row, lines) for row, lines in rows if ("@" in row["image_name"]) == name.startswith("vcr")]
         (folder / pictures).mkdir(parents=True, exist_ok=True)
         for row, lines in own:
-            content = drawn(encoded(draw(lines), "JPEG"), people_in(lines), (WIDTH, HEIGHT), pixels)
+            content = draw_tags(encoded(draw(lines), "JPEG"), people_in(lines), (WIDTH, HEIGHT), pixels)
             (folder / pictures / f"{row['image_name']}_annot.jpg").write_bytes(content)
         text = json.dumps([row for row, _ in own], ensure_ascii=False, indent=1)
         (folder / name).write_text(text + "\n", encoding="utf-8")

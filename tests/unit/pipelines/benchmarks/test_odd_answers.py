@@ -36,15 +36,15 @@ class Reader:
 
 def choice(*, cot: bool) -> Reader:
     return Reader(
-        read=lambda raw: vague_reading.read_choice(raw, READINGS, cot=cot),
-        answer=lambda raw: vague_reading.read_choice(raw, READINGS, cot=cot).letter,
+        read=lambda raw: vague_reading.parse_choice(raw, READINGS, cot=cot),
+        answer=lambda raw: vague_reading.parse_choice(raw, READINGS, cot=cot).letter,
     )
 
 
 def freeform(*, cot: bool) -> Reader:
     return Reader(
-        read=lambda raw: vague_reading.read_freeform(raw, cot=cot),
-        answer=lambda raw: vague_reading.read_freeform(raw, cot=cot).text or None,
+        read=lambda raw: vague_reading.parse_freeform(raw, cot=cot),
+        answer=lambda raw: vague_reading.parse_freeform(raw, cot=cot).text or None,
         refuses=False,
     )
 
@@ -126,5 +126,5 @@ def test_no_answer_from_a_refusal(name: str) -> None:
 
 def test_a_refusal_in_free_words_is_flagged() -> None:
     for text in REFUSALS:
-        assert "refusal" in vague_reading.read_freeform(text, cot=False).flags
+        assert "refusal" in vague_reading.parse_freeform(text, cot=False).flags
         assert "refusal" in unpie_reading.read_translation(text, "de", "").flags

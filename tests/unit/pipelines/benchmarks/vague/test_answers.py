@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.vague.answers import ChoiceReading, read_choice, read_freeform, without_opener
+from pipelines.benchmarks.vague.answers import Choice, parse_choice, parse_freeform, without_opener
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "vague"
@@ -74,13 +74,13 @@ def rows(name: str) -> list[dict[str, Any]]:
     "row", rows("choice"), ids=lambda row: f"{'cot' if row['cot'] else 'plain'}:{row['raw'][:40]!r}"
 )
 def test_choices_of_the_golden_rows(row: dict[str, Any]) -> None:
-    expected = ChoiceReading(letter=row["letter"], rule=row["rule"], invalid_reason=row["invalid_reason"])
-    assert read_choice(row["raw"], READINGS, cot=row["cot"]) == expected
+    expected = Choice(letter=row["letter"], rule=row["rule"], invalid_reason=row["invalid_reason"])
+    assert parse_choice(row["raw"], READINGS, cot=row["cot"]) == expected
 
 
 @pytest.mark.parametrize("row", rows("freeform"), ids=lambda row: repr(row["raw"][:40]))
 def test_sentences_of_the_golden_rows(row: dict[str, Any]) -> None:
-    reading = read_freeform(row["raw"], cot=row["cot"])
+    reading = parse_freeform(row["raw"], cot=row["cot"])
     assert (reading.text, list(reading.flags)) == (row["text"], row["flags"])
 
 
@@ -93,38 +93,38 @@ def test_openers_of_the_golden_rows(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("template", PLAIN)
 def test_every_letter_is_read_in_every_form(template: str, letter: str) -> None:
     raw = template.format(letter)
-    assert read_choice(raw, READINGS, cot=False).letter == letter
-    assert read_choice(raw, READINGS, cot=True).letter == letter
+    assert parse_choice(raw, READINGS, cot=False).letter == letter
+    assert parse_choice(raw, READINGS, cot=True).letter == letter
 
 
 @pytest.mark.parametrize("letter", "ABCD")
 @pytest.mark.parametrize("template", COT)
 def test_every_letter_is_read_behind_reasoning(template: str, letter: str) -> None:
-    assert read_choice(template.format(letter), READINGS, cot=True).letter == letter
+    assert parse_choice(template.format(letter), READINGS, cot=True).letter == letter
 
 
 @pytest.mark.parametrize("letter", "ABCD")
 def test_the_wording_of_a_reading_is_its_letter(letter: str) -> None:
     said = f"It seems that {READINGS[letter].rstrip('.').lower()} now"
-    assert read_choice(said, READINGS, cot=False).letter == letter
+    assert parse_choice(said, READINGS, cot=False).letter == letter
 
 
 def test_readings_of_one_wording_are_not_told_apart() -> None:
     twice = {"A": "Go.", "B": "go", "C": "Stay.", "D": ""}
-    assert read_choice("Go!", twice, cot=False).invalid_reason == "multiple"
-    assert read_choice("Stay", twice, cot=False).letter == "C"
+    assert parse_choice("Go!", twice, cot=False).invalid_reason == "multiple"
+    assert parse_choice("Stay", twice, cot=False).letter == "C"
 
 
 def test_a_reading_inside_a_longer_one_is_read_when_it_stands_alone() -> None:
     nested = {"A": "Shut the window.", "B": "Shut the window now.", "C": "Wait.", "D": "Run."}
-    assert read_choice("shut the window", nested, cot=False).letter == "A"
-    assert read_choice("please shut the window now", nested, cot=False).invalid_reason == "multiple"
+    assert parse_choice("shut the window", nested, cot=False).letter == "A"
+    assert parse_choice("please shut the window now", nested, cot=False).invalid_reason == "multiple"
 
 
 @given(ANSWERS, MODES)
 def test_a_choice_is_a_letter_or_a_reason_and_always_the_same(raw: str, cot: bool) -> None:
-    reading = read_choice(raw, READINGS, cot=cot)
-    assert reading == read_choice(raw, READINGS, cot=cot)
+    reading = parse_choice(raw, READINGS, cot=cot)
+    assert reading == parse_choice(raw, READINGS, cot=cot)
     assert (reading.letter is None) != (reading.invalid_reason is None)
     assert reading.letter in {None, *"ABCD"}
     assert reading.letter is None or reading.rule is not None
@@ -132,8 +132,8 @@ def test_a_choice_is_a_letter_or_a_reason_and_always_the_same(raw: str, cot: boo
 
 @given(ANSWERS, MODES)
 def test_a_sentence_is_one_line_and_always_the_same(raw: str, cot: bool) -> None:
-    reading = read_freeform(raw, cot=cot)
-    assert reading == read_freeform(raw, cot=cot)
+    reading = parse_freeform(raw, cot=cot)
+    assert reading == parse_freeform(raw, cot=cot)
     assert reading.text == " ".join(reading.text.split())
     assert reading.text or not reading.flags
     assert without_opener(reading.text) in reading.text
@@ -143,23 +143,23 @@ def test_a_sentence_is_one_line_and_always_the_same(raw: str, cot: bool) -> None
     st.lists(st.sampled_from(["\n", " ", "*", "`", "#", "\u200b", "\ufeff", "<|im_end|>", "</s>"])).map("".join), MODES
 )
 def test_nothing_is_read_from_nothing(raw: str, cot: bool) -> None:
-    assert read_choice(raw, READINGS, cot=cot).invalid_reason == "empty"
-    assert not read_freeform(raw, cot=cot).text
+    assert parse_choice(raw, READINGS, cot=cot).invalid_reason == "empty"
+    assert not parse_freeform(raw, cot=cot).text
 
 
 @given(st.sampled_from(REFUSALS), st.sampled_from(["", "\n", "<|im_end|>", "\u200b"]), MODES)
 def test_nothing_is_chosen_by_a_refusal(refusal: str, tail: str, cot: bool) -> None:
-    assert read_choice(refusal + tail, READINGS, cot=cot).letter is None
+    assert parse_choice(refusal + tail, READINGS, cot=cot).letter is None
 
 
 @given(ANSWERS, MODES)
 def test_reasoning_left_open_decides_nothing(raw: str, cot: bool) -> None:
-    assert read_choice(f"{raw}<think>{raw.replace('</think>', '')}", READINGS, cot=cot).letter is None
+    assert parse_choice(f"{raw}<think>{raw.replace('</think>', '')}", READINGS, cot=cot).letter is None
 
 
 @given(ANSWERS, st.sampled_from("ABCD"), MODES)
 def test_closed_reasoning_changes_nothing(raw: str, letter: str, cot: bool) -> None:
-    assert read_choice(f"<think>{raw}</think>{letter}", READINGS, cot=cot).letter == letter
+    assert parse_choice(f"<think>{raw}</think>{letter}", READINGS, cot=cot).letter == letter
 
 
 @pytest.mark.parametrize("cot", [False, True])
@@ -167,6 +167,6 @@ def test_closed_reasoning_changes_nothing(raw: str, letter: str, cot: bool) -> N
 def test_long_texts_are_read_at_once(piece: str, cot: bool) -> None:
     raw = (piece * (200_000 // len(piece.encode()) + 1)).encode()[:200_000].decode(errors="ignore")
     started = time.process_time()
-    read_choice(raw, READINGS, cot=cot)
-    without_opener(read_freeform(raw, cot=cot).text)
+    parse_choice(raw, READINGS, cot=cot)
+    without_opener(parse_freeform(raw, cot=cot).text)
     assert time.process_time() - started < 1.0

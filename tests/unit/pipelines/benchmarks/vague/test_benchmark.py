@@ -17,7 +17,7 @@ from models.messages import Media
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Notice, RawSample, Rejection
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
-from pipelines.benchmarks.vague.person_tags import drawn, tagged_boxes
+from pipelines.benchmarks.vague.person_tags import count_tagged_boxes, draw_tags
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest
@@ -136,7 +136,7 @@ def test_rows_that_are_no_rows_are_named_by_their_place(tmp_path: Path) -> None:
     path.write_text(json.dumps([*json.loads(path.read_text()), "text", {"mcq": 3}, {**row(3), "image_name": "../x@0"}]))
     _, rejections, _ = read(source)
     assert [one.item for one in rejections] == ["row 2", "row 3", "../x@0"]
-    assert "no file name" in rejections[2].reason
+    assert "not a file name" in rejections[2].reason
 
 
 def old_row(number: int) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def test_a_parquet_file_of_something_else(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({"image": [b""], "text": ["a"]}), tmp_path / "a.parquet")
-    with pytest.raises(SourceError, match="no column image_name, indirect, mcq; there are image, text"):
+    with pytest.raises(SourceError, match="no column image_name, indirect, mcq; found image, text"):
         read(tmp_path)
 
 
@@ -202,7 +202,7 @@ def test_the_users_list_names_the_human_items(tmp_path: Path) -> None:
 
 
 def test_without_a_list_the_best_rated_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.benchmarks.vague.benchmark._HUMAN_ITEMS", 5)
+    monkeypatch.setattr("pipelines.benchmarks.vague.benchmark.HUMAN_ITEMS", 5)
     data = rows(12, 0)
     for number, one in enumerate(data):
         one["meta"]["rating"] = {"direct": 5, "indirect": 5 if number in (2, 7, 9) else 4}
@@ -224,11 +224,11 @@ def test_without_a_list_the_best_rated_stand_in(tmp_path: Path, monkeypatch: pyt
 def test_bare_pictures_get_tags(tmp_path: Path) -> None:
     samples, _, notices = read(write_drive(tmp_path, tagged=False))
     assert {one.data["tags"] for one in samples} == {"drawn"}
-    assert "tags: drawn on the pictures of VCR: of 12 people looked at, 0 wear their number as distributed" in notices
+    assert "tags: drawn on the pictures of VCR: of 12 people checked, 0 carry their number as distributed" in notices
     one = next(one for one in samples if len(BOXES[: one.data["people"]]) == 2)
     content = one.media[0].content
     assert content is not None
-    assert tagged_boxes(content, [(a, b, c, d) for a, b, c, d in BOXES], (WIDTH, HEIGHT), pixels) == (2, 2)
+    assert count_tagged_boxes(content, [(a, b, c, d) for a, b, c, d in BOXES], (WIDTH, HEIGHT), pixels) == (2, 2)
 
 
 def test_tags_are_judged_by_subset_and_one_in_ten_may_be_hidden(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_tags_are_judged_by_subset_and_one_in_ten_may_be_hidden(tmp_path: Path) 
 def test_a_tag_is_a_black_plate_with_white_digits_at_the_centre_of_the_box() -> None:
     plain = picture(1, form="PNG")
     before, after = (
-        np.asarray(Image.open(io.BytesIO(c))) for c in (plain, drawn(plain, [(10, 10, 70, 100)], None, pixels))
+        np.asarray(Image.open(io.BytesIO(c))) for c in (plain, draw_tags(plain, [(10, 10, 70, 100)], None, pixels))
     )
     changed = np.argwhere((before != after).any(axis=2))
     (top, left), (bottom, right) = changed.min(axis=0), changed.max(axis=0)
@@ -263,14 +263,14 @@ def test_a_tag_is_a_black_plate_with_white_digits_at_the_centre_of_the_box() -> 
 
 def test_boxes_are_scaled_to_the_pictures_own_size() -> None:
     half = [(5.0, 5.0, 35.0, 50.0)]
-    assert tagged_boxes(picture(1, tags=BOXES[:1]), half, (WIDTH / 2, HEIGHT / 2), pixels) == (1, 1)
-    assert tagged_boxes(picture(1, tags=BOXES[:1]), half, None, pixels) == (0, 1)
+    assert count_tagged_boxes(picture(1, tags=BOXES[:1]), half, (WIDTH / 2, HEIGHT / 2), pixels) == (1, 1)
+    assert count_tagged_boxes(picture(1, tags=BOXES[:1]), half, None, pixels) == (0, 1)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8broken", b"GIF89a"])
 def test_what_is_no_picture_stays_as_it_is(content: bytes) -> None:
-    assert drawn(content, [(1, 2, 3, 4)], None, pixels) == content
-    assert tagged_boxes(content, [(1, 2, 3, 4)], None, pixels) == (0, 0)
+    assert draw_tags(content, [(1, 2, 3, 4)], None, pixels) == content
+    assert count_tagged_boxes(content, [(1, 2, 3, 4)], None, pixels) == (0, 0)
 
 
 # ---------------------------------------------------------------------------------------------- requests

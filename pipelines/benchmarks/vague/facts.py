@@ -1,0 +1,29 @@
+"""VAGUE: names of settings and subsets, and the sizes and means that the paper prints.
+
+Nam et al., ICCV 2025, arXiv 2411.14137.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+SETTINGS: Final = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
+"""Settings of both tasks, in the order of `metrics.json`."""
+SUBSETS: Final[Mapping[str, int]] = {"VCR": 1144, "Ego4D": 533}
+"""Subsets and their published sizes."""
+HUMAN_LISTED: Final = "human-400"
+"""Subset of the items that a person answered. The list is unpublished; a user may have it."""
+HUMAN_APPROXIMATE: Final = "human-400-approx"
+"""Subset that stands in for it: as many items with the best mean rating."""
+HUMAN_SUBSETS: Final = (HUMAN_LISTED, HUMAN_APPROXIMATE)
+HUMAN_ITEMS: Final = 400
+SIZES: Final[Mapping[str, int]] = {**SUBSETS, HUMAN_LISTED: HUMAN_ITEMS, "": sum(SUBSETS.values())}
+"""Items behind the published numbers by subset; '' is the whole."""
+PUBLISHED_MEANS: Final[Mapping[str, tuple[float, float]]] = {
+    "avg_object_count": (7.4, 6.89),
+    "avg_people_count": (4.48, 2.59),
+    "avg_word_count_direct": (9.69, 15.9),
+    "avg_word_count_indirect": (11.52, 12.27),
+}
+"""Table B1: metric -> VCR, Ego4D."""
