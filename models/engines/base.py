@@ -18,13 +18,18 @@ class Engine(Protocol):
 
     `generate` takes all calls of one media group at once, may answer in any order, and answers each exactly once.
     A call that fails yields a `Failure`; an engine that is broken raises `EngineUnreachableError`, and then none of the
-    unanswered calls counts as done. `EngineDiedError` is the same for an engine that can be had again at once.
+    unanswered calls counts as done. `EngineDiedError` means the same for an engine that can be rebuilt at once.
     """
+
+    warnings: tuple[str, ...]
+    """Facts about how the model runs that its user should know."""
+    has_own_timeout: bool
+    """Whether the engine notices a stall itself; any other is wrapped in a `WatchdogEngine`."""
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call, in any order."""
         ...
 
     def close(self) -> None:
-        """Give back processes, connections and memory."""
+        """Release processes, connections and memory."""
         ...

@@ -23,6 +23,9 @@ class RandomEngine:
     requests share says the same whichever of them asks. Tokens are counted as words.
     """
 
+    warnings: tuple[str, ...] = ()
+    has_own_timeout = False
+
     def __init__(
         self,
         spec: ModelSpec,

@@ -15,8 +15,9 @@ import numpy as np
 import vllm
 from vllm.model_executor.model_loader import get_model_cls
 
-from models.engines.transformers.media_inputs import clip_metadata, thin
+from models.engines.transformers.media_inputs import clip_metadata
 from models.errors import EngineUnreachableError
+from models.media_sampling import uniform_indices
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 
@@ -41,6 +42,9 @@ class VLLMEngine:
     as models with code of their own do (InternVL2, Phi-3.5-vision, Molmo), is shown words with the marks that vllm's
     class of the model names; where that class takes no clips, their frames are pictures.
     """
+
+    warnings: tuple[str, ...] = ()
+    has_own_timeout = False
 
     def __init__(self, spec: ModelSpec, *, make: Callable[..., Any] | None = None) -> None:
         """Load the weights.
@@ -162,7 +166,7 @@ class _Shown:
         frames, name = media[part], f"{part.source}:{part.frames}"
         if part.kind == "image":
             return [self._add("image", _picture(frames.pixels[0]), name)]
-        picked = thin(len(frames.pixels), self._max_frames)
+        picked = uniform_indices(len(frames.pixels), self._max_frames)
         if not self._films:
             return [self._add("image", _picture(frames.pixels[index]), f"{name}:{index}") for index in picked]
         # Models that place frames in time (Qwen2.5-VL, Qwen3-VL) refuse a clip without its metadata.

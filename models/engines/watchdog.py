@@ -1,4 +1,4 @@
-"""An engine that computes in this process, watched: one that falls silent is given up, whatever it is stuck in."""
+"""A watchdog around an engine that computes in this process: one that stalls is given up, whatever it is stuck in."""
 
 from __future__ import annotations
 
@@ -12,42 +12,48 @@ from models.errors import EngineStalledError
 from models.messages import Call, CallReply, Frames, Media
 
 TOKEN_S = 2.0
-LOOKS_A_PATIENCE = 10
-LONGEST_PACE_S = 5.0
-_STDERR = 2
+"""Seconds added for each token that an answer may have."""
+CHECKS_PER_TIMEOUT = 10
+LONGEST_CHECK_INTERVAL_S = 5.0
 STUCK_S = 60.0
-"""Seconds after which the process ends without this thread: code that keeps Python's lock lets nobody else act."""
+"""Seconds after which the process ends without this thread: code that keeps Python's lock lets no other thread run."""
+_STDERR = 2
 
 
-def response_timeout(patience_s: float, calls: Sequence[Call]) -> float:
-    """Seconds that an engine may take to its next reply."""
-    return patience_s + TOKEN_S * max((call.generation.max_new_tokens for call in calls), default=0)
+def response_timeout(stall_timeout_s: float, calls: Sequence[Call]) -> float:
+    """Return the seconds that an engine may take to its next reply."""
+    return stall_timeout_s + TOKEN_S * max((call.generation.max_new_tokens for call in calls), default=0)
 
 
 class WatchdogEngine:
-    """Hands calls on to an engine, and says when it has been silent for too long; see `models.engines.base.Engine`.
+    """Forwards calls to an engine and reports a stall; see `models.engines.base.Engine`.
 
-    Code that hangs in a library cannot be stopped from within its process: whoever is told ends the process.
+    Code that hangs in a library cannot be stopped from within its process: the callback ends the process.
     """
 
-    def __init__(self, engine: Engine, patience_s: float, stalled: Callable[[EngineStalledError], object]) -> None:
-        """Begin to watch.
+    has_own_timeout = True
+
+    def __init__(
+        self, engine: Engine, stall_timeout_s: float, on_stall: Callable[[EngineStalledError], object]
+    ) -> None:
+        """Start to watch.
 
         Args:
-            engine: who answers.
-            patience_s: of the model; see `models.spec.ModelSpec`.
-            stalled: called once, in a thread of its own; it is expected not to return.
+            engine: computes the answers.
+            stall_timeout_s: of the model; see `models.spec.ModelSpec`.
+            on_stall: called once, in a thread of its own; it is expected not to return.
         """
-        self._engine, self._patience_s, self._stalled = engine, patience_s, stalled
+        self.warnings = engine.warnings
+        self._engine, self._stall_timeout_s, self._on_stall = engine, stall_timeout_s, on_stall
         self._deadline: float | None = None
         self._limit = 0.0
         self._closed = threading.Event()
-        self._watch = threading.Thread(target=self._look, name="patience", daemon=True)
-        self._watch.start()
+        self._thread = threading.Thread(target=self._watch, name="engine-watchdog", daemon=True)
+        self._thread.start()
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield the engine's replies; the time that the caller takes between two does not count."""
-        self._limit = response_timeout(self._patience_s, calls)
+        self._limit = response_timeout(self._stall_timeout_s, calls)
         replies = self._engine.generate(calls, media)
         while True:
             self._deadline = monotonic() + self._limit
@@ -60,18 +66,20 @@ class WatchdogEngine:
             yield reply
 
     def close(self) -> None:
-        """Watch no more, and close the engine."""
+        """Stop watching, and close the engine."""
         self._closed.set()
-        self._watch.join()
+        self._thread.join()
         faulthandler.cancel_dump_traceback_later()
         self._engine.close()
 
-    def _look(self) -> None:
-        pace = min(LONGEST_PACE_S, self._patience_s / LOOKS_A_PATIENCE)
-        while not self._closed.wait(pace):
-            # Put off at every look: it goes off where no Python can run at all, or where whoever was told fails.
-            faulthandler.dump_traceback_later(max(self._limit, self._patience_s) + STUCK_S, exit=True, file=_STDERR)
+    def _watch(self) -> None:
+        interval = min(LONGEST_CHECK_INTERVAL_S, self._stall_timeout_s / CHECKS_PER_TIMEOUT)
+        while not self._closed.wait(interval):
+            # Renewed at every check: it fires where no Python can run at all, or where the callback fails.
+            faulthandler.dump_traceback_later(
+                max(self._limit, self._stall_timeout_s) + STUCK_S, exit=True, file=_STDERR
+            )
             deadline = self._deadline
             if deadline is not None and monotonic() > deadline:
-                self._stalled(EngineStalledError(f"no answer within {self._limit:g} s"))
+                self._on_stall(EngineStalledError(f"no answer within {self._limit:g} s"))
                 return

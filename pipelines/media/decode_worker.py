@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from models.image_formats import PICTURE_FORMS, WANTED
+from models.media_sampling import shrunk_size, uniform_indices
 
 MAX_CLIP_BYTES = 2 << 30
 """Decoded frames of one request; more is refused."""
@@ -25,25 +26,6 @@ WHOLE = 0.95
 """Share of the frames that a container states which must be there; encoders miscount by a few."""
 
 Shrink = Callable[[np.ndarray], np.ndarray]
-
-
-def shrunk_size(width: int, height: int, max_pixels: int | None) -> tuple[int, int]:
-    """The largest size of the same aspect with at most `max_pixels` pixels, never larger than it is."""
-    if not max_pixels or width * height <= max_pixels:
-        return width, height
-    scale = (max_pixels / (width * height)) ** 0.5
-    small_width = min(max(1, int(width * scale)), max_pixels)
-    small_height = max(1, min(int(height * scale), max_pixels // small_width))
-    return min(small_width, max_pixels // small_height), small_height
-
-
-def uniform_indices(total: int, wanted: int) -> list[int]:
-    """Indices of `wanted` frames from first to last, floor(j (total-1) / (wanted-1)); all when there are fewer."""
-    if wanted <= 1:
-        return [0]
-    if total <= wanted:
-        return list(range(total))
-    return [j * (total - 1) // (wanted - 1) for j in range(wanted)]
 
 
 def _shrinker(max_pixels: int | None) -> Shrink:
@@ -65,7 +47,7 @@ def _with_decord(
     del container  # decord finds it out again
     reader = decord.VideoReader(path, num_threads=1)
     total = len(reader)
-    indices = uniform_indices(total, wanted)
+    indices = uniform_indices(total, max(wanted, 1))
     if reader[0].shape[2] != 3:
         raise ValueError("decord misreads clips as narrow as this")
     frames = [shrink(reader[index].asnumpy()) for index in indices]
@@ -87,7 +69,7 @@ def _with_pyav(
         raise ValueError("no frame could be decoded")
     if total < stated * WHOLE:
         raise ValueError(f"the file is cut off: {total} of {stated} frames are there")
-    indices = set(uniform_indices(total, wanted))
+    indices = set(uniform_indices(total, max(wanted, 1)))
     frames: list[np.ndarray] = []
     seconds: list[float] = []
     with av.open(path, format=container, options=options) as opened:

@@ -104,7 +104,7 @@ def _through(spec: RunSpec, history: History, night: NightlyResult, watcher: Pro
             if wanted:
                 _run_model(spec, model, wanted, night, watcher)
     night.moves = list(_moves(night, due, history))
-    night.summary = summary(night, {one.model: spec.models[one.model].engine for one in due})
+    night.summary = summary(night, {pair.model for pair in due if spec.models[pair.model].is_random})
     history.write(night.name, night.pairs, night.metrics, night.summary)
 
 

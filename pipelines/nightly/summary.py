@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
@@ -15,12 +15,12 @@ MOST_MOVES = 40
 """Rows of the table; the Parquet file has all."""
 
 
-def summary(night: NightlyResult, engines: Mapping[str, str]) -> str:
+def summary(night: NightlyResult, free_models: Collection[str]) -> str:
     """The night as Markdown.
 
     Args:
         night: how it went.
-        engines: model -> its engine.
+        free_models: models that cost nothing.
     """
     ran, failed, unchanged = (night.of_state(state) for state in ("ran", "failed", "unchanged"))
     wholes = [move for move in night.moves if move.whole]
@@ -36,7 +36,7 @@ def summary(night: NightlyResult, engines: Mapping[str, str]) -> str:
     if failed or night.over_budget:
         lines += ["## Failed", "", *_failures(night, failed), ""]
     if ran:
-        lines += ["## Run", "", *_pairs_table(night, ran, engines), ""]
+        lines += ["## Run", "", *_pairs_table(night, ran, free_models), ""]
     if parts:
         lines += [f"<details><summary>Subsets and categories that moved: {len(parts)}; of many, some do by chance"]
         lines += ["</summary>", "", *_moves_table(parts[:MOST_MOVES]), "", "</details>", ""]
@@ -68,11 +68,11 @@ def _moves_table(moves: Iterable[MetricShift]) -> list[str]:
     return rows
 
 
-def _pairs_table(night: NightlyResult, pairs: Iterable[Pair], engines: Mapping[str, str]) -> list[str]:
+def _pairs_table(night: NightlyResult, pairs: Iterable[Pair], free_models: Collection[str]) -> list[str]:
     rows = ["| benchmark | model | why | requests | failed | headline | cost |", "|" + "---|" * 7]
     for pair in pairs:
         cost = "-" if pair.cost_usd is None else f"${pair.cost_usd:,.2f}"
-        if pair.cost_usd is None and engines.get(pair.model) == "random":
+        if pair.cost_usd is None and pair.model in free_models:
             cost = "none"
         cells = (pair.benchmark, _safe(pair.model), pair.why, str(pair.requests), str(pair.failed))
         rows.append("| " + " | ".join((*cells, _headline(night.metrics, pair), cost)) + " |")

@@ -143,8 +143,8 @@ class EngineActor:
             with progress_listener(partial(ledger.loading.remote, self._name)), worker_log_context(lines):
                 engine = build_engine(model, spec)
                 log.info("the engine is loaded")
-            ledger.started.remote(tuple(getattr(engine, "remarks", ())))
-            if not getattr(engine, "keeps_time", False):
+            ledger.started.remote(engine.warnings)
+            if not engine.has_own_timeout:
                 engine = WatchdogEngine(engine, spec.stall_timeout_s, self._end_from_aside)
             self._answerer = UnitRunner(engine, RemoteAttempts(ledger))
             self._free_since = time.time()

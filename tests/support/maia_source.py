@@ -25,6 +25,13 @@ def frame_of(index: int, clip: int = 0) -> np.ndarray:
     return picture
 
 
+FRAMES_32_OF_40 = [
+    *(0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18),
+    *(20, 21, 22, 23, 25, 26, 27, 28, 30, 31, 32, 33, 35, 36, 37, 39),
+]
+"""The 32 frames of a clip of 40, by the paper's rule floor(j * 39 / 31)."""
+
+
 def index_of(picture: np.ndarray) -> int:
     """The number that a frame tells."""
     height, width = picture.shape[:2]

@@ -48,6 +48,9 @@ class Memory:
 class Script:
     """An engine that says A, but fails as told."""
 
+    warnings: tuple[str, ...] = ()
+    has_own_timeout = False
+
     def __init__(self, *, raise_on: str = "", drop: bool = False, gone: bool = False) -> None:
         self.raise_on, self.drop, self.gone, self.batches = raise_on, drop, gone, []
 

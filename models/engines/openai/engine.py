@@ -56,8 +56,9 @@ class OpenAIEngine:
     `cost_limit`. `Health` says when the whole endpoint counts as unreachable instead.
     """
 
-    keeps_time = True
-    """Each try has its `timeout_s`."""
+    warnings: tuple[str, ...] = ()
+    has_own_timeout = True
+    """Each attempt has its `timeout_s`."""
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from models.media_sampling import shrunk_size, uniform_indices
 from models.messages import Call, Frames, Media, Text, Turn
 from models.spec import Limits
 
@@ -83,7 +84,7 @@ def data_uris(media: Media, frames: Frames, limits: Limits) -> list[str]:
         if kind is not None and len(frames.encoded) <= (limits.max_image_bytes or len(frames.encoded)):
             return [_uri(kind, frames.encoded)]
     uris = []
-    for index in kept_frames(count, limits.max_frames if media.kind == "video" else 1):
+    for index in uniform_indices(count, limits.max_frames if media.kind == "video" else 1):
         image = Image.fromarray(frames.pixels[index])
         shown = image if image.size == size else image.resize(size, Image.Resampling.LANCZOS)
         uris.append(_uri(*_within(shown, limits.max_image_bytes)))
@@ -102,24 +103,6 @@ def _within(image: Image.Image, most: int | None) -> tuple[str, bytes]:
         image = image.resize(smaller, Pictures.Resampling.LANCZOS)
         kind, data = _encoded(image)
     return kind, data
-
-
-def kept_frames(count: int, limit: int | None) -> list[int]:
-    """Indices of the frames that stay: all, or `limit` of them evenly from the first to the last."""
-    if limit is None or count <= limit:
-        return list(range(count))
-    return [index * (count - 1) // max(limit - 1, 1) for index in range(limit)]
-
-
-def shrunk_size(width: int, height: int, max_pixels: int | None) -> tuple[int, int]:
-    """Width and height within a number of pixels, the aspect ratio kept as far as whole pixels allow."""
-    if max_pixels is None or width * height <= max_pixels:
-        return width, height
-    scale = math.sqrt(max_pixels / (width * height))
-    new_width, new_height = max(1, int(width * scale)), max(1, int(height * scale))
-    # Only a strip thinner than one pixel after scaling is still too large.
-    new_width = max(1, min(new_width, max_pixels // new_height))
-    return new_width, min(new_height, max_pixels // new_width)
 
 
 def _kind(data: bytes) -> str | None:

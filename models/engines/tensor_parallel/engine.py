@@ -45,20 +45,19 @@ def open_tensor_parallel(spec: ModelSpec) -> Engine:
 
     check_memory(spec, *_room(spec))  # by the entry's numbers, before anything is fetched
     spec = ensure_local(spec)
-    remark = plan_ranks(spec)
-    if remark is None:
+    warning = plan_ranks(spec)
+    if warning is None:
         return RankedEngine(spec)
-    _log.warning("%s", remark)
+    _log.warning("%s", warning)
     engine = TransformersEngine(spec)
-    engine.remarks = (remark, *engine.remarks)
+    engine.warnings = (warning, *engine.warnings)
     return engine
 
 
 class RankedEngine:
     """Answers calls by a group of ranks; see `models.engines.base.Engine`."""
 
-    keeps_time = True
-    """It notices by itself when its model falls silent."""
+    has_own_timeout = True
 
     def __init__(self, spec: ModelSpec, *, load_s: float = LOAD_S) -> None:
         """Start the ranks and wait until each holds its share. Call it in a thread that lives as long as the engine.
@@ -73,8 +72,7 @@ class RankedEngine:
         self._spec = spec
         self.parameter_bytes: tuple[int, ...] = ()
         """Bytes of weights in each rank."""
-        self.remarks: tuple[str, ...] = ()
-        """What whoever runs the model should know of how it runs."""
+        self.warnings: tuple[str, ...] = ()
         for left in reversed(range(STARTS)):
             self._start()
             try:
@@ -175,7 +173,7 @@ class RankedEngine:
             if len(ready) == len(self._pipes):
                 break
         self.parameter_bytes = tuple(ready[rank]["parameter_bytes"] for rank in sorted(ready))
-        self.remarks = tuple(ready[0]["remarks"])
+        self.warnings = tuple(ready[0]["warnings"])
 
     def _send(self, messages: Sequence[bytes | memoryview]) -> None:
         """Give every rank the same, from a thread: a rank that reads no more must not keep us from noticing."""

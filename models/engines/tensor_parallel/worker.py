@@ -65,7 +65,7 @@ def rank_main(seat: RankConfig, pipe: connection.Connection) -> None:
     except Exception as error:  # noqa: BLE001  whatever it was, the parent shall know why a rank did not start
         _say(pipe, kind="died", message=f"{type(error).__name__}: {error}")
         return
-    _say(pipe, kind="ready", parameter_bytes=_parameter_bytes(engine), remarks=list(getattr(engine, "remarks", ())))
+    _say(pipe, kind="ready", parameter_bytes=_parameter_bytes(engine), warnings=list(engine.warnings))
     while True:
         try:
             head = pipe.recv_bytes()

@@ -39,6 +39,8 @@ class TransformersEngine:
     that an earlier call had paid for. `latency_s` is the time of the batches in which a call was read and answered.
     """
 
+    has_own_timeout = False
+
     def __init__(self, spec: ModelSpec) -> None:
         """Load the model.
 
@@ -62,8 +64,7 @@ class TransformersEngine:
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
         self._least: dict[str, int] = {}
-        self.remarks: tuple[str, ...] = ()
-        """What whoever runs the model should know of how it runs."""
+        self.warnings: tuple[str, ...] = ()
 
     @property
     def media_kind(self) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
 
+from models.media_sampling import shrunk_size, uniform_indices
 from models.messages import Frames, Media
 from models.spec import Limits
 
@@ -101,7 +101,7 @@ def places(item: Media, frames: Frames, rules: MediaRules) -> list[dict[str, str
         return [{"type": "image"}]
     if rules.kind == "video":
         return [{"type": "video"}]
-    return [{"type": "image"}] * len(thin(len(frames.pixels), rules.max_frames))
+    return [{"type": "image"}] * len(uniform_indices(len(frames.pixels), rules.max_frames))
 
 
 def show(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRules) -> MediaInputs:
@@ -116,26 +116,19 @@ def show(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRule
         pixels = frames.pixels
         if pixels.ndim != 4 or pixels.shape[-1] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape:
             raise ValueError(f"pixels are {pixels.dtype} {pixels.shape}, not uint8 [frames, height, width, 3]")
-        picked = thin(len(pixels), rules.max_frames)
+        picked = uniform_indices(len(pixels), rules.max_frames)
         if item.kind == "image":
             shown.images.append(_picture(pixels[0], rules))
         elif rules.kind == "image":
             shown.images.extend(_picture(pixels[index], rules) for index in picked)
         else:
             picked += picked[-1:] * (rules.least_frames - len(picked))
-            clip = pixels if picked == tuple(range(len(pixels))) else pixels[list(picked)]
+            clip = pixels if picked == list(range(len(pixels))) else pixels[picked]
             if rules.pixel_limit == "before":
                 clip = np.stack([np.asarray(_picture(frame, rules)) for frame in clip])
             shown.videos.append(clip)
             shown.metadata.append(clip_metadata(frames, picked))
     return shown
-
-
-def thin(count: int, most: int | None) -> tuple[int, ...]:
-    """Indices of at most so many frames, first and last included, evenly spread (floor); one is the first frame."""
-    if most is None or count <= most:
-        return tuple(range(count))
-    return tuple(j * (count - 1) // max(1, most - 1) for j in range(most))
 
 
 def _picture(pixels: np.ndarray, rules: MediaRules) -> Any:
@@ -144,12 +137,8 @@ def _picture(pixels: np.ndarray, rules: MediaRules) -> Any:
     picture = Image.fromarray(pixels)
     if rules.pixel_limit != "before" or rules.max_pixels is None:
         return picture
-    width, height = picture.size
-    if width * height <= rules.max_pixels:
-        return picture
-    scale = sqrt(rules.max_pixels / (width * height))
-    size = (max(1, int(width * scale)), max(1, int(height * scale)))
-    return picture.resize(size, Image.Resampling.BICUBIC)
+    size = shrunk_size(*picture.size, rules.max_pixels)
+    return picture if size == picture.size else picture.resize(size, Image.Resampling.BICUBIC)
 
 
 def clip_metadata(frames: Frames, picked: Sequence[int]) -> dict[str, Any]:

@@ -33,6 +33,9 @@ def echo(asked: Call) -> Answer:
 class Scripted:
     """Answers by a function, then lets `spoil` tamper with the list of replies."""
 
+    warnings: tuple[str, ...] = ()
+    has_own_timeout = False
+
     def __init__(
         self, word: Word = echo, spoil: Callable[[list[CallReply]], list[CallReply]] = lambda replies: replies
     ) -> None:
@@ -47,7 +50,7 @@ class Scripted:
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Hold nothing."""
 
 
 def request(name: str, *steps: Step) -> Request:

@@ -168,7 +168,7 @@ def test_cost_is_by_tokens_and_by_gpu_hours(spec: RunSpec) -> None:
 def test_a_hostile_message_stays_one_cell_of_text() -> None:
     bad = "a|b\n# head <script> @everyone [x](http://evil) `c`"
     pair = Pair(night=NOW, model=bad, benchmark="maia", state="failed", why=bad)
-    text = summary(NightlyResult(name=NOW, pairs=[pair]), {bad: "random"})
+    text = summary(NightlyResult(name=NOW, pairs=[pair]), {bad})
     assert "<script>" not in text
     assert "@everyone" not in text
     assert "](http" not in text

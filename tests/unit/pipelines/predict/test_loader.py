@@ -9,7 +9,6 @@ import pytest
 
 from models.messages import Frames
 from pipelines.errors import PlanMismatchError
-from pipelines.media.decode_worker import uniform_indices
 from pipelines.media.frame_cache import LocalFrameCache
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import WorkUnit
@@ -20,7 +19,7 @@ from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
-from tests.support.maia_source import index_of
+from tests.support.maia_source import FRAMES_32_OF_40, index_of
 from tests.support.units import Memory, Script, carried, units_of, words_of
 
 
@@ -37,7 +36,7 @@ def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
     assert frames["black"].pixels.shape == (32, 360, 640, 3)
     assert frames["black"].pixels.max() == 0
     assert [index_of(frame) for frame in frames["1"].pixels] == [0]
-    assert [index_of(frame) for frame in frames["32"].pixels] == uniform_indices(40, 32)
+    assert [index_of(frame) for frame in frames["32"].pixels] == FRAMES_32_OF_40
     assert frames["32"].total_frames == 40
     assert frames["32"].fps == pytest.approx(10)
 
@@ -74,7 +73,7 @@ def test_frames_are_shrunk_and_thinned_to_the_models_limits(
     frames = media_frames([loader.load(unit) for unit in units_of(maia_data, asker)])
     assert frames["32"].pixels.shape[0] == 8
     assert frames["32"].pixels.shape[1] * frames["32"].pixels.shape[2] <= 800
-    assert [index_of(frame) for frame in frames["32"].pixels] == uniform_indices(40, 8)
+    assert [index_of(frame) for frame in frames["32"].pixels] == [0, 5, 11, 16, 22, 27, 33, 39]
 
 
 def test_a_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from models.engines.openai.messages import data_uris, kept_frames, messages, shrunk_size
+from models.engines.openai.messages import data_uris, messages
 from models.messages import Call, Frames, Generation, Media, Text, Turn, user
 from models.spec import Limits
 from tests.support.calls import CLIP, OTHER_PICTURE, PICTURE, noise
@@ -162,47 +162,3 @@ class TestDataUris:
         frames = Frames(pixels=noise(1).pixels, encoded=file_of(noise(1).pixels[0], "PNG"))
         (uri,) = data_uris(Media("video", "x", 1), frames, NO_LIMITS)
         assert opened(uri)[0] == "image/jpeg"
-
-
-@pytest.mark.parametrize(
-    ("count", "limit", "kept"),
-    [
-        (4, None, [0, 1, 2, 3]),
-        (4, 4, [0, 1, 2, 3]),
-        (4, 9, [0, 1, 2, 3]),
-        (9, 3, [0, 4, 8]),
-        (10, 4, [0, 3, 6, 9]),
-        (32, 1, [0]),
-        (32, 2, [0, 31]),
-    ],
-)
-def test_kept_frames(count: int, limit: int | None, kept: list[int]) -> None:
-    assert kept_frames(count, limit) == kept
-
-
-@settings(deadline=None)
-@given(st.integers(1, 300), st.integers(1, 64))
-def test_kept_frames_are_distinct_in_order_and_hold_both_ends(count: int, limit: int) -> None:
-    kept = kept_frames(count, limit)
-    assert kept == sorted(set(kept))
-    assert len(kept) == min(count, limit)
-    assert kept[0] == 0
-    assert limit == 1 or kept[-1] == count - 1
-
-
-@settings(deadline=None)
-@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 2_000_000))
-def test_shrunk_size(width: int, height: int, max_pixels: int) -> None:
-    new_width, new_height = shrunk_size(width, height, max_pixels)
-    assert 1 <= new_width <= width
-    assert 1 <= new_height <= height
-    assert new_width * new_height <= max_pixels
-    if width * height <= max_pixels:
-        assert (new_width, new_height) == (width, height)
-    elif min(new_width, new_height) > 1:
-        # No more is lost than rounding both sides down to whole pixels costs.
-        assert (new_width + 1) * (new_height + 1) > max_pixels
-
-
-def test_without_a_limit_nothing_shrinks() -> None:
-    assert shrunk_size(9000, 9000, None) == (9000, 9000)

@@ -144,8 +144,8 @@ def test_a_model_without_a_plan_is_one_process_and_says_so(
     monkeypatch.setattr(LlamaConfig, "base_model_tp_plan", None)
     engine = ranked(checkpoint_of("llama"))
     assert not isinstance(engine, RankedEngine)
-    (remark,) = engine.remarks  # type: ignore[attr-defined]
-    assert "no tensor-parallel plan for llama" in remark
+    (warning,) = engine.warnings
+    assert "no tensor-parallel plan for llama" in warning
     assert len(texts(list(engine.generate(calls_about(()), {})))) == 5
 
 

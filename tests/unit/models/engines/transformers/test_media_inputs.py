@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from models.engines.transformers.media_inputs import MediaRules, media_rules, places, show, thin
+from models.engines.transformers.media_inputs import MediaRules, media_rules, places, show
 from models.messages import Frames, Media
 from models.spec import Limits
 
@@ -23,29 +21,6 @@ def frames(count: int, height: int = 36, width: int = 64, **more: Any) -> Frames
 
 def rules(kind: Any = "video", **more: Any) -> MediaRules:
     return MediaRules(**{"pixel_limit": "none", "max_pixels": None, "max_frames": None, **more}, kind=kind)
-
-
-@pytest.mark.parametrize(
-    ("count", "most", "picked"),
-    [
-        (5, None, (0, 1, 2, 3, 4)),
-        (5, 5, (0, 1, 2, 3, 4)),
-        (5, 1, (0,)),
-        (5, 2, (0, 4)),
-        (32, 8, (0, 4, 8, 13, 17, 22, 26, 31)),
-        (1, 8, (0,)),
-    ],
-)
-def test_thin(count: int, most: int | None, picked: tuple[int, ...]) -> None:
-    assert thin(count, most) == picked
-
-
-@given(st.integers(1, 200), st.integers(2, 64))
-def test_thin_keeps_both_ends_and_repeats_nothing(count: int, most: int) -> None:
-    picked = thin(count, most)
-    assert len(picked) == min(count, most) == len(set(picked))
-    assert (picked[0], picked[-1]) == (0, count - 1)
-    assert list(picked) == sorted(picked)
 
 
 def test_metadata_tells_the_stored_clip() -> None:
@@ -100,7 +75,7 @@ def test_larger_pictures_are_shrunk_before_the_processor() -> None:
     small = show([PICTURE], {PICTURE: frames(1, 30, 30)}, asked)
     assert small.images[0].size == (30, 30)
     thin_one = show([PICTURE], {PICTURE: frames(1, 1, 4000)}, asked)
-    assert thin_one.images[0].size == (1897, 1)
+    assert thin_one.images[0].size == (900, 1)
 
 
 def _processor(image: str, video: str | None, size: dict[str, int]) -> Any:
