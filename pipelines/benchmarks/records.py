@@ -1,10 +1,10 @@
-"""TODO doc."""
+"""Records that pass between benchmarks and the stages of a sweep: samples, prompts, rows, readings, metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from models.messages import Step
 
@@ -182,6 +182,33 @@ class Metric:
     ci_high: float | None = None
     note: str = ""
     """Why a value is None, or how to read it; shown in reports, not part of the contract's row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedValue:
+    """One number of a paper, in the nouns of `Metric`: a row of a benchmark's `published.csv`."""
+
+    table: str
+    model: str
+    task: str
+    setting: str
+    subset: str
+    category: str
+    metric: str
+    value: float | None
+    """None where the paper prints none."""
+    unit: str
+    """`fraction`, `count`, or '' for coefficients and for measures without an upper end."""
+    note: str
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the number cannot be right as printed: it is shown, and nothing is compared with it."""
+        return self.note.startswith(DOUBTFUL_NOTES)
+
+
+DOUBTFUL_NOTES: Final = ("suspect", "inconsistent", "misprint")
+"""How the note of a published number begins that cannot be right as printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

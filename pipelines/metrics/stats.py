@@ -224,25 +224,33 @@ def paired_bootstrap_p(
     return (1 + lost) / (resamples + 1)
 
 
-def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
-    """Ratios of two sums over clusters on every draw of clusters, K of them on the same draws.
+def cluster_draws(clusters: int, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
+    """Return how often each cluster is drawn, (resamples, clusters)."""
+    return np.concatenate(list(_draws(clusters, resamples=resamples, seed=seed, width=clusters)))
 
-    For many means over parts of the same rows: drawing takes ten times as long as all the rest.
+
+def drawn_sums(sums: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
+    """Return sums over clusters on every draw of clusters, K of them on the same draws.
+
+    For many numbers over parts of the same rows: drawing takes ten times as long as all the rest.
 
     Args:
-        totals: (clusters, K), what each cluster adds to each numerator.
-        sizes: (clusters, K), and to each denominator.
+        sums: (clusters, K), what each cluster adds to each sum.
         resamples: How many draws.
         seed: Of the draws.
 
     Returns:
-        (resamples, K); NaN where a draw leaves a denominator empty.
+        (resamples, K).
     """
-    width, both = totals.shape[1], np.hstack([totals, sizes])
-    blocks = _draws(len(both), resamples=resamples, seed=seed, width=both.shape[1])
-    drawn = np.concatenate([counts @ both for counts in blocks])
+    blocks = _draws(len(sums), resamples=resamples, seed=seed, width=sums.shape[1])
+    return np.concatenate([counts @ sums for counts in blocks])
+
+
+def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
+    """Return ratios of two sums over clusters on every draw, (resamples, K); NaN where a draw leaves `sizes` empty."""
+    drawn = drawn_sums(np.hstack([totals, sizes]), resamples=resamples, seed=seed)
     with np.errstate(invalid="ignore"):
-        ratios: FloatArray = drawn[:, :width] / drawn[:, width:]
+        ratios: FloatArray = drawn[:, : totals.shape[1]] / drawn[:, totals.shape[1] :]
     return ratios
 
 

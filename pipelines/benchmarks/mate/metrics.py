@@ -6,7 +6,7 @@ them: the lenient reading, the share of answers that could be read, splits by po
 an example gives the answer away, and `chance`, the closed form of a guess.
 
 A failed request is no answer: it is out of the denominator, counted, and `exact_match_failures_wrong` says what the
-number would be were it wrong. Intervals are the 95% percentile bootstrap over scenes (`mate_measure`).
+number would be were it wrong. Intervals are the 95% percentile bootstrap over scenes (`benchmarks.aggregation`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.mate.aggregate import MetricSpec, Scored, with_intervals
+from pipelines.benchmarks.aggregation import MetricSpec, mean_of_ratios, with_intervals
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS
-from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, ScoredRows, facts_of
+from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, Scored, ScoredRows, facts_of
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.stats import bootstrap_ci
 
@@ -59,7 +59,7 @@ def reduce_mate(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Met
         for kind, tasks in KINDS.items():
             found += _kind(rows.where(kind=kind), kind, tasks, setting)
         found += _crossmodal(rows.where(kind="crossmodal"), setting)
-    metrics = with_intervals(found)
+    metrics = with_intervals(found, table.scenes)
     if {"2-shot", COT} <= by_setting.keys():
         metrics += _cot(by_setting["2-shot"].where(kind="crossmodal"), by_setting[COT].where(kind="crossmodal"))
     made = sum(bool(sample.data.get("generated")) for sample in samples.values())
@@ -139,7 +139,7 @@ def _coords_only(rows: ScoredRows, cell: _Cell) -> Iterator[MetricSpec]:
     match = found.where(np.isin(found.values, _MATCHED))
     yield cell.proportion("pct_correct_given_noncoord_match", match.same(code["4"]), rows.failed, COORDS_ONLY)
     missed = np.isin(found.values, _MISSED)
-    mismatch = Scored(missed.astype(np.float64), found.scenes)
+    mismatch = Scored(missed.astype(np.float64), found.rows)
     yield cell.proportion("pct_noncoord_mismatch", mismatch, rows.failed, COORDS_ONLY)
     yield cell.proportion("pct_closer_than_average", rows.scored("closer").where(missed), rows.failed, COORDS_ONLY)
     for metric, column in _CLOSER.items():
@@ -284,4 +284,10 @@ class _Cell:
             n_failed=failed,
             note=note,
         )
-        return MetricSpec(metric_row, parts)
+        if not parts:
+            return MetricSpec(metric_row)
+        rows = np.concatenate([part.rows for part in parts])
+        owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        values = np.concatenate([part.values for part in parts])
+        columns = tuple(column for place in range(len(parts)) for column in (values * (owner == place), owner == place))
+        return MetricSpec(metric_row, columns, mean_of_ratios, rows)

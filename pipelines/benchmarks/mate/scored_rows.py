@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.mate.aggregate import Scored
 from pipelines.benchmarks.mate.error_analysis import chance
 from pipelines.benchmarks.mate.linking import link_category, linking
 from pipelines.benchmarks.mate.rows import CROSSMODAL, question_of
@@ -93,6 +93,30 @@ def _row_facts(scene: Scene, row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A value of some rows, 0 or 1, and the places of these rows."""
+
+    values: FloatArray
+    rows: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Scored:
+        """Return the chosen rows."""
+        return Scored(self.values[chosen], self.rows[chosen])
+
+    def same(self, value: float) -> Scored:
+        """Return whether each row has this value."""
+        return Scored((self.values == value).astype(np.float64), self.rows)
+
+    @property
+    def total(self) -> int:
+        """Number of rows whose value is 1."""
+        return int(self.values.sum())
+
+
 class ScoredRows:
     """Some of the scored rows: columns as arrays, and which of their places are meant."""
 
@@ -119,14 +143,18 @@ class ScoredRows:
         return self._columns[column][self._places].astype(np.float64)
 
     def scored(self, column: str, failed_as: float | None = None) -> Scored:
-        """A score of the answered rows, (answers,); with `failed_as`, failed ones follow with that score."""
+        """Return a score of the answered rows; with `failed_as`, failed ones follow with that score."""
         values: FloatArray = self._columns[column][self._answers].astype(np.float64)
-        scenes = self._columns["sample_id"][self._answers]
         if failed_as is None:
-            return Scored(values, scenes)
+            return Scored(values, self._answers)
         failed = self._places[self._columns["status"][self._places] == "error"]
-        every = np.concatenate([scenes, self._columns["sample_id"][failed]])
-        return Scored(np.concatenate([values, np.full(len(failed), failed_as)]), every)
+        rows = np.concatenate([self._answers, failed])
+        return Scored(np.concatenate([values, np.full(len(failed), failed_as)]), rows)
+
+    @property
+    def scenes(self) -> NDArray[np.str_]:
+        """Scene of every row of the sweep, whichever rows these are."""
+        return self._columns["sample_id"].astype(np.str_)
 
     @cached_property
     def _answers(self) -> NDArray[np.intp]:

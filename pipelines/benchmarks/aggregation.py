@@ -1,0 +1,130 @@
+"""From columns over scored rows to metrics with 95% bootstrap intervals, resampling clusters (what shares media).
+
+MATE's `metrics.py` is the first user. A metric's statistic is computed from sums of columns over rows::
+
+    spec = MetricSpec(Metric(..., value=values.mean(), n=len(values)), (values, np.ones(len(values))))
+    metrics = with_intervals([spec, ...], clusters)      # one draw of clusters for all of them
+
+`ratio` (the default) divides two sums; `mean_of_ratios` takes pairs (total, size, total, size, ...) and
+`difference_of_ratios` two pairs; any function from drawn sums, (draws,) each, to the value on each draw will do, such as
+macro F1. A spec may be over some of the rows (`rows`). Draws are a pure function of the number of clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.benchmarks.records import Metric
+from pipelines.metrics import stats
+from pipelines.metrics.stats import FloatArray, drawn_sums, interval_of
+
+Column: TypeAlias = NDArray[np.float64] | NDArray[np.bool_]
+"""One number a row, (rows,); 0 where a row does not count."""
+Statistic: TypeAlias = Callable[..., NDArray[Any]]
+"""From the sum of each column on every draw, (draws,) each, to the value on every draw; NaN where there is none."""
+Precision: TypeAlias = Literal["float64", "float32"]
+"""Of sums and statistic. Counts are exact in both; single precision takes half of the time and memory."""
+
+_MAX_CACHED_CLUSTERS: Final = 1_200
+"""Draws of more clusters, some 100 MB, are made block by block and not kept."""
+
+
+def ratio(total: FloatArray, size: FloatArray) -> FloatArray:
+    """Return the mean on every draw; NaN on a draw without rows."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share: FloatArray = total / size
+    return share
+
+
+def mean_of_ratios(*sums: FloatArray) -> FloatArray:
+    """Return the unweighted mean of several means, given as (total, size, total, size, ...)."""
+    ratios = [ratio(total, size) for total, size in zip(sums[::2], sums[1::2], strict=True)]
+    return sum(ratios[1:], start=ratios[0]) / len(ratios)
+
+
+def difference_of_ratios(
+    total_a: FloatArray, size_a: FloatArray, total_b: FloatArray, size_b: FloatArray
+) -> FloatArray:
+    """Return mean A minus mean B on every draw."""
+    return ratio(total_a, size_a) - ratio(total_b, size_b)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """A metric without an interval, and how it follows from columns over rows; without columns it gets none."""
+
+    metric: Metric
+    columns: tuple[Column, ...] = ()
+    statistic: Statistic = ratio
+    rows: NDArray[np.intp] | None = None
+    """Places of the rows that the columns are over, (n,); None is all rows."""
+
+
+def with_intervals(
+    specs: Sequence[MetricSpec], clusters: NDArray[Any], precision: Precision = "float64"
+) -> list[Metric]:
+    """Return the metrics in order, with the ends of the interval where they have a value, columns and two clusters.
+
+    Args:
+        specs: metrics over the same rows; clusters of which no spec has a row are not drawn.
+        clusters: (rows,), names of what is resampled.
+        precision: of sums and statistics.
+    """
+    columns = [(spec, column) for spec in specs for column in spec.columns]
+    if not columns:
+        return [spec.metric for spec in specs]
+    numbers, count = _number_clusters([spec for spec in specs if spec.columns], clusters)
+    if count < 2:
+        return [spec.metric for spec in specs]
+    sums = np.stack(
+        [np.bincount(numbers[_rows(spec)], weights=column, minlength=count) for spec, column in columns], axis=1
+    )
+    drawn, totals = iter(draw_sums(sums, precision).T), iter(sums.T)
+    return [
+        _with_ends(spec, [next(drawn) for _ in spec.columns], [next(totals) for _ in spec.columns]) for spec in specs
+    ]
+
+
+def _rows(spec: MetricSpec) -> NDArray[np.intp] | slice:
+    return slice(None) if spec.rows is None else spec.rows
+
+
+def _number_clusters(specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> tuple[NDArray[np.intp], int]:
+    """Number the clusters of the rows that any spec is over, in the order of their names; -1 for other rows."""
+    used = np.zeros(len(clusters), dtype=np.bool_)
+    for spec in specs:
+        used[_rows(spec)] = True
+    names, places = np.unique(clusters[used], return_inverse=True)
+    numbers = np.full(len(clusters), -1)
+    numbers[used] = places.reshape(-1)
+    return numbers, len(names)
+
+
+def _with_ends(spec: MetricSpec, drawn: Sequence[NDArray[Any]], totals: Sequence[FloatArray]) -> Metric:
+    """Set the interval of a metric, unless all of its rows are of one cluster or no draw defines it."""
+    value = spec.metric.value
+    if value is None or not drawn or np.count_nonzero(np.any(totals, axis=0)) < 2:
+        return spec.metric
+    ends = interval_of(spec.statistic(*drawn).astype(np.float64), value)
+    return replace(spec.metric, ci_low=ends.low, ci_high=ends.high) if ends else spec.metric
+
+
+def draw_sums(sums: FloatArray, precision: Precision = "float64") -> NDArray[Any]:
+    """Return the sum of each column on every draw of clusters, (draws, columns), from sums by cluster."""
+    if len(sums) > _MAX_CACHED_CLUSTERS:
+        return drawn_sums(sums)
+    return cluster_draws(len(sums), precision) @ sums.astype(precision)
+
+
+@lru_cache(maxsize=8)
+def cluster_draws(clusters: int, precision: Precision = "float64") -> NDArray[Any]:
+    """Return how often each cluster is drawn, (draws, clusters); making them takes ten times as long as using them."""
+    draws = stats.cluster_draws(clusters).astype(precision)
+    draws.setflags(write=False)
+    return draws
