@@ -6,8 +6,8 @@ MATE's `metrics.py` is the first user. A metric's statistic is computed from sum
     metrics = with_intervals([spec, ...], clusters)      # one draw of clusters for all of them
 
 `ratio` (the default) divides two sums; `mean_of_ratios` takes pairs (total, size, total, size, ...) and
-`difference_of_ratios` two pairs; any function from drawn sums, (draws,) each, to the value on each draw will do, such as
-macro F1. A spec may be over some of the rows (`rows`). Draws are a pure function of the number of clusters.
+`difference_of_ratios` two pairs; any function from drawn sums, (draws,) each, to the value on each draw will do, such
+as macro F1. A spec may be over some of the rows (`rows`). Draws are a pure function of the number of clusters.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ def with_intervals(
     numbers, count = _number_clusters([spec for spec in specs if spec.columns], clusters)
     if count < 2:
         return [spec.metric for spec in specs]
-    sums = np.stack(
-        [np.bincount(numbers[_rows(spec)], weights=column, minlength=count) for spec, column in columns], axis=1
+    sums: FloatArray = np.stack(
+        [np.bincount(numbers[_rows(spec)], weights=column, minlength=count) for spec, column in columns],
+        axis=1,
+        dtype=np.float64,
     )
     drawn, totals = iter(draw_sums(sums, precision).T), iter(sums.T)
     return [
@@ -119,7 +121,8 @@ def draw_sums(sums: FloatArray, precision: Precision = "float64") -> NDArray[Any
     """Return the sum of each column on every draw of clusters, (draws, columns), from sums by cluster."""
     if len(sums) > _MAX_CACHED_CLUSTERS:
         return drawn_sums(sums)
-    return cluster_draws(len(sums), precision) @ sums.astype(precision)
+    drawn: NDArray[Any] = cluster_draws(len(sums), precision) @ sums.astype(precision)
+    return drawn
 
 
 @lru_cache(maxsize=8)
