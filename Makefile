@@ -40,6 +40,8 @@ lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/vulture
+	@$(BIN)/python infra/duplicates.py
 	@$(BIN)/python infra/audit.py
 
 format: $(STAMP)
