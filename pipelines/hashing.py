@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Hashes that are equal on every machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from typing import Any
 
 
 def stable_id(fields: Mapping[str, Any]) -> str:
-    """Hash of named fields: 32 hex digits, the same on every machine."""
+    """Return a hash of named fields: 32 hex digits."""
     text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

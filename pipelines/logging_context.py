@@ -1,8 +1,7 @@
-"""Log lines as JSON that say whose they are, in the driver and in the processes that Ray starts for it.
+"""JSON log lines with run, model, part and request, in the driver and in Ray's worker processes.
 
-Each tells the run, the model and the part that it is about, and the request where one is in hand alone. A process of
-Ray's knows nothing of how the driver writes its log, so it is handed `fields_for_workers`. Its lines go to its standard
-error, which Ray keeps in `worker-*.err` among its logs on that node.
+A worker does not know how the driver formats its log, so it receives `fields_for_workers`. Its lines go to standard
+error, which Ray stores in `worker-*.err` among its logs on that node.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
 
-OURS = ("cluster", "models", "pipelines")
-"""Rooms whose lines are of interest from `info` on; libraries speak from `warning` on."""
+LOGGED_PACKAGES = ("cluster", "models", "pipelines")
+"""Packages that log from `info` on; libraries log from `warning` on."""
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: when, how grave, who says it, and which run, model, part and request it is about."""
+    """Formats a record as one JSON object with time, level, logger, message and context."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         line = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -39,54 +38,54 @@ class JsonFormatter(logging.Formatter):
 
 
 def logs_are_json() -> bool:
-    """Whether this process writes its log lines as JSON."""
+    """Return whether this process logs as JSON."""
     return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
 
 
 def fields_for_workers(**fields: str) -> Mapping[str, str] | None:
-    """What a worker's lines shall carry; None where they shall stay as they are, because those of this process are."""
+    """Return the fields of a worker's log lines, or None if this process does not log as JSON."""
     return fields if logs_are_json() else None
 
 
 @contextmanager
 def worker_log_context(fields: Mapping[str, str] | None, **more: str) -> Iterator[None]:
-    """Within, this process, one of Ray's, writes its log lines as JSON and with these fields.
+    """Log as JSON with these fields, within a worker process of Ray.
 
     Args:
-        fields: of `fields_for_workers`; nothing is done without.
-        more: further fields; empty ones are left out.
+        fields: from `fields_for_workers`; None leaves the log as it is.
+        more: further fields; empty ones are skipped.
     """
     if fields is None:
         yield
         return
-    _begin()
+    _configure_worker_logging()
     with log_context(**{**fields, **more}):
         yield
 
 
 @cache
-def _begin() -> None:
-    """Once a process; Ray shares none between two drivers."""
+def _configure_worker_logging() -> None:
+    """Configure logging once per process; Ray never shares one between two drivers."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
     logging.getLogger().addHandler(handler)
-    for room in OURS:
-        logging.getLogger(room).setLevel(logging.INFO)
+    for package in LOGGED_PACKAGES:
+        logging.getLogger(package).setLevel(logging.INFO)
 
 
-_ABOUT: ContextVar[Mapping[str, str]] = ContextVar("about", default=MappingProxyType({}))
+_CONTEXT: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))
 
 
 @contextmanager
 def log_context(**fields: str) -> Iterator[None]:
-    """Log lines of this thread carry these fields for the length of a block."""
-    token = _ABOUT.set({**_ABOUT.get(), **{name: value for name, value in fields.items() if value}})
+    """Add fields to this thread's log lines within a block."""
+    token = _CONTEXT.set({**_CONTEXT.get(), **{name: value for name, value in fields.items() if value}})
     try:
         yield
     finally:
-        _ABOUT.reset(token)
+        _CONTEXT.reset(token)
 
 
 def current_context() -> Mapping[str, str]:
-    """The fields of this thread's log lines."""
-    return _ABOUT.get()
+    """Return the fields of this thread's log lines."""
+    return _CONTEXT.get()

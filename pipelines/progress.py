@@ -1,4 +1,4 @@
-"""Who is told how a run goes."""
+"""Progress events of a run."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from typing import Protocol
 
 
 class ProgressListener(Protocol):
-    """Is told how a run goes; the command line draws it, tests and libraries keep silent."""
+    """Receives the progress of a run; the command line draws it."""
 
     def phase(self, title: str, total: int) -> None:
-        """A phase of so many rows begins."""
+        """Start a phase of so many rows."""
         ...
 
     def advance(self, rows: int, failed: int) -> None:
-        """So many more rows are done, so many of them failed."""
+        """Add finished rows, `failed` of which failed."""
         ...
 
 
 class NullProgress:
-    """Says nothing."""
+    """A progress listener that ignores all events."""
 
-    def phase(self, title: str, total: int) -> None:
-        """Nothing."""
+    def phase(self, title: str, total: int) -> None: ...  # noqa: D102
 
-    def advance(self, rows: int, failed: int) -> None:
-        """Nothing."""
+    def advance(self, rows: int, failed: int) -> None: ...  # noqa: D102

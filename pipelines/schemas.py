@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Columns of the Parquet parts of a run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PREDICTIONS = pa.schema(
         ("error_type", pa.string()),
         ("error", pa.string()),
         ("finish_reason", pa.string()),
-        ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model drew the text
+        ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model generated the text
         ("input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
         ("cached_tokens", pa.int64()),
@@ -35,7 +35,7 @@ PREDICTIONS = pa.schema(
         ("least_tokens", pa.int64()),
         ("latency_s", pa.float64()),
         ("steps", pa.list_(pa.string())),
-        ("given", pa.map_(pa.string(), pa.float64())),  # float columns that came with answers made elsewhere
+        ("given", pa.map_(pa.string(), pa.float64())),  # float columns of an imported predictions file
     ]
 )
 
@@ -64,12 +64,12 @@ SCORES = pa.schema(
 
 
 def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
-    """A row of PREDICTIONS from a request's columns and its reply."""
+    """Return a row of PREDICTIONS from a request's columns and its reply."""
     outcome = reply.outcome
     row = {
         **request,
         "latency_s": round(reply.latency_s, 6),
-        "steps": [_clean(s) for s in reply.steps],
+        "steps": [_clean(step) for step in reply.steps],
         "error_type": "",
         "error": "",
     }
@@ -90,5 +90,5 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
 
 
 def _clean(text: str) -> str:
-    """Text that UTF-8 can hold: half a surrogate pair becomes a replacement sign."""
+    """Replace unpaired surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")

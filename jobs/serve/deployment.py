@@ -102,7 +102,7 @@ class _Decoders:
     def __init__(self) -> None:
         self._free: SimpleQueue[Decoder] = SimpleQueue()
         for _ in range(_DECODERS):
-            self._free.put(Decoder(most_pixels=MOST_PIXELS))
+            self._free.put(Decoder(max_image_pixels=MOST_PIXELS))
 
     def decode(self, content: bytes, max_pixels: int | None) -> Frames:
         """One picture, when a decoder is free."""

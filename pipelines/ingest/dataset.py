@@ -1,10 +1,10 @@
-"""A benchmark in canonical form: Parquet shards of samples, media by content hash, a manifest written last.
+"""A benchmark in canonical form: Parquet shards of samples, media by content hash, and a manifest, written last.
 
 Layout under `DATA/BENCHMARK/`:
     manifest.json                 counts, hashes, source, dataset fingerprint
-    samples/part-00000.parquet    one row a sample; samples that share a cluster lie together
-    media/<sha256>.<ext>          each picture and clip once
-    rejected.jsonl                rows that could not be used, with reasons
+    samples/part-00000.parquet    one row per sample; samples of a cluster are adjacent
+    media/<sha256>.<ext>          each picture and video once
+    rejected.jsonl                unusable rows, with reasons
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SAMPLE_SCHEMA = pa.schema(
         ("subset", pa.string()),
         ("cluster", pa.string()),
         ("media", pa.list_(_MEDIA)),
-        ("data", pa.string()),  # JSON, the benchmark's own fields
+        ("data", pa.string()),  # JSON: the benchmark's own fields
     ]
 )
 
@@ -64,11 +64,11 @@ class ShardInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What was ingested, from where, and its fingerprint."""
+    """Counts, source and fingerprint of an ingested benchmark."""
 
     benchmark: str
     dataset_fingerprint: str
-    """Hash of all samples and media contents, whatever the shards' sizes and order."""
+    """Hash of all samples and media contents, independent of the shards' sizes and order."""
     source: str
     samples: int
     rejected: int
@@ -82,23 +82,23 @@ class Manifest:
     product_version: str = ""
 
     def to_json(self) -> bytes:
-        """As written to `manifest.json`: its fields, and a checksum of them."""
+        """Return the content of `manifest.json`: the fields and their checksum."""
         fields = json.loads(json.dumps(asdict(self)))
         return json.dumps({**fields, "checksum": _checksum(fields)}, indent=2, ensure_ascii=False).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> Manifest:
-        """Read `manifest.json`.
+        """Parse `manifest.json`.
 
         Raises:
-            ValueError, TypeError, KeyError: it is not one.
+            ValueError, TypeError, KeyError: it is not a valid manifest.
         """
         raw = json.loads(content)
         if not isinstance(raw, dict):
             raise TypeError("not an object")
-        told = raw.pop("checksum", None)  # what was written before there was one has none
-        if told is not None and told != _checksum(raw):
-            raise ValueError("its checksum does not fit")
+        checksum = raw.pop("checksum", None)  # manifests of early versions have none
+        if checksum is not None and checksum != _checksum(raw):
+            raise ValueError("its checksum does not match")
         shards = tuple(ShardInfo(**shard) for shard in raw.pop("shards"))
         return cls(shards=shards, notices=tuple(raw.pop("notices")), **raw)
 
@@ -108,7 +108,7 @@ def _checksum(fields: dict[str, Any]) -> str:
 
 
 class Dataset:
-    """Reads canonical data. Cheap to build, safe to send to workers."""
+    """Reads canonical data. Cheap to build and safe to send to workers."""
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         self.store, self.manifest = store, manifest
@@ -118,7 +118,7 @@ class Dataset:
         """Open `DATA/BENCHMARK`.
 
         Raises:
-            DatasetError: it was never ingested, or its manifest cannot be read.
+            DatasetError: it was never ingested, or its manifest is unreadable.
         """
         store = data.sub(benchmark)
         try:
@@ -134,10 +134,10 @@ class Dataset:
         return cls(store, manifest)
 
     def read_shard(self, path: str) -> list[Sample]:
-        """All samples of one shard, in order.
+        """Return the samples of one shard, in order.
 
         Raises:
-            DatasetError: its content is not what the manifest says.
+            DatasetError: its content does not match the manifest.
         """
         info = next(shard for shard in self.manifest.shards if shard.path == path)
         try:
@@ -145,22 +145,22 @@ class Dataset:
         except FileNotFoundError:
             raise DatasetError(f"{self.store.uri}/{path}: missing; ingest again") from None
         if hashlib.sha256(content).hexdigest() != info.sha256:
-            raise DatasetError(f"{self.store.uri}/{path}: damaged (its hash is not the manifest's); ingest again")
+            raise DatasetError(f"{self.store.uri}/{path}: damaged (its hash differs from the manifest's); ingest again")
         return [_from_row(row) for row in read_parquet(content).to_pylist()]
 
     def samples(self) -> Iterator[Sample]:
-        """All samples in canonical order."""
+        """Yield all samples in canonical order."""
         for shard in self.manifest.shards:
             yield from self.read_shard(shard.path)
 
     def media_path(self, sample: Sample, media: Media) -> str:
-        """Where a medium of a sample is stored, relative to the dataset's store."""
+        """Return the path of a sample's medium relative to the dataset's store."""
         ref = next(ref for ref in sample.media if ref.sha256 == media.source)
         return media_path(ref)
 
 
 def media_path(ref: MediaRef) -> str:
-    """Path of a stored medium relative to the dataset's store."""
+    """Return the path of a stored medium relative to the dataset's store."""
     return f"media/{ref.sha256}{ref.extension}"
 
 
@@ -169,7 +169,7 @@ def _canonical(sample: Sample) -> bytes:
 
 
 def fingerprint(samples: Iterable[Sample]) -> str:
-    """Hash over samples in the order of their ids; media count by content."""
+    """Return a hash of samples, independent of their order; media count by content."""
     total = hashlib.sha256()
     for digest in sorted(hashlib.sha256(_canonical(sample)).digest() for sample in samples):
         total.update(digest)
@@ -177,8 +177,8 @@ def fingerprint(samples: Iterable[Sample]) -> str:
 
 
 def write_shard(store: Store, path: str, samples: Sequence[Sample]) -> ShardInfo:
-    """Write one shard; small row groups, so that one can be read alone."""
-    rows = [{**asdict(s), "data": json.dumps(s.data, ensure_ascii=True)} for s in samples]
+    """Write one shard with small row groups, which can be read alone."""
+    rows = [{**asdict(sample), "data": json.dumps(sample.data, ensure_ascii=True)} for sample in samples]
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, SAMPLE_SCHEMA), sink, row_group_size=ROW_GROUP, compression="zstd")
     content = sink.getvalue()

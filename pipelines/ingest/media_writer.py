@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Checks the media of a source and stores them by content hash."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
 CHECKED_FRAMES = 32
-"""Frames decoded of every clip at ingest, first and last among them: a clip cut short is found here, not in a run."""
+"""Frames decoded of every video at ingest, including first and last, to find truncated videos before a run."""
 
 
-class _MediaKeeper:
-    """Checks and stores media, each content once and each file looked at once."""
+class MediaWriter:
+    """Checks and stores media: each file is read once, each content stored once."""
 
     def __init__(self, source: Folder, store: Store, decoder: Decoder) -> None:
         self._source, self._store, self._decoder = source, store, decoder
-        self._looked_at: dict[str, MediaRef | DecodeError] = {}
-        self.kept: dict[str, MediaRef] = {}
+        self._results: dict[str, MediaRef | DecodeError] = {}
+        self.stored: dict[str, MediaRef] = {}
 
-    def keep(self, file: MediaFile) -> MediaRef:
-        """Store a medium.
+    def write(self, file: MediaFile) -> MediaRef:
+        """Check and store a medium.
 
         Raises:
-            DecodeError: it is missing or cannot be decoded.
+            DecodeError: it is missing or not decodable.
         """
         if file.content is not None:
-            return self._checked(file, file.content)
-        known = self._looked_at.get(file.path)
-        if known is None:
+            return self._store_checked(file, file.content)
+        result = self._results.get(file.path)
+        if result is None:
             try:
-                known = self._checked(file, self._source.read_bytes(file.path))
+                result = self._store_checked(file, self._source.read_bytes(file.path))
             except FileNotFoundError:
-                known = DecodeError(f"{file.path}: no such file in {self._source.uri}")
+                result = DecodeError(f"{file.path}: no such file in {self._source.uri}")
             except StoreError as error:
                 if is_remote(self._source.uri):
                     raise  # the store failed, not the file
-                known = DecodeError(f"{file.path[:200]}: cannot be read ({type(error.__cause__).__name__})")
+                result = DecodeError(f"{file.path[:200]}: unreadable ({type(error.__cause__).__name__})")
             except DecodeError as error:
-                known = error
+                result = error
             except SourceError as error:
-                known = DecodeError(str(error))  # too large: it costs its own rows
-            self._looked_at[file.path] = known
-        if isinstance(known, DecodeError):
-            raise known
-        return replace(known, role=file.role)
+                result = DecodeError(str(error))  # too large: only its own rows are rejected
+            self._results[file.path] = result
+        if isinstance(result, DecodeError):
+            raise result
+        return replace(result, role=file.role)
 
-    def _checked(self, file: MediaFile, content: bytes) -> MediaRef:
+    def _store_checked(self, file: MediaFile, content: bytes) -> MediaRef:
         sha256 = hashlib.sha256(content).hexdigest()
-        if sha256 in self.kept:
-            return replace(self.kept[sha256], role=file.role)
+        if sha256 in self.stored:
+            return replace(self.stored[sha256], role=file.role)
         extension = posixpath.splitext(file.path)[1].lower()
         if not re.fullmatch(r"\.[a-z0-9]{2,5}", extension):
             extension = ".mp4" if file.kind == "video" else ".png"
-        wanted = Media(file.kind, sha256, CHECKED_FRAMES if file.kind == "video" else 0)
+        media = Media(file.kind, sha256, CHECKED_FRAMES if file.kind == "video" else 0)
         with tempfile.NamedTemporaryFile(suffix=extension, prefix=f"vlmsweep-{os.getpid()}-") as local:
             local.write(content)
             local.flush()
             try:
-                frames = self._decoder.decode_file(Path(local.name), wanted)
+                frames = self._decoder.decode_file(Path(local.name), media)
             except DecodeError as error:
                 reason = str(error).replace(local.name, posixpath.basename(file.path))
                 raise DecodeError(f"{file.path}: cannot be decoded ({reason})") from error
@@ -87,5 +87,5 @@ class _MediaKeeper:
             fps=frames.fps,
         )
         self._store.put(media_path(ref), content)
-        self.kept[sha256] = ref
+        self.stored[sha256] = ref
         return ref

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""The folder of a benchmark as distributed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import numpy as np
 
-
-LONGEST_PATH, LONGEST_NAME = 1000, 255
-"""Characters of a path and bytes of a name that file systems and object stores hold."""
-
-
-LARGEST_FILE = 1 << 30
-"""Bytes of a clip or picture of a source; a file is read whole, so a larger one is refused."""
-
-
-LARGEST_BY_END = {".json": 256 << 20, ".csv": 256 << 20, ".txt": 256 << 20, ".jsonl": 4 << 30, ".parquet": 4 << 30}
-"""Bytes of files of other ends. JSON and CSV are parsed whole, to some twenty times their size; of the benchmarks, none
-has a text of more than 7 MB or a Parquet file of more than 1 GB."""
+MAX_PATH, MAX_NAME = 1000, 255
+"""Characters of a path and bytes of a name that file systems and object stores accept."""
+MAX_FILE_BYTES = 1 << 30
+"""Limit of a video or picture of a source; files are read whole."""
+MAX_BYTES_BY_EXTENSION = {
+    **dict.fromkeys((".json", ".csv", ".txt"), 256 << 20),
+    **dict.fromkeys((".jsonl", ".parquet"), 4 << 30),
+}
+"""Limits of other files. JSON and CSV are parsed whole, to some twenty times their size; the benchmarks' largest text
+has 7 MB and their largest Parquet file 1 GB."""
 
 
 class Folder:
-    """A benchmark's source: a read-only folder, local or `s3://`, and what decodes the pictures found in it."""
+    """A benchmark's source: a read-only folder, local or `s3://`, and a decoder for its pictures."""
 
     def __init__(self, uri: str) -> None:
         self._store = Store(uri)
@@ -40,32 +38,33 @@ class Folder:
             raise SourceError(f"{self.uri}: no such folder")
 
     def glob(self, pattern: str) -> list[str]:
-        """Files that match a pattern relative to the folder, sorted."""
+        """Return the sorted files that match a pattern relative to the folder; `*` matches within one folder."""
         folder = posixpath.dirname(pattern)
         while any(sign in folder for sign in "*?["):
             folder = posixpath.dirname(folder)
         return [info.path for info in self._store.list(folder) if _matches(info.path, pattern)]
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file; no path out of the folder, and none that no file can have, leads to one."""
+        """Return whether there is such a file; invalid paths and paths out of the folder do not exist."""
         return _is_path(path) and self._store.exists(path)
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file.
+        """Return the content of a file.
 
         Raises:
-            FileNotFoundError: there is none.
-            SourceError: it is larger than `LARGEST_FILE` or `LARGEST_BY_END` allow.
+            FileNotFoundError: it does not exist.
+            SourceError: it is larger than `MAX_FILE_BYTES` or `MAX_BYTES_BY_EXTENSION` allow.
         """
         if not _is_path(path):
-            raise FileNotFoundError(f"{path[:200]!r} is no path of a file in {self.uri}")
+            raise FileNotFoundError(f"{path[:200]!r} is not a valid path of a file in {self.uri}")
+        extension = posixpath.splitext(path)[1].lower()
         try:
-            return self._store.get(path, LARGEST_BY_END.get(posixpath.splitext(path)[1].lower(), LARGEST_FILE))
+            return self._store.get(path, MAX_BYTES_BY_EXTENSION.get(extension, MAX_FILE_BYTES))
         except TooLargeError as error:
-            raise SourceError(f"{self.uri}/{error}; split it, or fetch the data again") from error
+            raise SourceError(f"{self.uri}/{error}; split it, or download the data again") from error
 
     def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
-        """A picture's pixels, uint8 [H, W, 3], decoded in a process of its own.
+        """Decode a picture in the decoding process; return uint8 [H, W, 3].
 
         Raises:
             DecodeError: with the reason.
@@ -74,20 +73,19 @@ class Folder:
         return picture
 
 
+def is_encodable(text: str) -> bool:
+    """Return whether UTF-8 can encode a text: JSON may contain half of a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
 def _is_path(path: str) -> bool:
-    """Whether a file could lie here: paths come with the data, and may be anything."""
+    """Return whether a file could have this path; paths come with the data and may be anything."""
     parts = path.split("/")
-    if "\x00" in path or not _is_text(path) or path.startswith("/") or ".." in parts or len(path) > LONGEST_PATH:
+    if "\x00" in path or not is_encodable(path) or path.startswith("/") or ".." in parts or len(path) > MAX_PATH:
         return False
-    return all(len(part.encode()) <= LONGEST_NAME for part in parts)
+    return all(len(part.encode()) <= MAX_NAME for part in parts)
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """As a shell matches: `*` stays within one folder."""
-    names, wanted = path.split("/"), pattern.split("/")
-    return len(names) == len(wanted) and all(map(fnmatch.fnmatchcase, names, wanted))
-
-
-def _is_text(text: str) -> bool:
-    """Whether UTF-8 can hold it: JSON may carry half of a surrogate pair."""
-    return text.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in text)
+    names, patterns = path.split("/"), pattern.split("/")
+    return len(names) == len(patterns) and all(map(fnmatch.fnmatchcase, names, patterns))

@@ -24,24 +24,24 @@ import numpy as np
 from models.environment import decoder_environment
 from models.messages import Frames, Media
 from pipelines.errors import DecodeError
-from pipelines.media.video_containers import container_of
+from pipelines.media.video_containers import detect_container
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
 MAX_IMAGE_PIXELS = 120_000_000
-"""A picture of more pixels is a bomb or a mistake: 120 million are 360 MB of RGB."""
+"""A picture of more pixels is a decompression bomb or a mistake: 120 million are 360 MB of RGB."""
 
-PASSED_ON = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
-"""File beginnings of pictures that may go to an endpoint untouched."""
+PASSED_THROUGH = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+"""First bytes of pictures that are sent to an endpoint unchanged."""
 
 
 class Decoder:
-    """Decodes media of one store. One child process, started when first needed; use as a context or call `close`."""
+    """Decodes media in a child process that is started on first use. A context manager; or call `close`."""
 
-    def __init__(self, *, timeout_s: float = 60.0, most_pixels: int = MAX_IMAGE_PIXELS) -> None:
-        self._timeout_s, self._most_pixels = timeout_s, most_pixels
+    def __init__(self, *, timeout_s: float = 60.0, max_image_pixels: int = MAX_IMAGE_PIXELS) -> None:
+        self._timeout_s, self._max_image_pixels = timeout_s, max_image_pixels
         self._child: subprocess.Popen[bytes] | None = None
-        self._end: weakref.finalize[..., Decoder] | None = None
+        self._finalizer: weakref.finalize[..., Decoder] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -50,17 +50,17 @@ class Decoder:
         self.close()
 
     def decode(self, store: Store, path: str, media: Media, max_pixels: int | None = None) -> Frames:
-        """Decode a file of a dataset as `media` asks.
+        """Decode a file of a dataset.
 
         Args:
-            store: where the file lies.
+            store: the dataset's folder.
             path: relative to the store.
-            media: kind, frames wanted of a clip, and as `source` the hash that the content must have.
+            media: kind, number of frames, and as `source` the expected hash of the content.
             max_pixels: pictures and frames are shrunk to so many pixels, aspect ratio kept.
 
         Raises:
             DecodeError: with the reason.
-            StoreError: it could not be fetched.
+            StoreError: the file could not be fetched.
         """
         if not is_remote(store.uri):
             local = Path(store.uri, path)
@@ -90,7 +90,7 @@ class Decoder:
                 raise DecodeError(str(error).replace(file.name, "the picture")) from error
 
     def decode_file(self, path: Path, media: Media, max_pixels: int | None = None) -> Frames:
-        """Decode a local file; decord first for clips, PyAV when decord fails, crashes or hangs."""
+        """Decode a local file: videos with decord, or with PyAV if decord fails, crashes or hangs."""
         if not path.is_file():
             raise DecodeError(f"{path.name}: no such file")
         request = {
@@ -99,37 +99,37 @@ class Decoder:
             "container": _container(path) if media.kind == "video" else "",
             "frames": media.frames,
             "max_pixels": max_pixels,
-            "most_pixels": self._most_pixels,
+            "max_image_pixels": self._max_image_pixels,
         }
         decoders = ["decord", "pyav"] if media.kind == "video" else ["pillow"]
         reasons = []
         for decoder in decoders:
-            head, pixels = self._ask({**request, "decoder": decoder})
+            header, pixels = self._request({**request, "decoder": decoder})
             if pixels is not None:
                 return Frames(
                     pixels=pixels,
-                    seconds=tuple(head["seconds"]),
-                    fps=head["fps"],
-                    total_frames=head["total"],
-                    encoded=_untouched(path, pixels, media, max_pixels),
+                    seconds=tuple(header["seconds"]),
+                    fps=header["fps"],
+                    total_frames=header["total"],
+                    encoded=_original_bytes(path, pixels, media, max_pixels),
                 )
-            reasons.append(f"{decoder}: {_plain(head['error'])}")
+            reasons.append(f"{decoder}: {_normalize_error(header['error'])}")
         raise DecodeError("; ".join(reasons))
 
     def close(self) -> None:
-        """End the child."""
-        if self._end is not None:
-            self._end()
-        self._child = self._end = None
+        """Stop the child process."""
+        if self._finalizer is not None:
+            self._finalizer()
+        self._child = self._finalizer = None
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _running_child(self) -> subprocess.Popen[bytes]:
         if self._child is None:
-            self._child = _start()
-            self._end = weakref.finalize(self, _ended, self._child)  # for who has no moment to call `close`
+            self._child = _start_child()
+            self._finalizer = weakref.finalize(self, _stop_child, self._child)  # for owners that never call `close`
         return self._child
 
-    def _ask(self, request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray | None]:
-        child = self._started()
+    def _request(self, request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray | None]:
+        child = self._running_child()
         deadline = time.monotonic() + self._timeout_s
         if child.stdin is None or child.stdout is None:
             raise AssertionError("the child was started with pipes")
@@ -137,22 +137,22 @@ class Decoder:
             child.stdin.write(json.dumps(request).encode() + b"\n")
             child.stdin.flush()
             reader = _Reader(child.stdout.fileno(), deadline)
-            head: dict[str, Any] = json.loads(reader.line())
-            if not head["ok"]:
-                return head, None
-            pixels = np.frombuffer(reader.exactly(head["bytes"]), np.uint8).reshape(head["shape"])
+            header: dict[str, Any] = json.loads(reader.read_line())
+            if not header["ok"]:
+                return header, None
+            pixels = np.frombuffer(reader.read_exactly(header["bytes"]), np.uint8).reshape(header["shape"])
         except TimeoutError:
             self.close()
-            return {"error": f"nothing after {self._timeout_s:g} s"}, None
+            return {"error": f"no result after {self._timeout_s:g} s"}, None
         except (BrokenPipeError, EOFError):
             code = child.wait()
             self.close()
             return {"error": f"the decoder crashed (exit {code})"}, None
-        return head, pixels
+        return header, pixels
 
 
-def _check_hash(found: str, name: str, media: Media) -> None:
-    if found != media.source:
+def _check_hash(digest: str, name: str, media: Media) -> None:
+    if digest != media.source:
         raise DecodeError(f"{name} is not the file that was ingested (its hash differs); ingest again")
 
 
@@ -160,48 +160,48 @@ class _Reader:
     """Reads from a pipe up to a deadline."""
 
     def __init__(self, fd: int, deadline: float) -> None:
-        self._fd, self._deadline, self._left = fd, deadline, b""
+        self._fd, self._deadline, self._buffer = fd, deadline, b""
 
-    def _more(self, wanted: int) -> bytes:
+    def _read(self, size: int) -> bytes:
         if not select.select([self._fd], [], [], max(0.0, self._deadline - time.monotonic()))[0]:
             raise TimeoutError
-        chunk = os.read(self._fd, wanted)
+        chunk = os.read(self._fd, size)
         if not chunk:
             raise EOFError
         return chunk
 
-    def line(self) -> bytes:
-        while b"\n" not in self._left:
-            self._left += self._more(65536)
-        line, _, self._left = self._left.partition(b"\n")
+    def read_line(self) -> bytes:
+        while b"\n" not in self._buffer:
+            self._buffer += self._read(65536)
+        line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
-    def exactly(self, size: int) -> bytearray:
-        content = bytearray(self._left)
+    def read_exactly(self, size: int) -> bytearray:
+        content = bytearray(self._buffer)
         while len(content) < size:
-            content += self._more(min(1 << 20, size - len(content)))
+            content += self._read(min(1 << 20, size - len(content)))
         return content
 
 
-def _plain(error: str) -> str:
-    """A decoder's words without clock times and the paths of its own build, so that the same file reads the same."""
+def _normalize_error(error: str) -> str:
+    """Drop times and build paths from a decoder's message, so that it is equal for equal files."""
     return re.sub(r"\[\d\d:\d\d:\d\d\] \S+?:\d+: ?", "", error)
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to end this child when its parent dies, so that a killed worker leaves no decoder behind."""
-    with contextlib.suppress(OSError, AttributeError):  # no such call on other systems: the closed pipe ends it there
+    """Let Linux kill this child when its parent dies, so that a killed worker leaves no decoder."""
+    with contextlib.suppress(OSError, AttributeError):  # elsewhere the closed pipe ends it
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _container(path: Path) -> str:
     try:
-        return container_of(path)
+        return detect_container(path)
     except (ValueError, OSError) as error:
         raise DecodeError(str(error)) from error
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start_child() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "pipelines.media.decode_worker"],
         stdin=subprocess.PIPE,
@@ -212,7 +212,7 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _ended(child: subprocess.Popen[bytes]) -> None:
+def _stop_child(child: subprocess.Popen[bytes]) -> None:
     child.kill()
     child.wait()
     for stream in (child.stdin, child.stdout):
@@ -221,16 +221,16 @@ def _ended(child: subprocess.Popen[bytes]) -> None:
                 stream.close()
 
 
-def _untouched(path: Path, pixels: np.ndarray, media: Media, max_pixels: int | None) -> bytes | None:
-    """A picture's own bytes, where nothing shrank it and any endpoint reads its format."""
+def _original_bytes(path: Path, pixels: np.ndarray, media: Media, max_pixels: int | None) -> bytes | None:
+    """Return a picture's bytes if it was not shrunk and any endpoint reads its format."""
     if media.kind == "video" or (max_pixels and pixels.shape[1] * pixels.shape[2] >= max_pixels):
         return None
     content = path.read_bytes()
-    return content if any(content.startswith(magic) for magic in PASSED_ON) else None
+    return content if any(content.startswith(magic) for magic in PASSED_THROUGH) else None
 
 
 def blank_frames(media: Media) -> Frames:
-    """The pixels of a single-colour picture or clip (`models.messages.blank`)."""
+    """Return the frames of a single-colour picture or video (`models.messages.blank`)."""
     _, colour, size, frames, seconds = media.source.split(":")
     width, height = (int(n) for n in size.split("x"))
     count = media.frames or 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.ingest.human_files import check_human, human_rows, is_person, keep_human, load_human_files
+from pipelines.ingest.human_files import check_human, human_rows, is_person, load_human_files, store_human
 from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
@@ -28,7 +28,7 @@ def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict
     if not spec.human:
         return dict(run), []
     check_human(spec.human, Store(spec.data))
-    changed = keep_human(out, spec.human)
+    changed = store_human(out, spec.human)
     entries: Sequence[ManifestEntry] = run["entries"]
     kept = [entry for entry in entries if entry.benchmark not in changed or not is_person(entry.model)]
     new = [entry for name in sorted(changed) for entry in _entries(spec, out, name)]

@@ -70,7 +70,7 @@ def test_malformed_json_names_the_file_and_the_place(cli: Cli, source: Path, tmp
 def test_no_row_left_ends_with_2(cli: Cli, source: Path, tmp_path: Path) -> None:
     shutil.rmtree(source / "videos")
     done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
-    assert "no row can be used" in done.stderr
+    assert "no usable row" in done.stderr
     assert len(rejected(tmp_path / "d")) == 48
 
 

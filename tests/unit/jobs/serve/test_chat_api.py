@@ -23,7 +23,7 @@ from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
 
 SPEC = ModelSpec(engine="random")
-DECODER = Decoder(most_pixels=MOST_PIXELS)
+DECODER = Decoder(max_image_pixels=MOST_PIXELS)
 
 
 def uri(width: int = 6, height: int = 4, kind: str = "PNG") -> str:

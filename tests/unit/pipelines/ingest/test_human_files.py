@@ -1,4 +1,4 @@
-"""Files of people's own work: recognised by their columns, checked row by row, kept with the output."""
+"""Human files: recognised by their columns, checked row by row, stored with the output."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
-from pipelines.ingest import human_files as human
-from pipelines.ingest.human_files import check_human, human_rows, is_person, keep_human, load_human_files, read_human
+from pipelines.ingest import human_files
+from pipelines.ingest.human_files import check_human, human_rows, is_person, load_human_files, read_human, store_human
 from pipelines.storage.store import Store
 from tests.support.vflute_rows import Scored, samples
 
@@ -16,7 +16,7 @@ LABELS = "id,annotator,label\nrow 0,ann,entailment\nrow 1,bob,contradiction\n"
 JUDGEMENTS = "id,system,annotator,adequate,error_type,preferred\nrow 0,m,ann,1,,1\nrow 0,m,bob,0,unsound,0\n"
 
 
-class _Data:
+class FourRowDataset:
     """A data set of rows 0 to 3."""
 
     @staticmethod
@@ -26,16 +26,16 @@ class _Data:
 
 @pytest.fixture
 def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
-    monkeypatch.setattr(human.Dataset, "open", lambda *_: _Data())
+    monkeypatch.setattr(human_files.Dataset, "open", lambda *_: FourRowDataset())
     return Store(str(tmp_path / "data"))
 
 
-def test_a_folder_of_files_is_told_apart_by_columns(tmp_path: Path) -> None:
+def test_columns_determine_the_kind_of_a_human_file(tmp_path: Path) -> None:
     (tmp_path / "any name.csv").write_text(LABELS)
     (tmp_path / "b.csv").write_bytes(b"\xef\xbb\xbf" + JUDGEMENTS.encode())
     (tmp_path / "notes.txt").write_text("not read")
-    found = read_human([f"vflute={tmp_path}"])
-    assert {(one.kind, one.uri) for one in found} == {
+    files = read_human([f"vflute={tmp_path}"])
+    assert {(file.kind, file.uri) for file in files} == {
         ("labels", f"{tmp_path}/any name.csv"),
         ("judgements", f"{tmp_path}/b.csv"),
     }
@@ -48,27 +48,27 @@ def test_a_folder_of_files_is_told_apart_by_columns(tmp_path: Path) -> None:
     [
         ("vflute", LABELS, "give BENCHMARK=FILE.csv"),
         ("vflut={0}", LABELS, "did you mean 'vflute'"),
-        ("vague={0}", LABELS, "vague takes no files"),
-        ("vflute={0}/nothing.csv", LABELS, "no such file, and no folder"),
+        ("vague={0}", LABELS, "vague accepts no human files"),
+        ("vflute={0}/missing.csv", LABELS, "no such file, and no folder"),
         ("vflute=gs://bucket/x.csv", LABELS, "only local paths and s3://"),
         (
             "vflute={0}",
             "id,who\n1,2\n",
-            r"f\.csv, line 1: these columns are of no file that vflute",
+            r"f\.csv, line 1: the columns match no file of vflute",
         ),
         ("vflute={0}", b"id,annotator,label\n\xff,a,b\n", r"f\.csv: not UTF-8"),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path: Path, spec: str, content: str | bytes, message: str) -> None:
+def test_unreadable_human_file_is_refused(tmp_path: Path, spec: str, content: str | bytes, message: str) -> None:
     (tmp_path / "f.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=message):
         read_human([spec.format(tmp_path)])
 
 
-def test_two_files_of_one_kind(tmp_path: Path) -> None:
+def test_second_file_of_a_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(LABELS)
     (tmp_path / "b.csv").write_text(LABELS)
-    with pytest.raises(ValueError, match=r"b\.csv: a second file of vflute labels beside .*a\.csv"):
+    with pytest.raises(ValueError, match=r"b\.csv: a second vflute labels file next to .*a\.csv"):
         read_human([f"vflute={tmp_path}"])
 
 
@@ -81,30 +81,30 @@ def test_two_files_of_one_kind(tmp_path: Path) -> None:
         (JUDGEMENTS + "row 1,m,ann,0,,0\n", "line 4: error_type is ''"),
     ],
 )
-def test_rows_that_cannot_be_used(tmp_path: Path, data: Store, content: str, message: str) -> None:
+def test_invalid_row_is_refused_with_its_line(tmp_path: Path, data: Store, content: str, message: str) -> None:
     (tmp_path / "f.csv").write_text(content)
     with pytest.raises(ValueError, match=message):
         check_human(read_human([f"vflute={tmp_path}/f.csv"]), data)
 
 
-def test_good_rows_pass_and_are_kept(tmp_path: Path, data: Store) -> None:
+def test_valid_files_are_stored_with_the_output(tmp_path: Path, data: Store) -> None:
     (tmp_path / "f.csv").write_text(LABELS)
     files = read_human([f"vflute={tmp_path}/f.csv"])
     check_human(files, data)
     out = Store(str(tmp_path / "out"))
-    assert keep_human(out, files) == {"vflute"}
-    assert keep_human(out, files) == set()
-    kept = load_human_files(out, "vflute")
-    assert kept == {"labels": LABELS}
-    rows = human_rows("vflute", kept)
-    assert {who: [row["sample_id"] for row in own] for who, own in rows.items()} == {
+    assert store_human(out, files) == {"vflute"}
+    assert store_human(out, files) == set()
+    stored = load_human_files(out, "vflute")
+    assert stored == {"labels": LABELS}
+    rows = human_rows("vflute", stored)
+    assert {person: [row["sample_id"] for row in person_rows] for person, person_rows in rows.items()} == {
         "human:ann": ["row 0"],
         "human:bob": ["row 1"],
     }
-    assert all(is_person(who) for who in rows)
+    assert all(is_person(person) for person in rows)
 
 
-def test_every_form_is_told_apart_and_documented() -> None:
+def test_human_files_are_distinguishable_and_documented() -> None:
     page = Path("docs/human-files.md").read_text(encoding="utf-8")
     for name in benchmark_names():
         kinds = benchmark(name).people().kinds

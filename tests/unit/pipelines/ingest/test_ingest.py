@@ -1,4 +1,4 @@
-"""Odd sources: each costs its own rows, and the rest is read."""
+"""Ingest of unusual sources: a defect rejects its own rows, and the rest is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rewrite(source: Path, change: Callable[[list[dict[str, Any]]], None]) -> Non
     (source / "data.json").write_text(json.dumps(raw))
 
 
-def test_what_is_read_comes_back_whole(source: Path, tmp_path: Path) -> None:
+def test_ingested_samples_are_read_back(source: Path, tmp_path: Path) -> None:
     result = read(source, tmp_path)
     assert (result.manifest.samples, result.manifest.media, result.rejections) == (48, 2, ())
     dataset = Dataset.open(Store(str(tmp_path / "data")), "maia")
@@ -49,7 +49,7 @@ def test_what_is_read_comes_back_whole(source: Path, tmp_path: Path) -> None:
     assert dataset.store.exists(f"media/{clip.sha256}.mp4")
 
 
-def test_the_fingerprint_is_of_the_content(source: Path, tmp_path: Path) -> None:
+def test_fingerprint_depends_on_content_only(source: Path, tmp_path: Path) -> None:
     first = read(source, tmp_path).manifest.dataset_fingerprint
     rewrite(source, lambda raw: raw.reverse())
     assert read(source, tmp_path).manifest.dataset_fingerprint == first
@@ -59,23 +59,23 @@ def test_the_fingerprint_is_of_the_content(source: Path, tmp_path: Path) -> None
     assert len(Store(str(tmp_path / "data")).list("maia/samples")) == 1
 
 
-def test_dangling_links_and_strange_files_are_passed_over(source: Path, tmp_path: Path) -> None:
+def test_dangling_links_and_unknown_files_are_ignored(source: Path, tmp_path: Path) -> None:
     (source / "readme.txt").symlink_to("/nonexistent")
     (source / "videos" / "9.mp4").symlink_to("/nonexistent")
     assert read(source, tmp_path).manifest.samples == 48
 
 
-@pytest.mark.parametrize("deed", ["folder", "empty", "picture", "text", "link"])
-def test_a_clip_that_is_none_costs_its_own_questions(source: Path, tmp_path: Path, deed: str) -> None:
+@pytest.mark.parametrize("content", ["folder", "empty", "picture", "text", "link"])
+def test_invalid_clip_rejects_its_own_questions(source: Path, tmp_path: Path, content: str) -> None:
     clip = source / "videos" / "2.mp4"
     clip.unlink()
-    if deed == "folder":
+    if content == "folder":
         clip.mkdir()
-    elif deed == "empty":
+    elif content == "empty":
         clip.write_bytes(b"")
-    elif deed == "picture":
+    elif content == "picture":
         Image.new("RGB", (64, 48), "red").save(clip, format="PNG")
-    elif deed == "text":
+    elif content == "text":
         clip.write_text("not a clip" * 100)
     else:
         clip.symlink_to("/nonexistent")
@@ -85,12 +85,12 @@ def test_a_clip_that_is_none_costs_its_own_questions(source: Path, tmp_path: Pat
     assert all("/tmp" not in row.reason.replace(str(source), "") for row in result.rejections)
 
 
-def test_names_that_no_file_can_have(source: Path, tmp_path: Path) -> None:
+def test_impossible_file_name_rejects_its_own_questions(source: Path, tmp_path: Path) -> None:
     rewrite(source, lambda raw: raw[1].update(video="video" + "9" * 400))
     assert read(source, tmp_path).manifest.samples == 24
 
 
-def test_half_characters_are_listed_not_fatal(source: Path, tmp_path: Path) -> None:
+def test_half_surrogate_pairs_are_rejected_and_listed(source: Path, tmp_path: Path) -> None:
     def change(raw: list[dict[str, Any]]) -> None:
         raw[0]["question_categories_A"][0]["category"] = "abc\ud800"
         raw[0]["question_categories_A"][1]["question"] = "Che \ud800 cosa?"
@@ -104,7 +104,7 @@ def test_half_characters_are_listed_not_fatal(source: Path, tmp_path: Path) -> N
     assert len(lines) == 2
 
 
-def test_a_second_row_of_one_id_is_rejected(source: Path, tmp_path: Path) -> None:
+def test_second_row_of_an_id_is_rejected(source: Path, tmp_path: Path) -> None:
     rewrite(source, lambda raw: raw[0]["question_categories_A"].append(question(1, "Sentiment_A")))
     result = read(source, tmp_path)
     assert result.manifest.samples == 48
@@ -112,13 +112,13 @@ def test_a_second_row_of_one_id_is_rejected(source: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"video": 1}', "", "[1, null]", "\ufeff[]"])
-def test_json_that_holds_nothing(source: Path, tmp_path: Path, content: str) -> None:
+def test_source_without_usable_rows_is_refused(source: Path, tmp_path: Path, content: str) -> None:
     (source / "data.json").write_text(content, encoding="utf-8")
-    with pytest.raises(SourceError, match=r"data\.json|no row can be used"):
+    with pytest.raises(SourceError, match=r"data\.json|no usable row"):
         read(source, tmp_path)
 
 
-def test_bom_crlf_and_the_folder_above(source: Path, tmp_path: Path) -> None:
+def test_source_with_bom_and_crlf_is_read_from_its_parent_folder(source: Path, tmp_path: Path) -> None:
     text = json.dumps(questions(2), indent=1).replace("\n", "\r\n")
     (source / "data.json").write_bytes(b"\xef\xbb\xbf" + text.encode())
     above = tmp_path / "above"
@@ -127,15 +127,18 @@ def test_bom_crlf_and_the_folder_above(source: Path, tmp_path: Path) -> None:
     assert read(above, tmp_path).manifest.samples == 48
 
 
-def test_short_and_long_clips(source: Path, tmp_path: Path) -> None:
+def test_clips_of_few_frames_are_accepted(source: Path, tmp_path: Path) -> None:
     write_clip(source / "videos" / "1.mp4", frames=1)
     write_clip(source / "videos" / "2.mp4", frames=31)
     read(source, tmp_path)
-    frames = {s.cluster: s.ref("clip").frames for s in Dataset.open(Store(str(tmp_path / "data")), "maia").samples()}
+    frames = {
+        sample.cluster: sample.ref("clip").frames
+        for sample in Dataset.open(Store(str(tmp_path / "data")), "maia").samples()
+    }
     assert frames == {"video1": 1, "video2": 31}
 
 
-def test_damage_after_ingest_is_told(source: Path, tmp_path: Path) -> None:
+def test_damage_after_ingest_is_detected(source: Path, tmp_path: Path) -> None:
     read(source, tmp_path)
     store = Store(str(tmp_path / "data"))
     (shard,) = store.list("maia/samples")
@@ -143,7 +146,7 @@ def test_damage_after_ingest_is_told(source: Path, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="damaged"):
         list(Dataset.open(store, "maia").samples())
     whole = store.get("maia/manifest.json")
-    for bad in (
+    for damaged in (
         b"{}",
         b"null",
         b'"a"',
@@ -153,7 +156,7 @@ def test_damage_after_ingest_is_told(source: Path, tmp_path: Path) -> None:
         whole[:-20],
         whole.replace(b'"samples": ', b'"samples": 1'),
     ):
-        store.put("maia/manifest.json", bad)
+        store.put("maia/manifest.json", damaged)
         with pytest.raises(DatasetError, match="ingest again"):
             Dataset.open(store, "maia")
     old = {name: value for name, value in json.loads(whole).items() if name != "checksum"}
@@ -161,14 +164,14 @@ def test_damage_after_ingest_is_told(source: Path, tmp_path: Path) -> None:
     assert Dataset.open(store, "maia").manifest == Manifest.from_json(whole)
 
 
-def test_any_byte_of_a_manifest_that_is_changed_is_seen(source: Path, tmp_path: Path) -> None:
+def test_changed_byte_of_a_manifest_is_detected(source: Path, tmp_path: Path) -> None:
     whole = read(source, tmp_path).manifest.to_json()
-    kept, draw = Manifest.from_json(whole), Random(1)
+    manifest, draw = Manifest.from_json(whole), Random(1)
     for _ in range(500):
         place, bit = draw.randrange(len(whole)), 1 << draw.randrange(8)
         changed = whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :]
         try:
-            found = Manifest.from_json(changed)
+            parsed = Manifest.from_json(changed)
         except (ValueError, TypeError, KeyError):
             continue
-        assert found == kept, f"byte {place}: a blank between two fields may differ, and nothing else"
+        assert parsed == manifest, f"byte {place}: only whitespace between fields may differ"

@@ -12,7 +12,7 @@ from tests.support.mutated_sources import ingest_damaged
 
 
 @pytest.mark.parametrize("name", benchmark_names())
-def test_damaged_rows_cost_themselves_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_row_rejects_itself_only(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(_: socket.socket, address: object) -> None:
         raise AssertionError(f"a row made ingest connect to {address}")
 

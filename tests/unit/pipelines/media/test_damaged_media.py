@@ -1,4 +1,4 @@
-"""More than 200 damaged and odd files: each decodes or is refused with a reason, in bounded time and memory."""
+"""More than 200 damaged and unusual files: each decodes or is refused with a reason, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pipelines.media.decoder import Decoder
 from tests.chaos.damage import LIMIT_S, decode_all
 from tests.chaos.media import corpus, write
 
-MOST_BYTES = 2_500 << 20
-"""Peak of the decoder's process."""
+MAX_MEMORY_BYTES = 2_500 << 20
+"""Peak of the decoding process."""
 
 
-def test_each_costs_itself_and_nothing_else(tmp_path: Path) -> None:
+def test_damaged_file_fails_alone(tmp_path: Path) -> None:
     fates = decode_all(tmp_path)
     assert fates.wrong == []
     assert fates.counts.keys() == {"decodes", "refused"}
     assert fates.counts.total() >= 200
     assert min(fates.counts.values()) >= 50, fates
     assert fates.longest_s < 2 * LIMIT_S + 5
-    assert fates.most_bytes < MOST_BYTES, f"{fates.most_bytes >> 20} MiB"
+    assert fates.most_bytes < MAX_MEMORY_BYTES, f"{fates.most_bytes >> 20} MiB"
 
 
 @pytest.mark.parametrize("name", ["deep.png", "deep.tiff"])
-def test_sixteen_bits_are_scaled_and_not_cut(tmp_path: Path, name: str) -> None:
-    specimen = next(one for one in corpus() if one.name == name)
+def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path, name: str) -> None:
+    specimen = next(specimen for specimen in corpus() if specimen.name == name)
     with Decoder() as decoder:
         pixels = decoder.decode_file(write(tmp_path, specimen), Media("image", "", 0)).pixels[0]
     assert abs(float(pixels.mean()) - 127.5) < 3

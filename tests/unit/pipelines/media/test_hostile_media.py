@@ -1,4 +1,4 @@
-"""Media and sources made to harm: nothing of them runs a program, reads another file, sees a secret or swells."""
+"""Hostile media and sources cannot run a program, read another file, see a secret or exhaust memory."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from PIL import Image, ImageFile
 import pipelines
 from models.image_formats import EXTENSIONS, PICTURE_FORMS, detect_format
 from models.messages import Media
-from pipelines.benchmarks import benchmark
-from pipelines.benchmarks import parquet_source as parquet_rows
+from pipelines.benchmarks import benchmark, parquet_source
 from pipelines.benchmarks.parquet_source import MOST_ROWS, batches
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
 from pipelines.errors import DecodeError, SourceError, TooLargeError
-from pipelines.ingest import source_folder as ingesting
+from pipelines.ingest import source_folder
 from pipelines.ingest.ingest import ingest
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder
-from pipelines.media.video_containers import container_of
+from pipelines.media.video_containers import detect_container
 from pipelines.storage.store import Store
 from tests.support.maia_source import write_clip, write_source
 from tests.support.small_data import ingest_all
@@ -42,7 +41,7 @@ CLIP = Media("video", "", 4)
 # ----------------------------------------------------------------------------------------------------------- pictures
 
 
-def test_no_picture_starts_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picture_cannot_start_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called, tools = tmp_path / "called", tmp_path / "bin"
     tools.mkdir()
     (tools / "gs").write_text(f"#!/bin/sh\ntouch {called}\necho 10.0\n")
@@ -50,47 +49,47 @@ def test_no_picture_starts_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     picture = tmp_path / "x.png"
     picture.write_bytes(EPS)
-    with Decoder() as decoder, pytest.raises(DecodeError, match=r"no PNG, JPEG, .*; convert it to PNG"):
+    with Decoder() as decoder, pytest.raises(DecodeError, match=r"not a PNG, JPEG, .*; convert it to PNG"):
         decoder.decode_file(picture, Media("image", ""))
     with pytest.raises(PictureError, match="it is no PNG, JPEG"):
         Pictures(Folder(str(tmp_path))).get("x.png")
     assert not called.exists()
 
 
-def test_pictures_are_opened_in_one_place_and_with_named_forms() -> None:
-    found = {}
+def test_pictures_are_opened_in_one_place_with_listed_formats() -> None:
+    calls = {}
     for path in sorted(
-        path for room in ("cluster", "jobs", "models", "pipelines") for path in (ROOT / room).rglob("*.py")
+        path for package in ("cluster", "jobs", "models", "pipelines") for path in (ROOT / package).rglob("*.py")
     ):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("Image.open", "PIL.open")):
-                found[path.relative_to(ROOT).as_posix()] = [keyword.arg for keyword in node.keywords]
-    assert found == {"pipelines/media/decode_worker.py": ["formats"]}
+                calls[path.relative_to(ROOT).as_posix()] = [keyword.arg for keyword in node.keywords]
+    assert calls == {"pipelines/media/decode_worker.py": ["formats"]}
 
 
-@pytest.mark.parametrize("form", PICTURE_FORMS)
-def test_every_form_of_the_list_is_read_and_known_by_its_first_bytes(form: str) -> None:
+@pytest.mark.parametrize("picture_format", PICTURE_FORMS)
+def test_listed_picture_formats_are_detected_and_decoded(picture_format: str) -> None:
     sink = io.BytesIO()
-    Image.new("RGB", (16, 12), "red").save(sink, form)
-    assert detect_format(sink.getvalue()) == form
-    assert EXTENSIONS[form]
+    Image.new("RGB", (16, 12), "red").save(sink, picture_format)
+    assert detect_format(sink.getvalue()) == picture_format
+    assert EXTENSIONS[picture_format]
     with Decoder() as decoder:
         assert decoder.decode_picture(sink.getvalue()).pixels.shape == (1, 12, 16, 3)
 
 
-def test_ingest_decodes_no_pixel_in_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object, **__: object) -> None:
+def test_ingest_decodes_pictures_in_the_decoding_process_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise AssertionError("a picture was opened in this process")
 
-    monkeypatch.setattr(Image, "open", never)
-    monkeypatch.setattr(ImageFile.ImageFile, "load", never)
+    monkeypatch.setattr(Image, "open", fail)
+    monkeypatch.setattr(ImageFile.ImageFile, "load", fail)
     ingest_all(tmp_path)
 
 
-def test_a_decoder_nobody_closed_ends_with_its_owner(tmp_path: Path) -> None:
+def test_unclosed_decoder_ends_with_its_owner(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path))
     with pytest.raises(ValueError, match="PNG"):
-        folder.pixels(b"no picture")
+        folder.pixels(b"not a picture")
     child = folder.decoder._child
     assert child is not None
     assert child.poll() is None
@@ -98,7 +97,7 @@ def test_a_decoder_nobody_closed_ends_with_its_owner(tmp_path: Path) -> None:
     assert child.poll() is not None
 
 
-def test_the_decoder_inherits_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_process_inherits_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-secret")
     monkeypatch.setenv("OPENAI_API_KEY", "planted-secret")
     with Decoder() as decoder:
@@ -115,25 +114,25 @@ def test_the_decoder_inherits_no_secret(tmp_path: Path, monkeypatch: pytest.Monk
 # -------------------------------------------------------------------------------------------------------------- clips
 
 
-def test_a_list_of_clips_reads_nothing_beside_it(tmp_path: Path) -> None:
+def test_playlist_does_not_read_other_files(tmp_path: Path) -> None:
     write_clip(tmp_path / "real.mp4", frames=8)
-    lists = {
+    playlists = {
         "ffconcat": b"ffconcat version 1.0\nfile 'real.mp4'\n",
         "hls": b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nreal.mp4\n#EXT-X-ENDLIST\n",
         "dash": b'<?xml version="1.0"?><MPD profiles="urn:mpeg:dash:profile:isoff-live:2011"></MPD>',
         "sdp": b"v=0\no=- 0 0 IN IP4 127.0.0.1\nc=IN IP4 127.0.0.1\nm=video 1 RTP/AVP 96\n",
-        "behind-a-beginning": b"OggSx <MPD profiles='urn:mpeg:dash:profile:isoff-live:2011'></MPD>",
+        "after-a-clip-header": b"OggSx <MPD profiles='urn:mpeg:dash:profile:isoff-live:2011'></MPD>",
     }
     with Decoder() as decoder:
         assert decoder.decode_file(tmp_path / "real.mp4", CLIP).total_frames == 8
-        for name, content in lists.items():
+        for name, content in playlists.items():
             path = tmp_path / f"{name}.mp4"
             path.write_bytes(content)
-            with pytest.raises(DecodeError, match=r"no clip of a form that is read \(MP4|a list of other files"):
+            with pytest.raises(DecodeError, match=r"not a video in a supported container \(MP4|a list of other files"):
                 decoder.decode_file(path, CLIP)
 
 
-def test_such_a_list_costs_the_rows_of_its_clip(tmp_path: Path) -> None:
+def test_playlist_rejects_the_rows_of_its_clip_only(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source")
     (source / "videos" / "2.mp4").write_bytes(b"ffconcat version 1.0\nfile '1.mp4'\n")
     result = ingest(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
@@ -154,9 +153,9 @@ def test_such_a_list_costs_the_rows_of_its_clip(tmp_path: Path) -> None:
         (b"FLV\x01", "flv"),
     ],
 )
-def test_containers_by_their_first_bytes(tmp_path: Path, head: bytes, container: str) -> None:
+def test_container_is_detected_by_its_first_bytes(tmp_path: Path, head: bytes, container: str) -> None:
     (tmp_path / "clip").write_bytes(head)
-    assert container_of(tmp_path / "clip") == container
+    assert detect_container(tmp_path / "clip") == container
 
 
 # ------------------------------------------------------------------------------------------------------------ sources
@@ -168,22 +167,22 @@ def sparse(path: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["data.json", "data.parquet", "clip.mp4", "rows.jsonl"])
-def test_files_too_large_are_not_read(tmp_path: Path, name: str) -> None:
-    most = ingesting.LARGEST_BY_END.get(Path(name).suffix, ingesting.LARGEST_FILE)
-    sparse(tmp_path / name, most + 1)
-    with pytest.raises(SourceError, match=rf"{name}: {most + 1:,} bytes, more than the limit of {most:,} bytes"):
+def test_oversized_files_are_not_read(tmp_path: Path, name: str) -> None:
+    limit = source_folder.MAX_BYTES_BY_EXTENSION.get(Path(name).suffix, source_folder.MAX_FILE_BYTES)
+    sparse(tmp_path / name, limit + 1)
+    with pytest.raises(SourceError, match=rf"{name}: {limit + 1:,} bytes, more than the limit of {limit:,} bytes"):
         Folder(str(tmp_path)).read_bytes(name)
 
 
-def test_a_device_is_not_read_for_ever(tmp_path: Path) -> None:
+def test_endless_device_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "x.json").symlink_to("/dev/zero")
     with pytest.raises(TooLargeError, match="1,001 bytes"):
         Store(str(tmp_path)).get("x.json", max_bytes=1000)
 
 
-def test_a_clip_too_large_costs_its_own_rows(tmp_path: Path) -> None:
+def test_oversized_clip_rejects_its_own_rows_only(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source")
-    sparse(source / "videos" / "2.mp4", ingesting.LARGEST_FILE + 1)
+    sparse(source / "videos" / "2.mp4", source_folder.MAX_FILE_BYTES + 1)
     result = ingest(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
     assert result.manifest.samples == 24
     assert {(row.item.split("/")[0], "more than the limit" in row.reason) for row in result.rejections} == {
@@ -191,19 +190,19 @@ def test_a_clip_too_large_costs_its_own_rows(tmp_path: Path) -> None:
     }
 
 
-def bomb(path: Path, rows: int, size: int) -> None:
-    """Parquet of a few kilobytes: every value is one long text, packed once."""
+def write_parquet_bomb(path: Path, rows: int, size: int) -> None:
+    """Write a few kilobytes of Parquet whose values are one long text, stored once."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    words = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * size]))
-    nothing = pa.nulls(rows, pa.string())
-    columns = {"claim": words, "label": nothing, "explanation": nothing, "phenomenon": nothing}
-    table = pa.table({**columns, "source_dataset": nothing, "image": pa.nulls(rows, pa.binary())})
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * size]))
+    nulls = pa.nulls(rows, pa.string())
+    columns = {"claim": texts, "label": nulls, "explanation": nulls, "phenomenon": nulls}
+    table = pa.table({**columns, "source_dataset": nulls, "image": pa.nulls(rows, pa.binary())})
     pq.write_table(table, path, compression="zstd", store_schema=False)
 
 
-def test_a_parquet_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = "data/test-00000-of-00001.parquet"
-    bomb(tmp_path / path, 3000, 400_000)
+    write_parquet_bomb(tmp_path / path, 3000, 400_000)
     assert (tmp_path / path).stat().st_size < 20_000
     folder, started = Folder(str(tmp_path)), time.monotonic()
     before = pa.total_allocated_bytes()
@@ -218,15 +217,15 @@ def test_a_parquet_bomb_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         list(rows)
 
 
-def test_a_batch_of_long_values_has_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bomb(tmp_path / "x.parquet", 100, 1_000_000)
-    monkeypatch.setattr(parquet_rows, "_AT_ONCE", 5_000_000)
-    found = list(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, most=1 << 30, where="x"))
-    assert max(batch.num_rows for batch in found) < 6
-    assert sum(batch.num_rows for batch in found) == 100
+def test_batch_of_long_values_has_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_parquet_bomb(tmp_path / "x.parquet", 100, 1_000_000)
+    monkeypatch.setattr(parquet_source, "_AT_ONCE", 5_000_000)
+    batch_list = list(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, most=1 << 30, where="x"))
+    assert max(batch.num_rows for batch in batch_list) < 6
+    assert sum(batch.num_rows for batch in batch_list) == 100
 
 
-def test_too_many_rows_are_not_read(tmp_path: Path) -> None:
+def test_table_with_too_many_rows_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"claim": pa.nulls(MOST_ROWS + 1, pa.string())}), tmp_path / "x.parquet")
     with pytest.raises(SourceError, match=r"x\.parquet: 2,000,001 rows, more than the limit"):
         next(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, most=1 << 30, where="x.parquet"))

@@ -272,7 +272,7 @@ def test_an_unknown_source_name_lists_what_there_is(tmp_path: Path) -> None:
         read(tmp_path, {**MAP, "sentence": "text.english"})
     with pytest.raises(SourceError, match=r"no 'pun_sentence' for 'sentence'; .*--column-map"):
         read(tmp_path)
-    with pytest.raises(SourceError, match="'words' is no name of ours"):
+    with pytest.raises(SourceError, match="unknown name 'words'"):
         ingest(BENCHMARK, Folder(str(tmp_path)), Store(str(tmp_path / "data")), column_map={"words": "text"})
 
 
