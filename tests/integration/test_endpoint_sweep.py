@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.benchmarks.maia.answers import draw_ts_letter
+from pipelines.benchmarks.maia.letters import draw_ts_letter
 from tests.integration.conftest import Cli
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import Asked, always

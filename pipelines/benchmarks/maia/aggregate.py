@@ -1,4 +1,4 @@
-"""A mean over rows of one cell of the sweep, for the whole and for each of MAIA's categories."""
+"""Means over rows of one task and setting, for the whole and for each of MAIA's categories, with intervals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.benchmarks.maia.answers import COLUMNS
-from pipelines.benchmarks.maia.scored_rows import Bools, Numbers
+from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray
 from pipelines.benchmarks.records import Metric
 from pipelines.metrics.stats import LEVEL, FloatArray, Interval, bootstrap_replicates
 
@@ -18,10 +18,10 @@ NO_ROW: Final = "no row to measure"
 """Note of a metric without a denominator."""
 
 
-def interval(values: FloatArray, videos: Numbers) -> Interval | None:
-    """The interval of a mean that `metrics.stats.bootstrap_ci` gives, with its draws made once for all metrics.
+def interval(values: FloatArray, videos: IntArray) -> Interval | None:
+    """Return the interval of a mean as `metrics.stats.bootstrap_ci` does, with draws shared by all metrics.
 
-    One model has some 250 intervals over the same videos, and drawing takes ten times as long as all the rest.
+    One model has about 250 intervals over the same videos, and drawing takes ten times as long as the rest.
 
     Args:
         values: (N,), finite.
@@ -42,9 +42,9 @@ def interval(values: FloatArray, videos: Numbers) -> Interval | None:
 
 @lru_cache(maxsize=4)
 def _draws(videos: int) -> FloatArray:
-    """How often each video is drawn, (draws, videos)."""
-    every = np.arange(videos)
-    counts = bootstrap_replicates(every, every, statistic=lambda _values, weights: weights)
+    """Return how often each video is drawn, (draws, videos)."""
+    indices = np.arange(videos)
+    counts = bootstrap_replicates(indices, indices, statistic=lambda _values, weights: weights)
     counts.setflags(write=False)
     return counts
 
@@ -58,64 +58,66 @@ class MetricSpec:
     metric: str
     values: FloatArray
     """(N,); NaN where a row that counts has no score."""
-    column: Numbers
-    """(N,), places in `COLUMNS`."""
-    video: Numbers
-    """(N,), what the bootstrap resamples."""
-    failed: Bools
+    column: IntArray
+    """(N,), indices in `COLUMNS`."""
+    video: IntArray
+    """(N,), the clusters that the bootstrap resamples."""
+    failed: BoolArray
     """(N,): the request ended in an error."""
-    counted: Bools
+    counted: BoolArray
     """(N,): in the denominator."""
     blocked: str = ""
-    """Why no value may be given at all; '' for no reason."""
+    """Why the metric has no value at all; '' where it may have one."""
     note: str = ""
-    """How to read the values."""
-    lacks: Callable[[Bools], str] = lambda _rows: "not scored"
-    """Says of rows, (N,), without a score why they have none."""
+    """Note of metrics that have a value."""
+    missing_reason: Callable[[BoolArray], str] = lambda _rows: "not scored"
+    """Returns why the given rows, (N,), have no score."""
     unit: str = "fraction"
     interval: bool = True
 
     def whole(self) -> Metric:
-        """Over all rows."""
+        """Return the metric over all rows."""
         return self._over(np.ones(len(self.values), dtype=np.bool_), "")
 
     def metrics(self) -> Iterator[Metric]:
-        """Over all rows, over those of each category that occurs, and the mean of categories of unequal size."""
+        """Yield the metric over all rows, over each category present, and the mean of categories of unequal size."""
         yield self.whole()
-        places, sizes = np.unique(self.column, return_counts=True)
-        parts = [self._over(self.column == place, COLUMNS[place]) for place in places]
+        indices, sizes = np.unique(self.column, return_counts=True)
+        parts = [self._over(self.column == index, COLUMNS[index]) for index in indices]
         yield from parts
         if len(set(sizes.tolist())) > 1:
             yield self._macro(parts)
 
-    def _over(self, rows: Bools, category: str) -> Metric:
-        here = rows & self.counted
-        values, unscored = self.values[here], here & np.isnan(self.values)
-        why = self.blocked or (self.lacks(unscored) if unscored.any() else "") or ("" if values.size else NO_ROW)
-        ends = interval(values, self.video[here]) if self.interval and not why else None
+    def _over(self, rows: BoolArray, category: str) -> Metric:
+        counted = rows & self.counted
+        values, unscored = self.values[counted], counted & np.isnan(self.values)
+        reason = (
+            self.blocked or (self.missing_reason(unscored) if unscored.any() else "") or ("" if values.size else NO_ROW)
+        )
+        ends = interval(values, self.video[counted]) if self.interval and not reason else None
         return Metric(
             task=self.task,
             setting=self.setting,
             category=category,
             metric=self.metric,
-            value=None if why else float(values.mean()),
+            value=None if reason else float(values.mean()),
             n=int(values.size),
             n_failed=int((rows & self.failed).sum()),
             unit=self.unit,
             ci_low=ends.low if ends else None,
             ci_high=ends.high if ends else None,
-            note=why or self.note,
+            note=reason or self.note,
         )
 
     def _macro(self, parts: list[Metric]) -> Metric:
-        """The unweighted mean of the category columns."""
-        known = [part.value for part in parts if part.value is not None]
-        complete = len(known) == len(parts)
+        """Return the unweighted mean of the category columns."""
+        values = [part.value for part in parts if part.value is not None]
+        complete = len(values) == len(parts)
         return Metric(
             task=self.task,
             setting=self.setting,
             metric=f"{self.metric}_macro",
-            value=float(np.mean(known)) if complete else None,
+            value=float(np.mean(values)) if complete else None,
             n=sum(part.n for part in parts),
             n_failed=sum(part.n_failed for part in parts),
             unit=self.unit,

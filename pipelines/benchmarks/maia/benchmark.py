@@ -1,4 +1,4 @@
-"""MAIA: the same questions about short Italian clips, once as a choice between statements, once answered in words.
+"""MAIA: questions about short Italian clips, asked as a choice between two statements and as an open question.
 
 Paper: Testa et al., "All-in-one: Understanding and Generation in Multimodal Reasoning with the MAIA Benchmark",
 Findings of EMNLP 2025, arXiv 2502.16989. Data: github.com/Caput97/MAIA-Multimodal_AI_Assessment.
@@ -6,7 +6,6 @@ Findings of EMNLP 2025, arXiv 2502.16989. Data: github.com/Caput97/MAIA-Multimod
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,14 +13,10 @@ from models.messages import Generation, Media, Step, blank, load_scores, user
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline
-from pipelines.benchmarks.maia.answers import (
-    draw_ts_letter,
-    read_letter,
-    read_oevqa,
-    read_verdict,
-    unimodal_choice,
-)
-from pipelines.benchmarks.maia.source import POOL, _questions_file, _video
+from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, unimodal_choice
+from pipelines.benchmarks.maia.categories import POOL_SIZE
+from pipelines.benchmarks.maia.letters import draw_ts_letter, read_letter
+from pipelines.benchmarks.maia.source import read_maia
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeAsk,
@@ -37,13 +32,12 @@ from pipelines.benchmarks.records import (
 )
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
-from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CANDIDATE_CHARS = 2000
-"""The judge reads no more of an answer."""
+"""The judge gets at most so many characters of an answer."""
 
 BLACK_CLIP = blank("000000", 640, 360, frames=32, seconds=30)
 """One black clip for the whole run, so that all of its questions are one media group."""
@@ -74,11 +68,11 @@ _JUDGE = (
 )
 
 _BARE = "vsv-unimodal-v1"
-"""The version of no wording at all: bare statements are scored."""
+"""Prompt version of bare statements, which have no wording."""
 
 
 class Maia(Benchmark):
-    """See the module's docstring."""
+    """MAIA of Testa et al., 2025."""
 
     name = "maia"
     version = "1"
@@ -104,18 +98,9 @@ class Maia(Benchmark):
     def read(
         self, source: Source, *, column_map: Mapping[str, str] | None = None
     ) -> Iterator[RawSample | Rejection | Notice]:
-        """Read `*.json` and `videos/N.mp4`, in the folder itself or in `dataset/` below it."""
+        """Read `*.json` and `videos/N.mp4`, in the folder itself or in `dataset/` below it; see `read_maia`."""
         del column_map
-        path = _questions_file(source)
-        folder = path.rpartition("/")[0]
-        try:
-            videos = json.loads(source.read_bytes(path).decode("utf-8-sig"))
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise SourceError(f"{source.uri}/{path}: not readable as JSON ({error}); fetch the file again") from error
-        if not isinstance(videos, list):
-            raise SourceError(f"{source.uri}/{path}: a list of videos was expected, this is {type(videos).__name__}")
-        for number, video in enumerate(videos, start=1):
-            yield from _video(video, number, path, folder)
+        return read_maia(source)
 
     def prompts(
         self,
@@ -127,13 +112,13 @@ class Maia(Benchmark):
         seed: int,
         captions: Mapping[str, str] | None = None,
     ) -> Iterator[Prompt]:
-        """Eight pairs, or one open question; the clip stands before the words.
+        """Yield eight pairs or one open question, the clip before the text.
 
-        Unimodal: the two bare statements of each pair, without clip or prompt, for their log-probabilities.
+        `unimodal` has the two bare statements of each pair, without clip or wording, for their log-probabilities.
         """
         del captions
         if setting == "unimodal":
-            for index in range(POOL):
+            for index in range(POOL_SIZE):
                 pair = (sample.data["true"][index], sample.data["false"][index])
                 yield Prompt(variant=str(index), version=_BARE, steps=(Step(turns=(), scored=pair),))
             return
@@ -143,23 +128,23 @@ class Maia(Benchmark):
             step = Step(turns=(user(clip, words),), generation=self.generation(task, setting))
             yield Prompt(version=texts.version("oevqa-it-v1"), steps=(step,))
             return
-        for index in range(POOL):
+        for index in range(POOL_SIZE):
             first, second = _statements(sample, index, seed)
             words = texts.fill("vsv-it-v1", a=first, b=second)
             step = Step(turns=(user(clip, words),), generation=self.generation(task, setting), choices=("A", "B"))
             yield Prompt(variant=str(index), version=texts.version("vsv-it-v1"), steps=(step,))
 
     def generation(self, task: str, setting: str) -> Generation:
-        """Greedy; 16 new tokens for a letter, 128 for an answer."""
+        """Return greedy decoding with 16 new tokens for a letter, 128 for an answer."""
         del setting
         return Generation(max_new_tokens=16 if task == "vsv" else 128)
 
     def read_answer(self, row: Row) -> Reading:
-        """The letter and whether it is the true statement's, or the answer's text and its scores."""
+        """Read the letter and whether it is that of the true statement, or the open answer and its scores."""
         return _read_vsv(row) if row.task == "vsv" else _read_oevqa(row)
 
     def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
-        """BERTScore of an open answer against its eight references."""
+        """Request BERTScore of an open answer against its eight references."""
         if row.task != "oevqa" or row.status != "ok":
             return ()
         references = tuple(row.sample.data["answers"])
@@ -170,7 +155,7 @@ class Maia(Benchmark):
         )
 
     def judge(self, row: Row, texts: PromptTexts) -> JudgeAsk | bool | None:
-        """Question, references, candidate last, so that all candidates of a question share the beginning."""
+        """Ask with the candidate last, so that all candidates of a question share a prefix."""
         if row.task != "oevqa" or row.status != "ok":
             return None
         candidate = read_oevqa(row.output)
@@ -183,15 +168,15 @@ class Maia(Benchmark):
             references=references,
             candidate=candidate[:CANDIDATE_CHARS].replace("</risposta>", "< /risposta>"),
         )
-        coin = ('{"correct": true}', '{"correct": false}')
-        return JudgeAsk(step=Step(turns=(user(words),), generation=Generation(max_new_tokens=64), choices=coin))
+        choices = ('{"correct": true}', '{"correct": false}')
+        return JudgeAsk(step=Step(turns=(user(words),), generation=Generation(max_new_tokens=64), choices=choices))
 
     def read_verdict(self, text: str) -> bool | None:
-        """See `maia_reading.read_verdict`."""
+        """Read the JSON object or the words of the judge."""
         return read_verdict(text)
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """See `maia_metrics`."""
+        """Compute all metrics of one model."""
         from pipelines.benchmarks.maia.metrics import reduce_maia
 
         return reduce_maia(scores, samples)
@@ -199,25 +184,25 @@ class Maia(Benchmark):
     def reduce_together(
         self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]
     ) -> Mapping[str, list[Metric]]:
-        """The paper's unimodal row: see `maia_unimodal`."""
+        """Compute the paper's unimodal row from all text models."""
         from pipelines.benchmarks.maia.unimodal import reduce_unimodal
 
         return reduce_unimodal(scores, samples)
 
     def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """Tables 1 to 5 of the paper, and ours."""
+        """Build Tables 1 to 5 of the paper, and ours."""
         from pipelines.benchmarks.maia.tables import maia_tables
 
         return maia_tables(metrics, published)
 
     def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Radar figures 3, 6, 7 and 8."""
+        """Build radar figures 3, 6, 7 and 8."""
         from pipelines.benchmarks.maia.figures import maia_figures
 
         return maia_figures(metrics, published)
 
     def people(self) -> HumanBaseline:
-        """See `maia_people`."""
+        """Return the human baseline."""
         from pipelines.benchmarks.maia.human import PEOPLE
 
         return PEOPLE
@@ -228,12 +213,12 @@ def _clip(sample: Sample, setting: str) -> Media:
         return BLACK_CLIP
     ref = sample.ref("clip")
     if ref is None:
-        raise ValueError(f"{sample.sample_id}: no clip; ingest again")
+        raise ValueError(f"{sample.sample_id}: no clip; ingest the data set again")
     return Media("video", ref.sha256, 1 if setting == "1-frame" else 32)
 
 
 def _statements(sample: Sample, index: int, seed: int) -> tuple[str, str]:
-    """The two statements of a pair in the drawn order, A first."""
+    """Return the two statements of a pair in the drawn order, A first."""
     true, false = sample.data["true"][index], sample.data["false"][index]
     return (true, false) if _letter(sample, index, seed) == "A" else (false, true)
 
@@ -256,14 +241,14 @@ def _read_vsv(row: Row) -> Reading:
 
 def _read_scores(row: Row) -> Reading:
     true = _letter(row.sample, int(row.variant), row.seed)
-    side = {"ts_at_a": float(true == "A")}
+    ts_at_a = {"ts_at_a": float(true == "A")}
     try:
-        of_true, of_false = load_scores(row.output or "", 2)
-        right = unimodal_choice([of_true], [of_false])
+        true_score, false_score = load_scores(row.output or "", 2)
+        correct = unimodal_choice([true_score], [false_score])
     except ValueError:
-        return Reading(answer=None, rule="no_logprobs", values={"correct": 0.0, **side})
-    letter = true if right else {"A": "B", "B": "A"}[true]
-    values = {"correct": float(right), **side, "true_logprob": of_true, "false_logprob": of_false}
+        return Reading(answer=None, rule="no_logprobs", values={"correct": 0.0, **ts_at_a})
+    letter = true if correct else {"A": "B", "B": "A"}[true]
+    values = {"correct": float(correct), **ts_at_a, "true_logprob": true_score, "false_logprob": false_score}
     return Reading(answer=letter, rule="logprob", values=values)
 
 

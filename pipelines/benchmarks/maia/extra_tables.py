@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.results import (
     AGG,
     BLOCKS,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.figures import Figure, Radar, Series
-from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.results import BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Kind, Origin, Results
 
 if TYPE_CHECKING:

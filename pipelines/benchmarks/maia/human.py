@@ -1,7 +1,7 @@
-"""MAIA beside people: what chance reaches, and people's own answers, choices and ratings from files.
+"""MAIA's human baseline: chance levels, and files with people's answers, choices and ratings.
 
-The paper prints no human accuracy. People's answers are scored like a model's (`maia_human`); here a model meets them
-on the rows that both answered, row by row.
+The paper prints no human accuracy. People's answers are scored like a model's; here a model is compared with them on
+the rows that both answered.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
+    ANNOTATOR,
     SAME_ITEMS,
     HumanBaseline,
     HumanKind,
@@ -21,29 +22,23 @@ from pipelines.benchmarks.human import (
     gap_metric,
     human_metric,
 )
-from pipelines.benchmarks.maia.scored_rows import POOL
+from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table, TableRow
+from pipelines.metrics.agreement import fleiss_kappa
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
 
 if TYPE_CHECKING:
     import pandas as pd
-import csv
-import io
-from dataclasses import replace
-
-from pipelines.benchmarks.human import ANNOTATOR
-from pipelines.benchmarks.maia.aggregate import MetricSpec
-from pipelines.benchmarks.maia.answers import COLUMNS
-from pipelines.benchmarks.records import Row
-from pipelines.metrics.agreement import fleiss_kappa
 
 _ID: Final[Mapping[str, str]] = {"answers": "question_id", "letters": "pair_id"}
-_NOBODY: Final = "no human accuracy is published"
+_UNPUBLISHED: Final = "no human accuracy is published"
+_SETTING: Final = "32-frames"
+"""The input that annotators saw."""
 
 
-class MaiaPeople(HumanBaseline):
-    """See the module's docstring."""
+class MaiaHumanBaseline(HumanBaseline):
+    """Chance levels, and the three kinds of annotation files."""
 
     kinds: ClassVar[tuple[HumanKind, ...]] = (
         HumanKind(
@@ -67,16 +62,16 @@ class MaiaPeople(HumanBaseline):
     )
 
     def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
-        """Chance only, for nobody has published what people reach."""
+        """Return chance levels only: no human accuracy is published."""
         del metrics, published
         return [
             _level("vsv", "statement_accuracy", 1 / 2, "Table 5"),
-            _level("vsv", "pool_accuracy", 1 / 2**POOL, "Table 1"),
+            _level("vsv", "pool_accuracy", 1 / 2**POOL_SIZE, "Table 1"),
             _level("oevqa", "oevqa_accuracy", None, "Table 2"),
         ]
 
     def check(self, kind: str, text: str, samples: Mapping[str, Sample]) -> None:
-        """Every row has its values, none comes twice, and every question is one of the data set's."""
+        """Check that every row is complete and unique, and that its question is in the data set."""
         if kind == "ratings":
             judge_kappa(text)
             return
@@ -88,7 +83,7 @@ class MaiaPeople(HumanBaseline):
                 raise ValueError(f"line {line}: the data has no question {question!r} ({name} {row[name]!r})")
 
     def predictions(self, kind: str, text: str) -> list[dict[str, str]]:
-        """Answers and letters; ratings are none."""
+        """Return answers and letters as predictions; ratings are none."""
         if kind == "answers":
             return answers_as_predictions(text)
         return letters_as_predictions(text) if kind == "letters" else []
@@ -100,30 +95,32 @@ class MaiaPeople(HumanBaseline):
         files: Mapping[str, str],
         people: Mapping[str, pd.DataFrame],
     ) -> list[Metric]:
-        """Statements, pools and open answers on the rows that people answered, with the paired gap."""
+        """Compute statements, pools and open answers on the rows that people answered, with the paired gap."""
         del samples, files
-        found: list[Metric] = []
-        for setting in dict.fromkeys(scores["setting"]):
-            own = scores[scores["setting"] == setting]
-            vsv = _pairs(own, people, "vsv", "correct")
-            found += _beside(vsv, "vsv", str(setting), "statement_accuracy")
-            found += _beside(_pools(vsv), "vsv", str(setting), "pool_accuracy")
-            found += _beside(_pairs(own, people, "oevqa", "accepted"), "oevqa", str(setting), "oevqa_accuracy")
-        return found
+        metrics: list[Metric] = []
+        for setting in map(str, dict.fromkeys(scores["setting"])):
+            rows = scores[scores["setting"] == setting]
+            pairs = _shared_rows(rows, people, "vsv", "correct")
+            answers = _shared_rows(rows, people, "oevqa", "accepted")
+            metrics += _comparison(pairs, "vsv", setting, "statement_accuracy")
+            metrics += _comparison(_pools(pairs), "vsv", setting, "pool_accuracy")
+            metrics += _comparison(answers, "oevqa", setting, "oevqa_accuracy")
+        return metrics
 
     def display(
         self, files: Mapping[str, str], marks: Mapping[str, Mapping[str, float]], published: pd.DataFrame
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Agreement of the judge with people, beside the published one."""
+        """Build the table of the judge's agreement with people, next to the published one."""
         del marks
         if "ratings" not in files:
             return (), ()
-        own = judge_kappa(files["ratings"])
-        printed = [row for row in published.to_dict("records") if row["metric"] == "fleiss_kappa"]
+        kappa = judge_kappa(files["ratings"])
         rows = [
-            TableRow(label=row["model"], cells=(row["value"], row["subset"]), origin="published") for row in printed
+            TableRow(label=row["model"], cells=(row["value"], row["subset"]), origin="published")
+            for row in published.to_dict("records")
+            if row["metric"] == "fleiss_kappa"
         ]
-        rows.append(TableRow(label="Own ratings", cells=(own.value, own.subset), note=own.note))
+        rows.append(TableRow(label="Own ratings", cells=(kappa.value, kappa.subset), note=kappa.note))
         table = Table(
             id="maia_judge_agreement",
             title="MAIA section 4.2: agreement of the judge and human raters",
@@ -141,40 +138,41 @@ def _level(task: str, metric: str, chance: float | None, table: str) -> HumanLev
         chance=chance,
         items="unpublished",
         best_of=(table,),
-        drawn=("32-frames",),
-        source=_NOBODY,
+        drawn=(_SETTING,),
+        source=_UNPUBLISHED,
     )
 
 
-def _pairs(own: pd.DataFrame, people: Mapping[str, pd.DataFrame], task: str, value: str) -> pd.DataFrame:
-    """Rows that model and person both have a value for: who, sample_id, cluster, model, person."""
+def _shared_rows(scores: pd.DataFrame, people: Mapping[str, pd.DataFrame], task: str, value: str) -> pd.DataFrame:
+    """Return the rows with a value of model and person: annotator, sample_id, cluster, model, person."""
     import pandas as pd
 
     keys = ["sample_id", "variant"]
-    joined = [pd.DataFrame(columns=["who", "sample_id", "cluster", "model", "person"])]
-    mine = own[(own["task"] == task) & (own["status"] == "ok")]
-    for who, frame in people.items():
-        theirs = frame[(frame["task"] == task) & (frame["status"] == "ok")]
-        if value not in mine or value not in theirs or mine.empty or theirs.empty:
+    empty = pd.DataFrame(columns=["annotator", "sample_id", "cluster", "model", "person"])
+    frames = []
+    model_rows = scores[(scores["task"] == task) & (scores["status"] == "ok")]
+    for annotator, frame in people.items():
+        human_rows = frame[(frame["task"] == task) & (frame["status"] == "ok")]
+        if value not in model_rows or value not in human_rows or model_rows.empty or human_rows.empty:
             continue
-        left = mine[[*keys, "cluster", value]].rename(columns={value: "model"})
-        both = left.merge(theirs[[*keys, value]].rename(columns={value: "person"}), on=keys)
-        joined.append(both.dropna(subset=["model", "person"]).assign(who=who))
-    full = [frame for frame in joined if not frame.empty]
-    return pd.concat(full, ignore_index=True) if full else joined[0]
+        left = model_rows[[*keys, "cluster", value]].rename(columns={value: "model"})
+        shared = left.merge(human_rows[[*keys, value]].rename(columns={value: "person"}), on=keys)
+        frames.append(shared.dropna(subset=["model", "person"]).assign(annotator=annotator))
+    frames = [frame for frame in frames if not frame.empty]
+    return pd.concat(frames, ignore_index=True) if frames else empty
 
 
 def _pools(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Questions of which model and person both have all eight pairs: right where every pair is."""
+    """Return the questions of which model and person both have all eight pairs: correct where every pair is."""
     if pairs.empty:
         return pairs
-    groups = pairs.groupby(["who", "sample_id", "cluster"], as_index=False, sort=False)
+    groups = pairs.groupby(["annotator", "sample_id", "cluster"], as_index=False, sort=False)
     pools = groups.agg(model=("model", "min"), person=("person", "min"), size=("model", "size"))
-    return pools[pools["size"] == POOL]
+    return pools[pools["size"] == POOL_SIZE]
 
 
-def _beside(rows: pd.DataFrame, task: str, setting: str, metric: str) -> Iterator[Metric]:
-    """The model's value, people's, and the gap; n is answers of people, over whom values are pooled."""
+def _comparison(rows: pd.DataFrame, task: str, setting: str, metric: str) -> Iterator[Metric]:
+    """Yield the model's value, people's, and the gap; n counts people's answers, which are pooled."""
     if rows.empty:
         return
     model, person = (rows[name].to_numpy(dtype=np.float64) for name in ("model", "person"))
@@ -195,63 +193,61 @@ def _beside(rows: pd.DataFrame, task: str, setting: str, metric: str) -> Iterato
         )
 
 
-PEOPLE: Final = MaiaPeople()
+PEOPLE: Final = MaiaHumanBaseline()
 
 
-def answers_as_predictions(text: str, setting: str = "32-frames") -> list[dict[str, str]]:
-    """Human answers as rows of a predictions file, a model an annotator.
+def answers_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str, str]]:
+    """Return human answers as rows of a predictions file, one model per annotator.
 
     Args:
-        text: CSV with columns question_id, annotator, answer.
-        setting: what the annotators saw.
+        text: CSV with the columns question_id, annotator, answer.
+        setting: the input that the annotators saw.
 
     Raises:
         ValueError: a column or a value is missing, or an annotator answers a question twice.
     """
-    rows = _read(text, ("question_id", "annotator", "answer"))
+    rows = _unique_rows(text, ("question_id", "annotator", "answer"))
     return [
-        _prediction(who, answer, task="oevqa", setting=setting, sample_id=question, variant="")
-        for question, who, answer in rows
+        _prediction(annotator, answer, task="oevqa", setting=setting, sample_id=question, variant="")
+        for question, annotator, answer in rows
     ]
 
 
-def letters_as_predictions(text: str, setting: str = "32-frames") -> list[dict[str, str]]:
-    """Human choices between statements as rows of a predictions file, a model an annotator.
+def letters_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str, str]]:
+    """Return human choices between statements as rows of a predictions file, one model per annotator.
 
     Args:
-        text: CSV with columns pair_id, such as `video7/Incertezza_B/3`, annotator, letter: A or B as they were shown,
-            in the order drawn for the sweep's seed.
-        setting: what the annotators saw.
+        text: CSV with the columns pair_id, such as `video7/Incertezza_B/3`, annotator, and letter: A or B in the order
+            drawn for the sweep's seed.
+        setting: the input that the annotators saw.
 
     Raises:
-        ValueError: a column or a value is missing or wrong, or an annotator chooses in a pair twice.
+        ValueError: a column or a value is missing or wrong, or an annotator decides a pair twice.
     """
-    found = []
-    for pair, who, letter in _read(text, ("pair_id", "annotator", "letter")):
+    predictions = []
+    for pair, annotator, letter in _unique_rows(text, ("pair_id", "annotator", "letter")):
         question, _, index = pair.rpartition("/")
-        if letter not in ("A", "B") or not question or index not in map(str, range(POOL)):
-            raise ValueError(f"pair_id {pair!r}, letter {letter!r}: wanted such as video7/Incertezza_B/3 and A or B")
-        found.append(_prediction(who, letter, task="vsv", setting=setting, sample_id=question, variant=index))
-    return found
+        if letter not in ("A", "B") or not question or index not in map(str, range(POOL_SIZE)):
+            raise ValueError(f"pair_id {pair!r}, letter {letter!r}: expected such as video7/Incertezza_B/3 and A or B")
+        row = _prediction(annotator, letter, task="vsv", setting=setting, sample_id=question, variant=index)
+        predictions.append(row)
+    return predictions
 
 
 def judge_kappa(text: str) -> Metric:
-    """Fleiss' kappa of the judge and human raters over the same answers.
+    """Return Fleiss' kappa of the judge and human raters over the same answers; None where all ratings are equal.
 
     Args:
-        text: CSV with columns item_id, rater, correct: 0 or 1; the judge is a rater among others.
-
-    Returns:
-        The metric `fleiss_kappa`; None where every rating is the same.
+        text: CSV with the columns item_id, rater, correct: 0 or 1; the judge is one of the raters.
 
     Raises:
         ValueError: a column or a value is missing or wrong, a rater rates an item twice, or some items have fewer
             raters than others.
     """
     counts: dict[str, list[int]] = {}
-    for item, rater, correct in _read(text, ("item_id", "rater", "correct")):
+    for item, rater, correct in _unique_rows(text, ("item_id", "rater", "correct")):
         if correct not in ("0", "1"):
-            raise ValueError(f"item {item!r}, rater {rater!r}: correct is {correct!r}, wanted 0 or 1")
+            raise ValueError(f"item {item!r}, rater {rater!r}: correct is {correct!r}, expected 0 or 1")
         counts.setdefault(item, [0, 0])[int(correct)] += 1
     value = fleiss_kappa(list(counts.values()))
     return Metric(
@@ -266,65 +262,16 @@ def judge_kappa(text: str) -> Metric:
     )
 
 
-def held_out(sample: Sample) -> Iterator[Row]:
-    """The eight human answers as candidates, each with the other seven as its references, ready for the judge."""
-    answers = list(sample.data["answers"])
-    for index, answer in enumerate(answers):
-        others = replace(sample, data={**sample.data, "answers": answers[:index] + answers[index + 1 :]})
-        yield Row(
-            request_id=f"{sample.sample_id}/human/{index}",
-            sample=others,
-            model="human",
-            task="oevqa",
-            setting="",
-            variant=str(index),
-            status="ok",
-            output=answer,
-        )
+def _prediction(annotator: str, output: str, **cell: str) -> dict[str, str]:
+    return {"benchmark": "maia", "model": f"{ANNOTATOR}{annotator}", **cell, "output": output}
 
 
-def human_leave_one_out(accepted: Mapping[tuple[str, int], bool], samples: Sequence[Sample]) -> list[Metric]:
-    """Share of human answers that the judge accepts given the others: a proxy for human accuracy, and no more.
-
-    Args:
-        accepted: (sample id, index of the answer) -> verdict, on the rows of `held_out`.
-        samples: the questions.
-
-    Returns:
-        `human_leave_one_out` for the whole and each category, n being answers; None where a verdict is lacking.
-    """
-    verdicts = [accepted.get((sample.sample_id, index)) for sample in samples for index in range(POOL)]
-    videos = np.unique([sample.cluster for sample in samples], return_inverse=True)[1]
-    measure = MetricSpec(
-        task="oevqa",
-        setting="",
-        metric="human_leave_one_out",
-        values=np.array([np.nan if verdict is None else float(verdict) for verdict in verdicts]),
-        column=np.array([COLUMNS.index(sample.category) for sample in samples], dtype=np.intp).repeat(POOL),
-        video=videos.repeat(POOL),
-        failed=np.zeros(len(verdicts), dtype=np.bool_),
-        counted=np.ones(len(verdicts), dtype=np.bool_),
-        lacks=lambda rows: f"answers without a verdict: {int(rows.sum()):,}",
-    )
-    return list(measure.metrics())
-
-
-def _prediction(who: str, output: str, **cell: str) -> dict[str, str]:
-    return {"benchmark": "maia", "model": f"{ANNOTATOR}{who}", **cell, "output": output}
-
-
-def _read(text: str, columns: tuple[str, str, str]) -> list[tuple[str, str, str]]:
-    """The rows of a CSV file; the first two columns together name a row."""
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
-    absent = [name for name in columns if name not in (reader.fieldnames or ())]
-    if absent:
-        raise ValueError(f"no column {', '.join(absent)}; the header must have {', '.join(columns)}")
-    found: dict[tuple[str, str], str] = {}
-    for row in reader:
-        item, who, value = ((row[name] or "").strip() for name in columns)
-        if not (item and who and value):
-            raise ValueError(f"line {reader.line_num}: {', '.join(columns)} must all have a value")
-        if (item, who) in found:
-            raise ValueError(f"line {reader.line_num}: {who!r} has {item!r} twice")
-        found[item, who] = value
-    return [(item, who, value) for (item, who), value in found.items()]
+def _unique_rows(text: str, columns: tuple[str, str, str]) -> list[tuple[str, str, str]]:
+    """Return the rows of a CSV file, each named by its first two columns."""
+    values: dict[tuple[str, str], str] = {}
+    for line, row in csv_rows(text, columns):
+        item, person, value = (row[name] for name in columns)
+        if (item, person) in values:
+            raise ValueError(f"line {line}: {person!r} has {item!r} twice")
+        values[item, person] = value
+    return [(item, person, value) for (item, person), value in values.items()]

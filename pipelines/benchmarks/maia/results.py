@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS
-from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.tables import TableValue
 
 if TYPE_CHECKING:

@@ -1,38 +1,35 @@
-"""MAIA's scores as arrays: eight pairs and one answer a question, side by side for one model in one setting."""
+"""MAIA's scores as arrays: eight pairs and one open answer per question, for one model in one setting."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Bools: TypeAlias = NDArray[np.bool_]
-Numbers: TypeAlias = NDArray[np.intp]
-
-POOL: Final = 8
-"""Statement pairs of a question, and human answers to it."""
+BoolArray: TypeAlias = NDArray[np.bool_]
+IntArray: TypeAlias = NDArray[np.intp]
 
 _TEXTS = ("sample_id", "task", "setting", "variant", "category", "cluster", "status", "rule", "verdict_state")
 _FLOATS = ("correct", "ts_at_a", "accepted", "rouge", "meteor", "bertscore")
 
 
 def prepare(scores: pd.DataFrame) -> pd.DataFrame:
-    """The scores with every column that MAIA may have, sorted by question and pair, and with numbers for names.
+    """Complete the scores with every column that MAIA may have, and sort them by question and pair.
 
     Args:
-        scores: as `Benchmark.reduce` gets them; a column that no row has may be absent.
+        scores: as `Benchmark.reduce` gets them; a column without any value may be absent.
 
     Returns:
-        Columns as there, texts '' and floats NaN where absent; `column` is the place of the category in `COLUMNS`,
-        `video` numbers the clusters in the order of their names.
+        Absent texts are '' and absent floats NaN; `column` is the index of the category in `COLUMNS`, `video` numbers
+        the clusters in the order of their names.
 
     Raises:
         ValueError: a category is none of the twelve columns.
@@ -47,13 +44,13 @@ def prepare(scores: pd.DataFrame) -> pd.DataFrame:
     unknown = sorted(set(frame["category"]) - set(COLUMNS))
     if unknown:
         raise ValueError(f"{unknown[0]!r} is no category column of MAIA; there are {', '.join(COLUMNS)}")
-    frame["column"] = frame["category"].map({name: place for place, name in enumerate(COLUMNS)}).astype(np.intp)
+    frame["column"] = frame["category"].map({name: index for index, name in enumerate(COLUMNS)}).astype(np.intp)
     frame["video"] = pd.factorize(frame["cluster"], sort=True)[0].astype(np.intp)
     return frame.sort_values(["sample_id", "variant"], kind="stable", ignore_index=True)
 
 
-def not_run(requests: int) -> str:
-    """Says that requests of the plan have no result; '' for none."""
+def not_run_note(requests: int) -> str:
+    """Return the note that so many planned requests have no result; '' for none."""
     return f"{requests:,} request{'s were' if requests > 1 else ' was'} never run" if requests else ""
 
 
@@ -61,33 +58,33 @@ def not_run(requests: int) -> str:
 class QuestionGrid:
     """One task in one setting: Q questions with `width` rows each, 8 of `vsv` or 1 of `oevqa`.
 
-    A question with an excluded row is left out as a whole, so that a pool is always of eight pairs.
+    A question with an excluded row is skipped as a whole, so that a pool always holds eight pairs.
     """
 
     rows: pd.DataFrame
     """Q * width rows, sorted by question and pair."""
     width: int
     ids: NDArray[Any]
-    """(Q,), sorted."""
-    column: Numbers
-    """(Q,), places in `COLUMNS`."""
-    video: Numbers
-    """(Q,)."""
-    ok: Bools
+    """(Q,), sorted sample ids."""
+    column: IntArray
+    """(Q,), indices in `COLUMNS`."""
+    video: IntArray
+    """(Q,), the clusters of the bootstrap."""
+    ok: BoolArray
     """(Q, width): the model answered."""
-    failed: Bools
+    failed: BoolArray
     """(Q, width): the request ended in an error."""
-    missing: Bools
+    missing: BoolArray
     """(Q, width): the request was never run."""
-    left_out: frozenset[str]
+    excluded_ids: frozenset[str]
     """Questions with an excluded row."""
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, width: int) -> QuestionGrid:
-        """Lay out the rows of one task in one setting, as `prepare` gives them."""
-        left_out = frozenset(rows.loc[rows["status"] == "excluded", "sample_id"])
-        if left_out:
-            rows = rows[~rows["sample_id"].isin(left_out)]
+    def from_rows(cls, rows: pd.DataFrame, width: int) -> QuestionGrid:
+        """Arrange the rows of one task in one setting, as `prepare` returns them."""
+        excluded_ids = frozenset(rows.loc[rows["status"] == "excluded", "sample_id"])
+        if excluded_ids:
+            rows = rows[~rows["sample_id"].isin(excluded_ids)]
         ids, counts = np.unique(rows["sample_id"].to_numpy(dtype=object), return_counts=True)
         assert (counts == width).all(), f"{ids[counts != width][0]} has not {width} rows in this setting"
         variants = [str(index) for index in range(width)] if width > 1 else [""]
@@ -102,57 +99,57 @@ class QuestionGrid:
             ok=status == "ok",
             failed=status == "error",
             missing=status == "missing",
-            left_out=left_out,
+            excluded_ids=excluded_ids,
         )
 
     def floats(self, name: str) -> FloatArray:
-        """A float column, (Q, width)."""
+        """Return a float column, (Q, width)."""
         return self.rows[name].to_numpy(dtype=np.float64).reshape(-1, self.width)
 
     def texts(self, name: str) -> NDArray[Any]:
-        """A text column, (Q, width)."""
+        """Return a text column, (Q, width)."""
         return self.rows[name].to_numpy(dtype=object).reshape(-1, self.width)
 
     @property
-    def asked(self) -> bool:
+    def is_planned(self) -> bool:
         """Whether this task is part of the sweep in this setting."""
-        return bool(len(self.ids) or self.left_out)
+        return bool(len(self.ids) or self.excluded_ids)
 
     @property
-    def never_run(self) -> int:
-        """Requests of the plan without a result."""
+    def missing_requests(self) -> int:
+        """Number of planned requests without a result."""
         return int(self.missing.sum())
 
     @property
-    def unread(self) -> Bools:
+    def unreadable(self) -> BoolArray:
         """Rows from which no answer could be read, (Q, width)."""
         return self.rows["answer"].isna().to_numpy().reshape(-1, self.width)
 
     @property
-    def right(self) -> Bools:
+    def correct(self) -> BoolArray:
         """Pairs whose true statement was chosen, (Q, width); of `vsv`."""
-        chosen: Bools = self.floats("correct") == 1
-        return chosen & self.ok
+        is_true: BoolArray = self.floats("correct") == 1
+        return is_true & self.ok
 
     @property
-    def hit(self) -> Bools:
+    def has_error(self) -> BoolArray:
         """Questions with a request that ended in an error, (Q,)."""
         return np.asarray(self.failed.any(axis=1), dtype=np.bool_)
 
     @property
-    def pools(self) -> FloatArray:
-        """1 where all pairs of a question are right, (Q,); of `vsv`."""
-        return np.asarray(self.right.all(axis=1), dtype=np.float64)
+    def pool_correct(self) -> FloatArray:
+        """1 where all pairs of a question are correct, (Q,); of `vsv`."""
+        return np.asarray(self.correct.all(axis=1), dtype=np.float64)
 
     @property
     def accepted(self) -> FloatArray:
-        """1 where the judge accepts, 0 where not or without an answer, NaN without a verdict, (Q,); of `oevqa`."""
+        """1 where the judge accepts, 0 where not or where the request failed, NaN without a verdict, (Q,); `oevqa`."""
         return np.where(self.failed[:, 0], 0.0, self.floats("accepted")[:, 0])
 
-    def flagged(self, flag: str) -> int:
-        """How many answers carry a flag."""
+    def count_flag(self, flag: str) -> int:
+        """Return the number of answers with a flag."""
         flags = self.rows.loc[self.ok.ravel(), "flags"]
-        return sum(flag in found for found in flags if not isinstance(found, float | None))
+        return sum(flag in row_flags for row_flags in flags if not isinstance(row_flags, float | None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,14 +161,15 @@ class SettingScores:
     oevqa: QuestionGrid
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, setting: str) -> SettingScores:
-        """Part the rows of one setting, as `prepare` gives them, by task."""
+    def from_rows(cls, rows: pd.DataFrame, setting: str) -> SettingScores:
+        """Split the rows of one setting, as `prepare` returns them, by task."""
         vsv, oevqa = (
-            QuestionGrid.of(rows[rows["task"] == task], width) for task, width in (("vsv", POOL), ("oevqa", 1))
+            QuestionGrid.from_rows(rows[rows["task"] == task], width)
+            for task, width in (("vsv", POOL_SIZE), ("oevqa", 1))
         )
         return cls(setting=setting, vsv=vsv, oevqa=oevqa)
 
     @property
     def incomplete(self) -> str:
-        """Why metrics over questions must not be given; '' where every request of both tasks has a result."""
-        return not_run(self.vsv.never_run + self.oevqa.never_run)
+        """Why metrics over questions have no value; '' where every request of both tasks has a result."""
+        return not_run_note(self.vsv.missing_requests + self.oevqa.missing_requests)

@@ -1,7 +1,7 @@
-"""MAIA's open answers compared with the eight human ones: ROUGE-L, METEOR, BERTScore, BLEU, CIDEr-D.
+"""Compare MAIA's open answers with the eight human ones: ROUGE-L, METEOR, BERTScore, BLEU, CIDEr-D.
 
-Only answers take part: a failed request has no text to compare. The paper names the metrics and nothing else, so
-closeness to its Table 4 is not to be expected.
+Failed requests have no text to compare and are not counted. The paper names the metrics but not their variants, so
+values close to its Table 4 are not to be expected.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from pipelines.benchmarks.maia.aggregate import NO_ROW, MetricSpec
-from pipelines.benchmarks.maia.answers import COLUMNS
-from pipelines.benchmarks.maia.scored_rows import Bools, Numbers, QuestionGrid, not_run
+from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray, QuestionGrid, not_run_note
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.text import cider
 
@@ -22,15 +22,9 @@ _BLEU_NAMES: Final = {4: "bleu", 1: "bleu_1", 2: "bleu_2", 3: "bleu_3"}
 
 
 def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    """All similarity metrics of one cell, for the whole and each category.
-
-    Args:
-        grid: the cell's `oevqa` rows.
-        setting: the cell's name.
-        samples: by id, for the references.
-    """
+    """Compute all similarity metrics of the `oevqa` rows of one setting, for the whole and each category."""
     ok = grid.ok[:, 0]
-    measure = partial(
+    spec = partial(
         MetricSpec,
         task="oevqa",
         setting=setting,
@@ -38,86 +32,89 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
         video=grid.video,
         failed=grid.failed[:, 0],
         counted=ok,
-        note=not_run(grid.never_run),
+        note=not_run_note(grid.missing_requests),
     )
     for name in ("rouge", "bertscore", "meteor"):
         values = grid.floats(name)[:, 0]
-        lacks = partial(_lacks, nowhere=bool(np.isnan(values[ok]).all()))
-        yield from measure(metric=name, values=values, lacks=lacks).metrics()
-    places = np.flatnonzero(ok)
+        missing_reason = partial(_missing_scores, everywhere=bool(np.isnan(values[ok]).all()))
+        yield from spec(metric=name, values=values, missing_reason=missing_reason).metrics()
+    answered = np.flatnonzero(ok)
     answers = grid.rows["answer"]
-    candidates = list(answers.where(answers.notna(), "").to_numpy()[places])
-    references = [list(samples[grid.ids[place]].data["answers"]) for place in places]
-    yield from _bleu_metrics(grid, setting, bleu_by_group(candidates, references, grid.column[places]))
+    candidates = list(answers.where(answers.notna(), "").to_numpy()[answered])
+    references = [list(samples[grid.ids[index]].data["answers"]) for index in answered]
+    yield from _bleu_metrics(grid, setting, bleu_by_group(candidates, references, grid.column[answered]))
     values = np.full(len(ok), np.nan)
-    if len(places) > 1:
-        values[places] = cider(candidates, references)
-    lacks = partial(_say, "one question alone has no document frequencies")
-    cider_measure = measure(metric="cider", values=values, lacks=lacks, unit="", interval=False)
-    yield from cider_measure.metrics()
+    if len(answered) > 1:
+        values[answered] = cider(candidates, references)
+    yield from spec(
+        metric="cider",
+        values=values,
+        missing_reason=lambda _rows: "one question alone has no document frequencies",
+        unit="",
+        interval=False,
+    ).metrics()
 
 
 def bleu_by_group(
-    candidates: Sequence[str], references: Sequence[Sequence[str]], groups: Numbers
+    candidates: Sequence[str], references: Sequence[Sequence[str]], groups: IntArray
 ) -> dict[int | None, tuple[float, ...]]:
-    """Corpus BLEU of every group and of all together, equal to `metrics.text.corpus_bleu` called on each.
+    """Compute corpus BLEU of every group and of all groups together.
 
-    BLEU is made of counts that add up over groups, so that texts are cut and counted once, and not once for every
-    order and again for the whole: 1 s in place of 7 for 2,400 answers with eight references each.
+    Equal to `metrics.text.corpus_bleu` on each, but BLEU's counts add up over groups, so that every text is tokenized
+    once: 1 s instead of 7 s for 2,400 answers with eight references each.
 
     Args:
         candidates: N texts.
-        references: N lists of as many texts each.
+        references: N lists of equal length.
         groups: (N,).
 
     Returns:
-        Group, None for all -> BLEU-1 to BLEU-4 as fractions. Nothing without texts.
+        Group, None for all -> BLEU-1 to BLEU-4 as fractions; empty without texts.
     """
     from sacrebleu.metrics.bleu import BLEU
 
     scorer = BLEU(tokenize="13a", force=True)
     counts: dict[int | None, Any] = {}
     for group in np.unique(groups):
-        places = np.flatnonzero(groups == group).tolist()
-        streams = list(zip(*(references[place] for place in places), strict=True))
-        score = scorer.corpus_score([candidates[place] for place in places], streams)
+        rows = np.flatnonzero(groups == group).tolist()
+        streams = list(zip(*(references[row] for row in rows), strict=True))
+        score = scorer.corpus_score([candidates[row] for row in rows], streams)
         counts[int(group)] = np.array([*score.counts, *score.totals, score.sys_len, score.ref_len])
     if counts:
         counts[None] = sum(counts.values())
-    return {group: tuple(_bleu(found.tolist(), order) for order in range(1, 5)) for group, found in counts.items()}
+    return {
+        group: tuple(_bleu(group_counts.tolist(), order) for order in range(1, 5))
+        for group, group_counts in counts.items()
+    }
 
 
 def _bleu(counts: list[int], order: int) -> float:
-    """BLEU up to n-grams of `order` from matches and n-grams of orders 1 to 4 and the two lengths."""
+    """Return BLEU up to `order` from the matches and totals of n-grams 1 to 4 and the two lengths."""
     from sacrebleu.metrics.bleu import BLEU
 
     matches, total, (length, reference_length) = counts[:order], counts[4 : 4 + order], counts[8:]
     score = BLEU.compute_bleu(
         matches, total, length, reference_length, smooth_method="exp", max_ngram_order=order
     ).score
-    return min(float(score) / 100, 1.0)  # exp(log(1)) may land a rounding error above one
+    return min(float(score) / 100, 1.0)  # exp(log(1)) may exceed one by a rounding error
 
 
-def _bleu_metrics(grid: QuestionGrid, setting: str, found: Mapping[int | None, tuple[float, ...]]) -> Iterator[Metric]:
+def _bleu_metrics(grid: QuestionGrid, setting: str, scores: Mapping[int | None, tuple[float, ...]]) -> Iterator[Metric]:
     for order, name in _BLEU_NAMES.items():
         for group in (None, *map(int, np.unique(grid.column))):
-            here = np.ones(len(grid.column), dtype=np.bool_) if group is None else grid.column == group
-            value = found[group][order - 1] if group in found else None
+            rows = np.ones(len(grid.column), dtype=np.bool_) if group is None else grid.column == group
+            value = scores[group][order - 1] if group in scores else None
             yield Metric(
                 task="oevqa",
                 setting=setting,
                 category="" if group is None else COLUMNS[group],
                 metric=name,
                 value=value,
-                n=int((here & grid.ok[:, 0]).sum()),
-                n_failed=int((here & grid.failed[:, 0]).sum()),
-                note=NO_ROW if value is None else not_run(grid.never_run),
+                n=int((rows & grid.ok[:, 0]).sum()),
+                n_failed=int((rows & grid.failed[:, 0]).sum()),
+                note=NO_ROW if value is None else not_run_note(grid.missing_requests),
             )
 
 
-def _lacks(rows: Bools, *, nowhere: bool) -> str:
-    return "no scorer gave it" if nowhere else f"answers without a score: {int(rows.sum()):,}"
-
-
-def _say(text: str, _rows: Bools) -> str:
-    return text
+def _missing_scores(rows: BoolArray, *, everywhere: bool) -> str:
+    return "no scorer gave it" if everywhere else f"answers without a score: {int(rows.sum()):,}"

@@ -1,57 +1,67 @@
-"""TODO doc."""
+"""Read MAIA as distributed: one JSON file of videos with their questions, and the clips in `videos/`."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from pipelines.benchmarks.maia.answers import (
-    column_of,
-)
-from pipelines.benchmarks.records import (
-    MediaFile,
-    RawSample,
-    Rejection,
-)
+from pipelines.benchmarks.maia.categories import POOL_SIZE, column_of
+from pipelines.benchmarks.records import MediaFile, RawSample, Rejection
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import SourceError
 
-POOL = 8
-
-
-_Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-
-
-_Eight = Annotated[list[_Words], Field(min_length=POOL, max_length=POOL)]
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+_Pool = Annotated[list[_Text], Field(min_length=POOL_SIZE, max_length=POOL_SIZE)]
 
 
 class _Question(BaseModel):
     """One entry of `question_categories_A` or `_B` as distributed."""
 
     model_config = ConfigDict(strict=True)
-    category: _Words
-    question: _Words
-    answer: _Eight
-    true_statement: _Eight
-    false_statement: _Eight
+    category: _Text
+    question: _Text
+    answer: _Pool
+    true_statement: _Pool
+    false_statement: _Pool
+
+
+def read_maia(source: Source) -> Iterator[RawSample | Rejection]:
+    """Read the questions of the `*.json` file in the folder itself or in `dataset/` below it.
+
+    Raises:
+        SourceError: there is no such file or more than one, or it is no JSON list.
+    """
+    path = _questions_file(source)
+    folder = path.rpartition("/")[0]
+    try:
+        videos = json.loads(source.read_bytes(path).decode("utf-8-sig"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SourceError(f"{source.uri}/{path}: not readable as JSON ({error}); fetch the file again") from error
+    if not isinstance(videos, list):
+        raise SourceError(f"{source.uri}/{path}: a list of videos was expected, this is {type(videos).__name__}")
+    for number, video in enumerate(videos, start=1):
+        yield from _parse_video(video, number, path, folder)
 
 
 def _questions_file(source: Source) -> str:
-    found = [path for pattern in ("*.json", "dataset/*.json") for path in source.glob(pattern)]
-    found = [path for path in found if path.count("/") == min(p.count("/") for p in found)]
-    if not found:
+    paths = [path for pattern in ("*.json", "dataset/*.json") for path in source.glob(pattern)]
+    paths = [path for path in paths if path.count("/") == min(p.count("/") for p in paths)]
+    if not paths:
         raise SourceError(f"{source.uri}: no *.json here or in dataset/; give the folder that holds data_20%.json")
-    if len(found) > 1:
-        raise SourceError(f"{source.uri}: several JSON files ({', '.join(found)}); leave the one with the questions")
-    return found[0]
+    if len(paths) > 1:
+        raise SourceError(
+            f"{source.uri}: several JSON files ({', '.join(paths)}); keep only the one with the questions"
+        )
+    return paths[0]
 
 
-def _video(video: Any, number: int, path: str, folder: str) -> Iterator[RawSample | Rejection]:
-    """All questions of one video; one bad question rejects neither the video nor its neighbours."""
+def _parse_video(video: Any, number: int, path: str, folder: str) -> Iterator[RawSample | Rejection]:
+    """Yield all questions of one video; one bad question rejects neither the video nor its other questions."""
     name = video.get("video") if isinstance(video, dict) else None
     digits = re.fullmatch(r"video(\d+)", name) if isinstance(name, str) else None
     if not digits:
@@ -66,30 +76,33 @@ def _video(video: Any, number: int, path: str, folder: str) -> Iterator[RawSampl
             continue
         for index, entry in enumerate(entries):
             category = entry.get("category") if isinstance(entry, dict) else None
-            item = f"{name}/{category}" if isinstance(category, str) and category else f"{name}/{half}[{index}]"
-            yield _question(entry, item, path, clip)
+            label = category if isinstance(category, str) and category else f"{half}[{index}]"
+            question = _parse_question(entry, str(name), clip, path)
+            yield (
+                Rejection(file=path, item=f"{name}/{label}", reason=question) if isinstance(question, str) else question
+            )
 
 
-def _question(entry: Any, item: str, path: str, clip: str) -> RawSample | Rejection:
-    video = item.partition("/")[0]
+def _parse_question(entry: Any, video_id: str, clip: str, path: str) -> RawSample | str:
+    """Return the sample of one entry, or the reason why it is rejected."""
     try:
         question = _Question.model_validate(entry)
         column = column_of(question.category)
     except ValidationError as error:
-        return Rejection(file=path, item=item, reason=format_validation_error(error))
+        return format_validation_error(error)
     except ValueError as error:
-        return Rejection(file=path, item=item, reason=str(error))
-    same = [i for i in range(POOL) if question.true_statement[i] == question.false_statement[i]]
-    if same:
-        return Rejection(file=path, item=item, reason=f"pair {same[0]}: the true and the false statement are the same")
+        return str(error)
+    equal = [i for i in range(POOL_SIZE) if question.true_statement[i] == question.false_statement[i]]
+    if equal:
+        return f"pair {equal[0]}: the true and the false statement are the same"
     return RawSample(
-        sample_id=f"{video}/{question.category}",
+        sample_id=f"{video_id}/{question.category}",
         file=path,
         category=column,
-        cluster=video,
+        cluster=video_id,
         media=(MediaFile(role="clip", kind="video", path=clip),),
         data={
-            "video": video,
+            "video": video_id,
             "category": question.category,
             "question": question.question,
             "answers": question.answer,

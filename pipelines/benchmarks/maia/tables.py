@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
-from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.extra_tables import own_tables
 from pipelines.benchmarks.maia.results import AGG, BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Kind, Origin, Results
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue

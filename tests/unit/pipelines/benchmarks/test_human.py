@@ -110,7 +110,7 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
     [
         ("answers", "question_id,annotator,answer\nvideo9/x,ann,Sì\n", "line 2: the data has no question 'video9/x'"),
         ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,B\n", "line 2: the data has no question 'video9/x'"),
-        ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,C\n", "wanted such as"),
+        ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,C\n", "expected such as"),
         ("ratings", "item_id,rater,correct\n1,a,1\n1,a,0\n", "twice"),
     ],
 )

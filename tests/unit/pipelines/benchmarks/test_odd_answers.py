@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from pipelines.benchmarks.maia import answers as maia_reading
+from pipelines.benchmarks.maia.letters import read_letter
 from pipelines.benchmarks.mate import answers as mate_reading
 from pipelines.benchmarks.unpie import answers as unpie_reading
 from pipelines.benchmarks.vague import answers as vague_reading
@@ -93,8 +94,8 @@ READERS = {
         lambda raw: any(mate_reading.judge(raw, gold).exact_match_lenient for gold in GOLDS) or None,
     ),
     "maia-letter": Reader(
-        lambda raw: maia_reading.read_letter(raw, "Il cane corre", "Il cane dorme"),
-        lambda raw: maia_reading.read_letter(raw, "Il cane corre", "Il cane dorme").letter,
+        lambda raw: read_letter(raw, "Il cane corre", "Il cane dorme"),
+        lambda raw: read_letter(raw, "Il cane corre", "Il cane dorme").letter,
     ),
     "maia-open": Reader(maia_reading.read_oevqa, lambda raw: maia_reading.read_oevqa(raw) or None, refuses=False),
     "maia-verdict": Reader(maia_reading.read_verdict, maia_reading.read_verdict),

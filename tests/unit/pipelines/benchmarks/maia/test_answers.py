@@ -1,4 +1,4 @@
-"""Reading MAIA's answers: golden rows, properties, and a sweep over the public statements where they are at hand."""
+"""Readers of MAIA's answers: golden rows, properties, and the public statements where they are available."""
 
 import itertools
 import json
@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.maia import answers as maia
+from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, unimodal_choice, unimodal_vote
+from pipelines.benchmarks.maia.categories import COLUMN_OF_CATEGORY
+from pipelines.benchmarks.maia.letters import LetterReading, draw_ts_letter, read_letter
 from tests.support.paths import ROOT
 
 TESTS = ROOT / "tests"
@@ -90,118 +92,65 @@ def rows(name: str) -> list[Row]:
     return [json.loads(line) for line in (GOLDEN / name).read_text(encoding="utf-8").splitlines()]
 
 
-def told(value: object) -> str:
+def short_id(value: object) -> str:
     return ascii(value)[:60]
 
 
-@pytest.mark.parametrize("row", rows("vsv_letter.jsonl"), ids=lambda row: told(row["raw"]))
-def test_letter(row: Row) -> None:
-    reading = maia.read_letter(row["raw"], row["statement_a"], row["statement_b"])
-    assert reading == maia.LetterReading(row["letter"], row["rule"])
+@pytest.mark.parametrize("row", rows("vsv_letter.jsonl"), ids=lambda row: short_id(row["raw"]))
+def test_read_letter_agrees_with_golden_rows(row: Row) -> None:
+    reading = read_letter(row["raw"], row["statement_a"], row["statement_b"])
+    assert reading == LetterReading(row["letter"], row["rule"])
 
 
-@pytest.mark.parametrize("row", rows("oevqa_answer.jsonl"), ids=lambda row: told(row["raw"]))
-def test_open_answer(row: Row) -> None:
-    assert maia.read_oevqa(row["raw"]) == row["answer"]
+@pytest.mark.parametrize("row", rows("oevqa_answer.jsonl"), ids=lambda row: short_id(row["raw"]))
+def test_read_oevqa_agrees_with_golden_rows(row: Row) -> None:
+    assert read_oevqa(row["raw"]) == row["answer"]
 
 
-@pytest.mark.parametrize("row", rows("judge_verdict.jsonl"), ids=lambda row: told(row["raw"]))
-def test_verdict(row: Row) -> None:
-    assert maia.read_verdict(row["raw"]) is row["correct"]
+@pytest.mark.parametrize("row", rows("judge_verdict.jsonl"), ids=lambda row: short_id(row["raw"]))
+def test_read_verdict_agrees_with_golden_rows(row: Row) -> None:
+    assert read_verdict(row["raw"]) is row["correct"]
 
 
-@pytest.mark.parametrize("row", rows("ab_draw.jsonl"), ids=lambda row: told(row["category"]))
-def test_draw(row: Row) -> None:
-    drawn = [maia.draw_ts_letter(row["seed"], row["video"], row["category"], i) for i in range(8)]
+@pytest.mark.parametrize("row", rows("ab_draw.jsonl"), ids=lambda row: short_id(row["category"]))
+def test_draw_ts_letter_agrees_with_golden_rows(row: Row) -> None:
+    drawn = [draw_ts_letter(row["seed"], row["video"], row["category"], i) for i in range(8)]
     assert "".join(drawn) == row["letters"]
 
 
-def test_draw_over_the_public_set_has_the_published_balance() -> None:
-    names = sorted(set(maia._COLUMN_OF) - {"CausaleImplicita"})
+def test_draw_ts_letter_has_the_published_balance_over_the_public_set() -> None:
+    names = sorted(set(COLUMN_OF_CATEGORY) - {"CausaleImplicita"})
     pools = [
-        "".join(maia.draw_ts_letter(42, f"video{video}", f"{name}_{half}", i) for i in range(8))
+        "".join(draw_ts_letter(42, f"video{video}", f"{name}_{half}", i) for i in range(8))
         for video, name, half in itertools.product(range(1, 21), names, "AB")
     ]
     assert sum(pool.count("A") for pool in pools) == 1924
     assert pools.count("A" * 8) == 4
 
 
-@pytest.mark.parametrize("row", rows("frames.jsonl"), ids=lambda row: f"{row['wanted']} of {row['total']}")
-def test_frames(row: Row) -> None:
-    indices = maia.uniform_indices(row["total"], row["wanted"])
-    assert len(indices) == row["count"]
-    assert indices[: len(row["first"])] == row["first"]
-    assert indices[len(indices) - len(row["last"]) :] == row["last"]
-
-
-@given(st.integers(1, 5_000), st.integers(1, 64))
-def test_frames_rise_without_repeats(total: int, wanted: int) -> None:
-    indices = maia.uniform_indices(total, wanted)
-    assert len(indices) == min(total, wanted)
-    assert indices == sorted(set(indices))
-    assert indices[0] == 0
-    assert indices[-1] == (total - 1 if wanted > 1 else 0)
-
-
-@pytest.mark.parametrize(("total", "wanted"), [(-1, 32), (900, 0)])
-def test_frames_refuse_the_impossible(total: int, wanted: int) -> None:
-    with pytest.raises(ValueError, match=f"cannot take {wanted} of {total} frames"):
-        maia.uniform_indices(total, wanted)
-
-
-@pytest.mark.parametrize("row", rows("unimodal.jsonl"), ids=lambda row: told(row["true_scores"]))
-def test_unimodal(row: Row) -> None:
+@pytest.mark.parametrize("row", rows("unimodal.jsonl"), ids=lambda row: short_id(row["true_scores"]))
+def test_unimodal_rules_agree_with_golden_rows(row: Row) -> None:
     scores = row["true_scores"], row["false_scores"]
-    assert maia.unimodal_choice(*scores) is row["choice"]
-    assert maia.unimodal_vote(*scores) is row["vote"]
+    assert unimodal_choice(*scores) is row["choice"]
+    assert unimodal_vote(*scores) is row["vote"]
 
 
 @pytest.mark.parametrize("scores", [([], []), ([-1.0], []), ([-1.0], [-1.0, -2.0]), ([-1.0], [float("nan")])])
-def test_unimodal_refuses_unusable_scores(scores: tuple[list[float], list[float]]) -> None:
-    for choose in (maia.unimodal_choice, maia.unimodal_vote):
+def test_unimodal_rules_reject_unusable_scores(scores: tuple[list[float], list[float]]) -> None:
+    for rule in (unimodal_choice, unimodal_vote):
         with pytest.raises(ValueError):
-            choose(*scores)
-
-
-def test_columns() -> None:
-    assert ", ".join(maia.COLUMNS) == (
-        "Causal, Counterfactual, Out-of-Scope, Planning, Sentiment, Uncertainty, Implicit-Partial, Implicit-Total, "
-        "Spatial-Partial, Spatial-Total, Temporal-Duration, Temporal-Partial"
-    )
-
-
-@pytest.mark.parametrize(
-    ("category", "column"),
-    [
-        ("ImplicitoTot_B", "Implicit-Total"),
-        ("TemporaleDurata_A", "Temporal-Duration"),
-        ("Incertezza_A", "Uncertainty"),
-        ("SpazialeParziale_A", "Spatial-Partial"),
-        ("CausaleEsplicita_B", "Causal"),
-        ("CausaleImplicita_A", "Causal"),
-    ],
-)
-def test_column(category: str, column: str) -> None:
-    assert maia.column_of(category) == column
-
-
-@pytest.mark.parametrize(
-    ("category", "nearest"), [("ImplicitoTotale_A", "ImplicitoTot"), ("incertezza_A", "Incertezza"), ("", "")]
-)
-def test_unknown_category_names_the_nearest(category: str, nearest: str) -> None:
-    with pytest.raises(ValueError, match=f"unknown MAIA category '{category}'.*nearest known one is '{nearest}"):
-        maia.column_of(category)
+            rule(*scores)
 
 
 @given(ANSWERS)
-def test_any_text_is_read_and_read_the_same_twice(raw: str) -> None:
+def test_readers_accept_any_text_and_are_deterministic(raw: str) -> None:
     for a, b in ((NO_UMBRELLAS, UMBRELLAS), (TO_DOOR, TO_BENCH), (raw, raw[::-1])):
-        reading = maia.read_letter(raw, a, b)
+        reading = read_letter(raw, a, b)
         assert reading.letter in {"A", "B", None}
-        assert reading == maia.read_letter(raw, a, b)
-    assert maia.read_verdict(raw) in {True, False, None}
-    assert maia.read_verdict(raw) is maia.read_verdict(raw)
-    assert maia.read_oevqa(raw) == maia.read_oevqa(raw).strip()
+        assert reading == read_letter(raw, a, b)
+    assert read_verdict(raw) in {True, False, None}
+    assert read_verdict(raw) is read_verdict(raw)
+    assert read_oevqa(raw) == read_oevqa(raw).strip()
 
 
 @given(
@@ -210,34 +159,34 @@ def test_any_text_is_read_and_read_the_same_twice(raw: str) -> None:
         ANSWERS.map(lambda text: f" <think>{text.replace('</think>', '')}"),
     )
 )
-def test_nothing_shown_is_nothing_read(raw: str) -> None:
-    assert maia.read_letter(raw, NO_UMBRELLAS, UMBRELLAS) == maia.LetterReading(None, "empty")
-    assert maia.read_verdict(raw) is None
-    assert maia.read_oevqa(raw) == ""
+def test_readers_return_nothing_for_hidden_or_blank_text(raw: str) -> None:
+    assert read_letter(raw, NO_UMBRELLAS, UMBRELLAS) == LetterReading(None, "empty")
+    assert read_verdict(raw) is None
+    assert read_oevqa(raw) == ""
 
 
 @given(st.sampled_from(PLAIN), st.permutations([NO_UMBRELLAS, UMBRELLAS, TO_DOOR, TO_BENCH]))
-def test_a_plain_letter_is_read_whatever_the_statements(template: str, statements: list[str]) -> None:
+def test_read_letter_reads_a_plain_letter_for_any_statements(template: str, statements: list[str]) -> None:
     a, b = statements[:2]
     for letter in "AB":
-        assert maia.read_letter(template.format(letter), a, b).letter == letter
-        assert maia.read_letter(template.format(letter), b, a).letter == letter
+        assert read_letter(template.format(letter), a, b).letter == letter
+        assert read_letter(template.format(letter), b, a).letter == letter
 
 
 @given(st.permutations([NO_UMBRELLAS, UMBRELLAS, TO_DOOR, TO_BENCH]))
-def test_a_repeated_statement_follows_its_letter(statements: list[str]) -> None:
+def test_read_letter_maps_a_repeated_statement_to_its_letter(statements: list[str]) -> None:
     a, b = statements[:2]
-    assert maia.read_letter(f'"{a}".', a, b).letter == "A"
-    assert maia.read_letter(f'"{a}".', b, a).letter == "B"
+    assert read_letter(f'"{a}".', a, b).letter == "A"
+    assert read_letter(f'"{a}".', b, a).letter == "B"
 
 
 @pytest.mark.parametrize("raw", ADVERSARIAL.values(), ids=ADVERSARIAL)
-def test_hostile_text_is_read_in_under_a_second(raw: str) -> None:
+def test_readers_take_less_than_a_second_for_hostile_text(raw: str) -> None:
     readers: list[Callable[[], object]] = [
-        lambda: maia.read_letter(raw, TO_DOOR, TO_BENCH),
-        lambda: maia.read_letter("A", raw, TO_BENCH),
-        lambda: maia.read_oevqa(raw),
-        lambda: maia.read_verdict(raw),
+        lambda: read_letter(raw, TO_DOOR, TO_BENCH),
+        lambda: read_letter("A", raw, TO_BENCH),
+        lambda: read_oevqa(raw),
+        lambda: read_verdict(raw),
     ]
     for read in readers:
         # Processor time of this thread: other work on the machine must not fail the test.
@@ -246,11 +195,11 @@ def test_hostile_text_is_read_in_under_a_second(raw: str) -> None:
         assert time.thread_time() - start < 1.0
 
 
-def test_both_ends_of_a_runaway_answer_are_read() -> None:
+def test_readers_read_both_ends_of_a_runaway_answer() -> None:
     filler = "il cane corre e poi torna " * 2_000
     for raw in (f"La risposta è B. {filler}", f"{filler}\nLa risposta è B"):
-        assert maia.read_letter(raw, NO_UMBRELLAS, UMBRELLAS).letter == "B"
-    assert maia.read_verdict(filler + '{"correct": false}') is False
+        assert read_letter(raw, NO_UMBRELLAS, UMBRELLAS).letter == "B"
+    assert read_verdict(filler + '{"correct": false}') is False
 
 
 def public_pairs() -> Iterator[tuple[str, str]]:
@@ -259,16 +208,16 @@ def public_pairs() -> Iterator[tuple[str, str]]:
             yield from zip(entry["true_statement"], entry["false_statement"], strict=True)
 
 
-@pytest.mark.skipif(not PUBLIC.exists(), reason="the public MAIA statements are not at hand")
+@pytest.mark.skipif(not PUBLIC.exists(), reason="the public MAIA statements are not available")
 @pytest.mark.parametrize(
-    ("answer", "decided"),
+    ("template", "decided"),
     [
         ("{letter}", True),
-        ("{letter}) {said}", True),
-        ("{letter}: {said}", True),
-        ("{said}", True),
-        ('"{said}"', True),
-        ("Risposta: {said}", True),
+        ("{letter}) {statement}", True),
+        ("{letter}: {statement}", True),
+        ("{statement}", True),
+        ('"{statement}"', True),
+        ("Risposta: {statement}", True),
         ("La risposta corretta è {letter}", True),
         ("{a}\n{b}\nRisposta: {letter}", True),
         ("A) {a}\nB) {b}\n\n**Risposta:**\n**{letter}**", True),
@@ -276,11 +225,11 @@ def public_pairs() -> Iterator[tuple[str, str]]:
         ("{a}\n{b}", False),
     ],
 )
-def test_answers_over_the_public_statements(answer: str, decided: bool) -> None:
+def test_read_letter_decides_answers_over_the_public_statements(template: str, decided: bool) -> None:
     wrong = []
     for a, b in public_pairs():
-        for letter, said in (("A", a), ("B", b)):
-            raw = answer.format(letter=letter, said=said, a=a, b=b)
-            if maia.read_letter(raw, a, b).letter != (letter if decided else None):
+        for letter, statement in (("A", a), ("B", b)):
+            raw = template.format(letter=letter, statement=statement, a=a, b=b)
+            if read_letter(raw, a, b).letter != (letter if decided else None):
                 wrong.append(raw)
     assert wrong == []

@@ -1,4 +1,4 @@
-"""MAIA's metrics: worked examples, what failures and gaps do to them, and agreement with the slow way."""
+"""MAIA's metrics: worked examples, failures and gaps, and agreement with counting by hand."""
 
 import json
 from collections.abc import Sequence
@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.maia.answers import COLUMNS, draw_ts_letter
 from pipelines.benchmarks.maia.benchmark import BENCHMARK
+from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.maia.metrics import _check_identities, reduce_maia
 from pipelines.benchmarks.records import Metric, Row, Verdict
 from tests.support.maia_rows import ANSWERS, Asked, every_column, found, frame, reduced, samples
@@ -35,14 +36,14 @@ def numbered(questions: Sequence[tuple[str, str]], **how: Any) -> list[Asked]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
-def test_golden_pools(row: dict[str, Any]) -> None:
+def test_headline_metrics_agree_with_golden_pools(row: dict[str, Any]) -> None:
     metrics = reduced(numbered(row["questions"]))
     assert {name: found(metrics, name).value for name in HEADLINES} == {name: row[name] for name in HEADLINES}
     assert {name: found(metrics, name, "Causal").value for name in HEADLINES} == {name: row[name] for name in HEADLINES}
     assert all((metric.value is None) <= bool(metric.note) for metric in metrics)
 
 
-def test_the_example_in_counts() -> None:
+def test_counts_agree_with_the_golden_example() -> None:
     metrics = reduced(numbered(ROWS[0]["questions"]))
     assert (found(metrics, "statement_accuracy").n, found(metrics, "pool_accuracy").n) == (16, 2)
     assert found(metrics, "none_rate").value == 1 / 16
@@ -57,7 +58,7 @@ def test_the_example_in_counts() -> None:
 # ------------------------------------------------------------------------------------------- failures, gaps, verdicts
 
 
-def test_errors_count_as_wrong_and_are_told() -> None:
+def test_errors_count_as_wrong_and_are_reported() -> None:
     metrics = reduced(numbered([("EEEEEEEE", "error"), ("TTTTTTTE", "accepted"), ("TTTTTTTT", "accepted")]))
     assert [(found(metrics, name).n, found(metrics, name).n_failed) for name in HEADLINES] == [
         (24, 9),
@@ -72,14 +73,14 @@ def test_errors_count_as_wrong_and_are_told() -> None:
     assert (found(metrics, "none_rate").value, found(metrics, "none_rate").n) == (0.0, 15)
 
 
-def test_errors_are_out_of_similarity() -> None:
+def test_similarity_metrics_ignore_errors() -> None:
     metrics = reduced(numbered([("T" * 8, "error"), ("T" * 8, "accepted"), ("T" * 8, "rejected")]))
     for name in ("rouge", "meteor", "bleu", "bleu_1", "cider"):
         assert (found(metrics, name).n, found(metrics, name).n_failed) == (2, 1)
     assert found(metrics, "rouge").value == 0.5
 
 
-def test_missing_requests_are_counted_in_the_note_of_every_category() -> None:
+def test_missing_requests_are_noted_in_every_category() -> None:
     asked = every_column(pairs="TTTTTTTT")
     asked[3] = replace(asked[3], pairs="MMTTTTTT")
     metrics = reduced(asked)
@@ -95,16 +96,16 @@ def test_missing_requests_are_counted_in_the_note_of_every_category() -> None:
     assert found(metrics, "rouge").value == 0.5
 
 
-def test_one_setting_is_not_blocked_by_another() -> None:
+def test_missing_requests_block_only_their_setting() -> None:
     metrics = reduced([Asked(pairs="MMMMMMMM", judged="missing", setting="1-frame"), Asked()])
     assert found(metrics, "pool_accuracy").value == 1.0
     assert found(metrics, "statement_accuracy", setting="1-frame").value is None
     assert found(metrics, "pool_gain_over_1_frame").note == "9 requests were never run"
 
 
-def test_why_there_is_no_verdict() -> None:
+def test_note_says_why_verdicts_are_missing() -> None:
     questions = [("T" * 8, "failed"), ("T" * 8, "failed"), ("T" * 8, "accepted")]
-    asked = [replace(one, category=COLUMNS[place]) for place, one in enumerate(numbered(questions))]
+    asked = [replace(q, category=COLUMNS[index]) for index, q in enumerate(numbered(questions))]
     metrics = reduced(asked)
     assert found(metrics, "oevqa_accuracy").note == "2 verdicts failed"
     assert found(metrics, "agg_acc", COLUMNS[0]).note == "1 verdict failed"
@@ -114,14 +115,14 @@ def test_why_there_is_no_verdict() -> None:
     assert found(metrics, "agg_both").value is None
 
 
-def test_no_judge() -> None:
+def test_judged_metrics_are_null_without_a_judge() -> None:
     metrics = reduced(every_column(judged="absent"))
     for name in ("oevqa_accuracy", "agg_acc", "agg_both", "oevqa_minus_pool", "judge_error_count"):
         assert (found(metrics, name).value, found(metrics, name).note) == (None, "no judge")
     assert found(metrics, "pool_accuracy").value == 1.0
 
 
-def test_unreadable_verdicts_and_truncated_answers() -> None:
+def test_unreadable_verdicts_and_truncated_answers_are_counted() -> None:
     asked = numbered([("T" * 8, "invalid"), ("T" * 8, "accepted"), ("T" * 8, "error")])
     asked[1] = replace(asked[1], values={"flags": np.array(["truncated"], dtype=object)})
     metrics = reduced(asked)
@@ -129,7 +130,7 @@ def test_unreadable_verdicts_and_truncated_answers() -> None:
     assert found(metrics, "truncated_count").value == 1
 
 
-def test_questions_of_one_task_alone_leave_the_aggregate_open() -> None:
+def test_aggregate_is_null_where_a_question_lacks_one_task() -> None:
     alone = Asked(judged="", video="video2")
     metrics = reduced([Asked(), alone, Asked(pairs="", video="video3")])
     assert found(metrics, "pool_accuracy").value == found(metrics, "oevqa_accuracy").value == 1.0
@@ -137,12 +138,12 @@ def test_questions_of_one_task_alone_leave_the_aggregate_open() -> None:
 
 
 @pytest.mark.parametrize(("pairs", "judged", "tasks"), [("T" * 8, "", {"vsv"}), ("", "accepted", {"oevqa"})])
-def test_a_task_that_was_not_asked_has_no_metrics(pairs: str, judged: str, tasks: set[str]) -> None:
+def test_task_outside_of_the_plan_has_no_metrics(pairs: str, judged: str, tasks: set[str]) -> None:
     metrics = reduced(every_column(pairs=pairs, judged=judged))
     assert {metric.task for metric in metrics} == tasks
 
 
-def test_nothing_but_excluded_and_failed_rows() -> None:
+def test_metrics_of_excluded_and_failed_rows_alone() -> None:
     metrics = reduced([Asked(pairs="X" * 8, judged="error")])
     assert (found(metrics, "pool_accuracy").value, found(metrics, "pool_accuracy").n) == (None, 0)
     assert (found(metrics, "oevqa_accuracy").value, found(metrics, "oevqa_accuracy").n_failed) == (0.0, 1)
@@ -150,7 +151,7 @@ def test_nothing_but_excluded_and_failed_rows() -> None:
         assert (found(metrics, name).value, found(metrics, name).note) == (None, "no row to measure")
 
 
-def test_what_the_reader_gives_is_what_is_reduced() -> None:
+def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
     (plain,) = samples([Asked()]).values()
     sample = replace(plain, data={**plain.data, "video": "video1", "category": "CausaleEsplicita_A"})
     outputs = [("vsv", str(index), "A") for index in range(7)] + [("vsv", "7", "forse"), ("oevqa", "", ANSWERS[1])]
@@ -170,31 +171,31 @@ def test_what_the_reader_gives_is_what_is_reduced() -> None:
             verdict=Verdict(state="ok", accepted=True) if task == "oevqa" else Verdict(state="absent"),
         )
         reading = BENCHMARK.read_answer(row)
-        named = {"sample_id": sample.sample_id, "category": sample.category, "cluster": sample.cluster}
-        of_row = {name: getattr(row, name) for name in ("task", "setting", "variant", "status", "finish_reason")}
-        read = {"answer": reading.answer, "rule": reading.rule, "flags": list(reading.flags), **reading.values}
-        scores.append({**named, **of_row, **read, "subset": "", "verdict_state": row.verdict.state})
+        identity = {"sample_id": sample.sample_id, "category": sample.category, "cluster": sample.cluster}
+        request = {name: getattr(row, name) for name in ("task", "setting", "variant", "status", "finish_reason")}
+        answer = {"answer": reading.answer, "rule": reading.rule, "flags": list(reading.flags), **reading.values}
+        scores.append({**identity, **request, **answer, "subset": "", "verdict_state": row.verdict.state})
     metrics = BENCHMARK.reduce(pd.DataFrame(scores), {sample.sample_id: sample})
     drawn = [draw_ts_letter(42, "video1", "CausaleEsplicita_A", index) for index in range(8)]
     assert found(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8
     assert found(metrics, "accuracy_ts_b", setting="1-frame").value == 0.0
     assert found(metrics, "none_rate", setting="1-frame").value == 1 / 8
-    ones = ("oevqa_accuracy", "rouge", "bleu", "truncated_count")
-    assert [found(metrics, name, setting="1-frame").value for name in ones] == pytest.approx([1, 1, 1, 1])
+    names = ("oevqa_accuracy", "rouge", "bleu", "truncated_count")
+    assert [found(metrics, name, setting="1-frame").value for name in names] == pytest.approx([1, 1, 1, 1])
     assert found(metrics, "bertscore", setting="1-frame").value == 0.5
 
 
-def test_no_rows_no_metrics() -> None:
+def test_reduce_maia_returns_nothing_without_rows() -> None:
     assert reduce_maia(pd.DataFrame({"sample_id": []}), {}) == []
 
 
-def test_unimodal_has_pairs_only() -> None:
+def test_unimodal_setting_has_pairs_only() -> None:
     metrics = reduced(every_column(setting="unimodal", judged="", pairs="TTTTTTTF"))
     assert found(metrics, "statement_accuracy", setting="unimodal").value == 0.875
     assert found(metrics, "pool_accuracy", "Sentiment", setting="unimodal").value == 0.0
 
 
-def test_a_pool_is_of_eight_pairs() -> None:
+def test_pool_must_have_eight_pairs() -> None:
     rows = frame([Asked()])
     with pytest.raises(AssertionError, match="video1/CausaleEsplicita_A has not 8 rows"):
         reduce_maia(rows[rows["variant"] != "3"], samples([Asked()]))
@@ -203,7 +204,7 @@ def test_a_pool_is_of_eight_pairs() -> None:
         reduce_maia(rows, samples([Asked()]))
 
 
-def test_a_category_that_is_none() -> None:
+def test_unknown_category_is_rejected() -> None:
     with pytest.raises(ValueError, match="'Spatial' is no category column"):
         reduced([Asked(category="Spatial")])
 
@@ -211,13 +212,13 @@ def test_a_category_that_is_none() -> None:
 # ------------------------------------------------------------------------------------------------------- reading rates
 
 
-def test_accuracy_by_the_side_of_the_true_statement() -> None:
+def test_accuracy_is_split_by_the_side_of_the_true_statement() -> None:
     metrics = reduced([Asked(pairs="TFTFTFTE"), Asked(pairs="TTTTTTTT", video="video2")])
     a, b = found(metrics, "accuracy_ts_a"), found(metrics, "accuracy_ts_b")
     assert (a.value, a.n, b.value, b.n) == (1.0, 8, 4 / 7, 7)
 
 
-def test_rules_are_counted_on_answers() -> None:
+def test_reading_rules_are_counted() -> None:
     rows = frame([Asked()])
     rows.loc[rows["variant"].isin(["1", "2"]), "rule"] = "elimination"
     rows.loc[rows["variant"] == "3", "rule"] = "echo"
@@ -225,14 +226,14 @@ def test_rules_are_counted_on_answers() -> None:
     assert (found(metrics, "elimination_count").value, found(metrics, "echo_count").value) == (2, 1)
 
 
-def test_contradictory_pools_are_named() -> None:
+def test_contradictory_pools_are_listed() -> None:
     asked = every_column(videos=1)
-    known = samples(asked)
-    for one in asked[:11]:
-        data = dict(known[one.sample_id].data)
+    samples_by_id = samples(asked)
+    for question in asked[:11]:
+        data = dict(samples_by_id[question.sample_id].data)
         data["false"] = [*data["false"][:7], data["true"][2]]
-        known[one.sample_id] = replace(known[one.sample_id], data=data)
-    metric = found(reduce_maia(frame(asked), known), "contradictory_pools")
+        samples_by_id[question.sample_id] = replace(samples_by_id[question.sample_id], data=data)
+    metric = found(reduce_maia(frame(asked), samples_by_id), "contradictory_pools")
     assert (metric.value, metric.n) == (11, 12)
     assert "video0/Causal_A" in metric.note
     assert metric.note.endswith(" and 1 more")
@@ -241,7 +242,7 @@ def test_contradictory_pools_are_named() -> None:
 # ---------------------------------------------------------------------------------------------- categories, subsets
 
 
-def test_balanced_sets_have_no_macro_and_unbalanced_ones_have() -> None:
+def test_only_unbalanced_categories_have_macro_means() -> None:
     assert not [m for m in reduced(every_column()) if m.metric.endswith("_macro")]
     asked = [
         *numbered([("T" * 8, "accepted"), ("T" * 8, "rejected"), ("F" * 8, "rejected")]),
@@ -258,14 +259,14 @@ def test_balanced_sets_have_no_macro_and_unbalanced_ones_have() -> None:
 
 def test_average_is_the_mean_of_the_columns_on_a_balanced_set() -> None:
     pairs = ["T" * 8, "F" * 8, "TTTTTTTF"]
-    asked = [replace(one, pairs=pairs[place % 3]) for place, one in enumerate(every_column(videos=3))]
+    asked = [replace(q, pairs=pairs[index % 3]) for index, q in enumerate(every_column(videos=3))]
     metrics = reduced(asked)
     for name in HEADLINES:
         columns = [found(metrics, name, column).value for column in COLUMNS]
         assert found(metrics, name).value == pytest.approx(np.mean([value for value in columns if value is not None]))
 
 
-# ---------------------------------------------------------------------------------------- agreement with the slow way
+# ------------------------------------------------------------------------------------- agreement with counting by hand
 
 QUESTION = st.tuples(
     st.text("TFNE", min_size=8, max_size=8) | st.just("T" * 8),
@@ -276,7 +277,7 @@ QUESTION = st.tuples(
 
 @given(st.lists(QUESTION, min_size=1, max_size=12), st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-def test_headlines_are_what_counting_by_hand_gives(questions: list[tuple[str, str, str]], random: Any) -> None:
+def test_headline_metrics_equal_counting_by_hand(questions: list[tuple[str, str, str]], random: Any) -> None:
     asked = [
         Asked(pairs=pairs, judged=judged, category=category, video=f"video{place % 3}", name=f"{place}")
         for place, (pairs, judged, category) in enumerate(questions)
@@ -286,18 +287,18 @@ def test_headlines_are_what_counting_by_hand_gives(questions: list[tuple[str, st
     random.shuffle(order)
     metrics = reduce_maia(rows.iloc[order], samples(asked))
     assert metrics == reduced(asked)
-    for category in ("", *{one.category for one in asked}):
-        own = [one for one in asked if category in ("", one.category)]
-        right, accepted = [one.pairs == "T" * 8 for one in own], [one.judged == "accepted" for one in own]
+    for category in ("", *{q.category for q in asked}):
+        questions_in = [q for q in asked if category in ("", q.category)]
+        pool, accepted = [q.pairs == "T" * 8 for q in questions_in], [q.judged == "accepted" for q in questions_in]
         expected = {
-            "statement_accuracy": sum(one.pairs.count("T") for one in own) / (8 * len(own)),
-            "pool_accuracy": sum(right) / len(own),
-            "oevqa_accuracy": sum(accepted) / len(own),
-            "agg_acc": sum(p and j for p, j in zip(right, accepted, strict=True)) / len(own),
+            "statement_accuracy": sum(q.pairs.count("T") for q in questions_in) / (8 * len(questions_in)),
+            "pool_accuracy": sum(pool) / len(questions_in),
+            "oevqa_accuracy": sum(accepted) / len(questions_in),
+            "agg_acc": sum(p and j for p, j in zip(pool, accepted, strict=True)) / len(questions_in),
         }
         assert {name: found(metrics, name, category).value for name in expected} == pytest.approx(expected)
         parts = ("agg_both", "agg_pool_only", "agg_judge_only", "agg_neither")
-        assert sum(found(metrics, name, category).value or 0 for name in parts) == len(own)
+        assert sum(found(metrics, name, category).value or 0 for name in parts) == len(questions_in)
     assert sum(found(metrics, f"pool_right_{right}").value or 0 for right in range(9)) == len(asked)
 
 
@@ -312,11 +313,11 @@ def test_headlines_are_what_counting_by_hand_gives(questions: list[tuple[str, st
         ("agg_acc", 0.5 + 1e-6, False),
     ],
 )
-def test_what_must_hold_of_any_model(metric: str, value: float, holds: bool) -> None:
+def test_check_identities_rejects_impossible_values(metric: str, value: float, holds: bool) -> None:
     values = {"statement_accuracy": 0.9, "pool_accuracy": 0.5, "oevqa_accuracy": 0.8, "agg_acc": 0.4, metric: value}
     metrics = [
-        Metric(task="", setting="", metric=name, value=one, n=80 if name == "statement_accuracy" else 10)
-        for name, one in values.items()
+        Metric(task="", setting="", metric=name, value=number, n=80 if name == "statement_accuracy" else 10)
+        for name, number in values.items()
         if metric == "agg_acc" or name != "agg_acc"
     ]
     if holds:
@@ -324,10 +325,10 @@ def test_what_must_hold_of_any_model(metric: str, value: float, holds: bool) -> 
     else:
         with pytest.raises(AssertionError, match="must lie in"):
             _check_identities(metrics)
-        _check_identities([replace(one, n=7) if one.metric == metric else one for one in metrics])
+        _check_identities([replace(m, n=7) if m.metric == metric else m for m in metrics])
 
 
-def test_every_metric_is_named_once() -> None:
+def test_metric_keys_are_unique() -> None:
     metrics = reduced([Asked(setting=setting) for setting in ("black-video", "1-frame", "32-frames")])
     names = [(m.task, m.setting, m.subset, m.category, m.metric) for m in metrics]
     assert len(names) == len(set(names))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.maia.aggregate import interval
-from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.similarity import bleu_by_group
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
 from pipelines.metrics.text import cider, corpus_bleu

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.figures import Radar
-from pipelines.benchmarks.maia.answers import COLUMNS
+from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.figures import maia_figures
 from pipelines.benchmarks.maia.metrics import reduce_maia
 from pipelines.benchmarks.maia.tables import maia_tables

@@ -10,7 +10,7 @@ import pytest
 
 from models.messages import dump_scores
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.maia.answers import draw_ts_letter
+from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.plan.selection import cells_of
