@@ -1,1 +1,47 @@
-"""Cluster."""
+"""The Ray cluster: connection, capacity, scheduling of models on GPUs, and jobs.
+
+`connect(address)` is a context manager that joins a running cluster, or starts an embedded one for `None`, and yields a
+`ClusterInfo`; `choose_schedule` assigns GPUs to `ModelWorkload`s whose times are in seconds; `JobClient` submits a
+`JobRequest` through Ray's job API. Errors that a user can fix are `ClusterError`s.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from cluster.connect import ClusterInfo, connect
+    from cluster.errors import ClusterError
+    from cluster.job_client import JobClient, JobRequest, JobResult
+    from cluster.scheduling.gpu_scheduler import GpuScheduler, choose_schedule
+    from cluster.scheduling.workload import Fleet, ModelWorkload
+
+__all__ = [
+    "ClusterError",
+    "ClusterInfo",
+    "Fleet",
+    "GpuScheduler",
+    "JobClient",
+    "JobRequest",
+    "JobResult",
+    "ModelWorkload",
+    "choose_schedule",
+    "connect",
+]
+
+_MODULES: Final = {
+    "cluster.connect": "ClusterInfo connect",
+    "cluster.errors": "ClusterError",
+    "cluster.job_client": "JobClient JobRequest JobResult",
+    "cluster.scheduling.gpu_scheduler": "GpuScheduler choose_schedule",
+    "cluster.scheduling.workload": "Fleet ModelWorkload",
+}
+"""Module -> public names; a module is imported when one of its names is first used, which keeps imports light."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names.split():
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,1 +1,110 @@
-"""Batch evaluation."""
+"""Batch evaluation of vision-language models: plan, predict, score, reduce and report.
+
+These names are the Python interface (`examples/` shows three uses). Values of metrics are fractions 0 to 1 unless their
+`unit` says otherwise; pictures and frames are height x width x 3 arrays of bytes. Every error that a user can fix is a
+`PipelineError`, whose `exit_code` is that of the command line; anything else is a bug.
+
+- `ingest_benchmark(benchmark, source, data)` reads a benchmark as distributed from a `Folder` into a `Store`.
+- `run_sweep(spec)` executes a `RunSpec` and returns a `SweepResult`; running it again does only what is missing.
+- `compare(out_a, out_b)` compares two outputs on the rows that both have, with paired tests and intervals.
+- `Benchmark` is the interface of a benchmark; its methods take and return the records below.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pipelines.benchmarks import benchmark, benchmark_names
+    from pipelines.benchmarks.base import Benchmark
+    from pipelines.benchmarks.prompt_templates import PromptTexts
+    from pipelines.benchmarks.records import (
+        MediaFile,
+        MediaRef,
+        Metric,
+        Notice,
+        Prompt,
+        RawSample,
+        Reading,
+        Rejection,
+        Row,
+        Sample,
+    )
+    from pipelines.benchmarks.source import Source
+    from pipelines.errors import DatasetError, ModelUnavailableError, PipelineError, SourceError, StoreError, UsageError
+    from pipelines.ingest.dataset import Dataset
+    from pipelines.ingest.ingest import IngestResult, ingest_benchmark
+    from pipelines.ingest.source_folder import Folder
+    from pipelines.plan.run_spec import FailureBudget, RunSpec, ScorerSpec
+    from pipelines.progress import NullProgress, ProgressListener
+    from pipelines.report.compare import Comparison, Difference, compare
+    from pipelines.storage.store import Store
+    from pipelines.sweep.run import SweepResult, run_sweep
+    from pipelines.version import __version__
+
+__all__ = [
+    "Benchmark",
+    "Comparison",
+    "Dataset",
+    "DatasetError",
+    "Difference",
+    "FailureBudget",
+    "Folder",
+    "IngestResult",
+    "MediaFile",
+    "MediaRef",
+    "Metric",
+    "ModelUnavailableError",
+    "Notice",
+    "NullProgress",
+    "PipelineError",
+    "ProgressListener",
+    "Prompt",
+    "PromptTexts",
+    "RawSample",
+    "Reading",
+    "Rejection",
+    "Row",
+    "RunSpec",
+    "Sample",
+    "ScorerSpec",
+    "Source",
+    "SourceError",
+    "Store",
+    "StoreError",
+    "SweepResult",
+    "UsageError",
+    "__version__",
+    "benchmark",
+    "benchmark_names",
+    "compare",
+    "ingest_benchmark",
+    "run_sweep",
+]
+
+_MODULES: Final = {
+    "pipelines.benchmarks": "benchmark benchmark_names",
+    "pipelines.benchmarks.base": "Benchmark",
+    "pipelines.benchmarks.prompt_templates": "PromptTexts",
+    "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt RawSample Reading Rejection Row Sample",
+    "pipelines.benchmarks.source": "Source",
+    "pipelines.errors": "DatasetError ModelUnavailableError PipelineError SourceError StoreError UsageError",
+    "pipelines.ingest.dataset": "Dataset",
+    "pipelines.ingest.ingest": "IngestResult ingest_benchmark",
+    "pipelines.ingest.source_folder": "Folder",
+    "pipelines.plan.run_spec": "FailureBudget RunSpec ScorerSpec",
+    "pipelines.progress": "NullProgress ProgressListener",
+    "pipelines.report.compare": "Comparison Difference compare",
+    "pipelines.storage.store": "Store",
+    "pipelines.sweep.run": "SweepResult run_sweep",
+    "pipelines.version": "__version__",
+}
+"""Module -> public names; a module is imported when one of its names is first used, which keeps imports light."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names.split():
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -33,12 +33,12 @@ def maia_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def maia_data(maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The same, ingested."""
     from pipelines.benchmarks import benchmark
-    from pipelines.ingest.ingest import ingest
+    from pipelines.ingest.ingest import ingest_benchmark
     from pipelines.ingest.source_folder import Folder
     from pipelines.storage.store import Store
 
     data = tmp_path_factory.mktemp("data")
-    ingest(benchmark("maia"), Folder(str(maia_source)), Store(str(data)))
+    ingest_benchmark(benchmark("maia"), Folder(str(maia_source)), Store(str(data)))
     return str(data)
 
 

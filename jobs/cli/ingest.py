@@ -26,7 +26,7 @@ def ingest(
     """Read a benchmark as distributed, check every row, write canonical shards."""
     from jobs.cli.spec_builder import read_column_map
     from pipelines.benchmarks import benchmark as by_name
-    from pipelines.ingest.ingest import ingest as read_in
+    from pipelines.ingest.ingest import ingest_benchmark as read_in
     from pipelines.ingest.source_folder import Folder
     from pipelines.storage.store import Store
 

@@ -12,7 +12,7 @@ from jobs.demo.checkpoint import build_checkpoint
 from jobs.demo.samples import BENCHMARKS, write_sample
 from models.spec import GenerationSpec, Limits, ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.plan.run_spec import RunSpec
 from pipelines.progress import ProgressListener
@@ -73,7 +73,7 @@ def _ingest_sample(name: str, samples: Path, data: Store, watcher: ProgressListe
     watcher.phase(f"ingest {name} sample data", 0)
     source = Folder(str(write_sample(name, samples)))
     with _few_words():
-        ingest(benchmark(name), source, data, progress=lambda _: watcher.advance(1, 0))
+        ingest_benchmark(benchmark(name), source, data, progress=lambda _: watcher.advance(1, 0))
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ def build_engine(name: str, spec: ModelSpec) -> Engine:
     """
     module, cls = _ENGINES[spec.engine]
     if spec.uses_transformers and spec.tensor_parallel > 1:
-        module, cls = "models.engines.tensor_parallel.engine", "open_ranked"
+        module, cls = "models.engines.tensor_parallel.engine", "open_tensor_parallel"
     try:
         made: Engine = getattr(importlib.import_module(module), cls)(spec)
     except ModuleNotFoundError as error:

@@ -34,7 +34,7 @@ class IngestResult:
     rejections: tuple[Rejection, ...]
 
 
-def ingest(
+def ingest_benchmark(
     benchmark: Benchmark,
     source: Folder,
     data: Store,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from models.spec import Limits, ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.bench.jobs import busy_shares, run_units
@@ -34,7 +34,7 @@ def main() -> None:
     source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data" / "maia"
     shares, seconds, units = [], [], 0
     with tempfile.TemporaryDirectory() as folder:
-        ingest(benchmark("maia"), Folder(str(source)), Store(f"{folder}/data"))
+        ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(f"{folder}/data"))
         checkpoint = build_tiny(Path(folder, "model"), "qwen2_5_vl", size=args.size)
         model = ModelSpec(
             engine="transformers", model=str(checkpoint), dtype="float32", device="cpu",

@@ -26,7 +26,7 @@ from models.messages import Answer, Call, Frames, Media
 from models.spec import Limits, ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder
 from pipelines.plan.requests import RequestBuilder
@@ -46,7 +46,7 @@ PLAIN = 24
 def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Frames]]:
     """The questions about the first clip at 32 frames, the clip, and how to decode it."""
     source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data" / "maia"
-    ingest(benchmark("maia"), Folder(str(source)), Store(str(data)))
+    ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(data)))
     dataset = Dataset.open(Store(str(data)), "maia")
     samples = list(dataset.samples())
     samples = [sample for sample in samples if sample.cluster == samples[0].cluster]

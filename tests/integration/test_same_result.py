@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Manifest
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.integration.conftest import Cli
@@ -35,9 +35,9 @@ def test_replicas_units_and_the_order_of_shards_change_nothing(
 ) -> None:
     data, turned = tmp_path / "data", tmp_path / "turned"
     source = Folder(str(write_source(tmp_path / "source", videos=6, categories=4)))
-    ingest(benchmark("maia"), source, Store(str(data)))
+    ingest_benchmark(benchmark("maia"), source, Store(str(data)))
     monkeypatch.setattr("pipelines.ingest.ingest.SHARD_ROWS", 8)
-    ingest(benchmark("maia"), source, Store(str(turned)))
+    ingest_benchmark(benchmark("maia"), source, Store(str(turned)))
     page = turned / "maia" / "manifest.json"
     manifest = Manifest.from_json(page.read_bytes())
     assert len(manifest.shards) > 1

@@ -12,7 +12,7 @@ from typing import Any
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support import maia_source, mate_source, unpie_source, vague_source, vflute_source
@@ -95,7 +95,7 @@ def ingest_damaged(name: str, folder: Path, many: int) -> tuple[int, int]:
         source.mkdir()
     rows = SOURCES[name](source, many)
     assert rows >= many
-    result = ingest(benchmark(name), Folder(str(source)), data)
+    result = ingest_benchmark(benchmark(name), Folder(str(source)), data)
     listed = [json.loads(line) for line in data.get(f"{name}/rejected.jsonl").splitlines()]
     assert all(one["item"].strip() and one["reason"].strip() and one["file"] for one in listed)
     assert all(len(one["reason"]) < 2000 for one in listed)

@@ -25,7 +25,7 @@ from models.engines import build_engine
 from models.engines.tensor_parallel.engine import RankedEngine
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.conftest import REAL_MAIA
@@ -139,7 +139,7 @@ def main() -> int:
         checkpoint = build_tiny(room / "checkpoint", size=args.size)
         file = models_file(room / "models.yaml", checkpoint, write_adapter(checkpoint, room / "adapter"))
         source = REAL_MAIA if REAL_MAIA.is_dir() else write_source(room / "source")
-        ingest(benchmark("maia"), Folder(str(source)), Store(str(room / "data")))
+        ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(room / "data")))
         out = room / "out"
         flags = ["--models-file", str(file), "--benchmarks", "maia", "--settings", "1-frame,32-frames"]
         flags += ["--limit", args.limit, "--data", str(room / "data"), "--out", str(out)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.mate.generator.generate import generate
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support import maia_source, unpie_source, vague_source, vflute_source
@@ -34,7 +34,7 @@ def ingest_all(root: Path) -> Path:
         "vflute": flute,
     }
     for name, source in sources.items():
-        result = ingest(benchmark(name), Folder(str(source)), Store(str(root / "data")))
+        result = ingest_benchmark(benchmark(name), Folder(str(source)), Store(str(root / "data")))
         if result.rejections:
             raise RuntimeError(f"{name}: {result.rejections[0]}")
     return root / "data"

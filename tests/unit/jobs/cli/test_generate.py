@@ -16,7 +16,7 @@ from pipelines.benchmarks.mate.error_analysis import chance
 from pipelines.benchmarks.mate.scene import parse_scene
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 
@@ -60,7 +60,7 @@ def test_what_it_makes_is_ingested_whole_and_guesses_come_to_the_closed_form(
 ) -> None:
     run("mate", "--objects", "3-10", "--examples", "16", "--out", str(tmp_path / "s"), "--json")
     assert json.loads(capsys.readouterr().out)["rows"]["mm_2shot_cot"] == 16
-    result = ingest(BENCHMARK, Folder(str(tmp_path / "s")), Store(str(tmp_path / "d")))
+    result = ingest_benchmark(BENCHMARK, Folder(str(tmp_path / "s")), Store(str(tmp_path / "d")))
     assert result.rejections == ()
     assert (result.manifest.samples, result.manifest.media) == (16, 17)
     cells: Counter[tuple[str, str]] = Counter()

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Media
-from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.benchmark import Maia
+from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.records import RawSample
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder

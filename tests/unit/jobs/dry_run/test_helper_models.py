@@ -8,7 +8,7 @@ import pytest
 from jobs.dry_run.helper_models import captioners, judges, placeholder_captions
 from models.catalog_loader import load_models
 from pipelines.benchmarks import benchmark
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
@@ -55,7 +55,7 @@ def test_equal_answers_share_a_verdict(spec: RunSpec) -> None:
 
 def test_captions_are_counted_once_a_picture_and_fill_prompts(spec: RunSpec, tmp_path: Path) -> None:
     source = unpie_source.write_source(tmp_path / "unpie")
-    ingest(benchmark("unpie"), Folder(str(source)), Store(str(tmp_path / "data")))
+    ingest_benchmark(benchmark("unpie"), Folder(str(source)), Store(str(tmp_path / "data")))
     captioned = replace(
         spec,
         data=str(tmp_path / "data"),

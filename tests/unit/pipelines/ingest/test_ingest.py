@@ -15,7 +15,7 @@ from PIL import Image
 from pipelines.benchmarks import benchmark
 from pipelines.errors import DatasetError, SourceError
 from pipelines.ingest.dataset import Dataset, Manifest
-from pipelines.ingest.ingest import IngestResult, ingest
+from pipelines.ingest.ingest import IngestResult, ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.maia_source import question, questions, write_clip
@@ -27,7 +27,7 @@ def source(maia_source: Path, tmp_path: Path) -> Path:
 
 
 def read(source: Path, tmp_path: Path) -> IngestResult:
-    return ingest(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
+    return ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
 
 
 def rewrite(source: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:

@@ -25,7 +25,7 @@ from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
 from pipelines.errors import DecodeError, SourceError, TooLargeError
 from pipelines.ingest import source_folder
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder
 from pipelines.media.video_containers import detect_container
@@ -135,7 +135,7 @@ def test_playlist_does_not_read_other_files(tmp_path: Path) -> None:
 def test_playlist_rejects_the_rows_of_its_clip_only(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source")
     (source / "videos" / "2.mp4").write_bytes(b"ffconcat version 1.0\nfile '1.mp4'\n")
-    result = ingest(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
+    result = ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
     assert result.manifest.samples == 24
     assert {(row.item.split("/")[0], "Matroska" in row.reason) for row in result.rejections} == {("video2", True)}
 
@@ -183,7 +183,7 @@ def test_endless_device_is_not_read(tmp_path: Path) -> None:
 def test_oversized_clip_rejects_its_own_rows_only(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source")
     sparse(source / "videos" / "2.mp4", source_folder.MAX_FILE_BYTES + 1)
-    result = ingest(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
+    result = ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
     assert result.manifest.samples == 24
     assert {(row.item.split("/")[0], "more than the limit" in row.reason) for row in result.rejections} == {
         ("video2", True)

@@ -16,7 +16,7 @@ from models.messages import Answer, Reply
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Sample
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.metrics.bleurt import BleurtScorer
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
@@ -80,10 +80,10 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
             rows = vflute_source.rows(12)
             source = vflute_source.write_json(tmp_path / name, rows)
             vflute_source.write_pictures(source, rows)
-            ingest(benchmark(name), Folder(str(source)), Store(data))
+            ingest_benchmark(benchmark(name), Folder(str(source)), Store(data))
         else:
             writer = {"unpie": unpie_source.write_source, "vague": vague_source.write_drive}[name]
-            ingest(benchmark(name), Folder(str(writer(tmp_path / name))), Store(data))
+            ingest_benchmark(benchmark(name), Folder(str(writer(tmp_path / name))), Store(data))
         dataset = Dataset.open(Store(data), name)
         asker = RequestBuilder(
             benchmark_name=name,

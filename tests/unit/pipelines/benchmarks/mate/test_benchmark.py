@@ -20,7 +20,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Notice, Prompt, RawSample, Rejection, Row, Sample
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.mate_source import RAW, WHITE, development, name_of, png, public, public_row, question, row
@@ -88,7 +88,9 @@ def said(prompt: Prompt) -> tuple[Media, str]:
 
 class TestDevelopment:
     def test_one_sample_holds_all_rows_of_its_scene(self, tmp_path: Path) -> None:
-        result = ingest(BENCHMARK, Folder(str(development(tmp_path / "s", files()))), Store(str(tmp_path / "d")))
+        result = ingest_benchmark(
+            BENCHMARK, Folder(str(development(tmp_path / "s", files()))), Store(str(tmp_path / "d"))
+        )
         assert result.rejections == ()
         samples = {one.sample_id: one for one in Dataset.open(Store(str(tmp_path / "d")), "mate").samples()}
         b, a = samples[name_of("B")], samples[name_of("A")]
@@ -258,7 +260,7 @@ class TestPublic:
     @pytest.mark.parametrize("spelled", [json.dumps, repr])
     def test_prompts_stand_and_bare_questions_get_theirs_built(self, tmp_path: Path, spelled: Any) -> None:
         source = public(tmp_path / "s", self.splits(spelled=spelled))
-        result = ingest(BENCHMARK, Folder(str(source)), Store(str(tmp_path / "d")))
+        result = ingest_benchmark(BENCHMARK, Folder(str(source)), Store(str(tmp_path / "d")))
         assert result.rejections == ()
         assert result.manifest.media == 3
         assert any("3 rows hold a question and no prompt" in notice for notice in result.manifest.notices)

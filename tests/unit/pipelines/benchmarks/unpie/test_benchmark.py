@@ -21,7 +21,7 @@ from pipelines.benchmarks.unpie.pictures import Pictures
 from pipelines.benchmarks.unpie.source import read_unpie
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.unpie_source import (
@@ -64,7 +64,7 @@ def test_found_by_name() -> None:
 
 def test_as_distributed_through_ingest(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source", 3)
-    result = ingest(BENCHMARK, Folder(str(source)), Store(str(tmp_path / "data")))
+    result = ingest_benchmark(BENCHMARK, Folder(str(source)), Store(str(tmp_path / "data")))
     made = {one.sample_id: one for one in Dataset.open(Store(str(tmp_path / "data")), "unpie").samples()}
     assert sorted(made) == [f"{split}/{index:04d}" for split in sorted(SPLITS) for index in range(3)]
     assert (result.rejections, result.manifest.media) == ((), 18)
@@ -273,7 +273,7 @@ def test_an_unknown_source_name_lists_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"no 'pun_sentence' for 'sentence'; .*--column-map"):
         read(tmp_path)
     with pytest.raises(SourceError, match="unknown name 'words'"):
-        ingest(BENCHMARK, Folder(str(tmp_path)), Store(str(tmp_path / "data")), column_map={"words": "text"})
+        ingest_benchmark(BENCHMARK, Folder(str(tmp_path)), Store(str(tmp_path / "data")), column_map={"words": "text"})
 
 
 def test_the_more_exact_name_wins() -> None:
@@ -331,7 +331,9 @@ def test_a_place_that_holds_another_pun_than_before_is_told(tmp_path: Path) -> N
     source = Folder(str(write_source(tmp_path / "source", 3)))
 
     def told() -> list[str]:
-        return [one for one in ingest(BENCHMARK, source, data).manifest.notices if "at the last ingest" in one]
+        return [
+            one for one in ingest_benchmark(BENCHMARK, source, data).manifest.notices if "at the last ingest" in one
+        ]
 
     assert told() == []
     assert told() == []

@@ -20,7 +20,7 @@ from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.person_tags import count_tagged_boxes, draw_tags
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import cells_of
@@ -42,7 +42,7 @@ def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
 
 
 def ingested(folder: Path, data: Path) -> tuple[Dataset, list[dict[str, Any]]]:
-    ingest(BENCHMARK, Folder(str(folder)), Store(str(data)))
+    ingest_benchmark(BENCHMARK, Folder(str(folder)), Store(str(data)))
     listed = (data / "vague" / "rejected.jsonl").read_text().splitlines()
     return Dataset.open(Store(str(data)), "vague"), [json.loads(line) for line in listed]
 

@@ -18,7 +18,7 @@ from pipelines.benchmarks.vflute.prompts import TEXTS, prompt
 from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.ingest import ingest
+from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.paths import SHARED_DATA
@@ -43,7 +43,7 @@ def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
 
 
 def ingested(folder: Path, data: Path) -> dict[str, Sample]:
-    ingest(BENCHMARK, Folder(str(folder)), Store(str(data)))
+    ingest_benchmark(BENCHMARK, Folder(str(folder)), Store(str(data)))
     return {sample.sample_id: sample for sample in Dataset.open(Store(str(data)), "vflute").samples()}
 
 
