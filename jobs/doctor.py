@@ -15,7 +15,7 @@ from cluster.connect import connect
 from cluster.errors import ClusterError
 from cluster.hardware import Node, cards_here, memory_here, nodes_of
 from models.availability import unavailable_reason
-from models.gpu_memory import Placement, bytes_a_weight, model_size, plan_placement
+from models.gpu_memory import Placement, bytes_per_weight, model_size, plan_placement
 from models.spec import ModelSpec
 from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote
@@ -137,12 +137,12 @@ def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) ->
         return CheckResult(name, "note", "its size is not known: give parameters_b in its entry")
     cards = [node.cards for node in nodes if node.cards]
     if not cards or spec.device == "cpu":
-        return _on_cpu(name, size.parameters * bytes_a_weight(spec), max(node.memory for node in nodes), unable)
+        return _on_cpu(name, size.parameters * bytes_per_weight(spec), max(node.memory for node in nodes), unable)
 
     # A replica's ranks lie on one node; nodes are tried one by one and the best is told.
     def best_of(degree: int | None) -> Placement:
         placed = [plan_placement(spec, size, own, tensor_parallel=degree) for own in cards]
-        return max(placed, key=lambda one: (one.fits, one.batch_size, one.card))
+        return max(placed, key=lambda one: (one.fits, one.batch_size, one.gpu_bytes))
 
     return _on_gpus(name, spec, best_of, unable)
 
@@ -165,14 +165,14 @@ def _on_gpus(name: str, spec: ModelSpec, best_of: Callable[[int | None], Placeme
         return CheckResult(
             name,
             unable,
-            f"not as its entry says ({stated.why}); it would with tensor_parallel {proposed.tensor_parallel}: "
+            f"not as its entry says ({stated.reason}); it would with tensor_parallel {proposed.tensor_parallel}: "
             f"{_laid(proposed)}",
         )
-    return CheckResult(name, unable, proposed.why)
+    return CheckResult(name, unable, proposed.reason)
 
 
 def _laid(one: Placement) -> str:
     return (
         f"tensor_parallel {one.tensor_parallel}, {one.replicas} replicas a node, batches of {one.batch_size}, "
-        f"{one.bytes_a_card / 1e9:.1f} of {one.card / 1e9:.0f} GB on each GPU"
+        f"{one.bytes_per_gpu / 1e9:.1f} of {one.gpu_bytes / 1e9:.0f} GB on each GPU"
     )

@@ -1,4 +1,4 @@
-"""Whether a model of the models file can run with what is installed here, and if not why; nothing heavy is loaded."""
+"""Check whether a model can run with the installed packages, without loading heavy libraries."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from models.errors import MissingSecretError
 from models.spec import ModelSpec
 
 _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"})
-"""What the `transformers` engine loads: models that take pictures, and models that read text alone."""
+"""Tables of models that the `transformers` engine loads: with pictures, and text only."""
 
 
 def unavailable_reason(spec: ModelSpec) -> str:
-    """Why this model cannot be asked from this machine; '' when it can.
+    """Return why this machine cannot run a model; '' if it can.
 
-    Memory is not looked at: see `models.gpu_memory`. Whether the hub has the weights is not asked either.
+    Memory is not checked (see `models.gpu_memory`), nor whether the hub has the weights.
     """
     if spec.unsupported:
         return f"{spec.unsupported.reason.strip()} Runs with: {spec.unsupported.runs_with.strip()}"
@@ -31,8 +31,8 @@ def unavailable_reason(spec: ModelSpec) -> str:
     if spec.uses_vllm and importlib.util.find_spec("vllm") is None:
         return "vllm is not installed: pip install 'vlmsweep[vllm]'"
     if spec.uses_transformers and spec.architecture and not spec.trust_remote_code:
-        known = known_architectures()
-        if known and spec.architecture not in known:
+        architectures = known_architectures()
+        if architectures and spec.architecture not in architectures:
             version = importlib.metadata.version("transformers")
             return f"transformers {version} has no code for {spec.architecture}"
     return ""
@@ -40,14 +40,14 @@ def unavailable_reason(spec: ModelSpec) -> str:
 
 @lru_cache(maxsize=1)
 def known_architectures() -> frozenset[str]:
-    """`model_type`s that the installed transformers runs; empty where transformers is not installed.
+    """Return the `model_type`s that the installed transformers supports; empty where it is not installed.
 
-    Read from the text of its own tables: importing them loads torch, which takes many seconds.
+    Parsed from the source of its tables: importing them loads torch, which takes many seconds.
     """
-    found = importlib.util.find_spec("transformers")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("transformers")
+    if package is None or not package.submodule_search_locations:
         return frozenset()
-    path = Path(found.submodule_search_locations[0], "models", "auto", "modeling_auto.py")
+    path = Path(package.submodule_search_locations[0], "models", "auto", "modeling_auto.py")
     tree = ast.parse(path.read_text(encoding="utf-8"))
     names = (
         entry.elts[0].value

@@ -1,4 +1,4 @@
-"""The models files: the catalog and the user's own, read strictly, and names picked from them."""
+"""Load models files, the catalog and the user's, with every key checked, and select models by name."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
 
 CATALOG = Path(__file__).parent / "catalog"
-"""Folder of the models that come with the product."""
+"""Folder of the models files in the product."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-"""Names stand in lists parted by commas and in paths such as `model=NAME`."""
+"""Names appear in comma-separated lists and in paths such as `model=NAME`."""
 
 
 def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
-    """All models that can be named: the catalog, then each file; a later entry replaces an earlier one whole.
+    """Return all known models: the catalog, then each file; a later entry replaces an earlier one whole.
 
     Args:
-        files: models files of the user, the last one winning.
+        files: the user's models files; the last one wins.
 
     Raises:
-        ModelsFileError: a file is missing, is not UTF-8 YAML, repeats a key, or holds an entry that is no model.
+        ModelsFileError: a file is missing, is not UTF-8 YAML, repeats a key, or holds an invalid entry.
     """
     models = dict(_catalog())
     for file in files:
@@ -42,22 +42,22 @@ def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
 
 @cache
 def _catalog() -> Mapping[str, ModelSpec]:
-    """Read once a process: its files are part of the product."""
+    """Load the catalog once per process: its files are part of the product."""
     return {name: spec for path in sorted(CATALOG.glob("*.yaml")) for name, spec in _read_file(path).items()}
 
 
 def select_models(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
-    """The named models in the order named, each once.
+    """Return the named models in the order named, each once.
 
     Raises:
-        UnknownModelError: a name is not among the models; says which known name is nearest.
+        UnknownModelError: a name is unknown; the message names the nearest known one.
     """
-    picked: dict[str, ModelSpec] = {}
+    selected: dict[str, ModelSpec] = {}
     for name in names:
         if name not in models:
             raise UnknownModelError(f"unknown model {name!r}{suggest(name, models)}")
-        picked[name] = models[name]
-    return picked
+        selected[name] = models[name]
+    return selected
 
 
 def _read_file(path: Path) -> dict[str, ModelSpec]:
@@ -73,15 +73,16 @@ def _read_file(path: Path) -> dict[str, ModelSpec]:
     return {name: _spec(path, tree, name, entry) for name, entry in data.items()}
 
 
-def _place(path: Path, root: yaml.Node, keys: Sequence[object]) -> str:
-    """`FILE:LINE` of the deepest key on the way that the file holds."""
+def _location(path: Path, root: yaml.Node, keys: Sequence[object]) -> str:
+    """Return `FILE:LINE` of the deepest key of a key path that the file holds."""
     node: yaml.Node | None = root
     line = 1
     for key in keys:
-        found = [(k, v) for k, v in (node.value if isinstance(node, yaml.MappingNode) else []) if k.value == str(key)]
-        if not found:
+        entries = node.value if isinstance(node, yaml.MappingNode) else []
+        match = next(((k, v) for k, v in entries if k.value == str(key)), None)
+        if match is None:
             break
-        line, node = found[0][0].start_mark.line + 1, found[0][1]
+        line, node = match[0].start_mark.line + 1, match[1]
     return f"{path}:{line}"
 
 
@@ -90,36 +91,36 @@ def _check_names(path: Path, root: yaml.MappingNode) -> None:
         if not (key.tag.endswith(":str") and _NAME.fullmatch(key.value)):
             raise ModelsFileError(
                 f"{path}:{key.start_mark.line + 1}: model name {key.value!r} must be text of letters, digits and "
-                ". _ + - (quote a name that YAML reads as a number or a truth value)"
+                ". _ + - (quote a name that YAML reads as a number or a boolean)"
             )
 
 
 def _spec(path: Path, tree: yaml.Node, name: str, entry: Any) -> ModelSpec:
     if not isinstance(entry, dict):
         raise ModelsFileError(
-            f"{_place(path, tree, [name])}: model {name!r} must be a mapping such as `engine: random`"
+            f"{_location(path, tree, [name])}: model {name!r} must be a mapping such as `engine: random`"
         )
     try:
         return ModelSpec.model_validate(entry)
     except ValidationError as error:
         raise ModelsFileError(
             "\n".join(
-                f"{_place(path, tree, [name, *details['loc']])}: model {name!r}: {_about(details)}"
+                f"{_location(path, tree, [name, *details['loc']])}: model {name!r}: {_describe_fault(details)}"
                 for details in error.errors(include_url=False, include_context=False)
             )
         ) from None
 
 
-def _about(details: ErrorDetails) -> str:
-    """One fault of one entry in words: which key, what is wrong, what was likely meant."""
-    *above, last = (str(key) for key in details["loc"]) if details["loc"] else ("",)
+def _describe_fault(details: ErrorDetails) -> str:
+    """Describe one fault of an entry: which key, what is wrong, which key was probably meant."""
+    *parents, last = (str(key) for key in details["loc"]) if details["loc"] else ("",)
     if details["type"] == "extra_forbidden":
-        inside = f" in {'.'.join(above)}" if above else ""
-        nearest = difflib.get_close_matches(last.lower(), _keys_at(above), n=1, cutoff=0.0)[0]
+        inside = f" in {'.'.join(parents)}" if parents else ""
+        nearest = difflib.get_close_matches(last.lower(), _keys_at(parents), n=1, cutoff=0.0)[0]
         return f"unknown key {last!r}{inside}; the nearest known key is {nearest!r}"
-    where = ".".join([*above, last])
+    key = ".".join([*parents, last])
     message = details["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+    return f"{key}: {message}" if key else message
 
 
 def _keys_at(path: Sequence[str]) -> list[str]:

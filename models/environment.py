@@ -1,5 +1,5 @@
 # ruff: noqa: TID251 - the one module of the product that reads the environment, for endpoints and secrets only
-"""Endpoints and secrets from the environment. Nothing else in the product reads it, and no behaviour hangs on it."""
+"""Read endpoints and secrets from the environment. No other module reads it, and no behaviour depends on it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pydantic import SecretStr
 
 from models.errors import MissingSecretError
 
-SEALED = "VLMSWEEP_SEALED"
-"""Variable of a job that holds its other variables, sealed."""
+ENCRYPTED_ENV = "VLMSWEEP_SEALED"
+"""Variable of a job that holds its other variables, encrypted."""
 
-_KEPT = frozenset({"PATH", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "TZ", "OMP_NUM_THREADS"})
-_KEPT_BEGINNINGS = ("LC_", "PYTHON")
+_PASSED_NAMES = frozenset({"PATH", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "TZ", "OMP_NUM_THREADS"})
+_PASSED_PREFIXES = ("LC_", "PYTHON")
 
 Secret: TypeAlias = SecretStr
-"""A value that shows itself as stars; `get_secret_value()` tells it."""
+"""A value that prints as stars; `get_secret_value()` returns it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """How an object store is reached; None leaves a field to the client library's own search."""
+    """Connection settings of an object store; None leaves a field to the client library."""
 
     endpoint_url: str | None
     """Such as `http://127.0.0.1:8333`; None is AWS itself."""
@@ -36,35 +36,35 @@ class S3Settings:
 
 
 def secret(name: str, *, model: str = "") -> Secret:
-    """The key held by a variable, blanks around it dropped.
+    """Return the key in a variable, stripped of surrounding whitespace.
 
     Args:
         name: the variable, such as `OPENAI_API_KEY`.
-        model: for whom the key is, for the message only.
+        model: the model that needs the key, for the message.
 
     Raises:
-        MissingSecretError: the variable is unset or empty, or its value cannot stand in an HTTP header.
+        MissingSecretError: the variable is unset or empty, or its value is not valid in an HTTP header.
     """
-    wanted = f"model {model!r} needs a key: " if model else ""
+    purpose = f"model {model!r} needs a key: " if model else ""
     value = _read(name)
     if value is None:
         raise MissingSecretError(
-            f"{wanted}variable {name} is not set; `export {name}=...` before the run, and on a cluster also where "
-            f"Ray is started, or let `vlmsweep submit --env {name}` send it"
+            f"{purpose}variable {name} is not set; `export {name}=...` before the run, and on a cluster also where "
+            f"Ray is started, or send it with `vlmsweep submit --env {name}`"
         )
     if not (value.isascii() and value.isprintable()) or " " in value:
         # The value stays out of the message: a key with a stray character is still a key.
         raise MissingSecretError(
-            f"{wanted}variable {name} holds blanks, control or non-ASCII characters, which no key has; set it again"
+            f"{purpose}variable {name} holds whitespace, control or non-ASCII characters, which no key has; set it again"
         )
     return Secret(value)
 
 
 def s3_settings() -> S3Settings:
-    """Endpoint, credentials and region of the object store, by the names that AWS tools use.
+    """Return endpoint, credentials and region of the object store, from the variables that AWS tools use.
 
     Raises:
-        MissingSecretError: only one half of a key pair is set.
+        MissingSecretError: only half of a key pair is set.
     """
     key = _read("AWS_ACCESS_KEY_ID")
     value = _read("AWS_SECRET_ACCESS_KEY")
@@ -82,21 +82,21 @@ def s3_settings() -> S3Settings:
 
 
 def ray_address() -> str | None:
-    """The running Ray cluster to join, or None."""
+    """Return the address of the running Ray cluster to join, or None."""
     return _read("RAY_ADDRESS")
 
 
 def read_variables(names: Iterable[str]) -> dict[str, str]:
-    """The values of variables that the user named one by one, for a job on another machine.
+    """Return the values of variables named by the user, for a job on another machine.
 
     Raises:
-        MissingSecretError: one is not set, or a value was given where a name belongs.
+        MissingSecretError: a variable is not set, or a value was given in place of a name.
     """
     values = {}
     for name in names:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise MissingSecretError(
-                f"--env {name.partition('=')[0]}: give the name of a variable alone; its value is taken from this shell"
+                f"--env {name.partition('=')[0]}: give the name of a variable only; its value is read from this shell"
             )
         value = _read(name)
         if value is None:
@@ -105,21 +105,23 @@ def read_variables(names: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def sealed() -> str | None:
-    """The variables that a job was sent, sealed; None where there are none."""
-    return _read(SEALED)
+def encrypted_env() -> str | None:
+    """Return the encrypted variables sent with a job; None if there are none."""
+    return _read(ENCRYPTED_ENV)
 
 
 def set_variables(values: Mapping[str, str]) -> None:
-    """Set variables of this process and of those that it starts: botocore and others read keys there alone."""
+    """Set variables of this process and its children: botocore and others read keys only there."""
     os.environ.update(values)
 
 
 def decoder_environment() -> dict[str, str]:
-    """The environment of a process that decodes files of strangers: what Python needs to start there, and no secret."""
-    return {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)}
+    """Return the environment for a process that decodes untrusted files: enough to start Python, no secrets."""
+    return {
+        name: value for name, value in os.environ.items() if name in _PASSED_NAMES or name.startswith(_PASSED_PREFIXES)
+    }
 
 
 def _read(name: str) -> str | None:
-    """An empty variable is an unset one: that is how compose files and pods blank them."""
+    """Return a variable's value; an empty one counts as unset, as compose files and pods blank variables so."""
     return os.environ.get(name, "").strip() or None

@@ -1,4 +1,4 @@
-"""Placement by arithmetic: what a model needs of each GPU, and how many GPUs, replicas and rows that makes.
+"""Placement by arithmetic: the memory that a model needs of each GPU, and how many GPUs, replicas and rows follow.
 
 Pure functions of numbers. Bytes are bytes, GB are 10**9 bytes.
 """
@@ -7,42 +7,42 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from models.safetensors_header import read_tensors
 from models.spec import ModelSpec, Shape
 
-ASSUMED_CARD = 80 * 10**9
-"""Bytes of the GPU that plans are made for where none is seen."""
+ASSUMED_GPU_BYTES = 80 * 10**9
+"""Memory of the GPU that plans are made for where none is visible."""
 CHUNK_TOKENS = 16_384
-"""Tokens that the engine reads in one pass on a GPU."""
-MOST_ROWS = 256
+"""Tokens that the engine prefills in one pass on a GPU."""
+MAX_ROWS = 256
 """Rows beyond which a batch gains nothing."""
 USEFUL_ROWS = 16
 """Rows below which a GPU idles: a larger tensor-parallel degree is proposed instead, where there are GPUs for it."""
 CONTEXT_BYTES = 1_500_000_000
-"""What a process takes of a GPU before the first weight: CUDA context, libraries, the allocator's waste."""
+"""GPU memory of a process before the first weight: CUDA context, libraries, fragmentation."""
 RANK_BYTES = 500_000_000
-"""Buffers for talking to the other ranks."""
+"""Buffers for communication with other ranks."""
 DEGREES = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """How large a model is."""
+    """The size of a model."""
 
     parameters: float
-    """Weights in all, experts that sleep included."""
+    """All weights, inactive experts included."""
     shape: Shape | None
-    """Of the language half; without it a guess by size is made, on the large side."""
+    """Of the language model; None: guessed from the size, on the large side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchShape:
-    """One batch: a beginning that all rows share, and what each row has of its own."""
+    """One batch: a prefix that all rows share, and the tokens of each row."""
 
     prefix_tokens: int = 4096
     own_tokens: int = 512
@@ -55,76 +55,71 @@ class MemoryNeed:
 
     weights: int
     activations: int
-    """While one chunk is read, and the scores over the vocabulary of a full batch."""
+    """While one chunk is prefilled, plus the logits of a full batch."""
     fixed: int
-    cache_a_token: int
+    cache_per_token: int
     """Keys and values of one token over all layers."""
 
     @property
-    def standing(self) -> int:
-        """Without any cache."""
+    def without_cache(self) -> int:
+        """Return the bytes needed before any key or value is cached."""
         return self.weights + self.activations + self.fixed
 
-    def total(self, load: BatchShape, rows: int) -> int:
-        """With a batch of so many rows; growing a row's room holds the old and the new at once."""
-        return self.standing + self.cache_a_token * (load.prefix_tokens + 2 * rows * load.own_tokens)
+    def total(self, batch: BatchShape, rows: int) -> int:
+        """Return the bytes with a batch of so many rows; growing a row's cache holds the old and the new at once."""
+        return self.without_cache + self.cache_per_token * (batch.prefix_tokens + 2 * rows * batch.own_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """How a model would lie on GPUs."""
+    """How a model is placed on GPUs."""
 
     tensor_parallel: int
     replicas: int
     batch_size: int
     need: MemoryNeed
-    card: int
-    """Bytes of one GPU that were reckoned with."""
+    gpu_bytes: int
+    """Memory of one GPU."""
     fits: bool
-    bytes_a_card: int
-    """At the batch size above."""
-    why: str = ""
-    """What is lacking; '' when it fits."""
+    bytes_per_gpu: int
+    """Memory needed at the batch size above."""
+    reason: str = ""
+    """What is missing; '' when it fits."""
 
     @property
     def gpus(self) -> int:
-        """GPUs in all."""
+        """Return the number of GPUs over all replicas."""
         return self.tensor_parallel * self.replicas
 
 
-def bytes_a_weight(spec: ModelSpec) -> int:
-    """4 for float32, else 2: checkpoints that leave the choice to themselves are stored in half precision."""
+def bytes_per_weight(spec: ModelSpec) -> int:
+    """Return 4 for float32, else 2: with dtype `auto`, checkpoints are stored in half precision."""
     return 4 if spec.dtype == "float32" else 2
 
 
-def need(spec: ModelSpec, size: ModelSize, tensor_parallel: int) -> MemoryNeed:
-    """What each of `tensor_parallel` GPUs holds.
+def memory_need(spec: ModelSpec, size: ModelSize, tensor_parallel: int) -> MemoryNeed:
+    """Return what each of `tensor_parallel` GPUs holds.
 
-    Embeddings of the vocabulary lie whole on every rank; all else is reckoned as cut evenly. Keys and values are cut
-    by heads where their number allows.
-
-    Args:
-        spec: for the type of the numbers.
-        size: of the model.
-        tensor_parallel: ranks.
+    Every rank holds the whole vocabulary embedding; all other weights count as evenly sharded. Keys and values are
+    sharded by heads where their number allows.
     """
-    width = bytes_a_weight(spec)
-    known = size.shape or _guessed(size.parameters)
-    embedding = known.vocab * known.hidden * width if size.shape else 0
+    width = bytes_per_weight(spec)
+    shape = size.shape or _guess_shape(size.parameters)
+    embedding = shape.vocab * shape.hidden * width if size.shape else 0
     weights = embedding + max(0.0, size.parameters * width - embedding) / tensor_parallel
-    cut = tensor_parallel if known.kv_heads % tensor_parallel == 0 else 1
-    cache = 2 * known.layers * known.kv_heads * known.head_dim * width / cut
-    reading = CHUNK_TOKENS * (8 * known.hidden + 3 * known.intermediate / tensor_parallel) * width
+    shards = tensor_parallel if shape.kv_heads % tensor_parallel == 0 else 1
+    cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width / shards
+    prefill = CHUNK_TOKENS * (8 * shape.hidden + 3 * shape.intermediate / tensor_parallel) * width
     return MemoryNeed(
         weights=round(weights),
-        activations=round(reading + MOST_ROWS * known.vocab * 4),
+        activations=round(prefill + MAX_ROWS * shape.vocab * 4),
         fixed=CONTEXT_BYTES + (RANK_BYTES if tensor_parallel > 1 else 0),
-        cache_a_token=round(cache),
+        cache_per_token=round(cache),
     )
 
 
-def _guessed(parameters: float) -> Shape:
-    """A plain decoder of this many weights without grouped heads: 12 x layers x hidden^2, hidden = 128 x layers."""
+def _guess_shape(parameters: float) -> Shape:
+    """Return a plain decoder of this many weights: 12 x layers x hidden^2, hidden = 128 x layers, no grouped heads."""
     layers = max(1, round((parameters / (12 * 128**2)) ** (1 / 3)))
     hidden = 128 * layers
     return Shape(
@@ -141,120 +136,104 @@ def _guessed(parameters: float) -> Shape:
 def plan_placement(
     spec: ModelSpec,
     size: ModelSize,
-    cards: Sequence[int],
+    gpus: Sequence[int],
     *,
-    load: BatchShape | None = None,
+    batch: BatchShape | None = None,
     tensor_parallel: int | None = None,
 ) -> Placement:
-    """Lay a model on GPUs: the smallest degree at which a useful batch fits, then as many replicas as there is room.
+    """Place a model on GPUs: the smallest degree at which a useful batch fits, then as many replicas as there is room.
 
-    What the user says goes before what is reckoned: `tensor_parallel` given here, `batch_size` and `replicas.max` of
-    the spec.
+    Explicit settings override estimates: `tensor_parallel` here, `batch_size` and `replicas.max` of the spec.
 
     Args:
         spec: the model.
         size: of the model.
-        cards: bytes of each GPU; the smallest one rules, for ranks are equal.
-        load: the batch that is to fit.
+        gpus: bytes of each GPU; the smallest one counts, for ranks are equal.
+        batch: the batch that must fit.
         tensor_parallel: use this degree; None proposes one.
 
     Raises:
-        ValueError: no cards.
+        ValueError: no GPUs.
     """
-    if not cards:
-        raise ValueError("no GPUs to place a model on; give at least one card's bytes")
-    load = load or BatchShape()
-    card = min(cards)
-    degrees = [tensor_parallel] if tensor_parallel else _degrees(size.shape, len(cards))
-    tried = [_placed(spec, size, cards, load, degree) for degree in degrees]
-    useful = min(USEFUL_ROWS, spec.batch_size or USEFUL_ROWS)
-    good = [one for one in tried if one.fits and one.batch_size >= useful]
-    fitting = [one for one in tried if one.fits]
-    best = next(iter(good), None) or max(fitting, key=lambda one: one.batch_size, default=tried[-1])
-    if best.fits:
-        return best
-    return _lacking(best, spec, len(cards), card)
+    if not gpus:
+        raise ValueError("no GPUs to place a model on; give the bytes of at least one GPU")
+    batch = batch or BatchShape()
+    degrees = [tensor_parallel] if tensor_parallel else _degrees(size.shape, len(gpus))
+    candidates = [_place(spec, size, gpus, batch, degree) for degree in degrees]
+    useful_rows = min(USEFUL_ROWS, spec.batch_size or USEFUL_ROWS)
+    fitting = [candidate for candidate in candidates if candidate.fits]
+    best = next((candidate for candidate in fitting if candidate.batch_size >= useful_rows), None)
+    best = best or max(fitting, key=lambda candidate: candidate.batch_size, default=candidates[-1])
+    return best if best.fits else _without_room(best, spec, len(gpus))
 
 
-def _degrees(shape: Shape | None, cards: int) -> list[int]:
-    """Degrees by which the heads can be cut and for which there are GPUs."""
-    fair = [d for d in DEGREES if shape is None or (shape.heads % d == 0 and shape.kv_heads % d == 0)]
-    return [d for d in fair if d <= cards] or [1]
+def _degrees(shape: Shape | None, gpus: int) -> list[int]:
+    """Return the degrees that divide the heads and for which there are GPUs."""
+    even = [d for d in DEGREES if shape is None or (shape.heads % d == 0 and shape.kv_heads % d == 0)]
+    return [d for d in even if d <= gpus] or [1]
 
 
-def _placed(spec: ModelSpec, size: ModelSize, cards: Sequence[int], load: BatchShape, degree: int) -> Placement:
-    wants = need(spec, size, degree)
-    card = min(cards)
-    room = card - wants.total(load, 0)
-    # The engine gives a batch half of what is free: the other half is for beginnings that are asked about again.
-    reckoned = min(MOST_ROWS, room // 2 // (2 * load.own_tokens * wants.cache_a_token)) if room > 0 else 0
-    rows = spec.batch_size or max(1, reckoned)
-    total = wants.total(load, rows)
+def _place(spec: ModelSpec, size: ModelSize, gpus: Sequence[int], batch: BatchShape, degree: int) -> Placement:
+    need = memory_need(spec, size, degree)
+    gpu_bytes = min(gpus)
+    room = gpu_bytes - need.total(batch, 0)
+    # The engine gives a batch half of what is free: the other half is for prefixes that later calls share.
+    estimate = min(MAX_ROWS, room // 2 // (2 * batch.own_tokens * need.cache_per_token)) if room > 0 else 0
+    rows = spec.batch_size or max(1, estimate)
+    total = need.total(batch, rows)
     return Placement(
         tensor_parallel=degree,
-        replicas=max(1, min(spec.replicas.max, len(cards) // degree)),
+        replicas=max(1, min(spec.replicas.max, len(gpus) // degree)),
         batch_size=rows,
-        need=wants,
-        card=card,
-        fits=total <= card and degree <= len(cards),
-        bytes_a_card=total,
+        need=need,
+        gpu_bytes=gpu_bytes,
+        fits=total <= gpu_bytes and degree <= len(gpus),
+        bytes_per_gpu=total,
     )
 
 
-def _lacking(found: Placement, spec: ModelSpec, cards: int, card: int) -> Placement:
-    wanted, there = found.bytes_a_card / 1e9, card / 1e9
-    if found.tensor_parallel > cards:
-        why = f"tensor_parallel {found.tensor_parallel} needs as many GPUs a replica, and there are {cards}"
+def _without_room(placement: Placement, spec: ModelSpec, gpus: int) -> Placement:
+    """Return a placement that does not fit with the reason."""
+    if placement.tensor_parallel > gpus:
+        reason = f"tensor_parallel {placement.tensor_parallel} needs as many GPUs per replica, and there are {gpus}"
     else:
-        why = (
-            f"needs {wanted:.1f} GB on each of {found.tensor_parallel} GPUs (weights "
-            f"{found.need.weights / 1e9:.1f} GB, activations {found.need.activations / 1e9:.1f} GB), and the smallest "
-            f"has {there:.1f} GB: take more or larger GPUs"
+        need = placement.need
+        reason = (
+            f"needs {placement.bytes_per_gpu / 1e9:.1f} GB on each of {placement.tensor_parallel} GPUs (weights "
+            f"{need.weights / 1e9:.1f} GB, activations {need.activations / 1e9:.1f} GB), and the smallest "
+            f"has {placement.gpu_bytes / 1e9:.1f} GB: use more or larger GPUs"
         )
         if spec.batch_size and spec.batch_size > 1:
-            why += ", or a smaller batch_size"
-    return Placement(
-        tensor_parallel=found.tensor_parallel,
-        replicas=0,
-        batch_size=found.batch_size,
-        need=found.need,
-        card=found.card,
-        fits=False,
-        bytes_a_card=found.bytes_a_card,
-        why=why,
-    )
+            reason += ", or a smaller batch_size"
+    return replace(placement, replicas=0, fits=False, reason=reason)
 
 
 def model_size(spec: ModelSpec) -> ModelSize | None:
-    """The size of a model that runs here; None when neither its folder nor its entry tells."""
+    """Return the size of a local model; None when neither its folder nor its entry states it."""
     if not spec.runs_locally:
         return None
     folder = Path(spec.model).expanduser()
     if folder.is_dir():
         parameters = sum(_parameters(path) for path in sorted(folder.glob("*.safetensors")))
         if parameters:
-            return ModelSize(float(parameters), _shape(folder / "config.json") or spec.shape)
+            return ModelSize(float(parameters), _read_shape(folder / "config.json") or spec.shape)
     return ModelSize(spec.parameters_b * 1e9, spec.shape) if spec.parameters_b else None
 
 
 def _parameters(path: Path) -> int:
-    """Numbers in one safetensors file, from the head that names its tensors; 0 when that cannot be read."""
+    """Return the number of weights in a safetensors file; 0 when its header cannot be read."""
     try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            head = json.loads(file.read(min(length, 100 << 20)))
-        return sum(math.prod(one["shape"]) for name, one in head.items() if name != "__metadata__")
-    except (OSError, ValueError, struct.error, KeyError, TypeError, AttributeError):
+        return sum(math.prod(tensor["shape"]) for tensor in read_tensors(path).values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return 0
 
 
-def _shape(path: Path) -> Shape | None:
+def _read_shape(path: Path) -> Shape | None:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-        text = next((config[key] for key in ("text_config", "llm_config") if config.get(key)), config)
-        return _shape_of(text)
+        return _shape_of(next((config[key] for key in ("text_config", "llm_config") if config.get(key)), config))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None  # a configuration in other words: the entry's own numbers, or a guess, must do
+        return None  # other key names: the entry's numbers, or a guess, must do
 
 
 def _shape_of(text: Mapping[str, Any]) -> Shape:

@@ -1,7 +1,7 @@
-"""The forms of picture files that are read, told by their first bytes: the one list for all that opens pictures.
+"""Picture formats that are read, detected by their first bytes: the one list for all code that opens pictures.
 
-Pillow knows more than forty forms and tries them all, whatever a file is called. Some start other programs (EPS runs
-Ghostscript) or are read by code that nobody uses, so every picture is opened with these forms alone.
+Pillow tries more than forty formats, whatever a file is called. Some start other programs (EPS runs Ghostscript) or
+are read by rarely used code, so every picture is opened with these formats alone.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ EXTENSIONS: Final[Mapping[str, str]] = {
     "TIFF": ".tif",
     "AVIF": ".avif",
 }
-"""Pillow's name of a form -> the usual end of its files. JPEG covers the two-picture files of cameras (MPO)."""
-PICTURE_FORMS: Final = tuple(EXTENSIONS)
-"""What `formats=` of Pillow's `open` is given."""
-WANTED: Final = f"{', '.join(PICTURE_FORMS[:-1])} or {PICTURE_FORMS[-1]}"
+"""Pillow's format name -> file extension. JPEG covers the two-picture files of cameras (MPO)."""
+PICTURE_FORMATS: Final = tuple(EXTENSIONS)
+"""The `formats` argument of Pillow's `open`."""
+FORMAT_NAMES: Final = f"{', '.join(PICTURE_FORMATS[:-1])} or {PICTURE_FORMATS[-1]}"
 """For messages."""
 
-_BEGINNINGS: Final = (
+_MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "PNG"),
     (b"\xff\xd8\xff", "JPEG"),
     (b"GIF87a", "GIF"),
@@ -38,9 +38,9 @@ _BEGINNINGS: Final = (
 
 
 def detect_format(content: bytes) -> str:
-    """Pillow's name of the form that a file's first bytes say; '' for none that is read."""
+    """Return Pillow's name of the format of a file's first bytes; '' for an unsupported one."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "WEBP"
     if content[4:8] == b"ftyp" and content[8:12] in (b"avif", b"avis", b"mif1", b"msf1"):
         return "AVIF"
-    return next((form for beginning, form in _BEGINNINGS if content.startswith(beginning)), "")
+    return next((name for magic, name in _MAGIC if content.startswith(magic)), "")

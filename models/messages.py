@@ -1,4 +1,4 @@
-"""What is said to a model and what comes back: prompt parts in, an answer or a failure out.
+"""Messages to and from a model: prompt parts in, an answer or a failure out.
 
 Light records without numpy, torch or Ray, so that a benchmark can be imported anywhere.
 """
@@ -19,14 +19,14 @@ Role: TypeAlias = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words, as the model shall read them."""
+    """Text, as the model reads it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A picture or a clip by reference; the pixels travel beside it as `Frames`.
+    """A picture or a clip by reference; the pixels travel separately as `Frames`.
 
     Two prompts that name equal `Media` share one fetch, one decode and one encoding.
     """
@@ -39,20 +39,20 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """The text that an earlier step of the same request produced, put in at this place."""
+class StepOutput:
+    """A placeholder for the text that an earlier step of the same request produced."""
 
     step: int
     stripped: bool = False
-    """Without the blanks at its ends."""
+    """Strip whitespace at both ends."""
 
 
-Part: TypeAlias = Text | Media | Output
+Part: TypeAlias = Text | Media | StepOutput
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of a conversation; media come where they stand among the words."""
+    """One turn of a conversation; media and text in reading order."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -60,7 +60,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """How text is drawn from a model; temperature 0 is greedy (or beam search when num_beams > 1)."""
+    """Decoding settings; temperature 0 is greedy, or beam search when num_beams > 1."""
 
     max_new_tokens: int = 256
     temperature: float = 0.0
@@ -69,7 +69,7 @@ class Generation:
 
 
 def decoding_name(generation: Generation, *, beams: bool) -> str:
-    """What `Answer.decoding` says of these settings on an engine with or without beam search."""
+    """Return the value of `Answer.decoding` for these settings, on an engine with or without beam search."""
     if generation.temperature > 0:
         return "sampled"
     return f"beam-{generation.num_beams}" if beams and generation.num_beams > 1 else "greedy"
@@ -77,15 +77,15 @@ def decoding_name(generation: Generation, *, beams: bool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One model call in a context of its own: nothing of earlier steps but what `Output` parts bring in."""
+    """One model call in a fresh context: only `StepOutput` parts carry text over from earlier steps."""
 
     turns: tuple[Turn, ...]
     generation: Generation = Generation()
     choices: tuple[str, ...] = ()
-    """What a blind guesser would draw from, repeats kept; only the `random` engine reads it."""
+    """Options for the chance baseline, repeats kept; only the `random` engine reads it."""
     scored: tuple[str, ...] = ()
-    """Nothing is written: the log-probability of each of these texts is asked, as what follows the turns, or with no
-    turns as a text by itself, no chat template around it. The answer's text is read by `load_scores`."""
+    """Generate nothing: score the log-probability of each text as a continuation of the turns, or with no turns as a
+    text by itself without a chat template. `logprobs_from_text` reads the answer's text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +109,12 @@ class Frames:
     total_frames: int = 1
     """Frames of the whole clip as stored."""
     encoded: bytes | None = None
-    """A picture's own JPEG, PNG or WebP bytes where they may be passed on untouched."""
+    """A picture's original JPEG, PNG or WebP bytes, where they may be sent unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One step made ready for an engine: every `Output` part is already text."""
+    """One step ready for an engine: every `StepOutput` part is already text."""
 
     call_id: str
     turns: tuple[Turn, ...]
@@ -125,13 +125,13 @@ class Call:
 
     @property
     def media(self) -> tuple[Media, ...]:
-        """Media in order of appearance, repeats kept."""
+        """Return media in order of appearance, repeats kept."""
         return tuple(part for turn in self.turns for part in turn.parts if isinstance(part, Media))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a model said. A refusal is an answer; a failure of the engine is not."""
+    """A model's answer. A refusal is an answer; a failure of the engine is not."""
 
     text: str
     finish_reason: str = "stop"
@@ -139,20 +139,20 @@ class Answer:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Prompt tokens that were not computed again because another call had the same beginning."""
+    """Prompt tokens that were not computed again because another call shares the prefix."""
     head_tokens: int = 0
-    """Prompt tokens up to the end of the last picture or clip: what all calls about it may share."""
+    """Prompt tokens up to the end of the last picture or clip: the prefix that all calls about it may share."""
     least_tokens: int | None = None
-    """Of the prompt tokens behind them, those that no other call asked together with this one begins with too; None
-    where the engine does not know. Sums to what the calls cost at the least, the heads left out."""
+    """Of the prompt tokens after the head, those that no concurrent call shares as a prefix; None where the engine does
+    not know. Their sum is the lower bound on computed tokens, heads excluded."""
     decoding: str = ""
-    """How the text was drawn: `greedy`, `sampled`, `beam-3`; '' where nothing was. An engine without beam search
-    runs greedy when asked for beams, and here it says so."""
+    """How the text was decoded: `greedy`, `sampled`, `beam-3`; '' where nothing was generated. An engine without beam
+    search reports `greedy` for a request with beams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why there is no answer to one call. Never scored as text."""
+    """Why a call has no answer. Never scored as text."""
 
     type: str
     """Short and stable, such as `context_length`, `http_400`, `timeout`, `out_of_memory`."""
@@ -161,7 +161,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReply:
-    """An engine's word on one call."""
+    """An engine's reply to one call."""
 
     call_id: str
     outcome: Answer | Failure
@@ -170,7 +170,7 @@ class CallReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The word on one request: the last step's outcome, the texts of the earlier steps, summed tokens."""
+    """The reply to one request: the last step's outcome, the texts of the earlier steps, summed tokens."""
 
     request_id: str
     outcome: Answer | Failure
@@ -179,12 +179,12 @@ class Reply:
 
 
 def user(*parts: Part | str) -> Turn:
-    """A user turn; bare strings become `Text`."""
+    """Return a user turn; plain strings become `Text`."""
     return Turn("user", tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
 
 def blank(colour: str, width: int, height: int, *, frames: int = 0, seconds: float = 0.0) -> Media:
-    """A single-colour picture, or clip when `frames` > 0, that is made instead of fetched.
+    """Return a single-colour picture, or clip when `frames` > 0, that is generated instead of fetched.
 
     Args:
         colour: RRGGBB in hex.
@@ -197,41 +197,45 @@ def blank(colour: str, width: int, height: int, *, frames: int = 0, seconds: flo
     return Media("video" if frames else "image", source, frames)
 
 
+_HASHED_NAMES = {Text: "Text", Media: "Media", StepOutput: "Output"}
+"""Names of parts inside prompt hashes: fixed, because request ids hash them."""
+
+
 def _fields(part: Part) -> dict[str, str | int | bool]:
-    """As `dataclasses.asdict`, without its copies: a sweep hashes every prompt several times."""
+    """Return the fields as `dataclasses.asdict` does, without copies: a sweep hashes every prompt several times."""
     return {name: getattr(part, name) for name in part.__slots__}
 
 
 def prompt_sha256(steps: Sequence[Step]) -> str:
-    """Hash of all that the model is shown over the steps: words, roles and media, not the settings of generation."""
-    shown = [
-        [(turn.role, [(type(part).__name__, _fields(part)) for part in turn.parts]) for turn in step.turns]
+    """Hash all that the model is shown over the steps: text, roles and media, but no generation settings."""
+    turns = [
+        [(turn.role, [(_HASHED_NAMES[type(part)], _fields(part)) for part in turn.parts]) for turn in step.turns]
         for step in steps
     ]
     scored = [step.scored for step in steps]
-    words: object = [shown, scored] if any(scored) else shown  # the hash of what scores nothing stays what it was
-    return hashlib.sha256(json.dumps(words, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    content: object = [turns, scored] if any(scored) else turns  # hashes made before `scored` existed stay as they are
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def dump_scores(means: Sequence[float], tokens: Sequence[int]) -> str:
-    """The answer to a call that asks for scores.
+def logprobs_to_text(means: Sequence[float], tokens: Sequence[int]) -> str:
+    """Return the answer text of a call that scores texts.
 
     Args:
-        means: log-probability a token of each text, in nats.
-        tokens: how many tokens of each text were scored.
+        means: mean log-probability per token of each text, in nats.
+        tokens: number of scored tokens of each text.
     """
     return json.dumps({"logprobs": list(means), "tokens": list(tokens)})
 
 
-def load_scores(text: str, count: int) -> list[float]:
-    """The log-probability a token of each scored text, in nats.
+def logprobs_from_text(text: str, count: int) -> list[float]:
+    """Return the mean log-probability per token of each scored text, in nats.
 
     Args:
-        text: an answer as `dump_scores` writes it.
-        count: texts that were asked about.
+        text: an answer written by `logprobs_to_text`.
+        count: number of scored texts.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it holds no such numbers.
     """
     try:
         means = json.loads(text)["logprobs"]

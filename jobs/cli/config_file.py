@@ -22,7 +22,7 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     from models.strict_yaml import read_yaml
 
     try:
-        raw, _ = read_yaml(value, "file", as_written=True)
+        raw, _ = read_yaml(value, "file", verbatim=True)
     except YamlFileError as error:
         raise ValueError(f"--config {error}") from error
     if raw is not None and not isinstance(raw, dict):

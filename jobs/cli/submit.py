@@ -140,14 +140,14 @@ def _run(flags: Mapping[str, Any], line: str, name: str, folder: Path) -> int:
 
 def _sealed(names: Sequence[str]) -> dict[str, str]:
     """The named variables as the one that a job is sent; empty where none is named."""
-    from models.environment import SEALED, read_variables
+    from models.environment import ENCRYPTED_ENV, read_variables
 
     values = read_variables(names)
     if not values:
         return {}
     from cluster.env_encryption import encrypt_env
 
-    return {SEALED: encrypt_env(values)}
+    return {ENCRYPTED_ENV: encrypt_env(values)}
 
 
 def _exit_code(status: str, driver: int | None) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from cluster.hardware import cards_here
 from jobs.doctor import CheckResult, models_here
 from models.fingerprint import is_unpinned
-from models.gpu_memory import ASSUMED_CARD, BatchShape, Placement, bytes_a_weight, model_size, plan_placement
+from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_per_weight, model_size, plan_placement
 from models.spec import ModelSpec
 from pipelines.plan.records import Plan
 
@@ -37,7 +37,7 @@ def _model_row(name: str, spec: ModelSpec, found: CheckResult) -> list[str]:
         spec.model,
         "not pinned" if is_unpinned(spec) else (spec.revision or ""),
         str(spec.tensor_parallel) if spec.runs_locally else "0",
-        f"{size.parameters * bytes_a_weight(spec) / 1e9:.1f}" if size else "",
+        f"{size.parameters * bytes_per_weight(spec) / 1e9:.1f}" if size else "",
         ", ".join(spec.papers),
         {"ok": "yes", "note": "not known"}.get(found.state, "no"),
         "" if found.state == "ok" else found.detail,
@@ -63,7 +63,7 @@ def placement_for(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> Pla
     if size is None:
         return None
     known = list(cards) or _cards()
-    return plan_placement(spec, size, known, load=load_of(plan), tensor_parallel=spec.tensor_parallel)
+    return plan_placement(spec, size, known, batch=load_of(plan), tensor_parallel=spec.tensor_parallel)
 
 
 def placement_summary(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
@@ -72,17 +72,17 @@ def placement_summary(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) ->
     if size is None or placed is None:
         return None
     known = list(cards) or _cards()
-    best = plan_placement(spec, size, known, load=load_of(plan))
+    best = plan_placement(spec, size, known, batch=load_of(plan))
     seen = "seen here" if cards or cards_here() else "assumed, for none is seen here"
     words = (
         f"{placed.tensor_parallel} GPU{'s' if placed.tensor_parallel > 1 else ''} a replica, "
-        f"{placed.bytes_a_card / 1e9:.1f} GB each (weights {placed.need.weights / 1e9:.1f}, "
+        f"{placed.bytes_per_gpu / 1e9:.1f} GB each (weights {placed.need.weights / 1e9:.1f}, "
         f"activations {placed.need.activations / 1e9:.1f}, "
-        f"cache {(placed.bytes_a_card - placed.need.standing) / 1e9:.1f} at {placed.batch_size} rows) "
-        f"of {placed.card / 1e9:.0f} GB ({seen})"
+        f"cache {(placed.bytes_per_gpu - placed.need.without_cache) / 1e9:.1f} at {placed.batch_size} rows) "
+        f"of {placed.gpu_bytes / 1e9:.0f} GB ({seen})"
     )
     if not placed.fits:
-        words += f"; does not fit: {placed.why}"
+        words += f"; does not fit: {placed.reason}"
     if best.fits and best.tensor_parallel != placed.tensor_parallel:
         words += f"; arithmetic proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
     return {
@@ -94,9 +94,11 @@ def placement_summary(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) ->
 
 
 def _shown(one: Placement) -> dict[str, Any]:
-    kept = {name: getattr(one, name) for name in ("tensor_parallel", "replicas", "batch_size", "bytes_a_card", "card")}
+    kept = {
+        name: getattr(one, name) for name in ("tensor_parallel", "replicas", "batch_size", "bytes_per_gpu", "gpu_bytes")
+    }
     return {**kept, "gpus": one.gpus, "need": asdict(one.need)}
 
 
 def _cards() -> list[int]:
-    return [card.total for card in cards_here()] or [ASSUMED_CARD] * _MOST_ASSUMED
+    return [card.total for card in cards_here()] or [ASSUMED_GPU_BYTES] * _MOST_ASSUMED

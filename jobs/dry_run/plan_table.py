@@ -117,7 +117,7 @@ def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
         "prompt_tokens": plan.prompt_tokens,
         "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
         "gpus": one.tensor_parallel * one.replicas.max if local else 0,
-        "gpu_gb": (round(placed.bytes_a_card / 1e9, 1) if placed else "unknown") if local else 0,
+        "gpu_gb": (round(placed.bytes_per_gpu / 1e9, 1) if placed else "unknown") if local else 0,
         "placement": placement_summary(one, plan) if local else None,
         "price": price if price or local or one.is_random else "no price given",
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],

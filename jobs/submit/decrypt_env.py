@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.environment import sealed, set_variables
+from models.environment import encrypted_env, set_variables
 
 HOOK = "jobs.submit.decrypt_env.decrypt_worker_env"
 """Name of `decrypt_worker_env` for Ray's `worker_process_setup_hook`."""
@@ -14,7 +14,7 @@ def decrypt_worker_env() -> None:
     Raises:
         SealError: they cannot be opened here.
     """
-    text = sealed()
+    text = encrypted_env()
     if text is None:
         return
     from cluster.env_encryption import decrypt_env

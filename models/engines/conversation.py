@@ -14,10 +14,10 @@ from models.messages import (
     Failure,
     Frames,
     Media,
-    Output,
     Reply,
     Request,
     Step,
+    StepOutput,
     Text,
     Turn,
 )
@@ -80,13 +80,13 @@ def _filled(step: Step, texts: Sequence[str]) -> tuple[Turn, ...]:
     return tuple(
         Turn(
             turn.role,
-            tuple(_said(part, texts) if isinstance(part, Output) else part for part in turn.parts),
+            tuple(_said(part, texts) if isinstance(part, StepOutput) else part for part in turn.parts),
         )
         for turn in step.turns
     )
 
 
-def _said(part: Output, texts: Sequence[str]) -> Text:
+def _said(part: StepOutput, texts: Sequence[str]) -> Text:
     return Text(texts[part.step].strip() if part.stripped else texts[part.step])
 
 

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, dump_scores
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, logprobs_to_text
 from models.spec import ModelSpec
 
 _LONGEST_GUESS = 8
@@ -79,7 +79,7 @@ class RandomEngine:
         asked = sum(len(text.split()) for text in _texts(call))
         if call.scored:
             means = [-_share(self._seed, f"score {index}", call.call_id) for index in range(len(call.scored))]
-            return Answer(text=dump_scores(means, [len(text.split()) for text in call.scored]), input_tokens=asked)
+            return Answer(text=logprobs_to_text(means, [len(text.split()) for text in call.scored]), input_tokens=asked)
         if faults.answer is not None:
             return Answer(text=faults.answer, input_tokens=asked, output_tokens=len(faults.answer.split()))
         guess = self._guess(call)

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from models.image_formats import PICTURE_FORMS, WANTED
+from models.image_formats import PICTURE_FORMATS, FORMAT_NAMES
 from models.media_sampling import shrunk_size, uniform_indices
 
 MAX_CLIP_BYTES = 2 << 30
@@ -95,9 +95,9 @@ def _video(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
 def _image(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
     Image.MAX_IMAGE_PIXELS = request["max_image_pixels"] // 2  # Pillow raises at twice this number
     try:
-        opened = Image.open(request["path"], formats=PICTURE_FORMS)
+        opened = Image.open(request["path"], formats=PICTURE_FORMATS)
     except UnidentifiedImageError:
-        reason = f"not a {WANTED} picture, or damaged at its beginning; convert it to PNG or fetch it again"
+        reason = f"not a {FORMAT_NAMES} picture, or damaged at its beginning; convert it to PNG or fetch it again"
         raise ValueError(reason) from None
     with opened:
         picture = np.asarray(_to_eight_bits(ImageOps.exif_transpose(opened)).convert("RGB"))

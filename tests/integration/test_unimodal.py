@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from models.messages import load_scores
+from models.messages import logprobs_from_text
 from tests.integration.conftest import Cli
 from tests.support.checkpoints import build_tiny
 
@@ -29,7 +29,7 @@ def test_text_models_score_statements_and_choose_together(cli: Cli, maia_data: s
     ).to_pylist()
     assert len({row["request_id"] for row in rows}) == len(rows) == 12 * 8
     assert {row["status"] for row in rows} == {"ok"}
-    assert all(score < 0 for row in rows for score in load_scores(row["output"], 2))
+    assert all(score < 0 for row in rows for score in logprobs_from_text(row["output"], 2))
     assert len({row["output"] for row in rows}) > 80
     metrics = json.loads((out / "report" / "metrics.json").read_text())
     shown = {

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.engines import build_engine
-from models.engines.tensor_parallel.engine import RankedEngine
+from models.engines.tensor_parallel.engine import TensorParallelEngine
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest_benchmark
@@ -120,7 +120,7 @@ def disturbed(argv: list[str], out: Path) -> int:
 def shares(file: Path) -> tuple[int, ...]:
     """Bytes of weights in each rank."""
     engine = build_engine(PAIR, ModelSpec.model_validate(json.loads(file.read_text())[PAIR]))
-    if not isinstance(engine, RankedEngine):
+    if not isinstance(engine, TensorParallelEngine):
         raise TypeError(f"{engine} is no group of ranks")
     try:
         return engine.parameter_bytes

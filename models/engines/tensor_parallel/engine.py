@@ -47,14 +47,14 @@ def open_tensor_parallel(spec: ModelSpec) -> Engine:
     spec = ensure_local(spec)
     warning = plan_ranks(spec)
     if warning is None:
-        return RankedEngine(spec)
+        return TensorParallelEngine(spec)
     _log.warning("%s", warning)
     engine = TransformersEngine(spec)
     engine.warnings = (warning, *engine.warnings)
     return engine
 
 
-class RankedEngine:
+class TensorParallelEngine:
     """Answers calls by a group of ranks; see `models.engines.base.Engine`."""
 
     has_own_timeout = True

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from models.engines.tensor_parallel.sharding import distributed_config, fit_heads
-from models.engines.transformers.load_progress import weights_told
+from models.engines.transformers.load_progress import weights_progress
 from models.engines.transformers.model_config import (
     _LOAD_ERRORS,
     _advice,
@@ -66,7 +66,7 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
     check_memory(spec, *_room(device))
     try:
         processor, tokenizer = _processor(spec)
-        with weights_told(_own_bytes(spec)):
+        with weights_progress(_own_bytes(spec)):
             model = _adapted(_weights(spec, device, text_only=processor is None), spec)
     except _LOAD_ERRORS as error:
         raise EngineUnreachableError(_advice(spec, error)) from error

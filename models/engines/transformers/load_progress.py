@@ -33,7 +33,7 @@ def report_progress(what: str, done: float, total: float) -> None:
 
 
 @contextlib.contextmanager
-def weights_told(size: float) -> Iterator[None]:
+def weights_progress(size: float) -> Iterator[None]:
     """Within, what transformers shows as a bar of its own is told as bytes, and no bar is drawn.
 
     Args:

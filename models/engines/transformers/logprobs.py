@@ -15,7 +15,7 @@ from models.engines.transformers.kv_cache import SharedSegment
 from models.engines.transformers.prefix_sharing import SharedModel
 from models.engines.transformers.prompts import NO_HEAD, Head, Prompt, PromptMaker
 from models.engines.transformers.sampling import broadcast_from_rank_0
-from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, dump_scores
+from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, logprobs_to_text
 
 _LOGITS = 1 << 28
 """Logits held at once: 1 GiB in float32."""
@@ -155,7 +155,7 @@ def _reply(call: Call, scored: Sequence[tuple[_Line, float]]) -> CallReply:
     means = [total / line.count for line, total in scored]
     read = sum(len(line.ids) + sum(segment.length for segment in line.path) for line, _ in scored)
     answer = Answer(
-        text=dump_scores(means, [line.count for line, _ in scored]),
+        text=logprobs_to_text(means, [line.count for line, _ in scored]),
         input_tokens=read,
         cached_tokens=sum(segment.length for line, _ in scored[1:] for segment in line.path),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from models.messages import Generation, Media, Step, blank, load_scores, user
+from models.messages import Generation, Media, Step, blank, logprobs_from_text, user
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline
@@ -243,7 +243,7 @@ def _read_scores(row: Row) -> Reading:
     true = _letter(row.sample, int(row.variant), row.seed)
     ts_at_a = {"ts_at_a": float(true == "A")}
     try:
-        true_score, false_score = load_scores(row.output or "", 2)
+        true_score, false_score = logprobs_from_text(row.output or "", 2)
         correct = unimodal_choice([true_score], [false_score])
     except ValueError:
         return Reading(answer=None, rule="no_logprobs", values={"correct": 0.0, **ts_at_a})

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
-from models.image_formats import EXTENSIONS, WANTED, detect_format
+from models.image_formats import EXTENSIONS, FORMAT_NAMES, detect_format
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.unpie.download import PictureError, fetch
 from pipelines.errors import DecodeError, SourceError
@@ -143,7 +143,7 @@ class Pictures:
         """
         form = detect_format(content)
         if not form:
-            raise PictureError(f"the file is no picture that can be decoded: it is no {WANTED}")
+            raise PictureError(f"the file is no picture that can be decoded: it is no {FORMAT_NAMES}")
         try:
             self._source.pixels(content, 1)
         except DecodeError as error:

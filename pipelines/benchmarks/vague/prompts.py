@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from models.messages import Generation, Media, Output, Part, Step, user
+from models.messages import Generation, Media, StepOutput, Part, Step, user
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.vague.facts import SETTINGS
@@ -132,7 +132,7 @@ def build_prompt(sample: Sample, task: str, setting: str, texts: PromptTexts, ge
     caption = Step(turns=(user(_picture(sample), texts.fill(_CAPTION)),), generation=generation)
     # The field precedes everything that comes from the data, so its first occurrence is ours.
     before, field, after = text.partition("{caption}")
-    parts = (before, Output(0, stripped=True), after) if field else parts
+    parts = (before, StepOutput(0, stripped=True), after) if field else parts
     answer = Step(turns=(user(*parts),), generation=generation, choices=choices)
     versions = f"{texts.version(version)}, {texts.version(_CAPTION)}"
     return Prompt(version=versions, steps=(caption, answer))

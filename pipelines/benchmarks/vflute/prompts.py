@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from models.messages import Generation, Media, Output, Step, Turn, blank, user
+from models.messages import Generation, Media, StepOutput, Step, Turn, blank, user
 from models.messages import Text as Words
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
@@ -75,7 +75,7 @@ def prompt(sample: Sample, setting: str, texts: PromptTexts) -> Prompt:
 def _scene_graph(picture: Media, asked: str, texts: PromptTexts, own: str) -> Prompt:
     request = texts.fill(_GRAPH, question=stage1_question(asked))
     before, _, after = texts.fill(_ANSWER, graph=_GRAPH_PLACE, instruction=asked).partition(_GRAPH_PLACE)
-    answer = Turn("user", (picture, Words(before), Output(0), Words(after)))
+    answer = Turn("user", (picture, Words(before), StepOutput(0), Words(after)))
     version = "+".join(texts.version(name) for name in (_GRAPH, _ANSWER, own))
     first = Step(turns=(user(picture, request),), generation=GENERATION)
     return Prompt(version=version, steps=(first, _final((answer,))))

@@ -12,7 +12,7 @@ from models.availability import known_architectures, unavailable_reason
 from models.catalog_loader import CATALOG, load_models, select_models
 from models.errors import ModelsFileError, UnknownModelError
 from models.fingerprint import is_unpinned
-from models.gpu_memory import ASSUMED_CARD, model_size, plan_placement
+from models.gpu_memory import ASSUMED_GPU_BYTES, model_size, plan_placement
 from models.spec import ModelSpec
 from pipelines.report.published import BENCHMARKS, published
 from tests.support.published_models import NO_MODEL, models_published_as
@@ -88,7 +88,7 @@ class TestCatalog:
             assert size, name
             assert size.shape, name
             stated, proposed = (
-                plan_placement(spec, size, [ASSUMED_CARD] * 16, tensor_parallel=degree)
+                plan_placement(spec, size, [ASSUMED_GPU_BYTES] * 16, tensor_parallel=degree)
                 for degree in (spec.tensor_parallel, None)
             )
             assert stated.fits, name

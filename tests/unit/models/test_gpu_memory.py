@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from models.catalog_loader import load_models
-from models.gpu_memory import DEGREES, BatchShape, ModelSize, model_size, need, plan_placement
+from models.gpu_memory import DEGREES, BatchShape, ModelSize, memory_need, model_size, plan_placement
 from models.spec import ModelSpec, Shape
 
 SEVEN_B = ModelSize(
@@ -23,24 +23,24 @@ def spec(**settings: object) -> ModelSpec:
     return ModelSpec.model_validate({"engine": "transformers", "model": "org/name", "dtype": "bfloat16", **settings})
 
 
-def test_weights_and_cache_of_a_known_model() -> None:
-    alone = need(spec(), SEVEN_B, 1)
-    assert alone.weights == 16_600_000_000
+def test_memory_need_of_a_known_model() -> None:
+    single = memory_need(spec(), SEVEN_B, 1)
+    assert single.weights == 16_600_000_000
     # keys and values, 28 layers, 4 heads of 128 numbers of two bytes
-    assert alone.cache_a_token == 2 * 28 * 4 * 128 * 2 == 57_344
-    assert need(spec(dtype="float32"), SEVEN_B, 1).weights == 2 * alone.weights
+    assert single.cache_per_token == 2 * 28 * 4 * 128 * 2 == 57_344
+    assert memory_need(spec(dtype="float32"), SEVEN_B, 1).weights == 2 * single.weights
 
 
-def test_ranks_share_weights_but_for_the_embeddings_and_cut_the_cache_by_heads() -> None:
+def test_memory_need_shards_weights_but_embeddings_and_cache_by_heads() -> None:
     embedding = 152064 * 3584 * 2
-    two, eight = need(spec(), SEVEN_B, 2), need(spec(), SEVEN_B, 8)
+    two, eight = memory_need(spec(), SEVEN_B, 2), memory_need(spec(), SEVEN_B, 8)
     assert two.weights == embedding + (16_600_000_000 - embedding) // 2
-    assert two.cache_a_token == 57_344 // 2
-    assert eight.cache_a_token == 57_344  # four heads cannot be cut in eight
+    assert two.cache_per_token == 57_344 // 2
+    assert eight.cache_per_token == 57_344  # four heads cannot be sharded by eight
 
 
 @pytest.mark.parametrize(
-    ("name", "card", "degree"),
+    ("name", "gpu_gb", "degree"),
     [
         ("qwen2.5-vl-7b", 80, 1),
         ("qwen2.5-vl-7b", 24, 1),
@@ -50,59 +50,61 @@ def test_ranks_share_weights_but_for_the_embeddings_and_cut_the_cache_by_heads()
         ("llava-1.6-34b", 141, 1),
     ],
 )
-def test_proposals_for_real_models_and_cards(name: str, card: int, degree: int) -> None:
-    one = load_models()[name]
-    size = model_size(one)
+def test_plan_placement_of_real_models(name: str, gpu_gb: int, degree: int) -> None:
+    entry = load_models()[name]
+    size = model_size(entry)
     assert size
-    found = plan_placement(one, size, [card * GB] * 8)
-    assert (found.fits, found.tensor_parallel) == (True, degree)
-    assert found.replicas == 8 // degree
-    assert found.bytes_a_card <= card * GB
+    placement = plan_placement(entry, size, [gpu_gb * GB] * 8)
+    assert (placement.fits, placement.tensor_parallel) == (True, degree)
+    assert placement.replicas == 8 // degree
+    assert placement.bytes_per_gpu <= gpu_gb * GB
 
 
-def test_what_the_user_says_goes_before_the_arithmetic() -> None:
-    own = spec(tensor_parallel=4, batch_size=3, replicas={"max": 2})
-    found = plan_placement(own, SEVEN_B, [80 * GB] * 16, tensor_parallel=own.tensor_parallel)
-    assert (found.tensor_parallel, found.batch_size, found.replicas, found.gpus) == (4, 3, 2, 8)
+def test_plan_placement_prefers_explicit_settings() -> None:
+    custom = spec(tensor_parallel=4, batch_size=3, replicas={"max": 2})
+    placement = plan_placement(custom, SEVEN_B, [80 * GB] * 16, tensor_parallel=custom.tensor_parallel)
+    assert (placement.tensor_parallel, placement.batch_size, placement.replicas, placement.gpus) == (4, 3, 2, 8)
 
 
 @pytest.mark.parametrize(
-    ("cards", "degree", "said"),
+    ("gpus", "degree", "reason"),
     [
         ([8 * GB], None, "needs 2"),
-        ([80 * GB] * 2, 4, "tensor_parallel 4 needs as many GPUs a replica, and there are 2"),
+        ([80 * GB] * 2, 4, "tensor_parallel 4 needs as many GPUs per replica, and there are 2"),
     ],
 )
-def test_what_does_not_fit_says_what_it_lacks(cards: list[int], degree: int | None, said: str) -> None:
-    found = plan_placement(spec(), SEVEN_B, cards, tensor_parallel=degree)
-    assert not found.fits
-    assert said in found.why
-    assert found.replicas == 0
+def test_plan_placement_names_what_is_missing(gpus: list[int], degree: int | None, reason: str) -> None:
+    placement = plan_placement(spec(), SEVEN_B, gpus, tensor_parallel=degree)
+    assert not placement.fits
+    assert reason in placement.reason
+    assert placement.replicas == 0
 
 
 @given(
     parameters=st.floats(1e6, 1e12),
-    cards=st.lists(st.integers(1 * GB, 200 * GB), min_size=1, max_size=16),
+    gpus=st.lists(st.integers(1 * GB, 200 * GB), min_size=1, max_size=16),
     prefix=st.integers(0, 100_000),
-    own=st.integers(1, 5_000),
+    own_tokens=st.integers(1, 5_000),
     shaped=st.booleans(),
 )
-def test_what_is_said_to_fit_fits(parameters: float, cards: list[int], prefix: int, own: int, shaped: bool) -> None:
-    load = BatchShape(prefix_tokens=prefix, own_tokens=own)
-    found = plan_placement(
-        spec(replicas={"max": 99}), ModelSize(parameters, SEVEN_B.shape if shaped else None), cards, load=load
+def test_placement_that_fits_needs_no_more_than_its_gpus(
+    parameters: float, gpus: list[int], prefix: int, own_tokens: int, shaped: bool
+) -> None:
+    batch = BatchShape(prefix_tokens=prefix, own_tokens=own_tokens)
+    placement = plan_placement(
+        spec(replicas={"max": 99}), ModelSize(parameters, SEVEN_B.shape if shaped else None), gpus, batch=batch
     )
-    assert found.tensor_parallel in DEGREES
-    if found.fits:
-        assert found.need.total(load, found.batch_size) == found.bytes_a_card <= min(cards)
-        assert 1 <= found.gpus <= len(cards)
-        assert found.why == ""
+    assert placement.tensor_parallel in DEGREES
+    if placement.fits:
+        assert placement.need.total(batch, placement.batch_size) == placement.bytes_per_gpu <= min(gpus)
+        assert 1 <= placement.gpus <= len(gpus)
+        assert placement.reason == ""
     else:
-        assert found.why
+        assert placement.reason
 
 
-@pytest.mark.parametrize("place_of_text", ["text_config", "llm_config", None])
-def test_a_folder_tells_its_own_size(place_of_text: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text_key", ["text_config", "llm_config", None])
+def test_model_size_reads_a_checkpoint_folder(text_key: str | None, tmp_path: Path) -> None:
     text = {
         "num_hidden_layers": 2,
         "hidden_size": 64,
@@ -111,7 +113,7 @@ def test_a_folder_tells_its_own_size(place_of_text: str | None, tmp_path: Path) 
         "intermediate_size": 96,
         "vocab_size": 300,
     }
-    (tmp_path / "config.json").write_text(json.dumps({place_of_text: text} if place_of_text else text))
+    (tmp_path / "config.json").write_text(json.dumps({text_key: text} if text_key else text))
     save_file({"a": np.zeros((300, 64), np.float32), "b": np.zeros(7, np.float32)}, tmp_path / "1.safetensors")
     save_file({"c": np.zeros((2, 3, 4), np.float16)}, tmp_path / "2.safetensors")
     expected = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=96, vocab=300)
@@ -119,7 +121,7 @@ def test_a_folder_tells_its_own_size(place_of_text: str | None, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 100, b"\x02\0\0\0\0\0\0\0{}"])
-def test_a_damaged_folder_is_sized_by_its_entry(damage: bytes, tmp_path: Path) -> None:
+def test_model_size_of_a_damaged_folder_comes_from_its_entry(damage: bytes, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(damage)
     assert model_size(spec(model=str(tmp_path), parameters_b=2.0)) == ModelSize(2e9, None)
     assert model_size(spec(model=str(tmp_path))) is None

@@ -10,7 +10,7 @@ import pytest
 
 from cluster.env_encryption import encrypt_env
 from jobs.submit.decrypt_env import HOOK
-from models.environment import SEALED
+from models.environment import ENCRYPTED_ENV
 
 LOOK = f"from ray._common.utils import load_class; load_class({HOOK!r})(); import os; print(os.environ.get('MARK'))"
 
@@ -27,7 +27,7 @@ def looked(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_worker_opens_them_by_the_name_that_ray_is_told(sealed: str) -> None:
-    done = looked("-c", LOOK, **{SEALED: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t0ken"})
+    done = looked("-c", LOOK, **{ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t0ken"})
     assert done.stdout == "the value\n", done.stderr
 
 
@@ -36,7 +36,7 @@ def test_a_process_that_was_sent_nothing_does_nothing() -> None:
 
 
 def test_a_driver_with_another_token_ends_with_2_and_says_why(sealed: str) -> None:
-    env = {SEALED: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "other"}
+    env = {ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "other"}
     done = looked("-m", "jobs.cli.main", "list", "benchmarks", **env)
     assert done.returncode == 2
     assert "sealed under another token" in done.stderr

@@ -14,9 +14,9 @@ from models.messages import (
     CallReply,
     Failure,
     Generation,
-    Output,
     Request,
     Step,
+    StepOutput,
     Text,
     Turn,
     user,
@@ -153,8 +153,8 @@ class EngineContract:
                 request_id=name,
                 steps=(
                     caption,
-                    Step(turns=(user("It shows: ", Output(0), f"\n{name}?"),), generation=generation),
-                    Step(turns=(user(Output(1), " or ", Output(0), PICTURE, "?"),), generation=generation),
+                    Step(turns=(user("It shows: ", StepOutput(0), f"\n{name}?"),), generation=generation),
+                    Step(turns=(user(StepOutput(1), " or ", StepOutput(0), PICTURE, "?"),), generation=generation),
                 ),
             )
             for name in ("one", "two")

@@ -15,9 +15,9 @@ from models.messages import (
     Frames,
     Generation,
     Media,
-    Output,
     Request,
     Step,
+    StepOutput,
     Text,
     user,
 )
@@ -57,7 +57,7 @@ def request(name: str, *steps: Step) -> Request:
     return Request(request_id=name, steps=steps)
 
 
-def step(*parts: str | Output | Media, choices: tuple[str, ...] = (), seed: int = 42) -> Step:
+def step(*parts: str | StepOutput | Media, choices: tuple[str, ...] = (), seed: int = 42) -> Step:
     return Step(turns=(user(*parts),), generation=Generation(seed=seed), choices=choices)
 
 
@@ -102,7 +102,7 @@ def test_an_engine_that_breaks_the_contract_stops_the_work(
 def test_a_breach_in_a_later_step_is_seen_too() -> None:
     engine = Scripted(spoil=lambda replies: [one for one in replies if one.call_id != "a/1"])
     with pytest.raises(EngineContractError, match="first a/1"):
-        list(answer_requests(engine, [request("a", step("x"), step(Output(0)))], {}))
+        list(answer_requests(engine, [request("a", step("x"), step(StepOutput(0)))], {}))
 
 
 def test_an_unreachable_engine_passes_through() -> None:
@@ -121,7 +121,7 @@ def test_what_came_before_a_breach_is_kept() -> None:
 
 
 def test_later_steps_are_told_what_earlier_ones_said() -> None:
-    asked = request("a", step("x"), step("saw ", Output(0)), step(Output(1), "|", Output(0)))
+    asked = request("a", step("x"), step("saw ", StepOutput(0)), step(StepOutput(1), "|", StepOutput(0)))
     (reply,) = answer_requests(Scripted(), [asked], {})
     assert reply.steps == ("<x>", "<saw <x>>")
     assert reply.outcome == Answer(text="<<saw <x>>|<x>>", input_tokens=30, output_tokens=6, cached_tokens=3)
@@ -130,7 +130,7 @@ def test_later_steps_are_told_what_earlier_ones_said() -> None:
 
 def test_requests_of_different_lengths_go_together() -> None:
     engine = Scripted()
-    asked = [request("short", step("s")), request("long", step("l"), step(Output(0)))]
+    asked = [request("short", step("s")), request("long", step("l"), step(StepOutput(0)))]
     replies = {reply.request_id: reply for reply in answer_requests(engine, asked, {})}
     assert engine.groups == [["short/0", "long/0"], ["long/1"]]
     assert replies["short"].steps == ()
@@ -140,8 +140,8 @@ def test_requests_of_different_lengths_go_together() -> None:
 def test_equal_early_steps_are_asked_once_and_last_steps_never_shared() -> None:
     engine = Scripted()
     media = Media("image", "0" * 64)
-    asked = [request(name, step(media, "caption"), step(Output(0), "same")) for name in ("a", "b")]
-    asked.append(request("c", step(media, "other"), step(Output(0), "same")))
+    asked = [request(name, step(media, "caption"), step(StepOutput(0), "same")) for name in ("a", "b")]
+    asked.append(request("c", step(media, "other"), step(StepOutput(0), "same")))
     replies = list(answer_requests(engine, asked, {}))
     assert engine.groups == [["a/0", "c/0"], ["a/1", "b/1", "c/1"]]
     assert sorted(reply.request_id for reply in replies) == ["a", "b", "c"]
@@ -149,7 +149,7 @@ def test_equal_early_steps_are_asked_once_and_last_steps_never_shared() -> None:
 
 def test_early_steps_that_differ_in_their_settings_are_not_shared() -> None:
     engine = Scripted()
-    asked = [request(str(seed), step("caption", seed=seed), step(Output(0))) for seed in (1, 2)]
+    asked = [request(str(seed), step("caption", seed=seed), step(StepOutput(0))) for seed in (1, 2)]
     list(answer_requests(engine, asked, {}))
     assert engine.groups[0] == ["1/0", "2/0"]
 
@@ -160,10 +160,10 @@ def test_a_failed_step_ends_every_request_that_needed_it_and_no_other() -> None:
         return failure if call.call_id == "a/1" or echo(call).text == "<bad>" else echo(call)
 
     asked = [
-        request("a", step("x"), step(Output(0)), step("never asked")),
-        request("b", step("bad"), step(Output(0))),
-        request("c", step("bad"), step(Output(0))),
-        request("d", step("x"), step(Output(0))),
+        request("a", step("x"), step(StepOutput(0)), step("never asked")),
+        request("b", step("bad"), step(StepOutput(0))),
+        request("c", step("bad"), step(StepOutput(0))),
+        request("d", step("x"), step(StepOutput(0))),
     ]
     engine = Scripted(word)
     replies = {reply.request_id: reply for reply in answer_requests(engine, asked, {})}

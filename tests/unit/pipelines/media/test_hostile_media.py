@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageFile
 
 import pipelines
-from models.image_formats import EXTENSIONS, PICTURE_FORMS, detect_format
+from models.image_formats import EXTENSIONS, PICTURE_FORMATS, detect_format
 from models.messages import Media
 from pipelines.benchmarks import benchmark, parquet_source
 from pipelines.benchmarks.parquet_source import MOST_ROWS, batches
@@ -67,7 +67,7 @@ def test_pictures_are_opened_in_one_place_with_listed_formats() -> None:
     assert calls == {"pipelines/media/decode_worker.py": ["formats"]}
 
 
-@pytest.mark.parametrize("picture_format", PICTURE_FORMS)
+@pytest.mark.parametrize("picture_format", PICTURE_FORMATS)
 def test_listed_picture_formats_are_detected_and_decoded(picture_format: str) -> None:
     sink = io.BytesIO()
     Image.new("RGB", (16, 12), "red").save(sink, picture_format)

@@ -17,7 +17,7 @@ import torch
 
 from models.engines import build_engine
 from models.engines.base import Engine
-from models.engines.tensor_parallel.engine import RankedEngine
+from models.engines.tensor_parallel.engine import TensorParallelEngine
 from models.engines.tensor_parallel.log_forwarding import own_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, pack_reply, unpack_calls, unpack_reply
 from models.errors import EngineDiedError, EngineUnreachableError
@@ -67,15 +67,17 @@ def adapter(checkpoint_of: Checkpoints, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def pair(checkpoint_of: Checkpoints, adapter: Path) -> Iterator[RankedEngine]:
+def pair(checkpoint_of: Checkpoints, adapter: Path) -> Iterator[TensorParallelEngine]:
     """Two ranks of one model with an adapter."""
     engine = ranked(checkpoint_of("qwen2_5_vl"), adapter=str(adapter))
-    assert isinstance(engine, RankedEngine)
+    assert isinstance(engine, TensorParallelEngine)
     yield engine
     engine.close()
 
 
-def test_two_ranks_answer_like_one_process(pair: RankedEngine, checkpoint_of: Checkpoints, adapter: Path) -> None:
+def test_two_ranks_answer_like_one_process(
+    pair: TensorParallelEngine, checkpoint_of: Checkpoints, adapter: Path
+) -> None:
     from peft import PeftModel
 
     alone = Alone(checkpoint_of("qwen2_5_vl"))
@@ -89,7 +91,7 @@ def test_two_ranks_answer_like_one_process(pair: RankedEngine, checkpoint_of: Ch
     assert all(held < (whole - vision) * 0.55 + vision for held in pair.parameter_bytes), "the tower is whole in each"
 
 
-def test_a_failure_in_all_ranks_is_a_reply(pair: RankedEngine) -> None:
+def test_a_failure_in_all_ranks_is_a_reply(pair: TensorParallelEngine) -> None:
     unknown = Call(
         call_id="0", turns=(user(Media("image", "f" * 64), "Perché?"),), generation=calls_about(())[0].generation
     )
@@ -99,7 +101,7 @@ def test_a_failure_in_all_ranks_is_a_reply(pair: RankedEngine) -> None:
     assert isinstance(replies["1"], Answer)
 
 
-def test_one_dead_rank_takes_all_down(pair: RankedEngine) -> None:
+def test_one_dead_rank_takes_all_down(pair: TensorParallelEngine) -> None:
     pids = pair.pids
     assert len(pids) == 2
     assert all(is_alive(pid) for pid in pids)
@@ -143,7 +145,7 @@ def test_a_model_without_a_plan_is_one_process_and_says_so(
 
     monkeypatch.setattr(LlamaConfig, "base_model_tp_plan", None)
     engine = ranked(checkpoint_of("llama"))
-    assert not isinstance(engine, RankedEngine)
+    assert not isinstance(engine, TensorParallelEngine)
     (warning,) = engine.warnings
     assert "no tensor-parallel plan for llama" in warning
     assert len(texts(list(engine.generate(calls_about(()), {})))) == 5

@@ -16,7 +16,7 @@ from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.memory import is_out_of_memory
 from models.engines.transformers.sampling import GeneratedTokens
 from models.errors import EngineUnreachableError
-from models.messages import Answer, Call, Failure, Frames, Media, Output, user
+from models.messages import Answer, Call, Failure, Frames, Media, StepOutput, user
 from models.spec import Limits, ModelSpec
 from tests.support.checkpoints import build_tiny
 from tests.unit.models.engines.conftest import Checkpoints
@@ -61,7 +61,7 @@ BAD_PIXELS = {
         (FLAT, "pixels are uint8 (1, 8, 8)"),
         (FLOATS, "pixels are float32 (2, 8, 8, 3)"),
         ("a mark of the model's own: <|image_pad|>", "image"),
-        (Output(0), "Output must be text"),
+        (StepOutput(0), "Output must be text"),
         ("half a sign: \ud83d", "surrogate"),
     ],
 )

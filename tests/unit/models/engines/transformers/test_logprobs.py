@@ -11,7 +11,18 @@ import torch
 
 from models.engines.openai.engine import OpenAIEngine
 from models.engines.random_baseline import RandomEngine
-from models.messages import Answer, Call, CallReply, Failure, Generation, Step, Text, load_scores, prompt_sha256, user
+from models.messages import (
+    Answer,
+    Call,
+    CallReply,
+    Failure,
+    Generation,
+    Step,
+    Text,
+    logprobs_from_text,
+    prompt_sha256,
+    user,
+)
 from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import CLIP, MEDIA, PICTURE, Alone, engine_of
@@ -54,7 +65,7 @@ def scores(replies: Sequence[CallReply]) -> dict[str, list[float]]:
     found = {}
     for reply in replies:
         assert isinstance(reply.outcome, Answer), reply.outcome
-        found[reply.call_id] = load_scores(reply.outcome.text, len(TEXTS))
+        found[reply.call_id] = logprobs_from_text(reply.outcome.text, len(TEXTS))
     return found
 
 
@@ -98,7 +109,7 @@ def test_written_and_scored_calls_together(checkpoint_of: Checkpoints) -> None:
 def test_the_chance_baseline_scores_by_chance() -> None:
     engine = RandomEngine(ModelSpec(engine="random"))
     calls = [replace(about(number=i), scored=("vera", "falsa")) for i in range(400)]
-    pairs = [load_scores(r.outcome.text, 2) for r in engine.generate(calls, {}) if isinstance(r.outcome, Answer)]
+    pairs = [logprobs_from_text(r.outcome.text, 2) for r in engine.generate(calls, {}) if isinstance(r.outcome, Answer)]
     assert len(pairs) == 400
     assert 160 < sum(true > false for true, false in pairs) < 240
 

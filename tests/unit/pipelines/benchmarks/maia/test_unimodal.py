@@ -8,7 +8,7 @@ import math
 import pandas as pd
 import pytest
 
-from models.messages import dump_scores
+from models.messages import logprobs_to_text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.prompt_templates import PromptTexts
@@ -48,7 +48,7 @@ def frame(pairs: list[tuple[float, float] | None]) -> pd.DataFrame:
     """Score rows of one model, as the reducer joins them; None for a pair whose scoring failed."""
     rows = []
     for index, pair in enumerate(pairs):
-        made = row(index, dump_scores(pair, (5, 5)) if pair else None, "ok" if pair else "error")
+        made = row(index, logprobs_to_text(pair, (5, 5)) if pair else None, "ok" if pair else "error")
         reading = MAIA.read_answer(made)
         rows.append(
             {
@@ -90,7 +90,7 @@ def test_bare_statements_are_scored_without_a_clip() -> None:
 
 @pytest.mark.parametrize(("pair", "right"), [((-2.8, -3.3), 1.0), ((-3.1, -2.9), 0.0), ((-3.0, -3.0), 0.0)])
 def test_the_likelier_statement_is_the_answer(pair: tuple[float, float], right: float) -> None:
-    reading = MAIA.read_answer(row(0, dump_scores(pair, (7, 9))))
+    reading = MAIA.read_answer(row(0, logprobs_to_text(pair, (7, 9))))
     letter = draw_ts_letter(42, "video1", "Sentiment_A", 0)
     assert reading.values["correct"] == right
     assert reading.answer == (letter if right else {"A": "B", "B": "A"}[letter])

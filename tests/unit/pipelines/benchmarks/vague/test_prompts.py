@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.messages import Media, Output, Text
+from models.messages import Media, StepOutput, Text
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
@@ -74,7 +74,7 @@ def test_the_scene_is_described_by_the_model_itself_and_once(task: str) -> None:
         assert isinstance(said, Text)
         assert "2-3 sentences" in said.text
         assert not any(word in said.text.lower() for word in ("person", "tag", "number", "utterance"))
-        assert [part for part in last.turns[0].parts if isinstance(part, Output)] == [Output(0, stripped=True)]
+        assert [part for part in last.turns[0].parts if isinstance(part, StepOutput)] == [StepOutput(0, stripped=True)]
         first[setting] = caption
     assert first["sm"] == first["sm-cot"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.messages import Media, Output, Text, blank
+from models.messages import Media, StepOutput, Text, blank
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Prompt, Row, Sample
@@ -112,7 +112,7 @@ def test_a_scene_graph_is_asked_for_first_and_then_shown() -> None:
     assert first[1].text.endswith("Scene Graph:")
     assert made.steps[0].choices == ()
     shown, heading, graph, rest = parts(made, 1)
-    assert (shown, graph) == (picture, Output(0))
+    assert (shown, graph) == (picture, StepOutput(0))
     assert heading == Text("Scene Graph:\n")
     assert isinstance(rest, Text)
     assert rest.text.endswith(f"Question:\n{ASKED}")
