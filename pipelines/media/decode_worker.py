@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from models.image_formats import PICTURE_FORMATS, FORMAT_NAMES
+from models.image_formats import FORMAT_NAMES, PICTURE_FORMATS
 from models.media_sampling import shrunk_size, uniform_indices
 
 MAX_CLIP_BYTES = 2 << 30

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from models.messages import Generation, Media, StepOutput, Part, Step, user
+from models.messages import Generation, Media, Part, Step, StepOutput, user
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.vague.facts import SETTINGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from models.messages import Generation, Media, StepOutput, Step, Turn, blank, user
+from models.messages import Generation, Media, Step, StepOutput, Turn, blank, user
 from models.messages import Text as Words
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
