@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pipelines.ingest.ingest import IngestResult, ingest_benchmark
     from pipelines.ingest.source_folder import Folder
     from pipelines.plan.run_spec import FailureBudget, RunSpec, ScorerSpec
+    from pipelines.plan.selection import Limit
     from pipelines.progress import NullProgress, ProgressListener
     from pipelines.report.compare import Comparison, Difference, compare
     from pipelines.storage.store import Store
@@ -52,6 +53,7 @@ __all__ = [
     "FailureBudget",
     "Folder",
     "IngestResult",
+    "Limit",
     "MediaFile",
     "MediaRef",
     "Metric",
@@ -94,6 +96,7 @@ _MODULES: Final = {
     "pipelines.ingest.ingest": "IngestResult ingest_benchmark",
     "pipelines.ingest.source_folder": "Folder",
     "pipelines.plan.run_spec": "FailureBudget RunSpec ScorerSpec",
+    "pipelines.plan.selection": "Limit",
     "pipelines.progress": "NullProgress ProgressListener",
     "pipelines.report.compare": "Comparison Difference compare",
     "pipelines.storage.store": "Store",
