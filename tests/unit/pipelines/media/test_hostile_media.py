@@ -88,7 +88,7 @@ def test_ingest_decodes_pictures_in_the_decoding_process_only(tmp_path: Path, mo
 
 def test_unclosed_decoder_ends_with_its_owner(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path))
-    with pytest.raises(ValueError, match="PNG"):
+    with pytest.raises(DecodeError, match="PNG"):
         folder.pixels(b"not a picture")
     child = folder.decoder._child
     assert child is not None

@@ -11,7 +11,7 @@ from jobs.cli.render import comparison_in_words
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, save_run
 from pipelines.plan.selection import TaskSetting
-from pipelines.report.compare import _corrected, compare
+from pipelines.report.compare import _holm_corrected, compare
 from pipelines.schemas import SCORES
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
@@ -94,7 +94,7 @@ def test_many_tests_are_corrected_together(tmp_path: Path) -> None:
     first, second = output(tmp_path / "a", "m", [0] * 8 + [1] * 32), output(tmp_path / "b", "m", [1] * 40)
     (one,) = compare(first, second).differences
     assert (one.test, one.p, one.p_holm) == ("McNemar", pytest.approx(2 * 0.5**8), one.p)
-    many = _corrected([one, *[replace(one, p=0.5)] * 9])
+    many = _holm_corrected([one, *[replace(one, p=0.5)] * 9])
     assert many[0].p_holm == pytest.approx(10 * 2 * 0.5**8)
     assert many[0].verdict == "within chance"
     assert {other.p_holm for other in many[1:]} == {1.0}
