@@ -86,7 +86,7 @@ class _Pair:
     rows_b: _Rows
 
     @property
-    def names(self) -> dict[str, str]:
+    def names(self) -> dict[str, Any]:
         return {"benchmark": self.a.benchmark, "model_a": self.a.model, "model_b": self.b.model}
 
     def cells(self) -> list[tuple[str, str]]:

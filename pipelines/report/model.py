@@ -1,4 +1,4 @@
-"""What a report is made of. The stage that reduces scores fills these records; the renderer reads nothing else."""
+"""The content of a report: records that the report stage fills and the renderer reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METRIC_KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleAnswer:
-    """One answer as an example: what was asked, what came back, how it was read. The caller bounds their number."""
+    """One answer as an example: question, output and parsed answer."""
 
     benchmark: str
     model: str
@@ -41,34 +41,34 @@ class ExampleAnswer:
     variant: str = ""
     question: str
     output: str | None
-    """The model's words as they came; None for an error."""
+    """The model's raw output; None for an error."""
     read_as: str | None = None
     verdict: Literal["right", "wrong", "unscored", "error", "excluded"]
     note: str = ""
-    """The gold answer, the reader's rule, the error, or whatever helps to see why."""
+    """The parsing rule, the error, or whatever explains the verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkSection:
-    """One benchmark's share of the report."""
+    """The section of one benchmark."""
 
     name: str
     title: str
     source: str = ""
     headline: str
-    """Name of the metric that stands first."""
+    """Name of the headline metric."""
     settings: tuple[str, ...] = ()
-    """Order of settings in the headline table; others follow as they come."""
+    """Order of settings in the headline table; others follow."""
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A share of the report that belongs to no single benchmark."""
+    """A section across benchmarks."""
 
     name: str
-    """Its place on the page, such as `people`."""
+    """Its anchor on the page, such as `people`."""
     title: str
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
@@ -79,16 +79,16 @@ class ReportData:
     """A whole report.
 
     Raises:
-        ValueError: two tables or figures have one id, and would overwrite each other.
+        ValueError: two tables or figures have the same id and would overwrite each other.
     """
 
     run: Mapping[str, Any] = field(default_factory=dict)
-    """What was run, as in `run.json`: single values make a list of facts; a mapping of mappings, such as `models` or
-    `datasets`, makes a table with a row each; any other mapping, such as `versions`, a table of two columns."""
+    """The run, as in `run.json`: single values become a list of facts; a mapping of mappings, such as `models` or
+    `datasets`, a table with one row each; any other mapping, such as `versions`, a table of two columns."""
     metrics: tuple[Mapping[str, Any], ...] = ()
-    """Rows with `METRIC_KEYS`, and `note`: why a value is null, or how to read it."""
+    """Rows with `METRIC_KEYS` and a `note`: why a value is null, or how to read it."""
     across: tuple[Section, ...] = ()
-    """What is told of all benchmarks together; stands before them."""
+    """Sections before those of the benchmarks."""
     benchmarks: tuple[BenchmarkSection, ...] = ()
     counts: tuple[CellCount, ...] = ()
     answers: tuple[ExampleAnswer, ...] = ()
@@ -96,11 +96,11 @@ class ReportData:
     efficiency: tuple[Efficiency, ...] = ()
 
     def __post_init__(self) -> None:
-        seen: set[str] = set()
+        ids: set[str] = set()
         tables = [table.id for part in self.benchmarks for table in part.tables]
         figures = [figure.id for part in self.benchmarks for figure in part.figures]
         shared = [item.id for section in self.across for item in (*section.tables, *section.figures)]
         for name in (*tables, *figures, *shared):
-            if name in seen:
+            if name in ids:
                 raise ValueError(f"two tables or figures are named {name}")
-            seen.add(name)
+            ids.add(name)

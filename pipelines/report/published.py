@@ -1,6 +1,6 @@
-"""Published numbers, in our nouns, so that they join with `metrics.json`.
+"""Published numbers, in the nouns of `metrics.json`, so that both can be joined.
 
-Where they come from: the tables of the five papers and a few numbers of their running text, carried over as printed.
+Their sources are the tables of the five papers and a few numbers of the text, as printed:
 
 - `maia`: All-in-one, Findings of EMNLP 2025, arXiv 2502.16989; Tables 1 to 5, section 4.2.
 - `vague`: ICCV 2025, arXiv 2411.14137; Tables 1, 2, 3, H3 and H4.
@@ -8,10 +8,10 @@ Where they come from: the tables of the five papers and a few numbers of their r
 - `mate`: ACL 2025, arXiv 2503.03854; Tables 1 to 5, 8 and 9, sections 6.2 and 6.4.
 - `unpie`: EMNLP 2024, arXiv 2410.01023; Tables 2 to 9, section 2.3.
 
-Percent are fractions here, the average over categories has category '' (UNPIE's `All` keeps its name, for there '' is
-the pooled value), and settings are ours: a checkpoint fine-tuned on V-FLUTE is a model like any other, asked zero-shot,
-and its note says that it was fine-tuned. A note that begins with `suspect`, `inconsistent` or `misprint` marks a number
-that cannot be right as printed: show it, and compare nothing with it.
+Percent are stored as fractions, the average over categories has category '' (UNPIE's `All` keeps its name, since '' is
+the pooled value there), and settings are ours: a checkpoint fine-tuned on V-FLUTE is a model with setting zero-shot and
+a note. A note that begins with `suspect`, `inconsistent` or `misprint` marks a number that cannot be right as printed:
+it is shown, and nothing is compared with it.
 """
 
 from __future__ import annotations
@@ -20,33 +20,38 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
+from pipelines.benchmarks import benchmark_names
+from pipelines.benchmarks.records import DOUBTFUL_NOTES
+
 if TYPE_CHECKING:
     import pandas as pd
 
-BENCHMARKS = ("maia", "vague", "vflute", "mate", "unpie")
 COLUMNS = ("benchmark", "table", "model", "task", "setting", "subset", "category", "metric", "value", "unit", "note")
-_DOUBTS = ("suspect", "inconsistent", "misprint")
 
 
 def published(benchmark: str = "") -> pd.DataFrame:
-    """The printed numbers of one benchmark, or of all.
+    """Return the published numbers of one benchmark, or of all; no rows for a benchmark without them.
 
     Returns:
-        Columns `COLUMNS`: `value` is float64, NaN where the paper prints none, and all others are text, '' where they
-        say nothing. `unit` is `fraction`, `count`, or '' for coefficients and for measures without an upper end.
-        No rows for a benchmark that no file of printed numbers stands beside, as a new one of one's own.
+        Columns `COLUMNS`: `value` is float64, NaN where the paper prints none; all others are text, '' where empty.
+        `unit` is `fraction`, `count`, or '' for coefficients and for measures without an upper end.
     """
     import pandas as pd
 
-    names = (benchmark,) if benchmark else BENCHMARKS
+    names = (benchmark,) if benchmark else published_benchmarks()
     if benchmark and not _file(benchmark).is_file():
         return pd.DataFrame({name: pd.Series(dtype="float64" if name == "value" else "object") for name in COLUMNS})
     return pd.concat([_read_published(name) for name in names], ignore_index=True)[list(COLUMNS)]
 
 
+def published_benchmarks() -> tuple[str, ...]:
+    """Return the benchmarks that have published numbers."""
+    return tuple(name for name in benchmark_names() if _file(name).is_file())
+
+
 def doubtful(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows of `published` cannot be right as printed and are no measure for ours."""
-    return frame["note"].str.startswith(_DOUBTS)
+    """Return which rows of `published` cannot be right as printed."""
+    return frame["note"].str.startswith(DOUBTFUL_NOTES)
 
 
 def dataset_facts(benchmark: str = "") -> pd.DataFrame:

@@ -11,7 +11,7 @@ from pipelines.benchmarks.figures import Figure
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.ray_data import translate_ray_error
-from pipelines.report.human_comparison import HumanComparison, people_figures, people_tables
+from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
 from pipelines.report.published import published
 from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
@@ -116,7 +116,7 @@ def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Se
         own = _frame([row for row in rows if row["benchmark"] == name])
         levels = tuple(one.people().levels(own, printed))
         shares.append(HumanComparison(title=one.title, levels=levels, metrics=own, published=printed))
-    tables, figures = people_tables(shares), people_figures(shares)
+    tables, figures = human_tables(shares), human_figures(shares)
     if not tables:
         return ()
     return (Section(name="people", title="Models beside people", tables=tuple(tables), figures=tuple(figures)),)

@@ -1,4 +1,4 @@
-"""How many prompt tokens a model computed, beside the least that its questions could have cost."""
+"""Prompt tokens that a model computed, compared with the least that its requests could cost."""
 
 from __future__ import annotations
 
@@ -13,68 +13,10 @@ from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 _COLUMNS = ["request_id", "status", "input_tokens", "cached_tokens", "head_tokens", "least_tokens"]
-
-
-def media_key(request: Request) -> bytes:
-    """Names the pictures and clips that a request shows, in their order; empty for words alone."""
-    shown = [part for step in request.steps[-1:] for turn in step.turns for part in turn.parts]
-    media = [(one.kind, one.source, one.frames) for one in shown if isinstance(one, Media)]
-    return hashlib.sha256(repr(media).encode()).digest()[:16] if media else b""
-
-
-def measure_efficiency(benchmark: str, model: str, out: Store, planned: Mapping[str, bytes]) -> Efficiency | None:
-    """Add up the tokens of one model's answers on one benchmark.
-
-    The least possible counts every distinct beginning once: each set of pictures or clips with the words before them
-    once in the whole run, and of the words behind them what no other question of the same unit of work begins with.
-
-    Args:
-        benchmark: whose questions.
-        model: whose answers.
-        out: the output.
-        planned: request id -> `media_key` of all requests of the plan.
-
-    Returns:
-        None where no answer tells its tokens.
-    """
-    asked = computed = least = rows = 0
-    known = True
-    heads: set[tuple[bytes, int]] = set()
-    for row in _rows(out, part_folder("predictions", benchmark, model)):
-        if row["status"] != "ok" or not row["input_tokens"] or str(row["request_id"]) not in planned:
-            continue
-        rows += 1
-        asked += row["input_tokens"]
-        computed += row["input_tokens"] - (row["cached_tokens"] or 0)
-        if row.get("least_tokens") is None:
-            known = False
-            continue
-        least += row["least_tokens"]
-        head = (planned[str(row["request_id"])], row["head_tokens"] or 0)
-        if head not in heads:
-            heads.add(head)
-            least += head[1]
-    if not rows:
-        return None
-    return Efficiency(
-        benchmark=benchmark,
-        model=model,
-        answers=rows,
-        prompt_tokens=asked,
-        computed_tokens=computed,
-        least_tokens=least if known else None,
-    )
-
-
-def _rows(out: Store, folder: str) -> Iterable[Mapping[str, Any]]:
-    for _, table in iter_parts(out, folder, _COLUMNS):
-        yield from table.to_pylist()
-
-
 _NOTE = (
-    "Prompt tokens of all answers; computed: without those that were kept from another question with the same "
-    "beginning; least possible: every distinct beginning computed once, pictures and clips once in the run, words "
-    "once in a unit of work. It is left out where an engine does not tell."
+    "Prompt tokens of all answers; computed: without those cached from another request with the same prefix; "
+    "least possible: every distinct prefix computed once, media once per run, text once per unit of work. It is "
+    "omitted where an engine does not report it."
 )
 
 
@@ -88,24 +30,80 @@ class Efficiency:
     prompt_tokens: int
     computed_tokens: int
     least_tokens: int | None = None
-    """None where the engine does not know."""
+    """None if the engine does not report it."""
+
+
+def media_key(request: Request) -> bytes:
+    """Return a hash of the media of a request, in order; empty for a request without media."""
+    parts = [part for step in request.steps[-1:] for turn in step.turns for part in turn.parts]
+    media = [(part.kind, part.source, part.frames) for part in parts if isinstance(part, Media)]
+    return hashlib.sha256(repr(media).encode()).digest()[:16] if media else b""
+
+
+def measure_efficiency(benchmark: str, model: str, out: Store, planned: Mapping[str, bytes]) -> Efficiency | None:
+    """Sum the prompt tokens of one model's answers on one benchmark.
+
+    The least possible counts every distinct prefix once: each set of media with the text before it once in the run, and
+    of the text after it what no other request of the same unit begins with.
+
+    Args:
+        benchmark: name of the benchmark.
+        model: name of the model.
+        out: the output.
+        planned: request id -> `media_key` of all planned requests.
+
+    Returns:
+        None if no answer has token counts.
+    """
+    prompt = computed = least = answers = 0
+    least_is_known = True
+    prefixes: set[tuple[bytes, int]] = set()
+    for row in _rows(out, part_folder("predictions", benchmark, model)):
+        if row["status"] != "ok" or not row["input_tokens"] or str(row["request_id"]) not in planned:
+            continue
+        answers += 1
+        prompt += row["input_tokens"]
+        computed += row["input_tokens"] - (row["cached_tokens"] or 0)
+        if row.get("least_tokens") is None:
+            least_is_known = False
+            continue
+        least += row["least_tokens"]
+        prefix = (planned[str(row["request_id"])], row["head_tokens"] or 0)
+        if prefix not in prefixes:
+            prefixes.add(prefix)
+            least += prefix[1]
+    if not answers:
+        return None
+    return Efficiency(
+        benchmark=benchmark,
+        model=model,
+        answers=answers,
+        prompt_tokens=prompt,
+        computed_tokens=computed,
+        least_tokens=least if least_is_known else None,
+    )
+
+
+def _rows(out: Store, folder: str) -> Iterable[Mapping[str, Any]]:
+    for _, table in iter_parts(out, folder, _COLUMNS):
+        yield from table.to_pylist()
 
 
 def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:
-    """A row a model; None where no answer of the benchmark tells its tokens."""
-    own = [row for row in rows if row.benchmark == name]
-    if not own:
+    """Return a table with one row per model; None if the benchmark has no token counts."""
+    models = [row for row in rows if row.benchmark == name]
+    if not models:
         return None
     return Table(
         id=f"{name}_efficiency",
         title=f"{title}: prompt tokens computed and the least possible",
         columns=("Answers", "Prompt tokens", "Computed", "Least possible", "Computed / least", "Computed / prompt"),
-        rows=tuple(TableRow(label=row.model, cells=_cells(row)) for row in own),
+        rows=tuple(TableRow(label=row.model, cells=_cells(row)) for row in models),
         notes=(_NOTE,),
     )
 
 
 def _cells(row: Efficiency) -> tuple[int | str | None, ...]:
-    over = f"{row.computed_tokens / row.least_tokens:.3f}" if row.least_tokens else None
+    ratio = f"{row.computed_tokens / row.least_tokens:.3f}" if row.least_tokens else None
     share = f"{row.computed_tokens / row.prompt_tokens:.3f}"
-    return (row.answers, row.prompt_tokens, row.computed_tokens, row.least_tokens, over, share)
+    return (row.answers, row.prompt_tokens, row.computed_tokens, row.least_tokens, ratio, share)

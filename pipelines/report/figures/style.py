@@ -1,7 +1,7 @@
-"""What all figures share: colours, labels, and the way from a drawing to an SVG that is the same bytes every time.
+"""Colours, labels and reproducible SVG output of all figures.
 
-Figures are made without pyplot. Two settings exist only as matplotlib's global parameters (the salt of element ids, and
-whether `$` starts a formula); they are set for the time of one drawing, under a lock, and put back.
+Figures are drawn without pyplot. Two settings exist only as global parameters of matplotlib (the salt of element ids,
+and whether `$` starts a formula); they are set during one drawing, under a lock, and restored.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 INK, MUTED, GRID, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#fffffe"
-"""Text, lesser text, grid and ground. Pages replace exactly these four where the reader's screen is dark, which is why
-the ground is a white that nothing else uses."""
+"""Text, secondary text, grid and background. Pages replace exactly these four in dark mode; so the background is
+a white that nothing else uses."""
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b8569f", "#b8860b", "#4aa3df", "#b0486b", "#6a737d")
-"""Told apart by the colour-blind (after Okabe and Ito), and of a middle lightness, for lines on white and black."""
+"""Distinguishable by the colour-blind (after Okabe and Ito) and visible on white and black."""
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _HATCHES = ("", "....", "xxxx", "----")
 _REFERENCES = (":", "-", "-.")
 _WIDTH = 6.4
-"""Inches; 614 CSS pixels, so that text keeps its size on a page 640 pixels wide."""
+"""Inches; 614 CSS pixels, so that text keeps its size on a page of 640 pixels."""
 _LEGEND_LINE = 0.17
-"""Inches that a line of the legend takes."""
+"""Inches per line of the legend."""
 _LOCK = threading.Lock()
 _SETTINGS = {
     "axes.edgecolor": MUTED,
@@ -65,7 +65,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesStyle:
-    """How one series is drawn. A published one is dashed or hatched, a reference is grey: dotted, then solid."""
+    """The style of one series: published ones are dashed or hatched, references grey."""
 
     label: str
     colour: str
@@ -75,46 +75,46 @@ class SeriesStyle:
     alpha: float
 
 
-def looks(series: Sequence[tuple[str, str]]) -> list[SeriesStyle]:
-    """A look for each (label, origin); colours go round with another marker and hatch, so that no two are alike."""
-    found, places, references = [], count(), count()
+def series_styles(series: Sequence[tuple[str, str]]) -> list[SeriesStyle]:
+    """Return a distinct style for each label and origin; repeated colours get another marker and hatch."""
+    styles, indices, references = [], count(), count()
     for name, origin in series:
-        words = label(name, width=34, limit=68)
+        text = label(name, width=34, limit=68)
         if origin == "reference":
             line = _REFERENCES[next(references) % len(_REFERENCES)]
-            found.append(SeriesStyle(label=words, colour=MUTED, marker="", line=line, hatch="", alpha=0.9))
+            styles.append(SeriesStyle(label=text, colour=MUTED, marker="", line=line, hatch="", alpha=0.9))
             continue
-        place = next(places)
-        turn = place // len(_COLOURS)
-        published = origin == "published"
-        found.append(
+        index = next(indices)
+        cycle = index // len(_COLOURS)
+        is_published = origin == "published"
+        styles.append(
             SeriesStyle(
-                label=f"{words} (published)" if published and "published" not in words.lower() else words,
-                colour=_COLOURS[place % len(_COLOURS)],
-                marker=_MARKERS[(place + turn) % len(_MARKERS)],
-                line="--" if published else "-",
-                hatch="////" if published else _HATCHES[turn % len(_HATCHES)],
-                alpha=0.7 if published else 0.95,
+                label=f"{text} (published)" if is_published and "published" not in text.lower() else text,
+                colour=_COLOURS[index % len(_COLOURS)],
+                marker=_MARKERS[(index + cycle) % len(_MARKERS)],
+                line="--" if is_published else "-",
+                hatch="////" if is_published else _HATCHES[cycle % len(_HATCHES)],
+                alpha=0.7 if is_published else 0.95,
             )
         )
-    return found
+    return styles
 
 
 def label(text: str, *, width: int, limit: int = 120) -> str:
-    """Text for a figure: cleaned, cut to `limit`, wrapped at `width`, and without glyphs that the font lacks."""
-    known = _glyphs()
-    words = "".join(char if ord(char) in known else "\N{WHITE SQUARE}" for char in one_line(text))
+    """Return text for a figure: cleaned, cut to `limit`, wrapped at `width`, without glyphs that the font lacks."""
+    glyphs = _glyphs()
+    line = "".join(char if ord(char) in glyphs else "\N{WHITE SQUARE}" for char in one_line(text))
     cut = (
-        words
-        if len(words) <= limit
-        else shorten(words, limit).partition("\N{HORIZONTAL ELLIPSIS}")[0] + "\N{HORIZONTAL ELLIPSIS}"
+        line
+        if len(line) <= limit
+        else shorten(line, limit).partition("\N{HORIZONTAL ELLIPSIS}")[0] + "\N{HORIZONTAL ELLIPSIS}"
     )
     return "\n".join(textwrap.wrap(cut, width, break_on_hyphens=False)) or " "
 
 
 @contextmanager
 def drawing(height: float) -> Iterator[Drawing]:
-    """An empty figure of the usual width, `height` inches high, drawn under our settings alone."""
+    """Yield an empty figure of `height` inches; only our settings apply within the block."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Drawing
@@ -127,7 +127,7 @@ def drawing(height: float) -> Iterator[Drawing]:
 
 
 def finish(figure: Drawing, title: str, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """Put the title on top and the legend below; the figure grows by the legend, which takes nothing from the axes."""
+    """Add title and legend; the figure grows by the legend, so that the axes keep their size."""
     figure.suptitle(label(title, width=64, limit=200), x=0.02, ha="left", fontsize=11, fontweight="bold", color=INK)
     if not handles:
         return
@@ -140,21 +140,21 @@ def finish(figure: Drawing, title: str, handles: Sequence[Any], names: Sequence[
 
 
 def percent_axis(axis: Any) -> None:
-    """Fractions read as percent."""
+    """Show fractions as percent."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
 
 
 def plain_axes(axes: Axes) -> None:
-    """Only what helps the eye: no box, a grid behind the data."""
+    """Remove the box and put the grid behind the data."""
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
 
 def to_svg(figure: Drawing, title: str) -> bytes:
-    """The figure as SVG: fonts as outlines, no date, no outside reference, its title inside for screen readers."""
+    """Return the figure as SVG without date and external references, with its title for screen readers."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     body = re.sub(r"<!DOCTYPE.*?>\s*", "", out.getvalue(), count=1, flags=re.DOTALL)

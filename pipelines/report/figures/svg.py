@@ -1,6 +1,6 @@
 """Radar, Bars, Lines and Points as SVG, readable at 640 pixels and in black and white.
 
-What was not measured is a gap, never a zero; published series are dashed or hatched and named so.
+A missing value is a gap, never a zero; published series are dashed or hatched and labelled.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pipelines.report.figures.style import (
     drawing,
     finish,
     label,
-    looks,
     percent_axis,
     plain_axes,
+    series_styles,
     to_svg,
 )
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.projections.polar import PolarAxes
 
-_FEW = 90
-"""Bars up to which a missing one is marked by a dash at its foot, points up to which each gets its marker."""
+_MAX_MARKED = 90
+"""Up to so many bars, missing ones are marked; up to so many points, each has a marker."""
 
 
 def to_svg_bytes(figure: Figure) -> bytes:
@@ -50,7 +50,7 @@ def to_svg_bytes(figure: Figure) -> bytes:
 
 
 def _radar(figure: Radar) -> bytes:
-    angles = [2 * math.pi * place / len(figure.axes) for place in range(len(figure.axes))]
+    angles = [2 * math.pi * index / len(figure.axes) for index in range(len(figure.axes))]
     with drawing(5.4) as canvas:
         axes = cast("PolarAxes", canvas.add_subplot(projection="polar"))
         axes.set_theta_offset(math.pi / 2)
@@ -66,15 +66,15 @@ def _radar(figure: Radar) -> bytes:
         axes.spines["polar"].set_color(MUTED)
         handles = []
         styles = _styles(figure.series)
-        for series, look in zip(figure.series, styles, strict=True):
-            values = _gapped(series.values)
-            (curve,) = axes.plot([*angles, angles[0]], [*values, values[0]], **_stroke(look), markersize=4)
+        for series, style in zip(figure.series, styles, strict=True):
+            values = _with_nan(series.values)
+            (curve,) = axes.plot([*angles, angles[0]], [*values, values[0]], **_stroke(style), markersize=4)
             if not any(map(math.isnan, values)) and series.origin == "ours":
-                axes.fill(angles, values, color=look.colour, alpha=0.07)
-            for angle, (low, high) in zip(angles, _ends(series), strict=True):
-                axes.plot([angle, angle], [low, high], color=look.colour, linewidth=1.0, alpha=0.8)
+                axes.fill(angles, values, color=style.colour, alpha=0.07)
+            for angle, (low, high) in zip(angles, _intervals(series), strict=True):
+                axes.plot([angle, angle], [low, high], color=style.colour, linewidth=1.0, alpha=0.8)
             handles.append(curve)
-        finish(canvas, figure.title, handles, [look.label for look in styles])
+        finish(canvas, figure.title, handles, [style.label for style in styles])
         return to_svg(canvas, figure.title)
 
 
@@ -86,31 +86,31 @@ def _bars(figure: Bars) -> bytes:
     with drawing((1.0 + 0.24 * rows + 0.2 * groups) if figure.horizontal else 3.6) as canvas:
         axes = canvas.add_subplot()
         plain_axes(axes)
-        handles, base, place = [], [0.0] * groups, 0
-        for series, look in zip(figure.series, styles, strict=True):
+        handles, base, position = [], [0.0] * groups, 0
+        for series, style in zip(figure.series, styles, strict=True):
             if series.origin == "reference":
-                handles.append(_across(axes, series, look, horizontal=figure.horizontal))
+                handles.append(_reference_line(axes, series, style, horizontal=figure.horizontal))
                 continue
-            shift = 0.0 if figure.stacked else (place - (len(drawn) - 1) / 2) * thickness
+            shift = 0.0 if figure.stacked else (position - (len(drawn) - 1) / 2) * thickness
             spots = [group + shift for group in range(groups)]
-            handles.append(_bar_set(axes, figure, series, look=look, where=(spots, list(base), thickness)))
+            handles.append(_bar_set(axes, figure, series, style=style, where=(spots, list(base), thickness)))
             if figure.stacked:
                 base = [low + (value or 0.0) for low, value in zip(base, series.values, strict=True)]
-            place += 1
+            position += 1
         _bar_axes(axes, figure)
-        finish(canvas, figure.title, handles, [look.label for look in styles])
+        finish(canvas, figure.title, handles, [style.label for style in styles])
         return to_svg(canvas, figure.title)
 
 
 def _bar_set(
-    axes: Axes, figure: Bars, series: Series, *, look: SeriesStyle, where: tuple[list[float], list[float], float]
+    axes: Axes, figure: Bars, series: Series, *, style: SeriesStyle, where: tuple[list[float], list[float], float]
 ) -> Any:
     spots, base, thickness = where
-    values = [0.0 if math.isnan(value) else value for value in _gapped(series.values)]
+    values = [0.0 if math.isnan(value) else value for value in _with_nan(series.values)]
     fill: dict[str, Any] = {
-        "color": look.colour,
-        "alpha": look.alpha,
-        "hatch": look.hatch,
+        "color": style.colour,
+        "alpha": style.alpha,
+        "hatch": style.hatch,
         "edgecolor": PAPER,
         "linewidth": 0.6,
     }
@@ -118,54 +118,54 @@ def _bar_set(
         handle = axes.barh(spots, values, height=thickness, left=base if figure.stacked else 0.0, **fill)
     else:
         handle = axes.bar(spots, values, width=thickness, bottom=base if figure.stacked else 0.0, **fill)
-    for spot, value, (low, high) in zip(spots, series.values, _ends(series), strict=True):
+    for spot, value, (low, high) in zip(spots, series.values, _intervals(series), strict=True):
         if not math.isnan(low):
             along = ([low, high], [spot, spot]) if figure.horizontal else ([spot, spot], [low, high])
             axes.plot(*along, color=INK, linewidth=1.1, marker="|" if figure.horizontal else "_", markersize=4)
-        if value is None and not figure.stacked and len(spots) * len(figure.series) <= _FEW:
+        if value is None and not figure.stacked and len(spots) * len(figure.series) <= _MAX_MARKED:
             spot_at = (0, spot) if figure.horizontal else (spot, 0)
             side: dict[str, Any] = (
                 {"va": "center", "ha": "left", "fontsize": 6.5}
                 if figure.horizontal
                 else {"va": "bottom", "ha": "center"}
             )
-            # A dash alone beside an axis is taken for the end of an interval at 0.
+            # A dash alone next to the axis looks like the end of an interval at 0.
             axes.annotate(" no value" if figure.horizontal else "\N{EN DASH}", spot_at, color=MUTED, **side)
     return handle
 
 
-def _across(axes: Axes, series: Series, look: SeriesStyle, *, horizontal: bool) -> Any:
+def _reference_line(axes: Axes, series: Series, style: SeriesStyle, *, horizontal: bool) -> Any:
     draw = axes.vlines if horizontal else axes.hlines
-    places = [place for place, value in enumerate(_gapped(series.values)) if not math.isnan(value)]
-    values = [value for value in _gapped(series.values) if not math.isnan(value)]
-    starts, stops = [place - 0.45 for place in places], [place + 0.45 for place in places]
-    return draw(values, starts, stops, color=INK, linewidth=1.6, linestyle=look.line, zorder=3)
+    positions = [position for position, value in enumerate(_with_nan(series.values)) if not math.isnan(value)]
+    values = [value for value in _with_nan(series.values) if not math.isnan(value)]
+    starts, stops = [position - 0.45 for position in positions], [position + 0.45 for position in positions]
+    return draw(values, starts, stops, color=INK, linewidth=1.6, linestyle=style.line, zorder=3)
 
 
 def _bar_axes(axes: Axes, figure: Bars) -> None:
-    places = list(range(len(figure.categories)))
+    positions = list(range(len(figure.categories)))
     values = axes.xaxis if figure.horizontal else axes.yaxis
     if figure.horizontal:
-        axes.set_yticks(places, [label(name, width=26, limit=52) for name in figure.categories])
-        axes.set_ylim(len(places) - 0.4, -0.6)
+        axes.set_yticks(positions, [label(name, width=26, limit=52) for name in figure.categories])
+        axes.set_ylim(len(positions) - 0.4, -0.6)
         axes.set_xlabel(label(figure.y_label, width=70))
         axes.grid(axis="x")
     else:
-        names = [label(name, width=max(9, 66 // max(1, len(places))), limit=40) for name in figure.categories]
-        crowded = max((len(line) for name in names for line in name.splitlines()), default=0) * len(places) > 84
-        turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-        axes.set_xticks(places, names, **turned)
+        names = [label(name, width=max(9, 66 // max(1, len(positions))), limit=40) for name in figure.categories]
+        is_crowded = max((len(line) for name in names for line in name.splitlines()), default=0) * len(positions) > 84
+        rotation: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if is_crowded else {}
+        axes.set_xticks(positions, names, **rotation)
         axes.set_ylabel(label(figure.y_label, width=40))
         if figure.x_label:
             axes.set_xlabel(label(figure.x_label, width=70))
         axes.grid(axis="y")
     axes.tick_params(axis="y" if figure.horizontal else "x", length=0)
     low, high = (axes.get_xlim if figure.horizontal else axes.get_ylim)()
-    known = [value for series in figure.series for value in (*series.values, *series.low) if value is not None]
-    if min(known, default=0.0) >= 0:
+    numbers = [value for series in figure.series for value in (*series.values, *series.low) if value is not None]
+    if min(numbers, default=0.0) >= 0:
         low = 0.0
-    if max(known, default=0.0) <= 0 <= low:
-        high = 1.0  # bars of zero on an axis that begins at zero, and not in the middle of it
+    if max(numbers, default=0.0) <= 0 <= low:
+        high = 1.0  # bars of zero start at the axis, not in its middle
     if figure.percent:
         percent_axis(values)
         high = 1.0 if 0.5 < high <= 1.1 else high
@@ -178,12 +178,12 @@ def _lines(figure: Lines) -> bytes:
         plain_axes(axes)
         axes.grid(visible=True)
         handles, styles = [], _styles(figure.series)
-        for series, look in zip(figure.series, styles, strict=True):
-            stroke = _stroke(look) if len(figure.x) <= _FEW else {**_stroke(look), "marker": ""}
-            (curve,) = axes.plot(figure.x, _gapped(series.values), **stroke, markersize=4)
-            lows, highs = zip(*_ends(series), strict=True) if figure.x else ((), ())
+        for series, style in zip(figure.series, styles, strict=True):
+            stroke = _stroke(style) if len(figure.x) <= _MAX_MARKED else {**_stroke(style), "marker": ""}
+            (curve,) = axes.plot(figure.x, _with_nan(series.values), **stroke, markersize=4)
+            lows, highs = zip(*_intervals(series), strict=True) if figure.x else ((), ())
             if series.low:
-                axes.fill_between(figure.x, lows, highs, color=look.colour, alpha=0.15, linewidth=0)
+                axes.fill_between(figure.x, lows, highs, color=style.colour, alpha=0.15, linewidth=0)
             handles.append(curve)
         if figure.y_range:
             axes.set_ylim(*figure.y_range)
@@ -191,7 +191,7 @@ def _lines(figure: Lines) -> bytes:
             percent_axis(axes.yaxis)
         axes.set_xlabel(label(figure.x_label, width=70))
         axes.set_ylabel(label(figure.y_label, width=40))
-        finish(canvas, figure.title, handles, [look.label for look in styles])
+        finish(canvas, figure.title, handles, [style.label for style in styles])
         return to_svg(canvas, figure.title)
 
 
@@ -200,12 +200,12 @@ def _points(figure: Points) -> bytes:
         axes = canvas.add_subplot()
         plain_axes(axes)
         axes.grid(visible=True)
-        handles, styles = [], looks([(cloud.label, cloud.origin) for cloud in figure.clouds])
-        for cloud, look in zip(figure.clouds, styles, strict=True):
+        handles, styles = [], series_styles([(cloud.label, cloud.origin) for cloud in figure.clouds])
+        for cloud, style in zip(figure.clouds, styles, strict=True):
             across, up = [point[0] for point in cloud.points], [point[1] for point in cloud.points]
-            face = "none" if cloud.origin == "published" else look.colour
+            face = "none" if cloud.origin == "published" else style.colour
             handles.append(
-                axes.scatter(across, up, s=34, marker=look.marker or "+", facecolors=face, edgecolors=look.colour)
+                axes.scatter(across, up, s=34, marker=style.marker or "+", facecolors=face, edgecolors=style.colour)
             )
         if figure.diagonal:
             axes.axline((0, 0), slope=1, color=MUTED, linewidth=1, linestyle=":")
@@ -214,12 +214,12 @@ def _points(figure: Points) -> bytes:
             percent_axis(axes.yaxis)
         axes.set_xlabel(label(figure.x_label, width=70))
         axes.set_ylabel(label(figure.y_label, width=40))
-        finish(canvas, figure.title, handles, [look.label for look in styles])
+        finish(canvas, figure.title, handles, [style.label for style in styles])
         return to_svg(canvas, figure.title)
 
 
 def _side(angle: float) -> Literal["left", "center", "right"]:
-    """Where a label on the circle is held, so that it grows outwards; angles run clockwise from the top."""
+    """Return the alignment of a label on the circle; angles run clockwise from the top."""
     across = math.sin(angle)
     if abs(across) < 0.3:
         return "center"
@@ -227,20 +227,26 @@ def _side(angle: float) -> Literal["left", "center", "right"]:
 
 
 def _styles(series: Sequence[Series]) -> list[SeriesStyle]:
-    return looks([(one.label, one.origin) for one in series])
+    return series_styles([(entry.label, entry.origin) for entry in series])
 
 
-def _stroke(look: SeriesStyle) -> dict[str, Any]:
-    return {"color": look.colour, "marker": look.marker, "linestyle": look.line, "linewidth": 1.8, "alpha": look.alpha}
+def _stroke(style: SeriesStyle) -> dict[str, Any]:
+    return {
+        "color": style.colour,
+        "marker": style.marker,
+        "linestyle": style.line,
+        "linewidth": 1.8,
+        "alpha": style.alpha,
+    }
 
 
-def _gapped(values: Sequence[float | None]) -> list[float]:
+def _with_nan(values: Sequence[float | None]) -> list[float]:
     return [math.nan if value is None else float(value) for value in values]
 
 
-def _ends(series: Series) -> list[tuple[float, float]]:
-    """Interval ends, NaN where there are none."""
+def _intervals(series: Series) -> list[tuple[float, float]]:
+    """Return interval ends, NaN where there are none."""
     if not series.low:
         return [(math.nan, math.nan)] * len(series.values)
-    pairs = zip(_gapped(series.low), _gapped(series.high), strict=True)
+    pairs = zip(_with_nan(series.low), _with_nan(series.high), strict=True)
     return [(math.nan, math.nan) if math.isnan(low + high) else (low, high) for low, high in pairs]

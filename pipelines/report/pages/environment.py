@@ -1,4 +1,4 @@
-"""The one Jinja environment of the reports: everything is escaped, nothing may be left undefined."""
+"""The Jinja environment of the reports: everything is escaped, undefined values are errors."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from markupsafe import Markup
 from pipelines.report.tables.escaping import clean, one_line, shorten
 
 ANSWER_LIMIT = 4_000
-"""Characters of one text of an example; the whole is in the predictions."""
-_BRIEF = 100
+"""Characters of one text of an example; the predictions hold the full text."""
+_SUMMARY_LENGTH = 100
 
 
 @functools.cache
 def environment() -> Environment:
-    """Templates of this package. A value is cleaned first and escaped then; only CSS and our own markup pass as is."""
-    made = Environment(
+    """Return the environment of this package's templates: values are cleaned, then escaped, except for our markup."""
+    templates = Environment(
         loader=PackageLoader("pipelines.report.pages", "templates"),
         autoescape=True,
-        finalize=_cleaned,
+        finalize=_clean,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters["brief"] = lambda text: textwrap.shorten(
-        one_line(text), _BRIEF, placeholder=" \N{HORIZONTAL ELLIPSIS}"
+    templates.filters["brief"] = lambda text: textwrap.shorten(
+        one_line(text), _SUMMARY_LENGTH, placeholder=" \N{HORIZONTAL ELLIPSIS}"
     )
-    made.filters["bounded"] = lambda text: shorten(clean(text), ANSWER_LIMIT)
-    return made
+    templates.filters["bounded"] = lambda text: shorten(clean(text), ANSWER_LIMIT)
+    return templates
 
 
-def _cleaned(value: Any) -> Any:
+def _clean(value: Any) -> Any:
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,7 +1,7 @@
-"""The page `index.html`: one file that opens anywhere, without network, scripts or anything fetched.
+"""The page `index.html`: one self-contained file without scripts.
 
-Three fences keep model text inert: it is cleaned, it is escaped, and the page's own policy forbids scripts, frames,
-forms, outside requests and any style but the one whose hash it names. Figures are pictures; no script runs in those.
+Model text is inert for three reasons: it is cleaned, it is escaped, and the page's content security policy forbids
+scripts, frames, forms, external requests and any style but its own, by hash. Figures are images, which run no scripts.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from pipelines.benchmarks.tables import Table
 from pipelines.report.figures.style import GRID, INK, MUTED, PAPER
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.environment import environment
-from pipelines.report.tables import formats as tables
-from pipelines.report.tables import overview as summary
+from pipelines.report.tables import formats, overview
 from pipelines.report.tables.escaping import one_line
 from pipelines.report.token_efficiency import efficiency_table
 
 TITLE = "Evaluation report"
-_WHEN = ("finished", "updated", "started", "created")
-"""Facts of the run that date it, the best first."""
+_DATES = ("finished", "updated", "started", "created")
+"""Dates of the run, in order of preference."""
 _THEME = (
     f":root{{--ink:{INK};--muted:{MUTED};--grid:{GRID};--paper:#ffffff}}"
     "@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--muted:#9aa4af;--grid:#30363d;--paper:#0d1117}}"
@@ -34,13 +33,8 @@ _THEME = (
 _COLOURS = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
 
 
-def page(report: ReportData, drawings: Mapping[str, bytes]) -> str:
-    """The whole page.
-
-    Args:
-        report: what to show.
-        drawings: SVG by figure id.
-    """
+def html_page(report: ReportData, drawings: Mapping[str, bytes]) -> str:
+    """Return the page; `drawings` holds SVG by figure id."""
     css = files("pipelines.report.pages").joinpath("templates", "report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -51,33 +45,33 @@ def page(report: ReportData, drawings: Mapping[str, bytes]) -> str:
         policy=policy,
         css=Markup(css),  # noqa: S704 - a file of this package
         warnings=report.warnings,
-        facts=summary.run_facts(report),
-        run_tables=[_table(table) for table in summary.run_tables(report)],
+        facts=overview.run_facts(report),
+        run_tables=[_table(table) for table in overview.run_tables(report)],
         across=[_section(section, drawings) for section in report.across],
-        parts=[_part(place, part, report, drawings) for place, part in enumerate(report.benchmarks, start=1)],
+        parts=[_part(number, part, report, drawings) for number, part in enumerate(report.benchmarks, start=1)],
     )
 
 
 def lead(report: ReportData) -> str:
-    """One line on what the report is about."""
+    """Return one line with models, benchmarks and date."""
     models = list(dict.fromkeys(str(row["model"]) for row in report.metrics))
-    named = ", ".join(models) if 0 < len(models) <= 3 else f"{len(models)} models"
-    when = next((report.run[key] for key in _WHEN if report.run.get(key)), None)
-    words = f"{named} on {', '.join(part.title for part in report.benchmarks) or 'no benchmark'}"
-    return f"{words}, {when}" if when else words
+    names = ", ".join(models) if 0 < len(models) <= 3 else f"{len(models)} models"
+    date = next((report.run[key] for key in _DATES if report.run.get(key)), None)
+    text = f"{names} on {', '.join(part.title for part in report.benchmarks) or 'no benchmark'}"
+    return f"{text}, {date}" if date else text
 
 
-def behind(part: BenchmarkSection, report: ReportData) -> list[tuple[str, Table, bool]]:
-    """Tables that stand behind a benchmark's numbers: heading, table, and whether it is shown unfolded."""
-    counts = [one for one in report.counts if one.benchmark == part.name]
-    trouble = any(one.error or one.excluded or one.missing for one in counts)
-    found = (
-        ("Requests and what became of them", summary.counts_table(part, report.counts), trouble),
-        ("Not measured, and why", summary.notes_table(part, report.metrics, measured=False), True),
+def detail_tables(part: BenchmarkSection, report: ReportData) -> list[tuple[str, Table, bool]]:
+    """Return the tables of details of a benchmark: heading, table, and whether it is shown unfolded."""
+    counts = [count for count in report.counts if count.benchmark == part.name]
+    is_incomplete = any(count.error or count.excluded or count.missing for count in counts)
+    tables = (
+        ("Requests by status", overview.counts_table(part, report.counts), is_incomplete),
+        ("Not measured, and why", overview.notes_table(part, report.metrics, measured=False), True),
         ("Tokens computed", efficiency_table(part.name, part.title, report.efficiency), False),
-        ("How to read these numbers", summary.notes_table(part, report.metrics, measured=True), False),
+        ("How to read these numbers", overview.notes_table(part, report.metrics, measured=True), False),
     )
-    return [(name, table, unfolded) for name, table, unfolded in found if table is not None]
+    return [(name, table, unfolded) for name, table, unfolded in tables if table is not None]
 
 
 def _section(section: Section, drawings: Mapping[str, bytes]) -> dict[str, Any]:
@@ -89,32 +83,32 @@ def _section(section: Section, drawings: Mapping[str, bytes]) -> dict[str, Any]:
     }
 
 
-def _part(place: int, part: BenchmarkSection, report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:
-    headline = summary.headline_table(part, report.metrics)
+def _part(number: int, part: BenchmarkSection, report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:
+    headline = overview.headline_table(part, report.metrics)
     return {
-        "anchor": f"benchmark-{place}",
+        "anchor": f"benchmark-{number}",
         "title": part.title,
         "source": part.source,
         "headline": _table(headline) if headline else None,
         "figures": [_figure(figure, drawings[figure.id]) for figure in part.figures],
         "tables": [_table(table) for table in part.tables],
-        "behind": [(name, _table(table), unfolded) for name, table, unfolded in behind(part, report)],
+        "details": [(name, _table(table), unfolded) for name, table, unfolded in detail_tables(part, report)],
         "answers": [answer for answer in report.answers if answer.benchmark == part.name],
     }
 
 
 def _table(table: Table) -> dict[str, Any]:
-    return {"id": table.id, "title": table.title, "grid": tables.html(table)}
+    return {"id": table.id, "title": table.title, "grid": formats.html(table)}
 
 
 def _figure(figure: Figure, drawing: bytes) -> dict[str, Any]:
-    numbers = _table(summary.figure_table(figure))
+    numbers = _table(overview.figure_table(figure))
     title = one_line(figure.title)
     return {"id": figure.id, "title": title, "notes": figure.notes, "numbers": numbers, "source": _embedded(drawing)}
 
 
 def _embedded(drawing: bytes) -> str:
-    """The SVG as data address, its four neutral colours following the reader's colour scheme."""
+    """Return the SVG as a data URI whose four neutral colours follow the reader's colour scheme."""
     body = drawing.decode()
     for colour, name in _COLOURS.items():
         body = body.replace(colour, f"var({name})")

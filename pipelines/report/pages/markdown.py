@@ -1,4 +1,4 @@
-"""The page `report.md`: what the HTML page shows, for terminals, reviews and issue trackers."""
+"""The page `report.md`: the content of the HTML page, for terminals, reviews and issue trackers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
 from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData
 from pipelines.report.pages.environment import ANSWER_LIMIT
-from pipelines.report.pages.html import TITLE, behind, lead
-from pipelines.report.tables import formats as tables
-from pipelines.report.tables import overview as summary
+from pipelines.report.pages.html import TITLE, detail_tables, lead
+from pipelines.report.tables import formats, overview
 from pipelines.report.tables.escaping import clean, markdown, shorten
 
-_FOOT = (
-    "Rows in italics are numbers as printed in a paper; all others were measured by this run. A dash is a number that "
-    "was not measured, which is not zero."
+_FOOTER = (
+    "Rows in italics are published numbers; all others were measured by this run. A dash is a number that was not "
+    "measured, which is not zero."
 )
 
 
 def markdown_page(report: ReportData) -> str:
-    """The whole page; foreign text is escaped, so that no HTML, link or formula comes of it."""
+    """Return the page; foreign text is escaped, so that it forms no HTML, link or formula."""
     return "\n\n".join(block.strip("\n") for block in _blocks(report) if block) + "\n"
 
 
@@ -28,7 +27,7 @@ def _blocks(report: ReportData) -> Iterator[str]:
     yield f"# {TITLE}"
     yield markdown(lead(report))
     if report.warnings:
-        yield "## Before you read on"
+        yield "## Warnings"
         yield "\n".join(f"- {markdown(warning)}" for warning in report.warnings)
     for section in report.across:
         yield f"## {markdown(section.title)}"
@@ -38,11 +37,11 @@ def _blocks(report: ReportData) -> Iterator[str]:
     for part in report.benchmarks:
         yield from _part(part, report)
     yield "## About this run"
-    yield "\n".join(f"- {markdown(name)}: {markdown(value)}" for name, value in summary.run_facts(report))
-    for table in summary.run_tables(report):
+    yield "\n".join(f"- {markdown(name)}: {markdown(value)}" for name, value in overview.run_facts(report))
+    for table in overview.run_tables(report):
         yield f"### {markdown(table.title)}"
-        yield tables.to_markdown(table)
-    yield _FOOT
+        yield formats.to_markdown(table)
+    yield _FOOTER
 
 
 def _figures(figures: Sequence[Figure]) -> Iterator[str]:
@@ -55,15 +54,15 @@ def _figures(figures: Sequence[Figure]) -> Iterator[str]:
 def _part(part: BenchmarkSection, report: ReportData) -> Iterator[str]:
     yield f"## {markdown(part.title)}"
     yield markdown(part.source)
-    headline = summary.headline_table(part, report.metrics)
+    headline = overview.headline_table(part, report.metrics)
     if headline:
         yield from _table(headline)
     else:
-        yield "There is no row of the headline metric."
+        yield "The headline metric has no rows."
     yield from _figures(part.figures)
     for table in part.tables:
         yield from _table(table)
-    for _, table, _ in behind(part, report):
+    for _, table, _ in detail_tables(part, report):
         yield from _table(table)
     answers = [answer for answer in report.answers if answer.benchmark == part.name]
     if answers:
@@ -74,22 +73,21 @@ def _part(part: BenchmarkSection, report: ReportData) -> Iterator[str]:
 
 def _table(table: Table) -> Iterator[str]:
     yield f"### {markdown(table.title)}"
-    yield tables.to_markdown(table)
+    yield formats.to_markdown(table)
     yield f"[CSV](tables/{table.id}.csv) [LaTeX](tables/{table.id}.tex)"
 
 
 def _answer(answer: ExampleAnswer) -> Iterator[str]:
-    where = (answer.model, answer.task, answer.setting, answer.sample_id, answer.variant)
-    yield f"**{answer.verdict}**: {', '.join(markdown(name) for name in where if name)}"
-    read = "nothing" if answer.read_as is None else markdown(answer.read_as)
-    yield f"- read as: {read}" + (f"\n- note: {markdown(shorten(answer.note, ANSWER_LIMIT))}" if answer.note else "")
+    identity = (answer.model, answer.task, answer.setting, answer.sample_id, answer.variant)
+    yield f"**{answer.verdict}**: {', '.join(markdown(name) for name in identity if name)}"
+    parsed = "nothing" if answer.read_as is None else markdown(answer.read_as)
+    yield f"- read as: {parsed}" + (f"\n- note: {markdown(shorten(answer.note, ANSWER_LIMIT))}" if answer.note else "")
     yield _quoted("Question", answer.question)
     yield _quoted("Output", "none" if answer.output is None else answer.output)
 
 
 def _quoted(name: str, text: str) -> str:
-    """Lines of foreign text as a quotation, each escaped by itself, line ends kept."""
+    """Return foreign text as a quotation, escaped line by line."""
     lines = [markdown(line) for line in shorten(clean(text), ANSWER_LIMIT).splitlines()]
-    return "\n".join(f"> {line}" for line in (f"{name}:\\", *(f"{line}\\" for line in lines if line))).removesuffix(
-        "\\"
-    )
+    quoted = (f"{name}:\\", *(f"{line}\\" for line in lines if line))
+    return "\n".join(f"> {line}" for line in quoted).removesuffix("\\")

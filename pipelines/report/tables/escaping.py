@@ -1,7 +1,7 @@
-"""Foreign text made inert: model names, answers and notes may hold anything, and none of it may act in a report.
+"""Escaping of foreign text: model names, answers and notes may contain anything.
 
-`clean` comes first in every format: what no reader can show, or what turns text around, becomes a visible mark. The
-escapers of the formats stand beside it: a new format is one more function here. HTML is escaped by the templates.
+`clean` comes first in every format: characters that cannot be shown, or that reorder text, become a visible mark. Each
+format has one more function here. HTML is escaped by the templates.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 import unicodedata
 
 _MARK = "\N{REPLACEMENT CHARACTER}"
-_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Embedding, override and isolate controls: they let a text be read in another order than it is stored."""
+_BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Embedding, override and isolate controls: they show a text in another order than it is stored."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~$#^]|:(?=//)|(?<=www)\.)")
-"""What Markdown and its common additions act upon inside a line, tables, formulas and bare addresses among them."""
+"""Characters with a meaning in Markdown and its common extensions: tables, formulas and bare addresses included."""
 _LINE_START = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?==)|(?=[-+](?:[-\s]|$)))(.)")
-"""What makes a list, a rule or a heading's underline, at the start of a line only."""
+"""Starts of a list, a rule or a heading's underline."""
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -34,7 +34,7 @@ _LATEX = {
     "|": r"\textbar{}",
     '"': r"{\char34}",
     "`": r"{\char96}",
-    # After the end of a row an optional argument or a star would be read as the row end's own.
+    # After the end of a row, an optional argument or a star would belong to it.
     "[": "{[}",
     "]": "{]}",
     "*": "{*}",
@@ -57,63 +57,66 @@ _LATEX = {
 
 
 def clean(text: str) -> str:
-    """Text that every format can hold: lone surrogates, control and turning characters become U+FFFD.
-
-    Line feeds and tabs stay; CR LF and CR become line feeds.
-    """
+    """Replace lone surrogates, control and bidi characters with U+FFFD; normalize line ends."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_MARK if _bad(char) else char for char in text.replace("\r\n", "\n").replace("\r", "\n"))
+    return "".join(_MARK if _is_unprintable(char) else char for char in text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def one_line(text: str) -> str:
-    """Cleaned text in one line, runs of blanks as one; a former line end is shown as a return arrow."""
+    """Return cleaned text in one line, with single blanks; a line end becomes a return arrow."""
     lines = (" ".join(line.split()) for line in clean(text).splitlines())
     return " \N{DOWNWARDS ARROW WITH CORNER LEFTWARDS} ".join(line for line in lines if line)
 
 
 def shorten(text: str, limit: int) -> str:
-    """At most `limit` characters; what is cut off is said."""
+    """Return at most `limit` characters and the number of those that were cut."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\N{HORIZONTAL ELLIPSIS} [{len(text) - limit} more characters]"
 
 
 def markdown(text: str) -> str:
-    """One line of text for Markdown, also inside a pipe table: no HTML, link, emphasis, formula or list comes of it."""
+    """Escape one line of text for Markdown, also inside a pipe table."""
     escaped = "".join(_ENTITIES.get(char, char) for char in one_line(text))
     escaped = _MARKDOWN.sub(r"\\\1", escaped)
     return _LINE_START.sub(r"\1\\\2", escaped)
 
 
 def latex(text: str) -> str:
-    """One line of text for LaTeX; every character that LaTeX would act upon is spelt out."""
+    """Escape one line of text for LaTeX."""
     arrow = " \N{DOWNWARDS ARROW WITH CORNER LEFTWARDS} "
     escaped = "".join(_LATEX.get(char, char) for char in re.sub("-(?=-)", "-\0", one_line(text).replace(arrow, " / ")))
     return escaped.replace("\0", "{}")
 
 
 def csv_cell(text: str) -> str:
-    """A text cell that no spreadsheet takes for a formula; quoting is the CSV writer's business."""
+    """Escape a CSV text cell, so that no spreadsheet runs it as a formula; the CSV writer quotes it."""
     cleaned = clean(text)
     if _NUMBER.fullmatch(cleaned):
         return cleaned
-    # Where a comma is a decimal mark, spreadsheets part lines at semicolons and then see no quotes around a cell.
-    first, *others = re.split(r"(?<=[;\t\n])", cleaned)
-    return "".join(["'" * (_acts(first) or first[:1] in ("\t", "\n")), first, *("'" * _acts(o) + o for o in others)])
+    # Where a comma is the decimal mark, spreadsheets split lines at semicolons and then ignore quotes.
+    first, *rest = re.split(r"(?<=[;\t\n])", cleaned)
+    return "".join(
+        [
+            "'" * (_is_formula(first) or first[:1] in ("\t", "\n")),
+            first,
+            *("'" * _is_formula(field) + field for field in rest),
+        ]
+    )
 
 
-def _acts(field: str) -> bool:
-    # What is not seen is skipped: some programs drop it before they look for a formula. So are quotes.
-    seen = (char for char in unicodedata.normalize("NFKC", field) if not _unseen(char) and char != '"')
-    return next(seen, "") in tuple("=+-@")
+def _is_formula(field: str) -> bool:
+    # Some programs drop invisible characters and quotes before they look for a formula.
+    visible = (char for char in unicodedata.normalize("NFKC", field) if not _is_invisible(char) and char != '"')
+    return next(visible, "") in tuple("=+-@")
 
 
-def _unseen(char: str) -> bool:
+def _is_invisible(char: str) -> bool:
     return char.isspace() or not char.isprintable()
 
 
-def _bad(char: str) -> bool:
+def _is_unprintable(char: str) -> bool:
     if char in "\n\t":
         return False
-    return char in _TURNING or unicodedata.category(char) in ("Cc", "Cs") or ord(char) & 0xFFFE == 0xFFFE
+    return char in _BIDI_CONTROLS or unicodedata.category(char) in ("Cc", "Cs") or ord(char) & 0xFFFE == 0xFFFE

@@ -12,39 +12,39 @@ from markupsafe import Markup
 from pipelines.benchmarks.tables import Table, TableCell, TableValue
 from pipelines.report.pages.environment import environment
 from pipelines.report.tables.escaping import csv_cell, latex, markdown, one_line
-from pipelines.report.tables.layout import FormattedTable, PrintedCell, PrintedRow, lay_out, value_of
+from pipelines.report.tables.layout import FormattedCell, FormattedRow, FormattedTable, lay_out, value_of
 
 _EXTRAS = {"delta": "change", "low": "ci_low", "high": "ci_high", "n": "n", "n_failed": "n_failed", "note": "note"}
-"""Parts of a `TableValue` cell that get a CSV column of their own where a column has any."""
+"""Parts of a `TableValue` that get a CSV column of their own if a column has any."""
 
 _WIDE = 9
-"""Columns above which LaTeX is set smaller and tighter, to fit a page on its side."""
+"""Columns above which LaTeX uses a smaller font, to fit a landscape page."""
 
 
 def to_markdown(table: Table) -> str:
-    """A pipe table with its footnotes and notes; published rows in italics, the best in bold."""
-    printed = lay_out(table)
+    """Return a pipe table with footnotes and notes; published rows in italics, the best in bold."""
+    formatted = lay_out(table)
     heads = [table.label_head, *column_names(table)]
-    rules = ["---", *("---:" if numeric(printed, place) else "---" for place in range(len(table.columns)))]
+    rules = ["---", *("---:" if is_numeric(formatted, column) else "---" for column in range(len(table.columns)))]
     lines = [_pipe([markdown(head) for head in heads]), _pipe(rules)]
-    for row in printed.rows:
+    for row in formatted.rows:
         if row.origin == "heading":
             lines.append(_pipe([f"**{markdown(row.label) or '.'}**", *[""] * len(table.columns)]))
         else:
             cells = [_markdown_cell(cell, row) for cell in row.cells]
             lines.append(_pipe([_italic(markdown(row.label), row) + _markdown_foot(row.foot), *cells]))
-    footnotes = [f"({place}) {markdown(note)}" for place, note in enumerate(printed.footnotes, start=1)]
+    footnotes = [f"({number}) {markdown(note)}" for number, note in enumerate(formatted.footnotes, start=1)]
     below = [*footnotes, *(markdown(note) for note in table.notes)]
     return "\n".join(lines) + "\n" + "".join(f"\n{line}\n" for line in below)
 
 
 def to_csv(table: Table) -> str:
-    """One line a row: block, label, origin, then the columns with full precision, unrounded; fractions stay fractions.
+    """Return one line per row: block, label, origin, then the columns, unrounded.
 
-    The parts of a `TableValue` cell that occur in a column follow it as columns of their own. An empty cell is a number
-    that was not measured. A text that a spreadsheet would run as a formula is led by an apostrophe.
+    Intervals, counts and notes of a column follow it as columns of their own. An empty cell is a number that was not
+    measured. Text that a spreadsheet would run as a formula is preceded by an apostrophe.
     """
-    names, parts = column_names(table), [_parts(table, place) for place in range(len(table.columns))]
+    names, parts = column_names(table), [_parts(table, column) for column in range(len(table.columns))]
     heads = ["block", table.label_head, "origin"]
     for name, extras in zip(names, parts, strict=True):
         heads += [name, *(f"{name} {_EXTRAS[extra]}" for extra in extras)]
@@ -64,9 +64,9 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A floating booktabs table; published rows in italics, headings across all columns."""
-    printed, width = lay_out(table), len(table.columns) + 1
-    aligned = "".join("r" if numeric(printed, place) else "l" for place in range(len(table.columns)))
+    """Return a floating booktabs table; published rows in italics, headings across all columns."""
+    formatted, width = lay_out(table), len(table.columns) + 1
+    aligned = "".join("r" if is_numeric(formatted, column) else "l" for column in range(len(table.columns)))
     lines = [
         f"% {one_line(table.id)}: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX",
         r"\begin{table}[tbp]",
@@ -79,47 +79,47 @@ def to_latex(table: Table) -> str:
         _latex_row([latex(table.label_head), *(_latex_head(head, wide=width > _WIDE) for head in table.columns)]),
         r"\midrule",
     ]
-    for place, row in enumerate(printed.rows):
+    for index, row in enumerate(formatted.rows):
         if row.origin == "heading":
-            lines += [r"\addlinespace"] if place else []
+            lines += [r"\addlinespace"] if index else []
             words = rf"\textbf{{{latex(row.label)}}}" + _latex_foot(row.foot)
             lines.append(_latex_row([rf"\multicolumn{{{width}}}{{l}}{{{words}}}"]))
         else:
             label = _latex_italic(latex(row.label), row) + _latex_foot(row.foot)
             lines.append(_latex_row([label, *(_latex_cell(cell, row) for cell in row.cells)]))
     lines += [r"\bottomrule", r"\end{tabular}"]
-    notes = [_latex_foot(place) + latex(note) for place, note in enumerate(printed.footnotes, start=1)]
+    notes = [_latex_foot(number) + latex(note) for number, note in enumerate(formatted.footnotes, start=1)]
     lines += [rf"\par\smallskip{{\footnotesize {note}}}" for note in (*notes, *(latex(note) for note in table.notes))]
     return "\n".join([*lines, r"\end{table}", ""])
 
 
 def html(table: Table) -> Markup:
-    """The table in its scrolling box with footnotes and notes, escaped; rows carry their origin as class."""
+    """Return the escaped table in a scrolling box, with footnotes and notes; rows have their origin as class."""
     template = environment().get_template("table.html.j2", globals={"kinds": _kind_class})
     return Markup(template.module.grid(lay_out(table)))  # type: ignore[attr-defined]  # noqa: S704 - escaped by the template
 
 
 def column_names(table: Table) -> list[str]:
-    """Heads of the columns with their group in front, so that each stands alone."""
+    """Return the column heads, preceded by their groups."""
     groups = [text for text, span in table.groups for _ in range(span)] or [""] * len(table.columns)
     return [f"{group} {name}".strip() for group, name in zip(groups, table.columns, strict=True)]
 
 
-def numeric(printed: FormattedTable, column: int) -> bool:
-    """Whether the column holds numbers, and is set flush right."""
-    kinds = {row.cells[column].kind for row in printed.rows if row.origin != "heading"}
+def is_numeric(formatted: FormattedTable, column: int) -> bool:
+    """Return whether the column holds numbers and is right-aligned."""
+    kinds = {row.cells[column].kind for row in formatted.rows if row.origin != "heading"}
     return "text" not in kinds
 
 
-def _kind_class(printed: FormattedTable, column: int) -> str:
-    return "number" if numeric(printed, column) else "text"
+def _kind_class(formatted: FormattedTable, column: int) -> str:
+    return "number" if is_numeric(formatted, column) else "text"
 
 
 def _pipe(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _italic(words: str, row: PrintedRow) -> str:
+def _italic(words: str, row: FormattedRow) -> str:
     return f"*{words}*" if row.origin == "published" and words else words
 
 
@@ -127,11 +127,11 @@ def _markdown_foot(foot: int) -> str:
     return f" ({foot})" if foot else ""
 
 
-def _markdown_cell(cell: PrintedCell, row: PrintedRow) -> str:
+def _markdown_cell(cell: FormattedCell, row: FormattedRow) -> str:
     words = markdown(cell.text)
     words = f"**{words}**" if cell.mark == "best" else _italic(words, row)
-    beside = f" {markdown(cell.beside)}" if cell.beside else ""
-    return words + beside + _markdown_foot(cell.foot)
+    suffix = f" {markdown(cell.suffix)}" if cell.suffix else ""
+    return words + suffix + _markdown_foot(cell.foot)
 
 
 def _parts(table: Table, column: int) -> tuple[str, ...]:
@@ -153,17 +153,17 @@ def _raw(cell: TableCell) -> str:
 def _latex_groups(table: Table) -> Iterator[str]:
     if not table.groups:
         return
-    heads, rules, place = [""], [], 2
+    heads, rules, column = [""], [], 2
     for text, span in table.groups:
         heads.append(rf"\multicolumn{{{span}}}{{c}}{{{latex(text)}}}")
-        rules += [rf"\cmidrule(lr){{{place}-{place + span - 1}}}"] if text else []
-        place += span
+        rules += [rf"\cmidrule(lr){{{column}-{column + span - 1}}}"] if text else []
+        column += span
     yield _latex_row(heads)
     yield "".join(rules)
 
 
 def _latex_head(head: str, *, wide: bool) -> str:
-    """A column's head; where columns are many, its words stand one below the other."""
+    """Return a column's head, with stacked words in a wide table."""
     words = latex(head)
     stacked = words.replace(" ", r"\\")
     return rf"\shortstack[r]{{{stacked}}}" if wide and stacked != words else words
@@ -177,14 +177,14 @@ def _latex_foot(foot: int) -> str:
     return rf"\textsuperscript{{{foot}}}" if foot else ""
 
 
-def _latex_italic(words: str, row: PrintedRow) -> str:
+def _latex_italic(words: str, row: FormattedRow) -> str:
     return rf"\textit{{{words}}}" if row.origin == "published" and words else words
 
 
-def _latex_cell(cell: PrintedCell, row: PrintedRow) -> str:
+def _latex_cell(cell: FormattedCell, row: FormattedRow) -> str:
     words = latex(cell.text)
     if cell.mark:
         words = rf"\textbf{{{words}}}" if cell.mark == "best" else rf"\underline{{{words}}}"
     words = _latex_italic(words, row)
-    beside = rf" {{\footnotesize {latex(cell.beside)}}}" if cell.beside else ""
-    return words + beside + _latex_foot(cell.foot)
+    suffix = rf" {{\footnotesize {latex(cell.suffix)}}}" if cell.suffix else ""
+    return words + suffix + _latex_foot(cell.foot)

@@ -1,4 +1,4 @@
-"""A `Table` with its numbers turned into words: rounding, marks for the best, footnotes. Shared by all formats."""
+"""A `Table` with formatted numbers: rounding, marks for the best, footnotes. Shared by all formats."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, Table
 from pipelines.metrics.stats import half_up
 
 DASH = "\N{EN DASH}"
-"""What stands for a number that was not measured, in every printed format. CSV leaves the cell empty."""
+"""A number that was not measured, in every format but CSV, which leaves the cell empty."""
 
 _MINUS = "\N{MINUS SIGN}"
 _CHECK = "\N{CHECK MARK}"
 _DIGITS: dict[Style, int] = {"fraction2": 2, "fraction3": 3, "fraction4": 4, "percent1": 1, "percent2": 2}
 _LARGE = 1e6
-"""From here on the digits behind the point say nothing."""
+"""Larger numbers are printed without decimals."""
 
 Mark: TypeAlias = Literal["best", "second", ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedCell:
-    """One cell in words, not yet escaped for any format."""
+class FormattedCell:
+    """One cell as text, not escaped."""
 
     text: str
     kind: Literal["number", "text", "none"]
@@ -40,38 +40,32 @@ class PrintedCell:
     """Step of the background shade, 0 to 10."""
 
     @property
-    def beside(self) -> str:
-        """What stands after the number, in one string."""
+    def suffix(self) -> str:
+        """Return delta, interval and counts in one string."""
         return " ".join(part for part in (self.delta, self.interval, self.counts) if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrintedRow:
-    """One line; a heading has no cells."""
+class FormattedRow:
+    """One row; a heading has no cells."""
 
     label: str
     origin: str
-    cells: tuple[PrintedCell, ...]
+    cells: tuple[FormattedCell, ...]
     foot: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormattedTable:
-    """A table in words."""
+    """A table with formatted cells."""
 
     table: Table
-    rows: tuple[PrintedRow, ...]
+    rows: tuple[FormattedRow, ...]
     footnotes: tuple[str, ...]
 
 
-def number(value: float, style: Style, *, signed: bool = False) -> str:
-    """One number in words, rounded half up.
-
-    Args:
-        value: a fraction, or a count when it is an int; counts get thousands separators.
-        style: the column's style.
-        signed: write a plus, too.
-    """
+def format_number(value: float, style: Style, *, signed: bool = False) -> str:
+    """Format a number, rounded half up; an int is a count and gets thousands separators."""
     if _is_count(value):
         return _sign(f"{abs(int(value)):,}", value, signed=signed)
     if math.isinf(value):
@@ -79,53 +73,53 @@ def number(value: float, style: Style, *, signed: bool = False) -> str:
     if style == "plain" or abs(value) >= _LARGE:
         return _sign(f"{abs(value):.6g}" if abs(value) < _LARGE else f"{abs(value):,.0f}", value, signed=signed)
     rounded = _rounded(value, style)
-    words = f"{abs(rounded):f}"
-    if style in ("fraction2", "fraction3") and words.startswith("0."):
-        words = words[1:]
-    return _sign(words, rounded, signed=signed)
+    digits = f"{abs(rounded):f}"
+    if style in ("fraction2", "fraction3") and digits.startswith("0."):
+        digits = digits[1:]
+    return _sign(digits, rounded, signed=signed)
 
 
 def lay_out(table: Table) -> FormattedTable:
-    """Turn every number into words, mark the best of each column, and collect the footnotes."""
+    """Format every number, mark the best of each column, and collect the footnotes."""
     notes: list[str] = []
     marks = _marks(table)
     rows = tuple(
-        PrintedRow(
+        FormattedRow(
             label=row.label,
             origin=row.origin,
             cells=tuple(
-                replace(_cell(cell, table, column, notes), mark=marks.get((place, column), ""))
+                replace(_cell(cell, table, column, notes), mark=marks.get((index, column), ""))
                 for column, cell in enumerate(row.cells)
             ),
             foot=_foot(row.note, notes),
         )
-        for place, row in enumerate(table.rows)
+        for index, row in enumerate(table.rows)
     )
     return FormattedTable(table=table, rows=rows, footnotes=tuple(notes))
 
 
 def value_of(cell: TableCell) -> float | None:
-    """The number in a cell, None for text, check marks and what was not measured."""
+    """Return the number in a cell; None for text, check marks and what was not measured."""
     value = cell.value if isinstance(cell, TableValue) else cell
     if isinstance(value, str | bool) or value is None or math.isnan(value):
         return None
     return value
 
 
-def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> PrintedCell:
+def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> FormattedCell:
     if isinstance(cell, str):
-        return PrintedCell(text=cell, kind="text")
+        return FormattedCell(text=cell, kind="text")
     if isinstance(cell, bool):
-        return PrintedCell(text=_CHECK if cell else "", kind="text")
+        return FormattedCell(text=_CHECK if cell else "", kind="text")
     style, value = table.style_of(column), value_of(cell)
-    printed = PrintedCell(text=DASH, kind="none")
+    formatted = FormattedCell(text=DASH, kind="none")
     if value is not None:
-        printed = PrintedCell(text=number(value, style), kind="number", heat=_heat(table, value))
+        formatted = FormattedCell(text=format_number(value, style), kind="number", heat=_heat(table, value))
     if not isinstance(cell, TableValue):
-        return printed
-    delta = "" if _absent(cell.delta) else f"({number(cell.delta or 0.0, style, signed=True)})"
+        return formatted
+    delta = "" if _is_missing(cell.delta) else f"({format_number(cell.delta or 0.0, style, signed=True)})"
     return replace(
-        printed,
+        formatted,
         delta=delta,
         interval=_interval(cell, style),
         counts=_counts(cell),
@@ -134,18 +128,18 @@ def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> Print
 
 
 def _is_count(value: object) -> bool:
-    """Whole numbers are counts, those of numpy too."""
+    """Return whether a number is an int, of Python or numpy."""
     return isinstance(value, Integral)
 
 
-def _absent(value: float | None) -> bool:
+def _is_missing(value: float | None) -> bool:
     return value is None or math.isnan(value)
 
 
 def _interval(cell: TableValue, style: Style) -> str:
     if cell.low is None or cell.high is None or math.isnan(cell.low) or math.isnan(cell.high):
         return ""
-    return f"[{number(cell.low, style)}, {number(cell.high, style)}]"
+    return f"[{format_number(cell.low, style)}, {format_number(cell.high, style)}]"
 
 
 def _counts(cell: TableValue) -> str:
@@ -171,55 +165,55 @@ def _foot(note: str, notes: list[str]) -> int:
     return notes.index(note) + 1
 
 
-def _sign(words: str, value: float | Decimal, *, signed: bool) -> str:
+def _sign(digits: str, value: float | Decimal, *, signed: bool) -> str:
     if value < 0:
-        return f"{_MINUS}{words}"
-    return f"+{words}" if signed and value > 0 else words
+        return f"{_MINUS}{digits}"
+    return f"+{digits}" if signed and value > 0 else digits
 
 
 def _marks(table: Table) -> dict[tuple[int, int], Mark]:
-    """Bold and underlined places: (row, column) -> mark. Equal as printed is equally good."""
-    found: dict[tuple[int, int], Mark] = {}
+    """Return the marks of the best cells by row and column. Numbers that are equal as printed share a mark."""
+    marks: dict[tuple[int, int], Mark] = {}
     for column, better in enumerate(table.better):
         if not better:
             continue
         blocks = [_ranked(block, column, table, better) for block in _blocks(table.rows)]
-        whole = {place: value for block in blocks for place, value in block.items()}
+        whole = {index: value for block in blocks for index, value in block.items()}
         for block in blocks:
             order = sorted(set((whole if table.best_of == "table" else block).values()))
             if len(order) < 2:
                 continue
             runner_up = min(block.values(), default=None) if table.second == "block" else order[1]
-            for place, value in block.items():
+            for index, value in block.items():
                 if value == order[0]:
-                    found[place, column] = "best"
+                    marks[index, column] = "best"
                 elif table.second and value == runner_up:
-                    found[place, column] = "second"
-    return found
+                    marks[index, column] = "second"
+    return marks
 
 
 def _blocks(rows: Sequence[TableRow]) -> Iterator[list[tuple[int, TableRow]]]:
     block: list[tuple[int, TableRow]] = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.origin == "heading":
             yield block
             block = []
         elif row.origin in ("ours", "published"):
-            block.append((place, row))
+            block.append((index, row))
     yield block
 
 
 def _ranked(
     block: list[tuple[int, TableRow]], column: int, table: Table, better: Literal["higher", "lower"]
 ) -> dict[int, Decimal]:
-    """Row -> value as printed, turned so that the smallest is the best."""
-    trusted = [(place, row.cells[column]) for place, row in block]
-    values = {place: value_of(cell) for place, cell in trusted if not (isinstance(cell, TableValue) and cell.doubtful)}
-    turned = -1 if better == "higher" else 1
+    """Return row -> printed value, with a sign such that the smallest is the best."""
+    cells = {index: row.cells[column] for index, row in block}
+    values = {
+        index: value_of(cell) for index, cell in cells.items() if not (isinstance(cell, TableValue) and cell.doubtful)
+    }
+    sign = -1 if better == "higher" else 1
     return {
-        place: turned * _as_printed(value, table.style_of(column))
-        for place, value in values.items()
-        if value is not None
+        index: sign * _as_printed(value, table.style_of(column)) for index, value in values.items() if value is not None
     }
 
 

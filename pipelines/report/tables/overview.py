@@ -1,4 +1,4 @@
-"""Tables that the report makes itself: headline, counts, what was not measured, the run's facts, a figure's numbers."""
+"""Tables of every benchmark: headline, request counts, missing metrics, the run's facts, a figure's numbers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.benchmarks.figures import Bars, Figure, Lines, Points, Radar
+from pipelines.benchmarks.figures import Bars, Figure, Points, Radar, Series
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.predict.records import CellCount
 from pipelines.report.model import BenchmarkSection, ReportData
 
-_SHOWN = 6
-"""Names listed in one cell of the notes; more are counted."""
+_MAX_NAMES = 6
+"""Names listed in one cell of the notes; further ones are counted."""
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
 _COUNTS_NOTE = (
-    "Failed requests are no answers; excluded ones could not be asked; where some were not run, the sweep is "
-    "incomplete, and metrics that need the whole are left out."
+    "Failed requests have no answer; excluded ones could not be sent. If some were not run, the sweep is incomplete, "
+    "and metrics that need all answers are missing."
 )
 
 
 def headline_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Models by settings for the benchmark's headline metric, a block a task; None where there is no such row."""
+    """Return models by settings for the headline metric, one block per task; None if it has no rows."""
     rows = [row for row in metrics if _is_headline(row, part)]
     if not rows:
         return None
@@ -33,39 +33,39 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]])
     for task in tasks:
         lines += [TableRow(label=task, origin="heading")] if len(tasks) > 1 else []
         for model in _ordered([str(row["model"]) for row in rows if row["task"] == task], ()):
-            # A cell that was not part of the sweep is as empty as one that could not be measured, but has no reason.
+            # A cell outside the sweep is as empty as one that could not be measured, but has no note.
             lines.append(TableRow(label=model, cells=tuple(cells.get((task, model, name)) for name in settings)))
-    plain = any(row.get("plain") for row in rows)
-    scale = "No share, and so not in percent." if plain else "Percent."
-    words = part.headline.replace("_", " ")
+    is_plain = any(row.get("plain") for row in rows)
+    scale = "Not a fraction, so not in percent." if is_plain else "Percent."
+    metric = part.headline.replace("_", " ")
     return Table(
         id=f"{part.name}_headline",
-        title=f"{part.title}: {words}" + (f", {tasks[0]}" if len(tasks) == 1 else ""),
+        title=f"{part.title}: {metric}" + (f", {tasks[0]}" if len(tasks) == 1 else ""),
         columns=tuple(name or "all" for name in settings),
         rows=tuple(lines),
-        style="plain" if plain else "percent1",
+        style="plain" if is_plain else "percent1",
         better=tuple("higher" for _ in settings),
         best_of="block",
-        heat=None if plain else (0.0, 1.0),
-        notes=(f"{scale} In brackets the 95% interval; n is the number of rows in the denominator.",),
+        heat=None if is_plain else (0.0, 1.0),
+        notes=(f"{scale} In brackets: the 95% interval. n: number of rows in the denominator.",),
     )
 
 
 def counts_table(part: BenchmarkSection, counts: Sequence[CellCount]) -> Table | None:
-    """What became of the requests, a row a cell of the sweep; None where there are none."""
+    """Return the requests by status, one row per model, task and setting; None if there are none."""
     rows = tuple(
         TableRow(
-            label=one.model,
-            cells=(one.task, one.setting, one.requests, one.ok, one.error, one.excluded, one.missing),
+            label=count.model,
+            cells=(count.task, count.setting, count.requests, count.ok, count.error, count.excluded, count.missing),
         )
-        for one in counts
-        if one.benchmark == part.name
+        for count in counts
+        if count.benchmark == part.name
     )
     if not rows:
         return None
     return Table(
         id=f"{part.name}_counts",
-        title=f"{part.title}: requests and what became of them",
+        title=f"{part.title}: requests by status",
         columns=("Task", "Setting", "Requests", "Answered", "Failed", "Excluded", "Not run"),
         rows=rows,
         notes=(_COUNTS_NOTE,),
@@ -73,19 +73,19 @@ def counts_table(part: BenchmarkSection, counts: Sequence[CellCount]) -> Table |
 
 
 def notes_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]], *, measured: bool) -> Table | None:
-    """Why metrics are missing (`measured` false), or how those that are there are to be read; equal notes once."""
-    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    """Return why metrics are missing (`measured` false), or how to read the measured ones; equal notes once."""
+    rows_by_note: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for row in metrics:
-        note, present = str(row.get("note") or ""), number_or_none(row["value"]) is not None
-        if row["benchmark"] != part.name or present != measured or (measured and not note):
+        note, has_value = str(row.get("note") or ""), number_or_none(row["value"]) is not None
+        if row["benchmark"] != part.name or has_value != measured or (measured and not note):
             continue
         key = (str(row["metric"]), str(row["task"]), note or "no reason was given")
-        found.setdefault(key, []).append(row)
-    if not found:
+        rows_by_note.setdefault(key, []).append(row)
+    if not rows_by_note:
         return None
     rows = (
-        TableRow(label=metric, cells=(task, _listed(rows, "setting"), _listed(rows, "model"), note))
-        for (metric, task, note), rows in found.items()
+        TableRow(label=metric, cells=(task, _join_names(rows, "setting"), _join_names(rows, "model"), note))
+        for (metric, task, note), rows in rows_by_note.items()
     )
     return Table(
         id=f"{part.name}_{'remarks' if measured else 'not_measured'}",
@@ -97,45 +97,47 @@ def notes_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]], *,
 
 
 def figure_table(figure: Figure) -> Table:
-    """The numbers of a figure, for those who cannot see it and for those who want to reckon with it."""
+    """Return the numbers of a figure, for screen readers and further computation."""
     if isinstance(figure, Points):
         rows = [(f"{cloud.label}", point, cloud.origin) for cloud in figure.clouds for point in cloud.points]
         lines = tuple(TableRow(label=name, cells=point, origin=origin) for name, point, origin in rows)
         columns: tuple[str, ...] = (figure.x_label or "x", figure.y_label or "y")
         return Table(id=figure.id, title=figure.title, columns=columns, rows=lines, label_head="Series", style="plain")
     if isinstance(figure, Radar):
-        head, places = "Axis", figure.axes
+        head, labels = "Axis", figure.axes
     elif isinstance(figure, Bars):
-        head, places = "Category", figure.categories
+        head, labels = "Category", figure.categories
     else:
-        head, places = figure.x_label or "x", tuple(f"{x:.12g}" for x in figure.x)
+        head, labels = figure.x_label or "x", tuple(f"{x:.12g}" for x in figure.x)
     percent = figure.maximum == 1.0 if isinstance(figure, Radar) else figure.percent
-    names = (f"{one.label} ({one.origin})" if one.origin != "ours" else one.label for one in figure.series)
+    names = (
+        f"{series.label} ({series.origin})" if series.origin != "ours" else series.label for series in figure.series
+    )
     return Table(
         id=figure.id,
         title=figure.title,
         label_head=head,
         columns=tuple(names),
         rows=tuple(
-            TableRow(label=name, cells=tuple(_figure_cell(figure, one, place) for one in range(len(figure.series))))
-            for place, name in enumerate(places)
+            TableRow(label=name, cells=tuple(_figure_cell(series, row) for series in figure.series))
+            for row, name in enumerate(labels)
         ),
         style="percent1" if percent else "plain",
     )
 
 
 def run_facts(report: ReportData) -> list[tuple[str, str]]:
-    """The single values of the run, as (name, words)."""
-    return [(_words(key), _plain(value)) for key, value in report.run.items() if not _is_table(value)]
+    """Return name and text of the single values of the run."""
+    return [(_title(key), _text(value)) for key, value in report.run.items() if not _is_table(value)]
 
 
 def run_tables(report: ReportData) -> list[Table]:
-    """The mappings of the run as tables."""
+    """Return the mappings of the run as tables."""
     return [_run_table(key, value) for key, value in report.run.items() if _is_table(value)]
 
 
 def number_or_none(value: object) -> float | None:
-    """A finite number, None for null, NaN, infinity and anything else."""
+    """Return a finite number; None for null, NaN, infinity and anything else."""
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         return None
     number = float(value)
@@ -143,8 +145,8 @@ def number_or_none(value: object) -> float | None:
 
 
 def _is_headline(row: Mapping[str, Any], part: BenchmarkSection) -> bool:
-    whole = not row["subset"] and not row["category"]
-    return bool(whole and row["benchmark"] == part.name and row["metric"] == part.headline)
+    is_whole = not row["subset"] and not row["category"]
+    return bool(is_whole and row["benchmark"] == part.name and row["metric"] == part.headline)
 
 
 def _headline_cell(row: Mapping[str, Any]) -> TableValue:
@@ -160,21 +162,21 @@ def _headline_cell(row: Mapping[str, Any]) -> TableValue:
 
 
 def _ordered(names: Sequence[str], first: Sequence[str]) -> list[str]:
-    present = dict.fromkeys(names)
-    return [name for name in first if name in present] + [name for name in present if name not in first]
+    """Return distinct names, those of `first` in its order before the others."""
+    distinct = dict.fromkeys(names)
+    return [name for name in first if name in distinct] + [name for name in distinct if name not in first]
 
 
-def _listed(rows: Sequence[Mapping[str, Any]], key: str) -> str:
+def _join_names(rows: Sequence[Mapping[str, Any]], key: str) -> str:
     names = [name or "all" for name in dict.fromkeys(str(row[key]) for row in rows)]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
-def _figure_cell(figure: Radar | Bars | Lines, one: int, place: int) -> TableCell:
-    series = figure.series[one]
+def _figure_cell(series: Series, index: int) -> TableCell:
     if not series.low:
-        return series.values[place]
-    return TableValue(value=series.values[place], low=series.low[place], high=series.high[place])
+        return series.values[index]
+    return TableValue(value=series.values[index], low=series.low[index], high=series.high[index])
 
 
 def _is_table(value: object) -> bool:
@@ -182,28 +184,28 @@ def _is_table(value: object) -> bool:
 
 
 def _run_table(key: str, value: Mapping[str, Any]) -> Table:
-    nested = all(isinstance(entry, Mapping) for entry in value.values())
-    if not nested:
-        rows = tuple(TableRow(label=str(name), cells=(_plain(entry),)) for name, entry in value.items())
-        return Table(id="run", title=_words(key), label_head="Name", columns=("Value",), rows=rows)
+    is_nested = all(isinstance(entry, Mapping) for entry in value.values())
+    if not is_nested:
+        rows = tuple(TableRow(label=str(name), cells=(_text(entry),)) for name, entry in value.items())
+        return Table(id="run", title=_title(key), label_head="Name", columns=("Value",), rows=rows)
     columns = tuple(dict.fromkeys(name for entry in value.values() for name in entry if entry[name] not in _EMPTY))
     return Table(
         id="run",
-        title=_words(key),
+        title=_title(key),
         label_head="Name",
-        columns=tuple(_words(name) for name in columns),
+        columns=tuple(_title(name) for name in columns),
         rows=tuple(
-            TableRow(label=str(name), cells=tuple(_plain(entry.get(column)) for column in columns))
+            TableRow(label=str(name), cells=tuple(_text(entry.get(column)) for column in columns))
             for name, entry in value.items()
         ),
     )
 
 
-def _words(key: object) -> str:
+def _title(key: object) -> str:
     return str(key).replace("_", " ").strip().capitalize()
 
 
-def _plain(value: object) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What the tests of the reports share: golden rows, hostile texts, readers of HTML, and a small report."""
+"""Shared test data of the reports: golden rows, hostile texts, an HTML parser and a small report."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def golden(name: str) -> list[Any]:
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, and the text between them."""
+    """Parses HTML into elements with attributes, and text."""
 
     def __init__(self, source: str) -> None:
         super().__init__(convert_charrefs=True)
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text: list[str] = []
-        self.odd: list[str] = []
+        self.other: list[str] = []
         self.feed(source)
         self.close()
 
@@ -67,13 +67,13 @@ class Page(HTMLParser):
         self.text.append(data)
 
     def handle_comment(self, data: str) -> None:
-        self.odd.append(data)
+        self.other.append(data)
 
     def handle_pi(self, data: str) -> None:
-        self.odd.append(data)
+        self.other.append(data)
 
     def unknown_decl(self, data: str) -> None:
-        self.odd.append(data)
+        self.other.append(data)
 
     def values(self, attribute: str) -> list[str]:
         return [str(attributes[attribute]) for _, attributes in self.elements if attribute in attributes]
@@ -100,21 +100,27 @@ def metric(**changes: Any) -> dict[str, Any]:
 
 
 def figures(text: str = "words", prefix: str = "f") -> tuple[Figure, ...]:
-    """One figure of each kind, with gaps, intervals and all three origins, and `text` wherever text may stand."""
-    three = (
+    """Return one figure of each kind, with gaps, intervals and all origins, and `text` in every text field."""
+    series = (
         Series(label=text, values=(0.1, None, 0.3), low=(0.0, None, 0.2), high=(0.2, None, 0.4)),
         Series(label=f"{text} 2", values=(0.2, 0.3, 0.4), origin="published"),
         Series(label=f"{text} 3", values=(0.5, None, 0.5), origin="reference"),
     )
     axes, notes = (text, "b", "c"), (text,)
     return (
-        Radar(id=f"{prefix}_radar", title=text, axes=axes, series=three, notes=notes),
-        Bars(id=f"{prefix}_bars", title=text, categories=axes, series=three, y_label=text, notes=notes),
+        Radar(id=f"{prefix}_radar", title=text, axes=axes, series=series, notes=notes),
+        Bars(id=f"{prefix}_bars", title=text, categories=axes, series=series, y_label=text, notes=notes),
         Bars(
-            id=f"{prefix}_flat", title=text, categories=axes, series=three, y_label=text, horizontal=True, percent=False
+            id=f"{prefix}_flat",
+            title=text,
+            categories=axes,
+            series=series,
+            y_label=text,
+            horizontal=True,
+            percent=False,
         ),
-        Bars(id=f"{prefix}_stack", title=text, categories=axes, series=three[:2], stacked=True),
-        Lines(id=f"{prefix}_lines", title=text, x=(0.1, 0.2, 0.3), series=three, x_label=text, y_label=text),
+        Bars(id=f"{prefix}_stack", title=text, categories=axes, series=series[:2], stacked=True),
+        Lines(id=f"{prefix}_lines", title=text, x=(0.1, 0.2, 0.3), series=series, x_label=text, y_label=text),
         Points(
             id=f"{prefix}_points",
             title=text,
@@ -131,7 +137,7 @@ def figures(text: str = "words", prefix: str = "f") -> tuple[Figure, ...]:
 
 
 def table(text: str = "words", name: str = "t") -> Table:
-    """A table with every kind of row and cell, and `text` wherever text may stand."""
+    """Return a table with every kind of row and cell, and `text` in every text field."""
     return Table(
         id=name,
         title=text,
@@ -152,7 +158,7 @@ def table(text: str = "words", name: str = "t") -> Table:
 
 
 def report(text: str = "words") -> ReportData:
-    """A report with `text` in every place that foreign text can reach."""
+    """Return a report with `text` in every field that foreign text can reach."""
     rows = (
         metric(model=text),
         metric(model=text, setting="black-video", value=None, ci_low=None, ci_high=None, note=text),

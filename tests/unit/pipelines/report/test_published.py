@@ -3,7 +3,7 @@ import re
 import pandas as pd
 import pytest
 
-from pipelines.report.published import BENCHMARKS, COLUMNS, dataset_facts, doubtful, published
+from pipelines.report.published import COLUMNS, dataset_facts, doubtful, published, published_benchmarks
 
 ROWS = {"maia": 798, "vague": 803, "vflute": 83, "mate": 416, "unpie": 494}
 TASKS = {
@@ -42,15 +42,15 @@ SIMILARITY = {
 }
 
 
-def value(frame: pd.DataFrame, **wanted: str) -> float:
-    for column, name in wanted.items():
+def value(frame: pd.DataFrame, **keys: str) -> float:
+    for column, name in keys.items():
         frame = frame[frame[column] == name]
-    (found,) = frame["value"]
-    return float(found)
+    (number,) = frame["value"]
+    return float(number)
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_benchmark_has_its_rows_once_each(name: str) -> None:
+@pytest.mark.parametrize("name", published_benchmarks())
+def test_published_rows_are_unique(name: str) -> None:
     frame = published(name)
     assert tuple(frame.columns) == COLUMNS
     assert len(frame) == ROWS[name]
@@ -58,8 +58,8 @@ def test_a_benchmark_has_its_rows_once_each(name: str) -> None:
     assert not frame.duplicated(KEY).any()
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_keys_are_our_nouns(name: str) -> None:
+@pytest.mark.parametrize("name", published_benchmarks())
+def test_published_keys_are_our_nouns(name: str) -> None:
     frame = published(name)
     assert set(frame["task"]) <= TASKS[name]
     # '' where the paper gives no input: people, chance, data.
@@ -69,8 +69,8 @@ def test_keys_are_our_nouns(name: str) -> None:
     assert not frame["model"].eq("").any()
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_values_are_fractions_counts_or_coefficients(name: str) -> None:
+@pytest.mark.parametrize("name", published_benchmarks())
+def test_published_values_are_fractions_counts_or_coefficients(name: str) -> None:
     frame = published(name)
     assert frame["value"].dtype == "float64"
     assert set(frame["unit"]) <= {"fraction", "count", ""}
@@ -80,17 +80,17 @@ def test_values_are_fractions_counts_or_coefficients(name: str) -> None:
     assert sound.loc[changes, "value"].between(-1, 1).all()
     counts = frame[frame["unit"] == "count"]["value"]
     assert (counts == counts.round()).all()
-    # A number that the paper does not give is said to be so.
+    # A number that the paper does not give has a note.
     assert frame[frame["value"].isna()]["note"].str.startswith("not given").all()
 
 
-def test_all_benchmarks_together() -> None:
+def test_published_returns_all_benchmarks() -> None:
     everything = published()
     assert len(everything) == sum(ROWS.values())
-    assert list(dict.fromkeys(everything["benchmark"])) == list(BENCHMARKS)
+    assert list(dict.fromkeys(everything["benchmark"])) == list(published_benchmarks())
 
 
-def test_a_benchmark_that_no_paper_printed_numbers_of_has_none() -> None:
+def test_benchmark_without_published_numbers_has_no_rows() -> None:
     frame = published("my-own")
     assert tuple(frame.columns) == COLUMNS
     assert frame.empty
@@ -98,7 +98,7 @@ def test_a_benchmark_that_no_paper_printed_numbers_of_has_none() -> None:
 
 
 @pytest.mark.parametrize("model", MAIA)
-def test_headline_numbers_of_maia(model: str) -> None:
+def test_published_headline_numbers_of_maia(model: str) -> None:
     frame, settings = published("maia"), ("black-video", "1-frame", "32-frames")
     for metric, task, numbers in zip(
         ("pool_accuracy", "statement_accuracy", "oevqa_accuracy"), ("vsv", "vsv", "oevqa"), MAIA[model], strict=True
@@ -108,13 +108,13 @@ def test_headline_numbers_of_maia(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", SIMILARITY)
-def test_similarity_of_maia(model: str) -> None:
+def test_published_similarity_of_maia(model: str) -> None:
     frame = published("maia")
     for metric, number in zip(("rouge", "bertscore", "bleu", "meteor", "cider"), SIMILARITY[model], strict=True):
         assert value(frame, table="Table 4", model=model, metric=metric) == number
 
 
-def test_other_numbers_of_maia() -> None:
+def test_published_aggregate_of_maia() -> None:
     frame = published("maia")
     assert value(frame, model="Unimodal", metric="pool_accuracy", category="") == 0.05
     assert value(frame, model="Unimodal", metric="statement_accuracy", category="") == 0.56
@@ -125,8 +125,8 @@ def test_other_numbers_of_maia() -> None:
 
 def test_doubtful_cells_of_maia_are_the_known_misprints() -> None:
     frame = published("maia")
-    found = frame[doubtful(frame) & (frame["category"] != "")]
-    assert found.groupby(["table", "model", "setting"]).size().to_dict() == {
+    doubtful_rows = frame[doubtful(frame) & (frame["category"] != "")]
+    assert doubtful_rows.groupby(["table", "model", "setting"]).size().to_dict() == {
         ("Table 2", "InternVL3 78B", "32-frames"): 4,
         ("Table 5", "InternVL3 78B", "32-frames"): 4,
         ("Table 5", "Qwen-2.5-VL 7B", "1-frame"): 3,
@@ -134,7 +134,7 @@ def test_doubtful_cells_of_maia_are_the_known_misprints() -> None:
 
 
 @pytest.mark.parametrize("metric", ["pool_accuracy", "statement_accuracy", "oevqa_accuracy", "agg_acc"])
-def test_averages_of_maia_are_means_of_twelve_where_nothing_is_misprinted(metric: str) -> None:
+def test_published_averages_of_maia_are_means_of_its_categories(metric: str) -> None:
     frame = published("maia")
     frame = frame[frame["metric"] == metric]
     for _, row in frame.groupby(["model", "setting"]):
@@ -143,7 +143,7 @@ def test_averages_of_maia_are_means_of_twelve_where_nothing_is_misprinted(metric
             assert row.loc[row["category"] == "", "value"].item() == pytest.approx(mean, abs=0.0105)
 
 
-def test_headline_numbers_of_the_others() -> None:
+def test_published_headline_numbers_of_other_benchmarks() -> None:
     assert value(published("vague"), table="Table 2", model="Human", metric="accuracy") == 0.94
     vflute = published("vflute")
     tuned = {"table": "Table 4", "model": "LLaVA-7B-eViL+VF", "setting": "zero-shot"}
@@ -154,15 +154,15 @@ def test_headline_numbers_of_the_others() -> None:
     assert value(mate, table="Table 1", model="Human", task="crossmodal") == 0.979
     assert value(mate, table="Table 1", model="Random", task="img2txt") == 0.254
     unpie = published("unpie")
-    wanted = {"table": "Table 4", "model": "GPT-4", "category": "Homo", "metric": "exact_match"}
-    assert [value(unpie, **wanted, setting=name) for name in ("lm", "vlm")] == [0.954, 0.976]
+    keys = {"table": "Table 4", "model": "GPT-4", "category": "Homo", "metric": "exact_match"}
+    assert [value(unpie, **keys, setting=name) for name in ("lm", "vlm")] == [0.954, 0.976]
     assert unpie["note"].str.startswith("misprint").sum() == 4
 
 
-def test_facts_about_the_data() -> None:
+def test_dataset_facts_are_unique() -> None:
     facts = dataset_facts()
     assert tuple(facts.columns) == ("benchmark", "table", "key", "value", "note")
     assert len(facts) == 161
-    assert set(facts["benchmark"]) == set(BENCHMARKS)
+    assert set(facts["benchmark"]) == set(published_benchmarks())
     assert dict(dataset_facts("maia")[["key", "value"]].to_numpy())["videos"] == "100"
     assert not facts.duplicated(["benchmark", "table", "key"]).any()

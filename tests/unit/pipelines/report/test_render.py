@@ -2,6 +2,7 @@ import dataclasses
 import json
 import math
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ def files() -> dict[str, bytes]:
     return render(report())
 
 
-def test_files_of_a_report(files: dict[str, bytes]) -> None:
+def test_render_returns_all_files_of_a_report(files: dict[str, bytes]) -> None:
     figure_ids = ("f_bars", "f_flat", "f_lines", "f_points", "f_radar", "f_stack")
     tables = ("maia_counts", "maia_headline", "maia_not_measured", "maia_remarks", "t")
     assert list(files) == sorted(
@@ -33,11 +34,11 @@ def test_files_of_a_report(files: dict[str, bytes]) -> None:
     )
 
 
-def test_the_same_data_gives_the_same_bytes(files: dict[str, bytes]) -> None:
+def test_equal_data_renders_to_equal_bytes(files: dict[str, bytes]) -> None:
     assert render(report()) == files
 
 
-def test_every_link_leads_to_a_file(files: dict[str, bytes]) -> None:
+def test_every_link_points_to_a_file(files: dict[str, bytes]) -> None:
     for page in ("report/index.html", "report/report.md"):
         text = files[page].decode()
         links = re.findall(r'href="([^"#]+)"', text) + re.findall(r"\]\(([^)]*)\)", text)
@@ -45,14 +46,14 @@ def test_every_link_leads_to_a_file(files: dict[str, bytes]) -> None:
         assert {f"report/{link}" for link in links} <= set(files)
 
 
-def test_an_empty_report_can_be_written() -> None:
+def test_empty_report_is_rendered() -> None:
     files = render(ReportData())
     assert sorted(files) == ["report/index.html", "report/metrics.json", "report/report.md"]
     assert files["report/metrics.json"] == b"[]\n"
     assert "No benchmark was run." in files["report/index.html"].decode()
 
 
-def test_two_tables_of_one_name_are_refused() -> None:
+def test_two_tables_of_one_id_are_refused() -> None:
     part = report().benchmarks[0]
     with pytest.raises(ValueError, match="two tables or figures are named t"):
         ReportData(benchmarks=(dataclasses.replace(part, tables=(table(), table())),))
@@ -61,7 +62,7 @@ def test_two_tables_of_one_name_are_refused() -> None:
         render(dataclasses.replace(report(), benchmarks=(clash,)))
 
 
-def test_metrics_have_the_keys_of_the_contract_in_order_and_are_sorted() -> None:
+def test_metrics_json_has_the_contract_keys_and_is_sorted() -> None:
     rows = json.loads(metrics_json([metric(model="b", extra=1), metric(model="a"), metric(benchmark="a", note="x")]))
     assert [tuple(row) for row in rows] == [METRIC_KEYS] * 3
     assert " ".join(METRIC_KEYS) == (
@@ -71,19 +72,19 @@ def test_metrics_have_the_keys_of_the_contract_in_order_and_are_sorted() -> None
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
-def test_what_was_not_measured_is_null(value: float | None) -> None:
+def test_missing_value_is_null(value: float | None) -> None:
     text = metrics_json([metric(value=value, ci_low=value, ci_high=value)])
-    (row,) = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    (row,) = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert (row["value"], row["ci_low"], row["ci_high"]) == (None, None, None)
 
 
-def test_counts_are_whole_and_fractions_are_not() -> None:
+def test_counts_are_ints_and_fractions_are_floats() -> None:
     rows = [metric(metric="a", value=12.0, unit="count"), metric(metric="b", value=1.0), metric(metric="c", value=0.0)]
     assert [repr(row["value"]) for row in json.loads(metrics_json(rows))] == ["12", "1.0", "0.0"]
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.text(st.characters(categories=["L", "Cs", "Cc", "Po"])))
-def test_metrics_read_back_the_same(value: float, name: str) -> None:
+def test_metrics_json_is_read_back_exactly(value: float, name: str) -> None:
     (row,) = json.loads(metrics_json([metric(value=value, model=name)]))
     assert (row["value"], row["model"]) == (value, name)
 
@@ -95,21 +96,19 @@ def test_metrics_read_back_the_same(value: float, name: str) -> None:
         ([{key: value for key, value in metric().items() if key != "n_failed"}], "lacks n_failed"),
     ],
 )
-def test_rows_that_break_the_contract_are_refused(rows: list[dict[str, Any]], message: str) -> None:
+def test_invalid_metric_rows_are_refused(rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         metrics_json(rows)
 
 
-def test_a_figure_that_has_not_changed_is_not_drawn_again(
-    files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_figure_is_not_drawn_again(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
 
     def draw(figure: Figure) -> bytes:
         drawn.append(figure.id)
         return b"<svg></svg>"
 
-    monkeypatch.setattr("pipelines.report.render.to_svg_bytes", draw)
+    monkeypatch.setattr(sys.modules["pipelines.report.render"], "to_svg_bytes", draw)  # the package exports the function
     assert render(report(), files.get) == files
     assert drawn == []
     first = report().benchmarks[0].figures[0]

@@ -1,4 +1,4 @@
-"""Tokens computed beside the least possible."""
+"""Prompt tokens computed and the least possible."""
 
 from pathlib import Path
 
@@ -11,53 +11,53 @@ from pipelines.storage.store import Store
 CLIP, OTHER = Media("video", "c", 32), Media("video", "c", 1)
 
 
-def asked(media: Media | None) -> Request:
+def request(media: Media | None) -> Request:
     parts = (media, "words") if media else ("words",)
     return Request(request_id="r", steps=(Step(turns=(user(*parts),), generation=Generation()),))
 
 
 def rows(part: str, *, head: int, least: list[int | None], cached: list[int]) -> list[dict[str, object]]:
     return [
-        {"request_id": f"{part}{n}", "status": "ok", "input_tokens": 100, "cached_tokens": kept,
-         "head_tokens": head, "least_tokens": own}
-        for n, (own, kept) in enumerate(zip(least, cached, strict=True))
+        {"request_id": f"{part}{n}", "status": "ok", "input_tokens": 100, "cached_tokens": cached_tokens,
+         "head_tokens": head, "least_tokens": least_tokens}
+        for n, (least_tokens, cached_tokens) in enumerate(zip(least, cached, strict=True))
     ]  # fmt: skip
 
 
-def test_a_clip_is_counted_once_however_many_pieces_it_came_in(tmp_path: Path) -> None:
+def test_clip_is_counted_once_over_all_parts(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
     parts = {"a": rows("a", head=80, least=[20, 5], cached=[0, 80]), "b": rows("b", head=80, least=[20], cached=[80])}
     parts["c"] = rows("c", head=30, least=[70], cached=[0])
-    for name, own in parts.items():
-        out.put(f"predictions/benchmark=maia/model=m/{name}.parquet", to_parquet(own, PREDICTIONS))
+    for name, part_rows in parts.items():
+        out.put(f"predictions/benchmark=maia/model=m/{name}.parquet", to_parquet(part_rows, PREDICTIONS))
     out.put(
         "predictions/benchmark=maia/model=m/e.parquet",
         to_parquet([{"request_id": "a9", "status": "error"}, *rows("old", head=0, least=[9], cached=[0])], PREDICTIONS),
     )
-    planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(asked(CLIP))) | {"c0": media_key(asked(OTHER))}
-    found = measure_efficiency("maia", "m", out, planned)
-    assert found is not None
-    assert (found.answers, found.prompt_tokens, found.computed_tokens) == (4, 400, 240)
-    assert found.least_tokens == (20 + 5 + 20 + 70) + 80 + 30
+    planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(request(CLIP))) | {"c0": media_key(request(OTHER))}
+    efficiency = measure_efficiency("maia", "m", out, planned)
+    assert efficiency is not None
+    assert (efficiency.answers, efficiency.prompt_tokens, efficiency.computed_tokens) == (4, 400, 240)
+    assert efficiency.least_tokens == (20 + 5 + 20 + 70) + 80 + 30
 
 
-def test_the_least_is_left_out_where_it_is_not_known(tmp_path: Path) -> None:
+def test_least_tokens_are_none_if_an_engine_does_not_report_them(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
-    own = rows("a", head=0, least=[None], cached=[0])
-    out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(own, PREDICTIONS))
-    found = measure_efficiency("maia", "m", out, {"a0": b""})
-    assert found is not None
-    assert found.least_tokens is None
-    table = efficiency_table("maia", "MAIA", [found])
+    part_rows = rows("a", head=0, least=[None], cached=[0])
+    out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(part_rows, PREDICTIONS))
+    efficiency = measure_efficiency("maia", "m", out, {"a0": b""})
+    assert efficiency is not None
+    assert efficiency.least_tokens is None
+    table = efficiency_table("maia", "MAIA", [efficiency])
     assert table is not None
     assert table.rows[0].cells == (1, 100, 100, None, None, "1.000")
 
 
-def test_no_table_where_nothing_is_known(tmp_path: Path) -> None:
+def test_no_table_without_token_counts(tmp_path: Path) -> None:
     assert measure_efficiency("maia", "m", Store(str(tmp_path)), {}) is None
     assert efficiency_table("maia", "MAIA", []) is None
 
 
-def test_media_are_told_apart_by_sampling() -> None:
-    assert media_key(asked(None)) == b""
-    assert len({media_key(asked(one)) for one in (CLIP, OTHER, None)}) == 3
+def test_media_key_depends_on_sampling() -> None:
+    assert media_key(request(None)) == b""
+    assert len({media_key(request(media)) for media in (CLIP, OTHER, None)}) == 3

@@ -6,7 +6,7 @@ import matplotlib as mpl
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines, Radar, Series
-from pipelines.report.figures.style import MUTED, label, looks
+from pipelines.report.figures.style import MUTED, label, series_styles
 from pipelines.report.figures.svg import to_svg_bytes
 from tests.unit.pipelines.report.cases import HOSTILE, figures
 
@@ -31,7 +31,7 @@ def assert_inert(svg: bytes) -> None:
 
 
 @pytest.mark.parametrize("figure", figures(), ids=lambda figure: figure.id)
-def test_a_figure_is_an_inert_svg_and_the_same_bytes_twice(figure: Figure) -> None:
+def test_figure_is_an_inert_reproducible_svg(figure: Figure) -> None:
     svg = to_svg_bytes(figure)
     assert svg == to_svg_bytes(figure)
     assert_inert(svg)
@@ -44,11 +44,11 @@ def test_a_figure_is_an_inert_svg_and_the_same_bytes_twice(figure: Figure) -> No
 
 
 @pytest.mark.parametrize("title", HOSTILE)
-def test_hostile_titles_are_drawn_and_nothing_else(title: str) -> None:
+def test_hostile_title_is_drawn_as_text(title: str) -> None:
     assert_inert(to_svg_bytes(Bars(id="f", title=title, categories=(), series=(), y_label=title)))
 
 
-def test_hostile_labels_are_drawn_and_nothing_else() -> None:
+def test_hostile_labels_are_drawn_as_text() -> None:
     values = (0.5,) * len(HOSTILE)
     series = tuple(Series(label=text, values=values) for text in HOSTILE[:8])
     assert_inert(to_svg_bytes(Radar(id="f", title="t", axes=HOSTILE, series=series)))
@@ -58,7 +58,7 @@ def test_hostile_labels_are_drawn_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("text", ["$x^2$", "$\\notacommand{$", "a $ b $ c", "_ ^ \\frac"])
-def test_dollars_start_no_formula(text: str) -> None:
+def test_dollar_signs_start_no_formula(text: str) -> None:
     drawn = to_svg_bytes(
         Bars(id="f", title=text, categories=("a",), series=(Series(label="s", values=(0.5,)),))
     ).decode()
@@ -69,7 +69,7 @@ def strokes(figure: Figure) -> str:
     return to_svg_bytes(figure).decode()
 
 
-def test_published_series_are_dashed_and_say_so() -> None:
+def test_published_series_are_dashed_and_labelled() -> None:
     def line(origin: str) -> str:
         series = Series(label="paper", values=(0.1, 0.2), origin=origin)  # type: ignore[arg-type]
         return strokes(Lines(id="f", title="t", x=(0.0, 1.0), series=(series,)))
@@ -79,15 +79,15 @@ def test_published_series_are_dashed_and_say_so() -> None:
     assert "<!-- paper -->" in line("ours")
 
 
-def test_looks_are_all_different_and_references_grey() -> None:
-    made = looks([(f"m{place}", "ours") for place in range(20)])
-    assert len({(look.colour, look.marker, look.hatch) for look in made}) == 20
-    assert looks([("chance", "reference")])[0].colour == MUTED
-    assert looks([("Table 1, published", "published")])[0].label == "Table 1, published"
+def test_series_styles_are_distinct_and_references_grey() -> None:
+    styles = series_styles([(f"m{place}", "ours") for place in range(20)])
+    assert len({(style.colour, style.marker, style.hatch) for style in styles}) == 20
+    assert series_styles([("chance", "reference")])[0].colour == MUTED
+    assert series_styles([("Table 1, published", "published")])[0].label == "Table 1, published"
 
 
 @pytest.mark.parametrize("horizontal", [False, True])
-def test_a_gap_is_a_gap_and_not_a_zero(horizontal: bool) -> None:
+def test_missing_bar_is_marked(horizontal: bool) -> None:
     def bars(value: float | None) -> str:
         series = (Series(label="s", values=(0.5, value)),)
         return strokes(Bars(id="f", title="t", categories=("a", "b"), series=series, horizontal=horizontal))
@@ -97,7 +97,7 @@ def test_a_gap_is_a_gap_and_not_a_zero(horizontal: bool) -> None:
     assert mark not in bars(0.0)
 
 
-def test_a_gap_breaks_a_curve() -> None:
+def test_missing_value_breaks_a_curve() -> None:
     def curve(values: tuple[float | None, ...]) -> list[str]:
         drawn = strokes(
             Lines(id="f", title="t", x=(0.0, 1.0, 2.0, 3.0, 4.0), series=(Series(label="s", values=values),))
@@ -116,58 +116,58 @@ def test_intervals_are_drawn() -> None:
     plain = Series(label="s", values=(0.5, 0.6, 0.7))
     with_ends = Series(label="s", values=(0.5, 0.6, 0.7), low=(0.4, None, 0.6), high=(0.6, None, 0.8))
     for kind in (
-        lambda one: Radar(id="f", title="t", axes=("a", "b", "c"), series=(one,)),
-        lambda one: Bars(id="f", title="t", categories=("a", "b", "c"), series=(one,)),
-        lambda one: Lines(id="f", title="t", x=(1.0, 2.0, 3.0), series=(one,)),
+        lambda series: Radar(id="f", title="t", axes=("a", "b", "c"), series=(series,)),
+        lambda series: Bars(id="f", title="t", categories=("a", "b", "c"), series=(series,)),
+        lambda series: Lines(id="f", title="t", x=(1.0, 2.0, 3.0), series=(series,)),
     ):
         assert len(strokes(kind(with_ends))) > len(strokes(kind(plain)))
 
 
 def test_figures_without_series_or_values_can_be_drawn() -> None:
-    nothing = Series(label="s", values=(None, None, None))
+    empty = Series(label="s", values=(None, None, None))
     root_of(Radar(id="f", title="t", axes=("a", "b", "c"), series=()))
-    root_of(Radar(id="f", title="t", axes=("a", "b", "c"), series=(nothing,)))
+    root_of(Radar(id="f", title="t", axes=("a", "b", "c"), series=(empty,)))
     root_of(Bars(id="f", title="t", categories=(), series=()))
-    root_of(Bars(id="f", title="t", categories=("a", "b", "c"), series=(nothing,)))
+    root_of(Bars(id="f", title="t", categories=("a", "b", "c"), series=(empty,)))
     root_of(Lines(id="f", title="t", x=(), series=(), y_range=(0.0, 1.0), percent=True))
     root_of(Lines(id="f", title="t", x=(), series=(Series(label="s", values=()),)))
 
 
-def test_many_long_categories_are_turned() -> None:
+def test_many_long_categories_are_rotated() -> None:
     names = tuple(f"category-number-{place}" for place in range(12))
     drawn = strokes(Bars(id="f", title="t", categories=names, series=(Series(label="s", values=(0.1,) * 12),)))
     assert "rotate(-40)" in drawn
 
 
-def test_labels_are_wrapped_cut_and_drawable() -> None:
+def test_label_is_wrapped_cut_and_drawable() -> None:
     assert label("one two three", width=7) == "one two\nthree"
     assert label("x" * 50, width=100, limit=10) == "x" * 10 + "…"
     assert label("한a", width=10) == "□a"
     assert label("", width=10) == " "
 
 
-def test_global_settings_are_left_alone() -> None:
+def test_drawing_leaves_global_settings_unchanged() -> None:
     before = dict(mpl.rcParams)
     to_svg_bytes(figures()[0])
     assert dict(mpl.rcParams) == before
 
 
-def test_settings_of_the_reader_do_not_show() -> None:
+def test_global_settings_do_not_affect_a_drawing() -> None:
     figure = figures()[1]
-    wanted = to_svg_bytes(figure)
+    expected = to_svg_bytes(figure)
     with mpl.rc_context({"axes.facecolor": "red", "font.size": 30, "text.usetex": True, "svg.fonttype": "none"}):
-        assert to_svg_bytes(figure) == wanted
+        assert to_svg_bytes(figure) == expected
 
 
-def test_figures_can_be_drawn_side_by_side() -> None:
-    made, wanted = {}, {figure.id: to_svg_bytes(figure) for figure in figures()[1:4]}
+def test_figures_can_be_drawn_concurrently() -> None:
+    drawn, expected = {}, {figure.id: to_svg_bytes(figure) for figure in figures()[1:4]}
 
     def draw(figure: Figure) -> None:
-        made[figure.id] = to_svg_bytes(figure)
+        drawn[figure.id] = to_svg_bytes(figure)
 
     threads = [threading.Thread(target=draw, args=(figure,)) for figure in figures()[1:4]]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert made == wanted
+    assert drawn == expected

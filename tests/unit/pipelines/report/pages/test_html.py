@@ -7,13 +7,13 @@ from importlib.resources import files as package_files
 import pytest
 
 from pipelines.report import BenchmarkSection, ReportData, render
-from pipelines.report.pages.html import lead, page
+from pipelines.report.pages.html import html_page, lead
 from pipelines.report.pages.markdown import markdown_page
 from pipelines.report.tables.escaping import clean, markdown, one_line
 from tests.unit.pipelines.report.cases import HOSTILE, Page, metric, report
 from tests.unit.pipelines.report.figures.test_svg import assert_inert
 
-CSS = package_files("pipelines.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
+CSS = package_files("pipelines.report.pages").joinpath("templates", "report.css").read_text(encoding="utf-8")
 ATTRIBUTES = {
     "alt",
     "aria-label",
@@ -31,9 +31,9 @@ LINK = re.compile(r"#[A-Za-z0-9_-]+|metrics\.json|report\.md|(?:tables|figures)/
 
 
 def page_of(text: str) -> Page:
-    """The page with blank pictures, which cost the most time and have tests of their own."""
-    made = report(text)
-    return Page(page(made, {figure.id: b"<svg></svg>" for figure in made.benchmarks[0].figures}))
+    """Return the page with blank figures, which are slow and tested elsewhere."""
+    data = report(text)
+    return Page(html_page(data, {figure.id: b"<svg></svg>" for figure in data.benchmarks[0].figures}))
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +47,10 @@ def harmless(whole: dict[str, bytes]) -> Page:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_everywhere_changes_no_element_of_the_page(text: str, harmless: Page) -> None:
+def test_hostile_text_changes_no_element_of_the_page(text: str, harmless: Page) -> None:
     hostile = page_of(text)
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
-    assert hostile.odd == []
+    assert hostile.other == []
     assert {name for _, attributes in hostile.elements for name in attributes} <= ATTRIBUTES
     assert all(LINK.fullmatch(target) for target in hostile.values("href"))
     if len(text) < 1_000:
@@ -58,7 +58,7 @@ def test_hostile_text_everywhere_changes_no_element_of_the_page(text: str, harml
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_everywhere_brings_no_html_into_markdown(text: str) -> None:
+def test_hostile_text_adds_no_html_to_markdown(text: str) -> None:
     written = markdown_page(report(text))
     assert "<" not in written
     links = re.findall(r"(?<!\\)\]\(([^)]*)\)", written)
@@ -68,15 +68,19 @@ def test_hostile_text_everywhere_brings_no_html_into_markdown(text: str) -> None
         assert written.count(markdown(text)) >= 15
 
 
-def test_the_page_fetches_nothing_and_runs_nothing(harmless: Page) -> None:
+def test_page_has_no_scripts_and_no_external_content(harmless: Page) -> None:
     tags = {tag for tag, _ in harmless.elements}
     assert not tags & {"script", "link", "iframe", "object", "embed", "form", "base", "video", "svg", "input", "button"}
     assert all(source.startswith("data:image/svg+xml;base64,") for source in harmless.values("src"))
     assert [tag for tag, _ in harmless.elements].count("style") == 1
 
 
-def test_the_policy_allows_its_own_style_and_nothing_else(whole: dict[str, bytes], harmless: Page) -> None:
-    (policy,) = (one["content"] for tag, one in harmless.elements if one.get("http-equiv") == "Content-Security-Policy")
+def test_policy_allows_only_the_own_style(whole: dict[str, bytes], harmless: Page) -> None:
+    (policy,) = (
+        attributes["content"]
+        for _, attributes in harmless.elements
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
     digest = base64.b64encode(hashlib.sha256(CSS.encode()).digest()).decode()
     assert policy == (
         f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -98,12 +102,12 @@ def test_figures_in_the_page_are_inert_and_follow_the_colour_scheme(harmless: Pa
         assert ET.fromstring(picture).tag.endswith("svg")
 
 
-def test_parts_that_a_reader_needs(harmless: Page) -> None:
+def test_page_has_the_required_sections(harmless: Page) -> None:
     text = "".join(harmless.text)
     for words in (
-        "Before you read on",
+        "Warnings",
         "About this run",
-        "Requests and what became of them",
+        "Requests by status",
         "Not measured, and why",
         "How to read these numbers",
         "Examples of answers (2)",
@@ -112,31 +116,31 @@ def test_parts_that_a_reader_needs(harmless: Page) -> None:
     ):
         assert words in text
     opened = [attributes for tag, attributes in harmless.elements if tag == "details" and "open" in attributes]
-    # Trouble is unfolded: failed requests and missing numbers. Remarks and examples are not.
+    # Failed requests and missing numbers are unfolded; remarks and examples are not.
     assert len(opened) == 2
 
 
-def test_an_answer_shows_what_was_asked_said_and_read() -> None:
+def test_example_shows_question_output_and_parsed_answer() -> None:
     text = "".join(page_of("the words of the model").text)
     assert text.count("the words of the model") > 20
     assert "none" in text
     assert "nothing" in text
 
 
-def test_a_long_answer_is_cut_and_says_so() -> None:
+def test_long_answer_is_cut() -> None:
     text = "".join(page_of("x" * 5_000).text)
     assert "x" * 4_000 + "… [1000 more characters]" in text
 
 
-def test_a_benchmark_without_its_headline_says_so() -> None:
+def test_benchmark_without_headline_rows_has_a_note() -> None:
     part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc")
     files = render(ReportData(benchmarks=(part,), metrics=(metric(),)))
     for path in ("report/index.html", "report/report.md"):
-        assert "There is no row of the headline metric." in files[path].decode()
+        assert "The headline metric has no rows." in files[path].decode()
     assert "report/tables/maia_headline.csv" not in files
 
 
-def test_the_lead_names_few_models_and_counts_many() -> None:
+def test_lead_names_few_models_and_counts_many() -> None:
     part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc")
     rows = tuple(metric(model=f"m{place}") for place in range(5))
     assert lead(ReportData(metrics=rows[:2], benchmarks=(part,))) == "m0, m1 on MAIA"
@@ -146,7 +150,7 @@ def test_the_lead_names_few_models_and_counts_many() -> None:
     assert lead(ReportData()) == "0 models on no benchmark"
 
 
-def test_lines_of_an_answer_stay_lines_in_markdown() -> None:
+def test_markdown_keeps_the_lines_of_an_answer() -> None:
     text = markdown_page(report("one\n\n- two\n    three"))
     assert "> Output:\\\n> one\\\n> \\- two\\\n> three" in text
     assert one_line("one\n\n- two\n    three") in text.replace("\\-", "-")

@@ -21,12 +21,12 @@ INERT_LATEX = re.compile(
 
 @pytest.mark.parametrize("row", ESCAPES, ids=lambda row: row["name"])
 @pytest.mark.parametrize("escape", [markdown, latex, csv_cell], ids=["markdown", "latex", "csv"])
-def test_golden(row: dict[str, Any], escape: Any) -> None:
+def test_escapers_match_golden_rows(row: dict[str, Any], escape: Any) -> None:
     assert escape(row["text"]) == row[{"markdown": "markdown", "latex": "latex", "csv_cell": "csv"}[escape.__name__]]
 
 
 @given(ANY_TEXT)
-def test_cleaned_text_can_be_written_and_is_clean(text: str) -> None:
+def test_cleaned_text_is_encodable_and_clean(text: str) -> None:
     cleaned = clean(text)
     assert cleaned.encode().decode() == cleaned
     assert clean(cleaned) == cleaned
@@ -34,28 +34,28 @@ def test_cleaned_text_can_be_written_and_is_clean(text: str) -> None:
 
 
 @given(ANY_TEXT)
-def test_one_line_is_one_line(text: str) -> None:
+def test_one_line_returns_one_line(text: str) -> None:
     assert len(one_line(text).splitlines()) <= 1
 
 
 @given(ANY_TEXT)
-def test_markdown_holds_no_html_and_no_bare_pipe(text: str) -> None:
+def test_markdown_has_no_html_and_no_bare_pipe(text: str) -> None:
     bare = re.sub(r"\\[\\`*_\[\]|~$#^:.=+)-]", "", markdown(text))
     assert not re.search(r"[<>\n\\`*_\[\]|~$#^]|://|www\.", bare)
 
 
 @given(ANY_TEXT)
-def test_latex_holds_nothing_that_acts(text: str) -> None:
+def test_latex_has_no_active_character(text: str) -> None:
     assert INERT_LATEX.fullmatch(latex(text))
 
 
-def test_the_latex_check_sees_what_acts() -> None:
+def test_latex_check_detects_active_characters() -> None:
     for acting in ("\\input{x}", "a & b", "x^2", "$x$", "%", "{", "[1cm]", "\\\\", "^^5c"):
         assert not INERT_LATEX.fullmatch(acting)
 
 
 @given(ANY_TEXT)
-def test_csv_cells_read_back_and_start_no_formula(text: str) -> None:
+def test_csv_cell_is_read_back_and_starts_no_formula(text: str) -> None:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow([csv_cell(text), "end"])
     assert next(csv.reader(io.StringIO(out.getvalue(), newline=""))) == [csv_cell(text), "end"]
@@ -66,7 +66,7 @@ def test_csv_cells_read_back_and_start_no_formula(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from([*'=+-@;\t\n"\u200b, a1', "=1+1"]), max_size=12).map("".join))
-def test_cells_start_no_formula_where_lines_are_parted_elsewhere(text: str) -> None:
+def test_csv_cell_starts_no_formula_after_other_separators(text: str) -> None:
     cell = csv_cell(text)
     for field in re.split(r"[;\t\n]", cell):
         shown = "".join(char for char in field if char.isprintable() and not char.isspace() and char != '"')
@@ -75,6 +75,6 @@ def test_cells_start_no_formula_where_lines_are_parted_elsewhere(text: str) -> N
             float(cell)
 
 
-def test_shorten_says_what_is_gone() -> None:
+def test_shorten_counts_the_cut_characters() -> None:
     assert shorten("abc", 3) == "abc"
     assert shorten("abcde", 3) == "abc… [2 more characters]"

@@ -37,7 +37,7 @@ def cells(made: Table) -> list[list[str]]:
     return list(csv.reader(io.StringIO(to_csv(made), newline="")))
 
 
-def test_markdown_whole() -> None:
+def test_markdown_of_a_table() -> None:
     assert to_markdown(SMALL) == (
         "| Model | Avg. | n | Kind |\n"
         "| --- | ---: | ---: | --- |\n"
@@ -51,7 +51,7 @@ def test_markdown_whole() -> None:
     )
 
 
-def test_csv_whole_with_full_precision_and_empty_for_what_was_not_measured() -> None:
+def test_csv_has_full_precision_and_empty_missing_cells() -> None:
     assert to_csv(SMALL) == (
         "block,Model,origin,Avg.,Avg. ci_low,Avg. ci_high,n,Kind,note\n"
         ",Chance,reference,0.25,,,,text,\n"
@@ -61,7 +61,7 @@ def test_csv_whole_with_full_precision_and_empty_for_what_was_not_measured() -> 
     )
 
 
-def test_latex_whole() -> None:
+def test_latex_of_a_table() -> None:
     assert to_latex(SMALL) == (
         "% small: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX\n"
         "\\begin{table}[tbp]\n"
@@ -86,7 +86,7 @@ def test_latex_whole() -> None:
     )
 
 
-def test_html_carries_origin_kind_and_marks_as_classes() -> None:
+def test_html_has_origin_kind_and_marks_as_classes() -> None:
     page = Page(html(SMALL))
     rows = [attributes["class"] for tag, attributes in page.elements if tag == "tr" and "class" in attributes]
     assert rows == ["reference", "heading", "published", "ours", "ours"]
@@ -103,21 +103,21 @@ def test_html_carries_origin_kind_and_marks_as_classes() -> None:
     ]
 
 
-def test_groups_stand_above_in_latex_and_html_and_before_the_names_elsewhere() -> None:
+def test_groups_are_above_heads_in_latex_and_html_and_before_them_elsewhere() -> None:
     assert column_names(GROUPED) == ["En-De Homo", "En-De Hetero", "Homo", "Hetero"]
     assert cells(GROUPED)[0] == ["block", "Model", "origin", "En-De Homo", "En-De Hetero", "Homo", "Hetero", "note"]
     assert " & \\multicolumn{2}{c}{En-De} & \\multicolumn{2}{c}{} \\\\\n\\cmidrule(lr){2-3}\n" in to_latex(GROUPED)
     assert Page(html(GROUPED)).values("colspan") == ["2", "2"]
 
 
-def test_many_columns_are_set_tighter_in_latex() -> None:
+def test_wide_table_is_tighter_in_latex() -> None:
     names = tuple(f"Spatial {place}" for place in range(9))
     made = Table(id="wide", title="W", columns=names, rows=(TableRow(label="m", cells=(0.5,) * 9),))
     assert "\\footnotesize\\setlength{\\tabcolsep}{3pt}" in to_latex(made)
     assert "\\shortstack[r]{Spatial\\\\0}" in to_latex(made)
 
 
-def test_parts_of_a_measured_cell_have_csv_columns_of_their_own() -> None:
+def test_parts_of_a_table_value_have_csv_columns() -> None:
     cell = TableValue(value=0.5, delta=-0.25, low=0.1, high=0.9, n=4, n_failed=0, note="=why")
     made = Table(id="t", title="T", columns=("a", "b"), rows=(TableRow(label="m", cells=(cell, True)),))
     heads, values = cells(made)
@@ -126,12 +126,12 @@ def test_parts_of_a_measured_cell_have_csv_columns_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("value", [0.1 + 0.2, 1e-17, 1 / 3, 12345.678901234567, -0.5])
-def test_numbers_in_csv_read_back_the_same(value: float) -> None:
+def test_csv_numbers_are_read_back_exactly(value: float) -> None:
     made = Table(id="t", title="T", columns=("a",), rows=(TableRow(label="m", cells=(value,)),))
     assert float(cells(made)[1][3]) == value
 
 
-def test_a_table_without_rows_or_columns_can_be_shown() -> None:
+def test_empty_table_is_formatted() -> None:
     made = Table(id="t", title="T", columns=(), rows=())
     assert to_markdown(made) == "| Model |\n| --- |\n"
     assert cells(made) == [["block", "Model", "origin", "note"]]
@@ -140,16 +140,16 @@ def test_a_table_without_rows_or_columns_can_be_shown() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_text_in_html(text: str) -> None:
+def test_hostile_text_is_escaped_in_html(text: str) -> None:
     hostile, harmless = Page(html(table(text))), Page(html(table()))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
-    assert [sorted(one) for _, one in hostile.elements] == [sorted(one) for _, one in harmless.elements]
-    assert hostile.odd == []
+    assert [sorted(names) for _, names in hostile.elements] == [sorted(names) for _, names in harmless.elements]
+    assert hostile.other == []
     assert "".join(hostile.text).count(clean(text)) >= 7
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_text_in_csv(text: str) -> None:
+def test_hostile_text_is_escaped_in_csv(text: str) -> None:
     rows = cells(table(text))
     assert [len(row) for row in rows] == [len(rows[0])] * 4
     assert rows[1][:2] == [csv_cell(text)] * 2
@@ -168,7 +168,7 @@ def test_hostile_text_adds_no_row_or_column_to_markdown(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_brings_no_command_into_latex(text: str) -> None:
+def test_hostile_text_adds_no_command_to_latex(text: str) -> None:
     def commands(made: Table) -> set[str]:
         return set(re.findall(r"\\(?:[A-Za-z]+|.)", to_latex(made).replace("\n", " ")))
 

@@ -23,28 +23,28 @@ PART = BenchmarkSection(
 )
 
 
-def made(found: Table | None) -> Table:
-    assert found is not None
-    return found
+def present(table: Table | None) -> Table:
+    assert table is not None
+    return table
 
 
-def test_headline_has_models_by_settings_in_the_wanted_order_with_n_and_interval() -> None:
+def test_headline_lists_models_by_settings_with_n_and_interval() -> None:
     rows = [metric(setting=name, model=model) for model in ("b", "a") for name in ("32-frames", "other", "black-video")]
-    table = made(headline_table(PART, rows))
+    table = present(headline_table(PART, rows))
     assert table.columns == ("black-video", "32-frames", "other")
     assert [row.label for row in table.rows] == ["b", "a"]
     assert table.rows[0].cells[0] == TableValue(value=0.5, low=0.4, high=0.6, n=120, n_failed=1)
     assert table.title == "MAIA: pool accuracy, vsv"
 
 
-def test_headline_takes_the_whole_of_its_own_benchmark_only() -> None:
+def test_headline_excludes_subsets_and_other_benchmarks() -> None:
     others = [metric(category="Causal"), metric(subset="half"), metric(benchmark="mate"), metric(metric="bleu")]
     assert headline_table(PART, others) is None
-    assert len(made(headline_table(PART, [*others, metric()])).rows) == 1
+    assert len(present(headline_table(PART, [*others, metric()])).rows) == 1
 
 
-def test_headline_has_a_block_a_task_and_leaves_unasked_cells_empty() -> None:
-    table = made(headline_table(PART, [metric(), metric(task="oevqa", setting="1-frame")]))
+def test_headline_has_one_block_per_task() -> None:
+    table = present(headline_table(PART, [metric(), metric(task="oevqa", setting="1-frame")]))
     assert [(row.label, row.origin) for row in table.rows] == [
         ("vsv", "heading"),
         ("small", "ours"),
@@ -55,16 +55,16 @@ def test_headline_has_a_block_a_task_and_leaves_unasked_cells_empty() -> None:
     assert table.best_of == "block"
 
 
-def test_headline_says_why_a_number_is_missing() -> None:
-    table = made(headline_table(PART, [metric(value=math.nan, ci_low=None, ci_high=None, note="no judge")]))
+def test_headline_notes_why_a_number_is_missing() -> None:
+    table = present(headline_table(PART, [metric(value=math.nan, ci_low=None, ci_high=None, note="no judge")]))
     assert table.rows[0].cells[0] == TableValue(value=None, n=120, n_failed=1, note="no judge")
 
 
-def test_counts() -> None:
+def test_counts_table_lists_requests_by_status() -> None:
     count = CellCount(
         benchmark="maia", model="m", task="vsv", setting="s", requests=10, ok=4, error=3, excluded=2, missing=1
     )
-    table = made(counts_table(PART, [count]))
+    table = present(counts_table(PART, [count]))
     assert table.rows[0].cells == ("vsv", "s", 10, 4, 3, 2, 1)
     assert counts_table(BenchmarkSection(name="mate", title="MATE", headline="exact_match"), [count]) is None
 
@@ -74,28 +74,28 @@ def test_counts_that_do_not_add_up_are_refused() -> None:
         CellCount(benchmark="maia", model="m", task="vsv", setting="s", requests=10, ok=9)
 
 
-def test_reasons_are_gathered() -> None:
+def test_equal_notes_are_merged() -> None:
     rows = [metric(model=f"m{place}", value=None, note="no judge") for place in range(8)]
     rows += [metric(value=math.nan), metric(note="odd"), metric(benchmark="mate", value=None, note="other")]
-    missing = made(notes_table(PART, rows, measured=False))
+    missing = present(notes_table(PART, rows, measured=False))
     assert [(row.label, row.cells) for row in missing.rows] == [
         ("pool_accuracy", ("vsv", "32-frames", "m0, m1, m2, m3, m4, m5 and 2 more", "no judge")),
         ("pool_accuracy", ("vsv", "32-frames", "small", "no reason was given")),
     ]
-    remarks = made(notes_table(PART, rows, measured=True))
+    remarks = present(notes_table(PART, rows, measured=True))
     assert [row.cells[-1] for row in remarks.rows] == ["odd"]
     assert notes_table(PART, [metric()], measured=True) is None
     assert notes_table(PART, [metric()], measured=False) is None
 
 
 @pytest.mark.parametrize("figure", figures(), ids=lambda figure: figure.id)
-def test_the_numbers_of_every_figure_make_a_table(figure: Any) -> None:
+def test_figure_table_exists_for_every_figure(figure: Any) -> None:
     table = figure_table(figure)
     assert (table.id, table.title) == (figure.id, figure.title)
     assert table.rows
 
 
-def test_numbers_of_figures_keep_gaps_intervals_and_origin() -> None:
+def test_figure_table_keeps_gaps_intervals_and_origin() -> None:
     series = (
         Series(label="a", values=(0.1, None, 0.3), low=(0.0, None, 0.2), high=(0.2, None, 0.4)),
         Series(label="b", values=(0.5, 0.5, 0.5), origin="published"),
@@ -119,12 +119,12 @@ def test_numbers_of_figures_keep_gaps_intervals_and_origin() -> None:
     ]
 
 
-def test_facts_and_tables_of_the_run() -> None:
+def test_run_facts_and_tables() -> None:
     run = {
         "seed": 42,
         "command": "vlmsweep run",
         "tasks": ["a", "b"],
-        "nothing": None,
+        "adapter": None,
         "empty": {},
         "models": {"m": {"revision": "abc", "limits": {"max_frames": 8}, "adapter": None}, "n": {"revision": "def"}},
         "versions": {"torch": "2.15", "mixed": {"a": 1}},
@@ -134,7 +134,7 @@ def test_facts_and_tables_of_the_run() -> None:
         ("Seed", "42"),
         ("Command", "vlmsweep run"),
         ("Tasks", "a, b"),
-        ("Nothing", ""),
+        ("Adapter", ""),
         ("Empty", "{}"),
     ]
     models, versions = run_tables(report)
