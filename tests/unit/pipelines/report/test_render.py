@@ -108,7 +108,9 @@ def test_unchanged_figure_is_not_drawn_again(files: dict[str, bytes], monkeypatc
         drawn.append(figure.id)
         return b"<svg></svg>"
 
-    monkeypatch.setattr(sys.modules["pipelines.report.render"], "to_svg_bytes", draw)  # the package exports the function
+    monkeypatch.setattr(
+        sys.modules["pipelines.report.render"], "to_svg_bytes", draw
+    )  # the package exports the function
     assert render(report(), files.get) == files
     assert drawn == []
     first = report().benchmarks[0].figures[0]
