@@ -1,4 +1,4 @@
-"""V-FLUTE: does a picture entail a caption or contradict it, where one of them is meant figuratively, and why.
+"""V-FLUTE: decide whether a picture entails or contradicts a caption, one of them figurative, and explain why.
 
 Paper: Saakyan et al., "Understanding Figurative Meaning through Explainable Visual Entailment", NAACL 2025,
 arXiv 2405.01474. Data: huggingface.co/datasets/ColumbiaNLP/V-FLUTE, github.com/asaakyan/V-FLUTE.
@@ -30,7 +30,7 @@ from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
 from pipelines.benchmarks.vflute.facts import SETTINGS, TASK
-from pipelines.benchmarks.vflute.prompts import GENERATION, TEXTS, prompt
+from pipelines.benchmarks.vflute.prompts import GENERATION, TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Vflute(Benchmark):
-    """See the module's docstring."""
+    """The benchmark V-FLUTE."""
 
     name = "vflute"
     version = "1"
@@ -57,7 +57,7 @@ class Vflute(Benchmark):
     def read(
         self, source: Source, *, column_map: Mapping[str, str] | None = None
     ) -> Iterator[RawSample | Rejection | Notice]:
-        """Read `vflute-v2-test.json` or `.csv` with pictures beside it, `data/test-*.parquet`, or both by id."""
+        """Read `vflute-v2-test.json` or `.csv` with picture files, `data/test-*.parquet`, or both joined by id."""
         del column_map
         return read_vflute(source)
 
@@ -71,37 +71,37 @@ class Vflute(Benchmark):
         seed: int,
         captions: Mapping[str, str] | None = None,
     ) -> Iterator[Prompt]:
-        """One request a sample; with a scene graph it has two steps."""
+        """Yield one request a sample; with a scene graph it has two steps."""
         del task, seed, captions
-        yield prompt(sample, setting, texts)
+        yield build_prompt(sample, setting, texts)
 
     def generation(self, task: str, setting: str) -> Generation:
-        """Three beams, 256 new tokens."""
+        """Return beam search over three beams with 256 new tokens."""
         del task, setting
         return GENERATION
 
     def read_answer(self, row: Row) -> Reading:
-        """See `vflute_scores.read_row`."""
+        """Parse the label under both parsers, and score the explanation."""
         return read_row(row)
 
     def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
-        """BERTScore and BLEURT of the explanation against the reference."""
+        """Request BERTScore and BLEURT of the explanation against the reference."""
         return similarity_of(row)
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """See `vflute_metrics`."""
+        """Compute all metrics of one model."""
         from pipelines.benchmarks.vflute.metrics import reduce_vflute
 
         return reduce_vflute(scores, samples)
 
     def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """Tables 1, 3, 4, 6, 7, 17, 18 and appendix J of the paper, and ours."""
+        """Build tables 1, 3, 4, 6, 7, 17, 18 and appendix J of the paper, and extra ones."""
         from pipelines.benchmarks.vflute.tables import vflute_tables
 
         return vflute_tables(metrics, published)
 
     def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Figures 6, 8, 9 and 11."""
+        """Build figures 6, 8, 9 and 11."""
         from pipelines.benchmarks.vflute.figures import vflute_figures
 
         return vflute_figures(metrics, published)
@@ -109,13 +109,13 @@ class Vflute(Benchmark):
     def paired_tests(
         self, a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping[str, Sample]
     ) -> list[PairedTest]:
-        """F1 of labels and at the thresholds, by Koehn's test."""
-        from pipelines.benchmarks.vflute.paired_tests import koehn_tests
+        """Test F1 of labels and at the thresholds, by Koehn's test."""
+        from pipelines.benchmarks.vflute.aggregate import koehn_tests
 
         return koehn_tests(a, b, setting, samples)
 
     def people(self) -> HumanBaseline:
-        """See `vflute_people`."""
+        """Return the human baseline."""
         from pipelines.benchmarks.vflute.human import PEOPLE
 
         return PEOPLE

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vflute.facts import SETTINGS
-from pipelines.benchmarks.vflute.results import GROUPS, Results, Who, without_interval
+from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS
+from pipelines.benchmarks.vflute.results import Results, Who, without_interval
 
 _READING: Final[Mapping[str, str]] = {
     "label_f1": "F1 of labels",

@@ -1,4 +1,4 @@
-"""V-FLUTE: names of subsets and phenomena, the sizes that the paper prints, and whose rows belong where.
+"""V-FLUTE: names of settings, subsets and phenomena, the sizes that the paper prints, and the subset of a row.
 
 Saakyan et al., NAACL 2025, arXiv 2405.01474, Tables 1 and 3.
 """
@@ -13,8 +13,12 @@ TASK: Final = "entailment"
 SETTINGS: Final = ("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image", "label-only")
 """In the order of tables."""
 LABELS: Final[Mapping[str, int]] = {"entailment": 1, "contradiction": 0}
+LENGTH_BINS: Final[Mapping[str, tuple[int, int]]] = {"caption": (20, 12), "explanation": (100, 10)}
+"""Text -> width of a bin in characters, number of bins; the last one has no upper end."""
 FULL_TEST: Final = 723
 """Rows of the test split."""
+REPORTED_THRESHOLDS: Final = (0, 53, 60)
+"""Thresholds of F1@k in the paper, in hundredths."""
 PHENOMENA: Final = ("Metaphor/Simile", "Idiom", "Sarcasm", "Humor")
 
 
@@ -31,7 +35,7 @@ class Subset:
     """The phenomenon as printed."""
     style: str
     figurative: str
-    """Where the figure sits."""
+    """The figurative part: image, caption or both."""
     instances: tuple[int, int, int]
     """Of the whole data set: all, entailment, contradiction."""
     splits: tuple[int, int, int]
@@ -100,26 +104,27 @@ SUBSETS: Final = (
         splits=(451, 100, 100),
     ),
 )
+GROUPS: Final = (*((subset.name, subset.category) for subset in SUBSETS), ("", ""))
+"""Subset and category of each row of the paper's tables by subset, the whole last."""
 SPLITS: Final = (4578, 726, 723)
 """Train, validation and test of the whole."""
 SOURCES: Final = tuple(dict.fromkeys(subset.source for subset in SUBSETS))
 
 
 def subset_of(source: str, phenomenon: str) -> Subset:
-    """The subset of a row.
+    """Return the subset of a row.
 
-    Where a source has one subset, a tag that does not belong to it changes nothing: one distribution of the data has
-    such tags.
+    A phenomenon that does not belong to the only subset of a source is ignored: one distribution has such tags.
 
     Raises:
         ValueError: an unknown source, or an IRFL row that is neither metaphor, simile nor idiom.
     """
-    found = [subset for subset in SUBSETS if subset.source == source]
-    if not found:
-        raise ValueError(f"source_dataset is {source!r}; there are {', '.join(SOURCES)}")
-    if len(found) == 1:
-        return found[0]
-    for subset in found:
+    subsets = [subset for subset in SUBSETS if subset.source == source]
+    if not subsets:
+        raise ValueError(f"source_dataset is {source!r}; known sources: {', '.join(SOURCES)}")
+    if len(subsets) == 1:
+        return subsets[0]
+    for subset in subsets:
         if phenomenon in subset.phenomena:
             return subset
     raise ValueError(f"phenomenon is {phenomenon!r}; {source} has metaphor, simile and idiom")

@@ -1,22 +1,23 @@
-"""TODO doc."""
+"""V-FLUTE's figures 6, 8, 9 and 11, drawn from our numbers; the paper prints none of those behind its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines, Series
-from pipelines.benchmarks.vflute.facts import SUBSETS
-from pipelines.benchmarks.vflute.results import Results
-from pipelines.benchmarks.vflute.text_lengths import BINS, bin_of
+from pipelines.benchmarks.vflute.facts import LENGTH_BINS, SUBSETS
+from pipelines.benchmarks.vflute.results import EXPLAINED, Results
 
 if TYPE_CHECKING:
     import pandas as pd
-from pipelines.benchmarks.vflute.tables import (
-    _DROPS,
-    _EXPLAINED,
-    _FIRST_SHOWN,
-    _PANELS,
-)
+
+_DROPS: Final = (0, 1, 4, 5, 3, 2)
+"""Subsets in the order of figure 6, as indices of `SUBSETS`."""
+_PANELS: Final = (("a", 0), ("a", 1), ("b", 4), ("b", 5), ("c", 2), ("c", 3))
+"""Figure 11: panel, and the subset's index in `SUBSETS`."""
+_FIRST_THRESHOLD: Final = 40  # hundredths, where figure 11 begins
+_LENGTH_METRIC = re.compile(r"(caption|explanation)_chars_from_(\d+)")
 
 
 def vflute_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
@@ -28,7 +29,7 @@ def vflute_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figur
 def _figure6(book: Results) -> list[Figure]:
     subsets = [SUBSETS[place] for place in _DROPS]
     series = []
-    for who in book.in_settings(*_EXPLAINED):
+    for who in book.in_settings(*EXPLAINED):
         found = [book.find("ours", who, "percent_drop", (one.name, one.category)) for one in subsets]
         values = tuple(None if number is None else number.value for number in found)
         if any(value is not None for value in values):
@@ -48,14 +49,14 @@ def _figure6(book: Results) -> list[Figure]:
 
 def _lengths(book: Results) -> list[Figure]:
     """Figures 8 and 9: how long captions and explanations are, by source."""
-    counts = {text: {one.source: [0] * bins for one in SUBSETS} for text, (_, bins) in BINS.items()}
+    counts = {text: {one.source: [0] * bins for one in SUBSETS} for text, (_, bins) in LENGTH_BINS.items()}
     source = {one.name: one.source for one in SUBSETS}
-    for text in BINS:
+    for text in LENGTH_BINS:
         for metric, subset, value in book.counts(f"{text}_chars_from_"):
-            if (place := bin_of(metric)) is not None:
-                counts[text][source[subset]][place[1]] += value
+            if match := _LENGTH_METRIC.fullmatch(metric):
+                counts[text][source[subset]][int(match[2]) // LENGTH_BINS[text][0]] += value
     found: list[Figure] = []
-    for number, (text, (width, bins)) in zip((8, 9), BINS.items(), strict=True):
+    for number, (text, (width, bins)) in zip((8, 9), LENGTH_BINS.items(), strict=True):
         if not any(any(own) for own in counts[text].values()):
             continue
         found.append(
@@ -78,11 +79,11 @@ def _lengths(book: Results) -> list[Figure]:
 
 def _figure11(book: Results) -> list[Figure]:
     """A curve a model and setting, a figure a subset."""
-    places = range(_FIRST_SHOWN, 101)
+    places = range(_FIRST_THRESHOLD, 101)
     found: list[Figure] = []
     for panel, place in _PANELS:
         one = SUBSETS[place]
-        curves = ((who, book.curve(who, (one.name, one.category))) for who in book.in_settings(*_EXPLAINED))
+        curves = ((who, book.curve(who, (one.name, one.category))) for who in book.in_settings(*EXPLAINED))
         series = tuple(
             Series(label=who.label, values=tuple(values[k] for k in places)) for who, values in curves if values
         )

@@ -1,14 +1,19 @@
-"""V-FLUTE beside people: two of them labelled 99 rows that are not named; own labels and judgements come from files."""
+"""Human baseline of V-FLUTE: the published one, and labels and judgements from files.
+
+Two people labelled 99 rows for the paper; which rows is unpublished.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
+    ANNOTATOR,
     SAME_ITEMS,
     HumanBaseline,
     HumanKind,
@@ -19,44 +24,31 @@ from pipelines.benchmarks.human import (
 )
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table
-from pipelines.benchmarks.vflute.f1_bootstrap import Bools, MetricSpec, intervals, macro
-from pipelines.benchmarks.vflute.facts import LABELS, SETTINGS, SUBSETS, TASK
-from pipelines.benchmarks.vflute.judgement_study import study_of
-from pipelines.benchmarks.vflute.scored_rows import SettingRows
-from pipelines.benchmarks.vflute.study_tables import study_figures, study_tables
-from pipelines.metrics.stats import FloatArray
-
-if TYPE_CHECKING:
-    import pandas as pd
-import math
-from typing import TYPE_CHECKING
-
-from pipelines.benchmarks.human import ANNOTATOR
-from pipelines.benchmarks.vflute.f1_bootstrap import better_p, f1_measure
-from pipelines.benchmarks.vflute.judgement_study import csv_rows as study_csv_rows
-from pipelines.metrics.f1 import macro_f1, macro_f1_statistic
-from pipelines.metrics.stats import paired_bootstrap_ci
+from pipelines.benchmarks.vflute.aggregate import MetricSpec, intervals, koehn_p, macro_f1, paired_columns
+from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
+from pipelines.benchmarks.vflute.judgement_study import COLUMNS, parse_study, study_figures, study_tables
+from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
+from pipelines.metrics.stats import FloatArray, Interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _F1: Final = "f1_at_0"
-_LABELLED: Final = 99
+_PUBLISHED_ITEMS: Final = 99
 _SOURCE: Final = "Table 7: mean of two people, 99 test rows that are not named"
+_LABEL_COLUMNS: Final = ("id", "annotator", "label")
 
 
-class VflutePeople(HumanBaseline):
-    """See the module's docstring."""
+class VfluteHumanBaseline(HumanBaseline):
+    """Human F1 of labels, and comparisons with the annotators of the files."""
 
     kinds: ClassVar[tuple[HumanKind, ...]] = (
         HumanKind(
-            name="labels",
-            columns=("id", "annotator", "label"),
-            about="A person's label of a row: entailment or contradiction.",
+            name="labels", columns=_LABEL_COLUMNS, about="A person's label of a row: entailment or contradiction."
         ),
         HumanKind(
             name="judgements",
-            columns=("id", "system", "annotator", "adequate", "error_type", "preferred"),
+            columns=COLUMNS,
             about=(
                 "A person's judgement of a model's explanation: adequate and preferred are 0 or 1; where adequate is 0,"
                 " error_type is hallucination, unsound, incomplete or verbosity, else it is empty. Two people judge"
@@ -66,43 +58,57 @@ class VflutePeople(HumanBaseline):
     )
 
     def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
-        """Macro F1 of labels, for the whole and each subset."""
+        """Return macro F1 of labels, for the whole and each subset."""
         del metrics
-        human = published[(published["table"] == "Table 7") & (published["model"] == "Human")]
-        found = []
-        for subset, category in (("", ""), *((one.name, one.category) for one in SUBSETS)):
-            own = human[(human["subset"] == subset) & (human["metric"] == _F1)]
-            found.append(
-                HumanLevel(
-                    task=TASK,
-                    metric=_F1,
-                    subset=subset,
-                    category=category,
-                    settings=tuple(name for name in SETTINGS if name != "no-image"),
-                    value=float(own["value"].iloc[0]) if len(own) else None,
-                    n=None if subset else _LABELLED,
-                    chance_metric="chance_f1_at_0",
-                    items="approximate",
-                    drawn=() if subset else ("zero-shot",),
-                    tables=("Table 7",),
-                    source=_SOURCE,
-                )
+        human = published[
+            (published["table"] == "Table 7") & (published["model"] == "Human") & (published["metric"] == _F1)
+        ]
+        by_subset = dict(zip(human["subset"], human["value"], strict=True))
+        return [
+            HumanLevel(
+                task=TASK,
+                metric=_F1,
+                subset=subset,
+                category=category,
+                settings=tuple(name for name in SETTINGS if name != "no-image"),
+                value=float(by_subset[subset]) if subset in by_subset else None,
+                n=None if subset else _PUBLISHED_ITEMS,
+                chance_metric="chance_f1_at_0",
+                items="approximate",
+                drawn=() if subset else ("zero-shot",),
+                tables=("Table 7",),
+                source=_SOURCE,
             )
-        return found
+            for subset, category in (GROUPS[-1], *GROUPS[:-1])
+        ]
 
     def check(self, kind: str, text: str, samples: Mapping[str, Sample]) -> None:
-        """Labels and marks are what they may be, nothing comes twice, and every row is one of the data set's."""
+        """Check values, duplicates, and that every row is one of the data set's."""
         if kind == "labels":
-            labels_as_predictions(text)
+            parse_labels(text)
         else:
-            study_of(text)
+            parse_study(text)
         for line, row in csv_rows(text, ("id",)):
             if row["id"] not in samples:
                 raise ValueError(f"line {line}: the data has no row {row['id']!r}")
 
     def predictions(self, kind: str, text: str) -> list[dict[str, str]]:
-        """Labels, scored as labels without explanations; judgements are none."""
-        return labels_as_predictions(text) if kind == "labels" else []
+        """Return labels as rows of a predictions file, scored as labels without explanations."""
+        if kind != "labels":
+            return []
+        return [
+            {
+                "benchmark": "vflute",
+                "model": f"{ANNOTATOR}{annotator}",
+                "task": TASK,
+                "setting": "label-only",
+                "sample_id": item,
+                "variant": "",
+                "output": label,
+            }
+            for annotator, labels in parse_labels(text).items()
+            for item, label in labels.items()
+        ]
 
     def metrics(
         self,
@@ -111,237 +117,149 @@ class VflutePeople(HumanBaseline):
         files: Mapping[str, str],
         people: Mapping[str, pd.DataFrame],
     ) -> list[Metric]:
-        """One model beside each annotator, and beside their mean, on the rows that they labelled."""
+        """Compare one model with each annotator and with their mean, on the rows that they labelled."""
         del people
         if "labels" not in files:
             return []
-        given: dict[str, dict[str, str]] = {}
-        for row in labels_as_predictions(files["labels"]):
-            if row["sample_id"] in samples:
-                given.setdefault(row["model"], {})[row["sample_id"]] = row["output"]
-        known = "\n".join(
-            ["id,annotator,label"]
-            + [_line(name, who.partition(":")[2], label) for who, own in given.items() for name, label in own.items()]
-        )
-        found: list[Metric] = []
+        labels_by_annotator = {}
+        for annotator, labels in parse_labels(files["labels"]).items():
+            if in_data := {item: label for item, label in labels.items() if item in samples}:
+                labels_by_annotator[annotator] = in_data
+        metrics: list[Metric] = []
         for setting in dict.fromkeys(scores["setting"]):
-            found += against_humans(known, scores, samples, str(setting))
-            found += _beside_mean(SettingRows.of(scores, str(setting), samples), list(given.values()))
-        return found
+            rows = SettingRows.of(scores, str(setting), samples)
+            for annotator, labels in labels_by_annotator.items():
+                metrics += compare_with_annotator(rows, annotator, labels)
+            metrics += compare_with_mean(rows, list(labels_by_annotator.values()))
+        return metrics
 
     def marks(self, scores: pd.DataFrame, files: Mapping[str, str]) -> Mapping[str, float]:
-        """Explanation scores of the judged rows, by setting and id."""
+        """Return the explanation scores of the judged rows by `setting/id`."""
         if "judgements" not in files or "es" not in scores:
             return {}
         judged = {row["id"] for _, row in csv_rows(files["judgements"], ("id",))}
-        own = scores[scores["sample_id"].isin(judged) & (scores["status"] == "ok")].dropna(subset=["es"])
-        keys = zip(own["setting"], own["sample_id"], strict=True)
-        return {f"{setting}/{name}": float(value) for (setting, name), value in zip(keys, own["es"], strict=True)}
+        scored = scores[scores["sample_id"].isin(judged) & (scores["status"] == "ok")].dropna(subset=["es"])
+        keys = zip(scored["setting"], scored["sample_id"], strict=True)
+        return {f"{setting}/{name}": float(es) for (setting, name), es in zip(keys, scored["es"], strict=True)}
 
     def display(
         self, files: Mapping[str, str], marks: Mapping[str, Mapping[str, float]], published: pd.DataFrame
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Table 6, section 5.3 and figure 7 from own judgements."""
+        """Build Table 6, section 5.3 and figure 7 from own judgements."""
         del published
         if "judgements" not in files:
             return (), ()
         scores: dict[tuple[str, str], float] = {}
-        for model, own in marks.items():
-            for setting in reversed(SETTINGS):  # so that the first setting has the last word on the bare name
-                for key, value in own.items():
-                    where, _, name = key.partition("/")
-                    if where == setting:
+        for model, scores_by_row in marks.items():
+            for setting in reversed(SETTINGS):  # so that the first setting decides for the model's name alone
+                for key, value in scores_by_row.items():
+                    row_setting, _, name = key.partition("/")
+                    if row_setting == setting:
                         scores[name, f"{model}/{setting}"] = scores[name, model] = value
-        study = study_of(files["judgements"], scores)
+        study = parse_study(files["judgements"], scores)
         return study_tables(study), study_figures(study)
 
 
-def _line(*values: str) -> str:
-    return ",".join('"' + value.replace('"', '""') + '"' for value in values)
-
-
-def _beside_mean(cell: SettingRows, people: Sequence[Mapping[str, str]]) -> Iterator[Metric]:
-    """F1@0 of the model and of people, means over annotators on the rows of each, and the gap between them."""
-    asked = cell.of_rows(np.array([any(name in own for own in people) for name in cell.ids], dtype=np.bool_))
-    at_0 = asked.right_at(0)
-    if not len(asked.ids) or at_0.unknown.any():
-        return
-    gold = asked.entailment
-    columns: list[Bools] = []
-    for own in people:
-        inside = np.array([name in own for name in asked.ids], dtype=np.bool_)
-        human = inside & np.array([LABELS[own[n]] == 1 if n in own else False for n in asked.ids], dtype=np.bool_)
-        right = inside & (human == gold)
-        columns += [at_0.right & inside & gold, at_0.right & inside & ~gold, right & gold, right & ~gold, inside]
-    measures = [
-        MetricSpec(name=name, columns=tuple(columns), statistic=lambda *sums, part=part: _mean_f1(sums, part))
-        for part, name in enumerate((_F1, human_metric(_F1), gap_metric(_F1)))
-    ]
-    for measure, ends in zip(measures, intervals(measures, asked.cluster), strict=True):
-        yield Metric(
-            task=TASK,
-            setting=cell.setting,
-            subset=SAME_ITEMS,
-            metric=measure.name,
-            value=measure.value,
-            n=len(asked.ids),
-            n_failed=int(asked.failed.sum()),
-            ci_low=ends.low if ends else None,
-            ci_high=ends.high if ends else None,
-        )
-
-
-def _mean_f1(sums: Sequence[FloatArray], part: int) -> FloatArray:
-    """Of the five sums an annotator: the model's mean F1, people's, or the first minus the second."""
-    groups = [sums[start : start + 5] for start in range(0, len(sums), 5)]
-    model = np.stack([macro(e, c, rows) for e, c, _, _, rows in groups]).mean(axis=0)
-    people = np.stack([macro(e, c, rows) for _, _, e, c, rows in groups]).mean(axis=0)
-    found: FloatArray = (model, people, model - people)[part]
-    return found
-
-
-PEOPLE: Final = VflutePeople()
-
-
-_LABEL_COLUMNS: Final = ("id", "annotator", "label")
-
-
-def labels_as_predictions(text: str) -> list[dict[str, str]]:
-    """People's labels as rows of a predictions file, a model an annotator; scored as labels without explanations.
-
-    Args:
-        text: CSV with columns id, annotator, label.
+def parse_labels(text: str) -> dict[str, dict[str, str]]:
+    """Parse a CSV of labels into annotator -> row id -> label.
 
     Raises:
-        ValueError: a column or a value is missing or wrong, or an annotator labels an item twice.
+        ValueError: a column or a value is missing or wrong, or an annotator labels a row twice.
     """
-    return [
-        {
-            "benchmark": "vflute",
-            "model": f"{ANNOTATOR}{who}",
-            "task": TASK,
-            "setting": "label-only",
-            "sample_id": item,
-            "variant": "",
-            "output": label,
-        }
-        for who, given in _labels(text).items()
-        for item, label in given.items()
-    ]
-
-
-def human_f1(text: str, samples: Mapping[str, Sample]) -> list[Metric]:
-    """Macro F1 of labels by annotator, and its mean over annotators, for the whole and each subset.
-
-    Args:
-        text: CSV with columns id, annotator, label.
-        samples: by id.
-
-    Returns:
-        Metrics `f1_at_0` of setting '', n being the items that anyone labelled.
-
-    Raises:
-        ValueError: as for `labels_as_predictions`, or an item that is not among the samples.
-    """
-    labels = _known(_labels(text), samples)
-    return [
-        Metric(task=TASK, setting="", subset=subset, category=category, metric="f1_at_0", value=value, n=n)
-        for subset, category in (("", ""), *((one.name, one.category) for one in SUBSETS))
-        for value, n in [_label_mean_f1(labels, samples, subset)]
-        if value is not None
-    ]
-
-
-def against_humans(text: str, scores: pd.DataFrame, samples: Mapping[str, Sample], setting: str) -> list[Metric]:
-    """One model beside each annotator on the annotator's own rows.
-
-    Args:
-        text: CSV with columns id, annotator, label.
-        scores: of the model, as `Benchmark.reduce` takes them.
-        samples: by id.
-        setting: of the model.
-
-    Returns:
-        For each annotator A: `f1_at_0_on_rows_of_A` and `f1_at_0_of_A`; `gap_to_A`, with the paired interval over
-        pictures; `p_A_is_better`. All None where explanations were not scored.
-
-    Raises:
-        ValueError: as for `human_f1`.
-    """
-    cell = SettingRows.of(scores, setting, samples)
-    found = []
-    for who, given in _known(_labels(text), samples).items():
-        own = cell.of_rows(np.array([name in given for name in cell.ids], dtype=np.bool_))
-        found += _beside(own, who, given)
-    return found
-
-
-def _beside(cell: SettingRows, who: str, given: Mapping[str, str]) -> list[Metric]:
-    at_0 = cell.right_at(0)
-    if not len(cell.ids) or at_0.unknown.any():
-        why = "explanations were not scored" if len(cell.ids) else "no row in common"
-        names = (f"f1_at_0_on_rows_of_{who}", f"f1_at_0_of_{who}", f"gap_to_{who}", f"p_{who}_is_better")
-        return [
-            Metric(task=TASK, setting=cell.setting, metric=name, value=None, n=len(cell.ids), note=why)
-            for name in names
-        ]
-    gold = cell.entailment.astype(np.int64)
-    human = np.array([LABELS[given[name]] for name in cell.ids])
-    model = np.where(at_0.right, gold, 1 - gold)
-    ends = paired_bootstrap_ci(model, human, list(cell.cluster), statistic=macro_f1_statistic(gold.tolist()))
-    ours = f1_measure("", cell.entailment, at_0.right).value
-    theirs = macro_f1(gold.tolist(), human.tolist())
-    p = better_p(cell.entailment, human == gold, at_0.right)
-
-    def metric(name: str, value: float | None, low: float | None = None, high: float | None = None) -> Metric:
-        return Metric(
-            task=TASK,
-            setting=cell.setting,
-            metric=name,
-            value=value,
-            n=len(cell.ids),
-            n_failed=int(cell.failed.sum()),
-            ci_low=low,
-            ci_high=high,
-        )
-
-    gap = None if ours is None else ours - theirs
-    return [
-        metric(f"f1_at_0_on_rows_of_{who}", ours),
-        metric(f"f1_at_0_of_{who}", theirs),
-        metric(f"gap_to_{who}", gap, ends.low if ends else None, ends.high if ends else None),
-        metric(f"p_{who}_is_better", p),
-    ]
-
-
-def _label_mean_f1(
-    labels: Mapping[str, Mapping[str, str]], samples: Mapping[str, Sample], subset: str
-) -> tuple[float | None, int]:
-    values, items = [], set[str]()
-    for given in labels.values():
-        own = [name for name in given if not subset or samples[name].subset == subset]
-        items.update(own)
-        if own:
-            gold = [LABELS[samples[name].data["label"]] for name in own]
-            values.append(macro_f1(gold, [LABELS[given[name]] for name in own]))
-    return (math.fsum(values) / len(values) if values else None), len(items)
-
-
-def _labels(text: str) -> dict[str, dict[str, str]]:
-    """Annotator -> item -> label."""
-    found: dict[str, dict[str, str]] = {}
-    for line, row in study_csv_rows(text, _LABEL_COLUMNS):
+    labels_by_annotator: dict[str, dict[str, str]] = {}
+    for line, row in csv_rows(text, _LABEL_COLUMNS):
         if row["label"] not in LABELS:
             raise ValueError(f"line {line}: label is {row['label']!r}, wanted entailment or contradiction")
-        own = found.setdefault(row["annotator"], {})
-        if row["id"] in own:
+        labels = labels_by_annotator.setdefault(row["annotator"], {})
+        if row["id"] in labels:
             raise ValueError(f"line {line}: {row['annotator']!r} labels {row['id']!r} twice")
-        own[row["id"]] = row["label"]
-    return found
+        labels[row["id"]] = row["label"]
+    return labels_by_annotator
 
 
-def _known(labels: dict[str, dict[str, str]], samples: Mapping[str, Sample]) -> dict[str, dict[str, str]]:
-    unknown = [name for given in labels.values() for name in given if name not in samples]
-    if unknown:
-        raise ValueError(f"no sample has the id {unknown[0]!r}")
-    return labels
+def compare_with_annotator(rows: SettingRows, annotator: str, labels: Mapping[str, str]) -> Iterator[Metric]:
+    """Compare a model with one annotator on the annotator's rows.
+
+    Yields:
+        `f1_at_0_on_rows_of_A`, `f1_at_0_of_A`, `gap_to_A` with its interval over pictures, and `p_A_is_better`; all
+        None where explanations were not scored.
+    """
+    rows = rows.of_rows(np.array([name in labels for name in rows.ids], dtype=np.bool_))
+    names = (f"f1_at_0_on_rows_of_{annotator}", f"f1_at_0_of_{annotator}", f"gap_to_{annotator}")
+    p_name = f"p_{annotator}_is_better"
+    at_0 = rows.right_at(0)
+    if not len(rows.ids) or at_0.unknown.any():
+        reason = "explanations were not scored" if len(rows.ids) else "no row in common"
+        for name in (*names, p_name):
+            yield Metric(task=TASK, setting=rows.setting, metric=name, value=None, n=len(rows.ids), note=reason)
+        return
+    human = _human_right(rows, labels)
+    specs = _specs(names, paired_columns(rows.entailment, at_0.right, human))
+    (gap_interval,) = intervals(specs[2:], rows.cluster)
+    for spec, interval in zip(specs, (None, None, gap_interval), strict=True):
+        yield _metric(rows, spec.name, spec.value, interval)
+    yield _metric(rows, p_name, koehn_p(rows.entailment, human, at_0.right))
+
+
+def compare_with_mean(rows: SettingRows, labels_by_annotator: Sequence[Mapping[str, str]]) -> Iterator[Metric]:
+    """Compare a model with the mean over annotators, each on the annotator's rows."""
+    rows = rows.of_rows(
+        np.array([any(name in labels for labels in labels_by_annotator) for name in rows.ids], dtype=np.bool_)
+    )
+    at_0 = rows.right_at(0)
+    if not len(rows.ids) or at_0.unknown.any():
+        return
+    columns: list[Bools] = []
+    for labels in labels_by_annotator:
+        labelled = np.array([name in labels for name in rows.ids], dtype=np.bool_)
+        pair = paired_columns(rows.entailment, at_0.right, _human_right(rows, labels))
+        columns += [column & labelled for column in pair]
+    specs = _specs((_F1, human_metric(_F1), gap_metric(_F1)), columns)
+    for spec, interval in zip(specs, intervals(specs, rows.cluster), strict=True):
+        yield _metric(rows, spec.name, spec.value, interval, subset=SAME_ITEMS)
+
+
+def _human_right(rows: SettingRows, labels: Mapping[str, str]) -> Bools:
+    """Return the rows that the annotator labelled as gold does."""
+    human = np.array([LABELS.get(labels.get(name, ""), -1) for name in rows.ids])
+    return np.asarray(human == rows.entailment, dtype=np.bool_)
+
+
+def _specs(names: tuple[str, str, str], columns: Sequence[Bools]) -> list[MetricSpec]:
+    """Build F1 of the model, F1 of people, and the first minus the second, means over annotators.
+
+    Args:
+        names: of the three metrics.
+        columns: five an annotator, those of `paired_columns`.
+    """
+    return [
+        MetricSpec(name=name, columns=tuple(columns), statistic=partial(_mean_f1, part))
+        for part, name in enumerate(names)
+    ]
+
+
+def _mean_f1(part: int, *sums: FloatArray) -> FloatArray:
+    groups = [sums[start : start + 5] for start in range(0, len(sums), 5)]
+    model = np.stack([macro_f1(e, c, rows) for e, c, _, _, rows in groups]).mean(axis=0)
+    people = np.stack([macro_f1(e, c, rows) for _, _, e, c, rows in groups]).mean(axis=0)
+    value: FloatArray = (model, people, model - people)[part]
+    return value
+
+
+def _metric(
+    rows: SettingRows, name: str, value: float | None, interval: Interval | None = None, subset: str = ""
+) -> Metric:
+    return Metric(
+        task=TASK,
+        setting=rows.setting,
+        subset=subset,
+        metric=name,
+        value=value,
+        n=len(rows.ids),
+        n_failed=int(rows.failed.sum()),
+        ci_low=interval.low if interval else None,
+        ci_high=interval.high if interval else None,
+    )
+
+
+PEOPLE: Final = VfluteHumanBaseline()

@@ -1,4 +1,4 @@
-"""People's judgements of models' explanations on V-FLUTE, from a CSV file.
+"""People's judgements of models' explanations on V-FLUTE: Table 6, section 5.3 and figure 7 from a CSV file.
 
 Columns `id,system,annotator,adequate,error_type,preferred`: adequate and preferred are 0 or 1, and an explanation that
 is not adequate has one of four errors. Two annotators judge every explanation.
@@ -6,36 +6,39 @@ is not adequate has one of four errors. Two annotators judge every explanation.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
+from pipelines.benchmarks.human import csv_rows
+from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall
 
+COLUMNS: Final = ("id", "system", "annotator", "adequate", "error_type", "preferred")
 ERRORS: Final = ("hallucination", "unsound", "incomplete", "verbosity")
-_JUDGED_COLUMNS: Final = ("id", "system", "annotator", "adequate", "error_type", "preferred")
+RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
+_PR_HEADS: Final = ("PR-AUC", "Average precision", "Best F1", "at", "Both above 0.75 at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemStudy:
-    """What two annotators found of one system; fractions, None where there is nothing to divide by."""
+    """Judgements of one system as fractions, None where there is nothing to divide by."""
 
     adequacy: float | None
-    """Both adequate, of the items on which they agree."""
+    """Both find it adequate, of the items on which they agree."""
     preference: float | None
     """Both prefer it, of the items on which both prefer the same system or none."""
     kappa: float | None
     errors: Mapping[str, float]
-    """Shares among what both reject; {} where there is none."""
+    """Shares of errors among what both reject; {} where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """People's judgements of explanations."""
+    """Judgements of all systems."""
 
     systems: Mapping[str, SystemStudy]
     items: int
@@ -48,8 +51,8 @@ class Study:
 
 
 @dataclass(slots=True)
-class _Judged:
-    """Two annotators' marks of one explanation, by annotator."""
+class _Judgements:
+    """Two annotators' judgements of one explanation, by annotator."""
 
     adequate: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -57,107 +60,178 @@ class _Judged:
 
     @property
     def agreed(self) -> int | None:
-        marks = set(self.adequate.values())
-        return marks.pop() if len(marks) == 1 else None
+        """Adequacy if the annotators agree on it."""
+        values = set(self.adequate.values())
+        return values.pop() if len(values) == 1 else None
 
 
-def study_of(text: str, scores: Mapping[tuple[str, str], float] | None = None) -> Study:
-    """Read judgements and reckon with them.
+def parse_study(text: str, scores: Mapping[tuple[str, str], float] | None = None) -> Study:
+    """Parse judgements and compute the rates of each system.
 
     Args:
-        text: CSV with columns id, system, annotator, adequate, error_type, preferred.
+        text: CSV with the columns `COLUMNS`.
         scores: (id, system) -> explanation score.
 
     Raises:
         ValueError: a column or a value is missing or wrong, an explanation has not two annotators, or an annotator
             prefers two systems for one item.
     """
-    judged = _judgements(text)
-    preferred = _preferences(judged)
-    agreed = [choice for choice in preferred.values() if choice is not None]
+    judgements = _parse_judgements(text)
+    preferences = [choice for choice in _preferences(judgements).values() if choice is not None]
     systems = {}
-    for name in dict.fromkeys(system for _, system in judged):
-        own = [one for (_, system), one in judged.items() if system == name]
-        marks = [one.agreed for one in own if one.agreed is not None]
-        pairs = [[one.adequate[who] for who in sorted(one.adequate)] for one in own]
+    for name in dict.fromkeys(system for _, system in judgements):
+        of_system = [judged for (_, system), judged in judgements.items() if system == name]
+        agreed = [judged.agreed for judged in of_system if judged.agreed is not None]
+        pairs = [[judged.adequate[annotator] for annotator in sorted(judged.adequate)] for judged in of_system]
         systems[name] = SystemStudy(
-            adequacy=sum(marks) / len(marks) if marks else None,
-            preference=agreed.count(name) / len(agreed) if agreed else None,
+            adequacy=sum(agreed) / len(agreed) if agreed else None,
+            preference=preferences.count(name) / len(preferences) if preferences else None,
             kappa=cohen_kappa([a for a, _ in pairs], [b for _, b in pairs]),
-            errors=_errors([one for one in own if one.agreed == 0]),
+            errors=_error_shares([judged for judged in of_system if judged.agreed == 0]),
         )
-    kappas = [one.kappa for one in systems.values() if one.kappa is not None]
-    pr, curve = _predicts(judged, scores or {})
+    kappas = [study.kappa for study in systems.values() if study.kappa is not None]
+    pr, curve = _score_as_predictor(judgements, scores or {})
     mean = math.fsum(kappas) / len(kappas) if kappas else None
-    return Study(systems=systems, items=len({item for item, _ in judged}), kappa=mean, pr=pr, curve=curve)
+    return Study(systems=systems, items=len({item for item, _ in judgements}), kappa=mean, pr=pr, curve=curve)
 
 
-def _preferences(judged: Mapping[tuple[str, str], _Judged]) -> dict[str, str | None]:
-    """Item -> the system that both annotators prefer, '' where both prefer none, None where they differ."""
-    chosen: dict[str, dict[str, str]] = {}
-    for (item, system), one in judged.items():
-        for who, preferred in one.preferred.items():
-            own = chosen.setdefault(item, {})
-            if preferred and own.get(who):
-                raise ValueError(f"item {item!r}: {who!r} prefers {own[who]!r} and {system!r}")
-            own[who] = system if preferred else own.get(who, "")
-    return {item: next(iter(own.values())) if len(set(own.values())) == 1 else None for item, own in chosen.items()}
+def _preferences(judgements: Mapping[tuple[str, str], _Judgements]) -> dict[str, str | None]:
+    """Map items to the system that both annotators prefer, '' where both prefer none, None where they differ."""
+    by_item: dict[str, dict[str, str]] = {}
+    for (item, system), judged in judgements.items():
+        for annotator, preferred in judged.preferred.items():
+            choices = by_item.setdefault(item, {})
+            if preferred and choices.get(annotator):
+                raise ValueError(f"item {item!r}: {annotator!r} prefers {choices[annotator]!r} and {system!r}")
+            choices[annotator] = system if preferred else choices.get(annotator, "")
+    return {
+        item: next(iter(choices.values())) if len(set(choices.values())) == 1 else None
+        for item, choices in by_item.items()
+    }
 
 
-def _errors(rejected: Sequence[_Judged]) -> dict[str, float]:
-    marks = [error for one in rejected for error in one.errors.values()]
-    return {name: marks.count(name) / len(marks) for name in ERRORS} if marks else {}
+def _error_shares(rejected: Sequence[_Judgements]) -> dict[str, float]:
+    errors = [error for judged in rejected for error in judged.errors.values()]
+    return {name: errors.count(name) / len(errors) for name in ERRORS} if errors else {}
 
 
-def _predicts(
-    judged: Mapping[tuple[str, str], _Judged], scores: Mapping[tuple[str, str], float]
+def _score_as_predictor(
+    judgements: Mapping[tuple[str, str], _Judgements], scores: Mapping[tuple[str, str], float]
 ) -> tuple[PrecisionRecall | None, tuple[tuple[float, float], ...]]:
-    known = [(one.agreed, scores[key]) for key, one in judged.items() if one.agreed is not None and key in scores]
-    adequate, given = [mark for mark, _ in known if mark is not None], [score for _, score in known]
+    """Return precision and recall of the explanation score as a predictor of agreed adequacy."""
+    adequate, scored = [], []
+    for key, judged in judgements.items():
+        if judged.agreed is not None and key in scores:
+            adequate.append(judged.agreed)
+            scored.append(scores[key])
     if not any(adequate):
         return None, ()
     from sklearn.metrics import precision_recall_curve
 
-    precision, recall, _ = precision_recall_curve(adequate, given)
+    precision, recall, _ = precision_recall_curve(adequate, scored)
     points = tuple((float(r), float(p)) for r, p in zip(recall, precision, strict=True))
-    return precision_recall(adequate, given), points
+    return precision_recall(adequate, scored), points
 
 
-def _judgements(text: str) -> dict[tuple[str, str], _Judged]:
-    found: dict[tuple[str, str], _Judged] = {}
-    for line, row in csv_rows(text, _JUDGED_COLUMNS, may_be_empty="error_type"):
+def _parse_judgements(text: str) -> dict[tuple[str, str], _Judgements]:
+    judgements: dict[tuple[str, str], _Judgements] = {}
+    for line, row in csv_rows(text, COLUMNS, may_be_empty=("error_type",)):
         for name in ("adequate", "preferred"):
             if row[name] not in ("0", "1"):
                 raise ValueError(f"line {line}: {name} is {row[name]!r}, wanted 0 or 1")
-        one, who = found.setdefault((row["id"], row["system"]), _Judged()), row["annotator"]
-        if who in one.adequate:
-            raise ValueError(f"line {line}: {who!r} judges {row['system']!r} on {row['id']!r} twice")
-        one.adequate[who], one.preferred[who] = int(row["adequate"]), int(row["preferred"])
+        judged, annotator = judgements.setdefault((row["id"], row["system"]), _Judgements()), row["annotator"]
+        if annotator in judged.adequate:
+            raise ValueError(f"line {line}: {annotator!r} judges {row['system']!r} on {row['id']!r} twice")
+        judged.adequate[annotator], judged.preferred[annotator] = int(row["adequate"]), int(row["preferred"])
         if row["adequate"] == "0":
             if row["error_type"] not in ERRORS:
                 raise ValueError(f"line {line}: error_type is {row['error_type']!r}, wanted {', '.join(ERRORS)}")
-            one.errors[who] = row["error_type"]
-    for (item, system), one in found.items():
-        if len(one.adequate) != 2:
-            raise ValueError(f"item {item!r}, system {system!r}: {len(one.adequate)} annotators, wanted two")
-    return found
+            judged.errors[annotator] = row["error_type"]
+    for (item, system), judged in judgements.items():
+        if len(judged.adequate) != 2:
+            raise ValueError(f"item {item!r}, system {system!r}: {len(judged.adequate)} annotators, wanted two")
+    return judgements
 
 
-def csv_rows(text: str, columns: tuple[str, ...], may_be_empty: str = "") -> list[tuple[int, dict[str, str]]]:
-    """Lines of a CSV file by number, blanks around values dropped.
+# -------------------------------------------------------------------------------------- tables and figures
 
-    Raises:
-        ValueError: a column is missing, or a value of any but `may_be_empty`.
-    """
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
-    absent = [name for name in columns if name not in (reader.fieldnames or ())]
-    if absent:
-        raise ValueError(f"no column {', '.join(absent)}; the header must have {', '.join(columns)}")
-    found = []
-    for raw in reader:
-        row = {name: (raw[name] or "").strip() for name in columns}
-        empty = [name for name in columns if not row[name] and name != may_be_empty]
-        if empty:
-            raise ValueError(f"line {reader.line_num}: {', '.join(empty)} must have a value")
-        found.append((reader.line_num, row))
-    return found
+
+def study_tables(study: Study) -> list[Table]:
+    """Build Table 6 and section 5.3 from own judgements; the ids end in `_own`."""
+    systems = tuple(study.systems)
+    rows = tuple(
+        TableRow(label=head, cells=tuple(getattr(study.systems[name], metric) for name in systems))
+        for metric, head in RATES.items()
+    )
+    kappa = "undefined" if study.kappa is None else f"{study.kappa:.2f}"
+    notes = (f"Cohen's kappa of the annotators, mean over systems: {kappa}. {study.items:,} items.",)
+    tables = [rates_table(systems, rows, notes, "_own")]
+    if study.pr is not None:
+        pr = study.pr
+        cells: tuple[TableCell, ...] = (
+            pr.auc, pr.average_precision, pr.max_f1, pr.max_f1_threshold, pr.balanced_threshold,
+        )  # fmt: skip
+        tables.append(predictor_table(TableRow(label="Own judgements", cells=cells), "_own"))
+    return tables
+
+
+def study_figures(study: Study) -> list[Figure]:
+    """Build figure 7, and the curve of section 5.3 where explanation scores are known."""
+    figures: list[Figure] = []
+    shares = {name: system.errors for name, system in study.systems.items() if system.errors}
+    if shares:
+        series = tuple(
+            Series(label=error, values=tuple(errors.get(error, 0.0) for errors in shares.values())) for error in ERRORS
+        )
+        figures.append(
+            Bars(
+                id="vflute_figure7_own",
+                title="V-FLUTE Figure 7: what is wrong with explanations that both annotators reject",
+                categories=tuple(shares),
+                series=series,
+                stacked=True,
+                notes=("Where annotators name different errors, each counts one half.",),
+            )
+        )
+    if study.curve:
+        figures.append(
+            Points(
+                id="vflute_section53_curve_own",
+                title="V-FLUTE section 5.3: precision by recall of the explanation score",
+                clouds=(Cloud(label="Thresholds", points=study.curve),),
+                x_label="Recall",
+                y_label="Precision",
+                percent=True,
+            )
+        )
+    return figures
+
+
+def rates_table(
+    systems: tuple[str, ...], rows: tuple[TableRow, ...], notes: tuple[str, ...], suffix: str = ""
+) -> Table:
+    """Build Table 6."""
+    return Table(
+        id=f"vflute_table6{suffix}",
+        title="V-FLUTE Table 6: explanations that people find adequate, and prefer",
+        label_head="Share",
+        columns=systems,
+        rows=rows,
+        style="percent2",
+        notes=(
+            *notes,
+            "Adequate: of the explanations on which both agree. Preferred: of the items with one preference of both.",
+        ),
+    )
+
+
+def predictor_table(row: TableRow, suffix: str = "") -> Table:
+    """Build the table of section 5.3."""
+    return Table(
+        id=f"vflute_section53{suffix}",
+        title="V-FLUTE section 5.3: the explanation score as a predictor of adequacy",
+        label_head="Judgements",
+        columns=_PR_HEADS,
+        rows=(row,),
+        style="fraction2",
+    )

@@ -1,21 +1,23 @@
-"""V-FLUTE's metrics: from the scored rows of one model to the numbers of the paper, and to ours.
+"""V-FLUTE's metrics from the scored rows of one model.
 
 For the whole, each subset (with its phenomenon as category) and each phenomenon:
 
 - `f1_at_0`, `f1_at_53`, `f1_at_60`: macro F1 where an answer is right only with an explanation that scores above the
-  threshold; the same with `_robust` under the second reading. Other thresholds (`f1_at_1` .. `f1_at_100`) stand only
-  where the value differs from that of the threshold before.
+  threshold; the same with `_robust` under the second parser. Other thresholds (`f1_at_1` .. `f1_at_100`) are given
+  only where the value differs from that of the threshold before.
 - `accuracy` and `label_f1` of labels alone, `accuracy_at_53`, `accuracy_at_60`; `percent_drop` from F1@0 to F1@60.
 - `none_rate`, `empty_explanation_rate`, `parser_disagreement`: shares of the answered rows.
-- `chance_f1_at_0`, `all_entailment_f1_at_0`: what a fair coin has in the mean, and who always says entailment.
+- `chance_f1_at_0`, `all_entailment_f1_at_0`: the mean of a fair coin, and of always answering entailment.
+- `caption_chars_from_40`, ...: counts of texts by subset and length, here of 40 to below 60 characters.
 
-A failed request is a wrong answer. A right label whose explanation was not scored makes F1@k undecided, and it is null
+A failed request is a wrong answer. A right label whose explanation was not scored leaves F1@k undefined: it is null
 with that reason. Intervals resample pictures, with all their rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -23,30 +25,26 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.vflute.explanation_score import ROBUST
-from pipelines.benchmarks.vflute.f1_bootstrap import (
-    Bools,
+from pipelines.benchmarks.vflute.aggregate import (
     MetricSpec,
-    all_entailment,
-    better_p,
-    coin_flip,
-    f1_measure,
+    all_entailment_f1,
+    chance_f1,
+    f1_spec,
     intervals,
-    macro,
-    share_measure,
+    koehn_p,
+    macro_f1,
+    share_spec,
 )
-from pipelines.benchmarks.vflute.facts import PHENOMENA, SETTINGS, SUBSETS, TASK
-from pipelines.benchmarks.vflute.scored_rows import Right, SettingRows
+from pipelines.benchmarks.vflute.explanation_score import ROBUST
+from pipelines.benchmarks.vflute.facts import LENGTH_BINS, PHENOMENA, REPORTED_THRESHOLDS, SETTINGS, SUBSETS, TASK
+from pipelines.benchmarks.vflute.scored_rows import Bools, Right, SettingRows
 from pipelines.benchmarks.vflute.source_text import label_leaks
-from pipelines.benchmarks.vflute.text_lengths import length_metrics
 from pipelines.metrics.f1 import THRESHOLDS
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-REPORTED: Final = (0, 53, 60)
-"""Thresholds of the paper, in hundredths."""
 PAIRS: Final = (
     ("zero-shot", "no-image"),
     ("5-shot", "zero-shot"),
@@ -55,213 +53,223 @@ PAIRS: Final = (
     ("scene-graph", "zero-shot"),
     ("zero-shot", "label-only"),
 )
-"""Settings of which the first is tested to be better than the second."""
+"""Pairs of settings; tested is that the first is better than the second."""
 ONE_CLASS: Final = "one class only: a single wrong answer halves macro F1; read accuracy beside it"
 
+_LENGTH_FIELDS: Final = {"caption": "claim", "explanation": "explanation"}
 NO_ROW: Final = "no row to measure"
 UNSCORED: Final = "explanations without BERTScore and BLEURT"
 
 
 def reduce_vflute(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """All metrics of one model.
+    """Compute all metrics of one model.
 
     Args:
         scores: see `Benchmark.reduce`; a column that no row has may be absent.
         samples: by id.
 
     Returns:
-        Metrics by setting. What cannot be given is None, and its note says why.
+        Metrics by setting, then counts of text lengths. The note of a None says why.
     """
     present = set(scores["setting"])
-    cells = {name: SettingRows.of(scores, name, samples) for name in SETTINGS if name in present}
-    found: list[Metric] = []
-    for cell in cells.values():
-        for subset, category in _groups(cell):
-            found += _group(cell, subset, category)
-        found += _counts(cell, samples)
-    return [*found, *_better(cells), *length_metrics(samples.values())]
+    by_setting = {name: SettingRows.of(scores, name, samples) for name in SETTINGS if name in present}
+    metrics: list[Metric] = []
+    for rows in by_setting.values():
+        for subset, category in _groups(rows):
+            metrics += _group_metrics(rows, subset, category)
+        metrics += _counts(rows, samples)
+    return [*metrics, *_setting_tests(by_setting), *length_metrics(samples.values())]
 
 
-def koehn_p(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample], setting_a: str, setting_b: str) -> Metric:
-    """The paired test that A's F1@0 is above B's, over the rows that both answered or failed.
-
-    Args:
-        a: scores of one model, as `reduce_vflute` takes them.
-        b: of another, or the same ones.
-        samples: by id.
-        setting_a: whose rows of A.
-        setting_b: whose rows of B.
-    """
-    return _p(SettingRows.of(a, setting_a, samples), SettingRows.of(b, setting_b, samples))
-
-
-def _groups(cell: SettingRows) -> Iterator[tuple[str, str]]:
+def _groups(rows: SettingRows) -> Iterator[tuple[str, str]]:
     yield "", ""
-    yield from ((one.name, one.category) for one in SUBSETS if (cell.subset == one.name).any())
-    yield from (("", name) for name in PHENOMENA if (cell.category == name).any())
+    yield from ((subset.name, subset.category) for subset in SUBSETS if (rows.subset == subset.name).any())
+    yield from (("", name) for name in PHENOMENA if (rows.category == name).any())
 
 
-def _rows_of(cell: SettingRows, subset: str, category: str) -> Bools:
-    rows = np.ones(len(cell.ids), dtype=np.bool_)
+def _mask(rows: SettingRows, subset: str, category: str) -> Bools:
+    mask = np.ones(len(rows.ids), dtype=np.bool_)
     if subset:
-        rows &= cell.subset == subset
-    return rows & (cell.category == category) if category else rows
+        mask &= rows.subset == subset
+    return mask & (rows.category == category) if category else mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """A measure, and what may keep it from having a value."""
+class _Planned:
+    """A metric, and the reason why it has no value, if any."""
 
-    measure: MetricSpec
+    spec: MetricSpec
     n: int
-    why_not: str = ""
+    missing: str = ""
     note: str = ""
 
 
-def _group(whole: SettingRows, subset: str, category: str) -> Iterator[Metric]:
-    """All metrics of one group of rows; all intervals come from the same draws."""
-    cell = whole.of_rows(_rows_of(whole, subset, category))
-    wanted = [*_over_all(cell), *_over_answered(cell)]
-    valued = [one.measure for one in wanted if not one.why_not]
-    ends = iter(intervals(valued, cell.cluster))
-    for one in wanted:
-        interval = None if one.why_not else next(ends)
+def _group_metrics(whole: SettingRows, subset: str, category: str) -> Iterator[Metric]:
+    """Yield all metrics of a group of rows; all intervals come from the same draws."""
+    rows = whole.of_rows(_mask(whole, subset, category))
+    planned = [*_over_all(rows), *_over_answered(rows)]
+    defined = [metric.spec for metric in planned if not metric.missing]
+    group_intervals = iter(intervals(defined, rows.cluster))
+    for metric in planned:
+        interval = None if metric.missing else next(group_intervals)
         yield Metric(
             task=TASK,
-            setting=cell.setting,
+            setting=rows.setting,
             subset=subset,
             category=category,
-            metric=one.measure.name,
-            value=None if one.why_not else one.measure.value,
-            n=one.n,
-            n_failed=int(cell.failed.sum()),
+            metric=metric.spec.name,
+            value=None if metric.missing else metric.spec.value,
+            n=metric.n,
+            n_failed=int(rows.failed.sum()),
             ci_low=interval.low if interval else None,
             ci_high=interval.high if interval else None,
-            note=one.why_not or one.note,
+            note=metric.missing or metric.note,
         )
-    if cell.setting != "label-only" and (subset or not category):
-        yield from _curve(cell, subset, category)
-    yield from _baselines(cell, subset, category)
+    if rows.setting != "label-only" and (subset or not category):
+        yield from _curve(rows, subset, category)
+    yield from _baselines(rows, subset, category)
 
 
-def _over_all(cell: SettingRows) -> Iterator[_Wanted]:
-    """Measures in which a failed request is a wrong answer."""
-    notes = [f"requests of the setting never run, and not counted: {cell.never_run:,}"] if cell.never_run else []
-    one_class = [ONE_CLASS] if cell.entailment.all() or not cell.entailment.any() else []
-    make = partial(_Wanted, n=len(cell.ids), note="; ".join(notes))
-    make_f1 = partial(_Wanted, n=len(cell.ids), note="; ".join(one_class + notes))
-    thresholds = (0,) if cell.setting == "label-only" else REPORTED
+def _over_all(rows: SettingRows) -> Iterator[_Planned]:
+    """Yield metrics in which a failed request is a wrong answer."""
+    notes = [f"requests of the setting never run, and not counted: {rows.never_run:,}"] if rows.never_run else []
+    one_class = [ONE_CLASS] if rows.entailment.all() or not rows.entailment.any() else []
+    make = partial(_Planned, n=len(rows.ids), note="; ".join(notes))
+    make_f1 = partial(_Planned, n=len(rows.ids), note="; ".join(one_class + notes))
+    thresholds = (0,) if rows.setting == "label-only" else REPORTED_THRESHOLDS
     for suffix in ("", ROBUST):
         for k in thresholds:
-            at_k = cell.right_at(k, robust=bool(suffix))
-            measure = f1_measure(f"f1_at_{k}{suffix}", cell.entailment, at_k.right)
-            yield make_f1(measure=measure, why_not=_why_not(cell, at_k))
-    labelled, empty = cell.labelled_right(), "" if len(cell.ids) else NO_ROW
-    yield make_f1(measure=f1_measure("label_f1", cell.entailment, labelled), why_not=empty)
-    yield make(measure=share_measure("accuracy", labelled), why_not=empty)
+            at_k = rows.right_at(k, robust=bool(suffix))
+            spec = f1_spec(f"f1_at_{k}{suffix}", rows.entailment, at_k.right)
+            yield make_f1(spec=spec, missing=_missing_reason(rows, at_k))
+    labelled, empty = rows.labelled_right(), "" if len(rows.ids) else NO_ROW
+    yield make_f1(spec=f1_spec("label_f1", rows.entailment, labelled), missing=empty)
+    yield make(spec=share_spec("accuracy", labelled), missing=empty)
     for k in thresholds[1:]:
-        at_k = cell.right_at(k)
-        yield make(measure=share_measure(f"accuracy_at_{k}", at_k.right), why_not=_why_not(cell, at_k))
-    if cell.setting != "label-only":
-        yield make(measure=_drop(cell), why_not=_why_not(cell, cell.right_at(0)))
+        at_k = rows.right_at(k)
+        yield make(spec=share_spec(f"accuracy_at_{k}", at_k.right), missing=_missing_reason(rows, at_k))
+    if rows.setting != "label-only":
+        yield make(spec=_drop(rows), missing=_missing_reason(rows, rows.right_at(0)))
 
 
-def _over_answered(cell: SettingRows) -> Iterator[_Wanted]:
-    """Shares of the rows that have an answer."""
-    answered = ~cell.failed
-    nones = np.isnan(cell.label)
-    found = {
+def _over_answered(rows: SettingRows) -> Iterator[_Planned]:
+    """Yield shares of the rows that have an answer."""
+    answered = ~rows.failed
+    nones = np.isnan(rows.label)
+    shares = {
         "none_rate": nones,
-        "parser_disagreement": (cell.label != cell.label_robust) & ~(nones & np.isnan(cell.label_robust)),
+        "parser_disagreement": (rows.label != rows.label_robust) & ~(nones & np.isnan(rows.label_robust)),
     }
-    if cell.setting != "label-only":
-        found["empty_explanation_rate"] = cell.empty == 1
+    if rows.setting != "label-only":
+        shares["empty_explanation_rate"] = rows.empty == 1
     n = int(answered.sum())
-    for name, rows in found.items():
-        yield _Wanted(measure=share_measure(name, rows, answered), n=n, why_not="" if n else NO_ROW)
+    for name, mask in shares.items():
+        yield _Planned(spec=share_spec(name, mask, answered), n=n, missing="" if n else NO_ROW)
 
 
-def _why_not(cell: SettingRows, at_k: Right) -> str:
-    """Why there is no value; one right label with an explanation that nobody scored is enough."""
-    if not len(cell.ids):
+def _missing_reason(rows: SettingRows, at_k: Right) -> str:
+    """Explain a missing value; one right label with an unscored explanation is enough. '' if there is a value."""
+    if not len(rows.ids):
         return NO_ROW
-    missing, labelled = int(at_k.unknown.sum()), int(at_k.labelled.sum())
-    if not missing:
+    unscored, labelled = int(at_k.unknown.sum()), int(at_k.labelled.sum())
+    if not unscored:
         return ""
-    return UNSCORED if missing == labelled else f"{UNSCORED}: {missing:,} of {labelled:,} with the right label"
+    return UNSCORED if unscored == labelled else f"{UNSCORED}: {unscored:,} of {labelled:,} with the right label"
 
 
-def _drop(cell: SettingRows) -> MetricSpec:
-    """What of F1@0 is lost at 60 hundredths, as a fraction; 0 where F1@0 is 0."""
-    low = f1_measure("", cell.entailment, cell.right_at(0).right)
-    high = f1_measure("", cell.entailment, cell.right_at(60).right)
+def _drop(rows: SettingRows) -> MetricSpec:
+    """Build the fraction of F1@0 that is lost at 60 hundredths; 0 where F1@0 is 0."""
+    low = f1_spec("", rows.entailment, rows.right_at(0).right)
+    high = f1_spec("", rows.entailment, rows.right_at(60).right)
 
     def statistic(*sums: FloatArray) -> FloatArray:
-        at_0, at_60 = macro(*sums[:3]), macro(*sums[3:])
+        at_0, at_60 = macro_f1(*sums[:3]), macro_f1(*sums[3:])
         return np.asarray(np.divide(at_0 - at_60, at_0, out=np.zeros_like(at_0), where=at_0 > 0))
 
     return MetricSpec(name="percent_drop", columns=(*low.columns, *high.columns), statistic=statistic)
 
 
-def _curve(cell: SettingRows, subset: str, category: str) -> Iterator[Metric]:
-    """F1@k of every k at which it changes."""
-    if _why_not(cell, cell.right_at(0)):
+def _curve(rows: SettingRows, subset: str, category: str) -> Iterator[Metric]:
+    """Yield F1@k at every k where it changes."""
+    if _missing_reason(rows, rows.right_at(0)):
         return
-    before: float | None = None
+    previous: float | None = None
     for k in range(len(THRESHOLDS)):
-        value = f1_measure(f"f1_at_{k}", cell.entailment, cell.right_at(k).right).value
-        if value != before and k not in REPORTED:
+        value = f1_spec(f"f1_at_{k}", rows.entailment, rows.right_at(k).right).value
+        if value != previous and k not in REPORTED_THRESHOLDS:
             yield Metric(
                 task=TASK,
-                setting=cell.setting,
+                setting=rows.setting,
                 subset=subset,
                 category=category,
                 metric=f"f1_at_{k}",
                 value=value,
-                n=len(cell.ids),
-                n_failed=int(cell.failed.sum()),
+                n=len(rows.ids),
+                n_failed=int(rows.failed.sum()),
             )
-        before = value
+        previous = value
 
 
-def _baselines(cell: SettingRows, subset: str, category: str) -> Iterator[Metric]:
-    entailment = int(cell.entailment.sum())
-    contradiction = len(cell.ids) - entailment
-    make = partial(Metric, task=TASK, setting=cell.setting, subset=subset, category=category, n=len(cell.ids))
-    if len(cell.ids):
-        yield make(metric="chance_f1_at_0", value=coin_flip(entailment, contradiction))
-        yield make(metric="all_entailment_f1_at_0", value=all_entailment(entailment, contradiction))
+def _baselines(rows: SettingRows, subset: str, category: str) -> Iterator[Metric]:
+    entailment = int(rows.entailment.sum())
+    contradiction = len(rows.ids) - entailment
+    make = partial(Metric, task=TASK, setting=rows.setting, subset=subset, category=category, n=len(rows.ids))
+    if len(rows.ids):
+        yield make(metric="chance_f1_at_0", value=chance_f1(entailment, contradiction))
+        yield make(metric="all_entailment_f1_at_0", value=all_entailment_f1(entailment, contradiction))
     yield make(metric="gold_entailment", value=entailment, unit="count")
 
 
-def _counts(cell: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    failed, rows = int(cell.failed.sum()), len(cell.ids)
-    make = partial(Metric, task=TASK, setting=cell.setting, unit="count", n_failed=failed)
-    yield make(metric="errors", value=failed, n=rows)
-    yield make(metric="truncated_count", value=int(cell.truncated.sum()), n=rows - failed)
-    leaking = [name for name in cell.ids if label_leaks(samples[name].data["claim"])]
+def _counts(rows: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    failed, n = int(rows.failed.sum()), len(rows.ids)
+    make = partial(Metric, task=TASK, setting=rows.setting, unit="count", n_failed=failed)
+    yield make(metric="errors", value=failed, n=n)
+    yield make(metric="truncated_count", value=int(rows.truncated.sum()), n=n - failed)
+    leaking = [name for name in rows.ids if label_leaks(samples[name].data["claim"])]
     note = f"the caption begins with a label left from annotation: {', '.join(leaking[:5])}" if leaking else ""
-    yield make(metric="leaking_captions", value=len(leaking), n=rows, note=note)
+    yield make(metric="leaking_captions", value=len(leaking), n=n, note=note)
 
 
-def _better(cells: Mapping[str, SettingRows]) -> Iterator[Metric]:
+def _setting_tests(by_setting: Mapping[str, SettingRows]) -> Iterator[Metric]:
     for a, b in PAIRS:
-        if a in cells and b in cells:
-            yield _p(cells[a], cells[b])
+        if a in by_setting and b in by_setting:
+            yield _setting_test(by_setting[a], by_setting[b])
 
 
-def _p(a: SettingRows, b: SettingRows) -> Metric:
-    _, left, right = np.intersect1d(a.ids.astype(str), b.ids.astype(str), return_indices=True)
-    a, b = a.of_rows(left), b.of_rows(right)
-    first, second = a.right_at(0), b.right_at(0)
-    why = ("no row in common" if not len(left) else "") or _why_not(a, first) or _why_not(b, second)
-    value = None if why else better_p(a.entailment, first.right, second.right)
+def _setting_test(a: SettingRows, b: SettingRows) -> Metric:
+    """Test one-sided that F1@0 of A is above that of B, over the rows that both answered or failed."""
+    _, indices_a, indices_b = np.intersect1d(a.ids.astype(str), b.ids.astype(str), return_indices=True)
+    a, b = a.of_rows(indices_a), b.of_rows(indices_b)
+    right_a, right_b = a.right_at(0), b.right_at(0)
+    reason = ("" if len(a.ids) else "no row in common") or _missing_reason(a, right_a) or _missing_reason(b, right_b)
+    value = None if reason else koehn_p(a.entailment, right_a.right, right_b.right)
     return Metric(
         task=TASK,
         setting=a.setting,
         metric=f"p_better_than_{b.setting}",
         value=value,
-        n=len(left),
+        n=len(a.ids),
         n_failed=int((a.failed | b.failed).sum()),
-        note=why or "one-sided p of the paired bootstrap over rows, F1@0",
+        note=reason or "one-sided p of the paired bootstrap over rows, F1@0",
     )
+
+
+def length_metrics(samples: Iterable[Sample]) -> Iterator[Metric]:
+    """Yield the lengths of captions and explanations by subset, as counts in bins: the data of figures 8 and 9."""
+    all_samples = list(samples)
+    for subset in SUBSETS:
+        of_subset = [sample for sample in all_samples if sample.subset == subset.name]
+        for text, (width, bins) in LENGTH_BINS.items():
+            texts = (sample.data[_LENGTH_FIELDS[text]] for sample in of_subset)
+            starts = Counter(min(len(characters) // width, bins - 1) * width for characters in texts)
+            for start, count in sorted(starts.items()):
+                yield Metric(
+                    task=TASK,
+                    setting="",
+                    subset=subset.name,
+                    category=subset.category,
+                    metric=f"{text}_chars_from_{start}",
+                    value=count,
+                    n=len(of_subset),
+                    unit="count",
+                )

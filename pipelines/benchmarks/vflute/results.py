@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.tables import TableValue
-from pipelines.benchmarks.vflute.facts import FULL_TEST, SETTINGS, SUBSETS
+from pipelines.benchmarks.vflute.facts import FULL_TEST, SETTINGS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Origin: TypeAlias = Literal["ours", "published"]
-GROUPS: Final = (*((one.name, one.category) for one in SUBSETS), ("", ""))
-"""Subset and category of each row of the paper's tables by subset, the whole last."""
+EXPLAINED: Final = ("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image")
+"""Settings with explanations."""
 
 _DOUBTS: Final = ("suspect", "inconsistent", "misprint")
 _SUFFIX: Final[Mapping[str, str]] = {

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.extra_tables import own_tables
-from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS
-from pipelines.benchmarks.vflute.results import GROUPS, Origin, Results, Who, without_interval
-from pipelines.benchmarks.vflute.study_tables import published_study
+from pipelines.benchmarks.vflute.facts import GROUPS, SPLITS, SUBSETS
+from pipelines.benchmarks.vflute.judgement_study import RATES, predictor_table, rates_table
+from pipelines.benchmarks.vflute.results import EXPLAINED, Origin, Results, Who, without_interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _F1: Final = {"f1_at_0": "F1@0", "f1_at_53": "F1@53", "f1_at_60": "F1@60"}
-_EXPLAINED: Final = ("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image")
+_JUDGED_ITEMS: Final = ("95 test instances", "")
+_JUDGEMENTS: Final = ("adequacy judgements", "")
+_PREDICTOR: Final = ("pr_auc", "average_precision", "max_f1", "threshold_at_max_f1", "threshold_balanced")
 _SCORES: Final = "F1@k counts an answer as right only where its explanation scores above k; percent."
 _BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("Random",),
@@ -27,11 +29,6 @@ _BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
     "Open, off the shelf": ("LLaVA-ZS-7B", "LLaVA-ZS-34B"),
     "API": ("Gemini-1.5-Pro", "Claude-3 Opus", "GPT-4"),
 }
-_DROPS: Final = (0, 1, 4, 5, 3, 2)
-"""Subsets in the order of figure 6, as places in `SUBSETS`."""
-_PANELS: Final = (("a", 0), ("a", 1), ("b", 4), ("b", 5), ("c", 2), ("c", 3))
-"""Figure 11: panel, and the subset's place in `SUBSETS`."""
-_FIRST_SHOWN: Final = 40  # hundredths, where figure 11 begins
 
 
 def vflute_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
@@ -46,7 +43,7 @@ def vflute_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]
         _table1(book),
         _table3(book),
         _table4(book),
-        *published_study(book),
+        *_study(book),
         _table7(book),
         _appendix(book, "Table 17", "InstructBLIP"),
         _appendix(book, "Table 18", "GPT-4o"),
@@ -100,7 +97,7 @@ def _table4(book: Results) -> Table:
         block = [_f1_row(book, "published", who) for who in published if who.model in models]
         rows += [TableRow(label=heading, origin="heading")] if heading and block else []
         rows += block
-    ours = [_f1_row(book, "ours", who) for who in book.in_settings(*_EXPLAINED)]
+    ours = [_f1_row(book, "ours", who) for who in book.in_settings(*EXPLAINED)]
     rows += [TableRow(label="This sweep", origin="heading"), *ours] if ours else []
     return _f1_table(book, "vflute_table4", "V-FLUTE Table 4: labels with explanations", rows)
 
@@ -147,10 +144,30 @@ def _f1_row(book: Results, origin: Origin, who: Who) -> TableRow:
     return TableRow(label=who.label, cells=tuple(cells))
 
 
+def _study(book: Results) -> list[Table]:
+    """Build Table 6 and section 5.3 as printed."""
+    systems = book.tables.get("Table 6", ())
+    rates = tuple(
+        TableRow(
+            label=head,
+            cells=tuple(without_interval(book.find("published", who, metric, _JUDGED_ITEMS)) for who in systems),
+            origin="published",
+        )
+        for metric, head in RATES.items()
+    )
+    kappa = book.find("published", Who("Human", ""), "cohen_kappa", _JUDGED_ITEMS)
+    notes = (
+        () if kappa is None or kappa.value is None else (f"Cohen's kappa of the two annotators: {kappa.value:.2f}.",)
+    )
+    cells = (book.find("published", Who("ExplanationScore", ""), metric, _JUDGEMENTS) for metric in _PREDICTOR)
+    row = TableRow(label="Published", cells=tuple(without_interval(cell) for cell in cells), origin="published")
+    return [rates_table(tuple(who.label for who in systems), rates, notes), predictor_table(row)]
+
+
 def _table7(book: Results) -> Table:
     """By subset, people beside models; of ours each model in the first setting that it was asked in."""
     published = [who for who in book.tables.get("Table 7", ()) if who.setting]
-    ours = list({who.model: who for who in reversed(book.in_settings(*_EXPLAINED))}.values())[::-1]
+    ours = list({who.model: who for who in reversed(book.in_settings(*EXPLAINED))}.values())[::-1]
     rows = []
     for group in GROUPS:
         human = book.find("published", Who("Human", ""), "f1_at_0", group)
