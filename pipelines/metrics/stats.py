@@ -209,7 +209,7 @@ def paired_bootstrap_p(
         a: N finite numbers of A.
         b: N finite numbers of B on the same rows, in the same order.
         clusters: N cluster names; None makes every row its own cluster.
-        statistic: `mean`, or a function of values and row weights, such as `f1.macro_f1_statistic(gold)`.
+        statistic: `mean`, or a function of values (rows,) and row weights (draws, rows).
         resamples: How many draws.
         seed: Of the draws.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,33 +17,11 @@ from numpy.typing import NDArray
 from pipelines.benchmarks.records import PairedTest, Sample
 from pipelines.benchmarks.vflute.facts import REPORTED_THRESHOLDS
 from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
+from pipelines.metrics.f1 import macro_f1
 from pipelines.metrics.stats import LEVEL, RESAMPLES, FloatArray, Interval, bootstrap_replicates
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_EMPTY: Final = 1e-12  # below any count
-
-
-def macro_f1(right_entailment: FloatArray, right_contradiction: FloatArray, rows: FloatArray) -> FloatArray:
-    """Compute macro F1 over the classes present in gold or answers, from counts.
-
-    Args:
-        right_entailment: (draws,), right answers among the rows of entailment.
-        right_contradiction: (draws,), right answers among the rows of contradiction.
-        rows: (draws,), rows of both.
-
-    Returns:
-        (draws,), a fraction each; NaN without rows.
-    """
-    wrong = rows - right_entailment - right_contradiction
-    total, present = np.zeros_like(wrong), np.zeros_like(wrong)
-    for right in (right_entailment, right_contradiction):
-        size = 2 * right + wrong
-        total += np.divide(2 * right, size, out=np.zeros_like(size), where=size > _EMPTY)
-        present += size > _EMPTY
-    mean: FloatArray = np.divide(total, present, out=np.full_like(total, np.nan), where=present > 0)
-    return mean
 
 
 def share(count: FloatArray, rows: FloatArray) -> FloatArray:

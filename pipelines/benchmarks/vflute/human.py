@@ -24,10 +24,11 @@ from pipelines.benchmarks.human import (
 )
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table
-from pipelines.benchmarks.vflute.aggregate import MetricSpec, intervals, koehn_p, macro_f1, paired_columns
+from pipelines.benchmarks.vflute.aggregate import MetricSpec, intervals, koehn_p, paired_columns
 from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.judgement_study import COLUMNS, parse_study, study_figures, study_tables
 from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
+from pipelines.metrics.f1 import macro_f1
 from pipelines.metrics.stats import FloatArray, Interval
 
 if TYPE_CHECKING:

@@ -32,14 +32,13 @@ from pipelines.benchmarks.vflute.aggregate import (
     f1_spec,
     intervals,
     koehn_p,
-    macro_f1,
     share_spec,
 )
 from pipelines.benchmarks.vflute.explanation_score import ROBUST
 from pipelines.benchmarks.vflute.facts import LENGTH_BINS, PHENOMENA, REPORTED_THRESHOLDS, SETTINGS, SUBSETS, TASK
 from pipelines.benchmarks.vflute.scored_rows import Bools, Right, SettingRows
 from pipelines.benchmarks.vflute.source_text import label_leaks
-from pipelines.metrics.f1 import THRESHOLDS
+from pipelines.metrics.f1 import THRESHOLDS, macro_f1
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:

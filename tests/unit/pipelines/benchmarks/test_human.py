@@ -10,12 +10,12 @@ from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
 from pipelines.benchmarks.maia.human import PEOPLE as MAIA
 from pipelines.benchmarks.maia.results import STATEMENTS, Results
 from pipelines.benchmarks.unpie.human import PEOPLE as UNPIE
+from pipelines.benchmarks.vflute.aggregate import koehn_tests
 from pipelines.benchmarks.vflute.human import PEOPLE as VFLUTE
-from pipelines.benchmarks.vflute.paired_tests import koehn_tests
-from pipelines.metrics.f1 import macro_f1
 from pipelines.report.model import METRIC_KEYS
 from pipelines.report.published import published
 from tests.support import maia_rows, vflute_rows
+from tests.support.f1_oracle import macro_f1
 from tests.support.maia_rows import Asked
 from tests.support.unpie_rows import samples as puns
 from tests.support.vflute_rows import Scored

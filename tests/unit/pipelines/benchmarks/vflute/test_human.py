@@ -1,19 +1,29 @@
 """People on V-FLUTE: labels beside a model's, judgements of explanations, and the protocol's worked numbers."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Points
+from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
-from pipelines.benchmarks.vflute.human import against_humans, human_f1, labels_as_predictions
-from pipelines.benchmarks.vflute.judgement_study import study_of
-from pipelines.benchmarks.vflute.study_tables import study_figures, study_tables
-from pipelines.metrics.f1 import macro_f1
+from pipelines.benchmarks.vflute.human import PEOPLE, parse_labels
+from pipelines.benchmarks.vflute.judgement_study import parse_study, study_figures, study_tables
+from tests.support.f1_oracle import macro_f1
 from tests.support.vflute_rows import Scored, frame, samples
 
 LABELS = (
     "id,annotator,label\nrow 0,ann,entailment\nrow 1,ann,contradiction\nrow 0,bob,contradiction\nrow 2,bob,entailment\n"
 )
 ROWS = [Scored(), Scored(gold=0, label=1), Scored(label=1), Scored()]
+
+
+def compared(rows: Sequence[Scored], setting: str, of_samples: Sequence[Scored] = ROWS) -> dict[str, Metric]:
+    metrics = PEOPLE.metrics(
+        frame([replace(row, setting=setting) for row in rows]), samples(of_samples), {"labels": LABELS}, {}
+    )
+    return {metric.metric: metric for metric in metrics}
 
 
 def judgements(*rows: str) -> str:
@@ -24,7 +34,7 @@ def judgements(*rows: str) -> str:
 
 
 def test_labels_become_answers_of_a_model_each() -> None:
-    rows = labels_as_predictions(LABELS)
+    rows = PEOPLE.predictions("labels", LABELS)
     assert [(row["model"], row["sample_id"], row["output"]) for row in rows] == [
         ("human:ann", "row 0", "entailment"), ("human:ann", "row 1", "contradiction"),
         ("human:bob", "row 0", "contradiction"), ("human:bob", "row 2", "entailment"),
@@ -33,16 +43,8 @@ def test_labels_become_answers_of_a_model_each() -> None:
     assert "label-only" in BENCHMARK.tasks["entailment"]
 
 
-def test_human_f1_is_the_mean_over_annotators() -> None:
-    made = {(one.subset, one.metric): one for one in human_f1(LABELS, samples(ROWS))}
-    mean = (macro_f1([1, 0], [1, 0]) + macro_f1([1, 1], [0, 1])) / 2
-    assert made["", "f1_at_0"].value == pytest.approx(mean)
-    assert made["", "f1_at_0"].n == 3
-    assert set(made) == {("", "f1_at_0"), ("MuSE", "f1_at_0")}
-
-
 def test_a_model_beside_people_on_the_same_rows() -> None:
-    made = {one.metric: one for one in against_humans(LABELS, frame(ROWS), samples(ROWS), "zero-shot")}
+    made = compared(ROWS, "zero-shot")
     ours, theirs = macro_f1([1, 0], [1, 1]), macro_f1([1, 0], [1, 0])
     assert made["f1_at_0_on_rows_of_ann"].value == pytest.approx(ours)
     assert made["f1_at_0_of_ann"].value == pytest.approx(theirs)
@@ -56,9 +58,9 @@ def test_a_model_beside_people_on_the_same_rows() -> None:
 
 def test_without_scores_there_is_no_gap() -> None:
     rows = [Scored(es=None), *ROWS[1:]]
-    made = {one.metric: one for one in against_humans(LABELS, frame(rows), samples(rows), "zero-shot")}
+    made = compared(rows, "zero-shot", rows)
     assert (made["gap_to_ann"].value, made["gap_to_ann"].note) == (None, "explanations were not scored")
-    made = {one.metric: one for one in against_humans(LABELS, frame(ROWS[3:]), samples(ROWS), "5-shot")}
+    made = compared([replace(ROWS[3], name="row 3")], "5-shot")
     assert made["gap_to_ann"].note == "no row in common"
 
 
@@ -73,12 +75,12 @@ def test_without_scores_there_is_no_gap() -> None:
 )
 def test_labels_that_cannot_be_used(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        labels_as_predictions(text)
+        parse_labels(text)
 
 
-def test_labels_of_unknown_rows() -> None:
-    with pytest.raises(ValueError, match="no sample has the id 'row 9'"):
-        human_f1("id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
+def test_labels_of_unknown_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match="the data has no row 'row 9'"):
+        PEOPLE.check("labels", "id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
 
 
 # ------------------------------------------------------------------------------------------------------ judgements
@@ -91,7 +93,7 @@ def test_kappa_of_the_worked_rows() -> None:
         for who, marks in (("ann", a), ("bob", b))
         for n, mark in enumerate(marks)
     ]
-    study = study_of(judgements(*rows))
+    study = parse_study(judgements(*rows))
     assert study.kappa == pytest.approx(0.60)
     assert study.systems["s"].adequacy == pytest.approx(4 / 8)
     assert study.items == 10
@@ -102,7 +104,7 @@ def test_score_as_a_predictor_of_the_worked_rows() -> None:
     rows = [
         f"i{n},s,{who},{mark},{'' if mark else 'incomplete'},0" for n, mark in enumerate(adequate) for who in ("a", "b")
     ]
-    study = study_of(judgements(*rows), {(f"i{n}", "s"): score for n, score in enumerate(scores)})
+    study = parse_study(judgements(*rows), {(f"i{n}", "s"): score for n, score in enumerate(scores)})
     assert study.pr is not None
     assert round(study.pr.auc, 4) == 0.8500
     assert round(study.pr.average_precision, 4) == 0.8667
@@ -111,7 +113,7 @@ def test_score_as_a_predictor_of_the_worked_rows() -> None:
 
 
 def test_preferences_count_where_both_agree_and_errors_by_halves() -> None:
-    study = study_of(
+    study = parse_study(
         judgements(
             "i0,s,a,1,,1", "i0,s,b,1,,1", "i0,t,a,0,hallucination,0", "i0,t,b,0,unsound,0",
             "i1,s,a,0,verbosity,0", "i1,s,b,0,verbosity,0", "i1,t,a,1,,0", "i1,t,b,0,unsound,0",
@@ -139,13 +141,13 @@ def test_preferences_count_where_both_agree_and_errors_by_halves() -> None:
 )
 def test_judgements_that_cannot_be_used(rows: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        study_of(judgements(*rows))
+        parse_study(judgements(*rows))
 
 
 def test_tables_and_figures_of_own_judgements() -> None:
     rows = [f"i{n},{name},{who},{n % 2},{'' if n % 2 else 'unsound'},0"
             for n in range(6) for name in ("s", "t") for who in ("a", "b")]  # fmt: skip
-    study = study_of(judgements(*rows), {(f"i{n}", "s"): n / 10 for n in range(6)})
+    study = parse_study(judgements(*rows), {(f"i{n}", "s"): n / 10 for n in range(6)})
     rates, predictor = study_tables(study)
     assert (rates.id, rates.columns, rates.rows[0].cells) == ("vflute_table6_own", ("s", "t"), (0.5, 0.5))
     assert predictor.id == "vflute_section53_own"
@@ -153,6 +155,6 @@ def test_tables_and_figures_of_own_judgements() -> None:
     assert isinstance(errors, Bars)
     assert [sum(series.values[place] or 0 for series in errors.series) for place in (0, 1)] == [1.0, 1.0]
     assert isinstance(curve, Points)
-    without = study_of(judgements(*rows))
+    without = parse_study(judgements(*rows))
     assert [table.id for table in study_tables(without)] == ["vflute_table6_own"]
     assert [figure.id for figure in study_figures(without)] == ["vflute_figure7_own"]

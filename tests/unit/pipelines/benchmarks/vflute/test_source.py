@@ -14,7 +14,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS, subset_of
-from pipelines.benchmarks.vflute.prompts import TEXTS, prompt
+from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
@@ -364,7 +364,7 @@ def test_the_published_rows(tmp_path: Path) -> None:
     assert len({one.data["prompt"] for one in samples}) == 21
     for one, row in zip(samples, published, strict=True):
         sample = Sample(sample_id=one.sample_id, data=one.data)
-        said = prompt(sample, "no-image", PromptTexts(TEXTS)).steps[0].turns[0].parts[1]
+        said = build_prompt(sample, "no-image", PromptTexts(TEXTS)).steps[0].turns[0].parts[1]
         authors = ast.literal_eval(row["transformed"])["conversations"][0]["value"]
         assert isinstance(said, Text)
         assert f"<image>\n{said.text}".splitlines() == authors.splitlines()

@@ -12,11 +12,11 @@ from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.figures import vflute_figures
 from pipelines.benchmarks.vflute.metrics import reduce_vflute
 from pipelines.benchmarks.vflute.tables import vflute_tables
-from pipelines.metrics.f1 import f1_at_k
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.published import published
 from pipelines.report.render import render
 from pipelines.report.tables.formats import to_markdown
+from tests.support.f1_oracle import f1_at_k
 from tests.support.vflute_rows import Scored, frame, samples, whole_split
 
 PUBLISHED = published("vflute")
