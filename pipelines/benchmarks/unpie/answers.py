@@ -1,6 +1,6 @@
-"""UNPIE: the pun's phrase, a translation or a judge's word in a model's text, and the rules that need no model.
+"""Read UNPIE's answers: the pun's phrase, a translation, a judge's verdict; and decide verdicts by rule.
 
-Every function takes time in proportion to the text. Only the standard library is used, and `reading_text`.
+Every function takes time linear in the length of the text.
 """
 
 import re
@@ -29,39 +29,39 @@ TIE: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class GroundingReading:
-    """The phrase that an answer names."""
+    """The phrase of an answer."""
 
     text: str
     """The phrase, case-folded and without tags, quotes and final punctuation; empty where the answer is invalid."""
     flags: tuple[GroundingFlag, ...]
-    """What is odd about the answer; flags change no score."""
+    """Peculiarities of the answer; flags change no score."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactMatch:
-    """Whether an answer names the pun's phrase."""
+    """Whether an answer is the pun's phrase."""
 
     normalised: bool
     """After both went through `read_grounding`: the headline."""
     strict: bool
-    """As it came, but for blanks at the ends."""
+    """As generated, except for blanks at the ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranslationReading:
-    """The sentence that an answer gives."""
+    """The sentence of an answer."""
 
     text: str
     """On one line; empty where the answer is invalid."""
     flags: tuple[TranslationFlag, ...]
-    """What is odd about the sentence; flags change no score."""
+    """Peculiarities of the sentence; flags change no score."""
 
 
 _EMPHASIS = re.compile(r"\*\*|__|`")
 
 
 def _cleaned(raw: str) -> str:
-    """`raw` without reasoning, chat tokens and marks of emphasis; empty for reasoning that was never closed."""
+    """Return `raw` without reasoning, chat tokens and emphasis; empty where reasoning was never closed."""
     text = after_reasoning(straight_quotes(canonical(raw), angle=True)) or ""
     return _EMPHASIS.sub("", without_fences(text)).strip()
 
@@ -82,13 +82,9 @@ _BEHIND = " \t\n\"'()[]{}<>*_.,;:!?"
 
 
 def read_grounding(raw: str) -> GroundingReading:
-    """The word or phrase that an answer names; the gold phrase goes through the same.
+    """Read the word or phrase of an answer, or normalize the gold phrase, on one line.
 
-    Args:
-        raw: the model's text as it came, or the gold phrase.
-
-    Returns:
-        The phrase on one line. A sentence is not searched for a phrase: it stands as it is, and matches nothing.
+    A sentence is not searched for a phrase: it is returned as it is, and matches nothing.
     """
     text = _cleaned(raw)
     start = 0
@@ -100,10 +96,10 @@ def read_grounding(raw: str) -> GroundingReading:
 
 
 def exact_match(raw: str, phrase: str) -> ExactMatch:
-    """Whether the answer `raw` is the gold `phrase`; an empty answer or phrase never matches."""
-    read, gold = read_grounding(raw).text, read_grounding(phrase).text
+    """Compare the answer `raw` with the gold `phrase`; an empty answer or phrase never matches."""
+    answer, gold = read_grounding(raw).text, read_grounding(phrase).text
     plain = raw.strip()
-    return ExactMatch(normalised=bool(gold) and read == gold, strict=bool(plain) and plain == phrase.strip())
+    return ExactMatch(normalised=bool(gold) and answer == gold, strict=bool(plain) and plain == phrase.strip())
 
 
 # --------------------------------------------------------------------------------------- translations
@@ -125,8 +121,8 @@ _LINE_START = r"^[^\S\n]*+(?:[*>#-]++[^\S\n]*+)?+"
 _TAGS: Final = {language: re.compile(_LINE_START + _tag_of(names), re.MULTILINE) for language, names in _NAMES.items()}
 _SAME_TAG: Final = {language: re.compile(r"\s*+" + _tag_of(names)) for language, names in _NAMES.items()}
 _BLANK_LINE = re.compile(r"\n[^\S\n]*+\n")
-# A translation ends where a line begins with a remark or with the tag of something else.
-_ASIDE = re.compile(
+# A translation ends at a line that begins with a remark or another tag.
+_REMARK = re.compile(
     r"[\s(*_>#-]*+(?:"
     r"(?i:notes?|n\.?b\.?|explanation|anmerkung|hinweis|erklärung|erläuterung|remarque|explication)(?![^\W_])"
     r"|참고|설명|주의|\[[^\[\]\n]++\]"
@@ -142,16 +138,12 @@ _FOREIGN_REFUSAL = re.compile(
 
 
 def read_translation(raw: str, language: Language, source: str) -> TranslationReading:
-    """The sentence that an answer gives in the wanted language.
+    """Read the sentence of an answer: the paragraph after the language's first tag, or the first one without a tag.
 
     Args:
-        raw: the model's text as it came.
-        language: the language asked for; `en` where a pun is written again from its translation.
-        source: the sentence that was to be translated.
-
-    Returns:
-        The sentence behind the first tag of the language, or of the whole text where there is none; one paragraph, on
-        one line.
+        raw: the model's text as generated.
+        language: the requested language; `en` for reconstruction.
+        source: the sentence to translate.
 
     Raises:
         ValueError: the language is none of the four.
@@ -180,15 +172,15 @@ def _paragraph(text: str, tag: re.Match[str] | None, language: Language) -> str:
     rest = text[start:]
     first = next((line for line in rest.split("\n") if line.strip()), "")
     on_tag_line = not tag or rest.partition("\n")[0].strip() != ""
-    if not on_tag_line and _ASIDE.match(first):
+    if not on_tag_line and _REMARK.match(first):
         return ""
     lines = _BLANK_LINE.split(rest.strip(), maxsplit=1)[0].split("\n")
-    kept = lines[:1]
+    paragraph = lines[:1]
     for line in lines[1:]:
-        if _ASIDE.match(line):
+        if _REMARK.match(line):
             break
-        kept.append(line)
-    return " ".join(kept)
+        paragraph.append(line)
+    return " ".join(paragraph)
 
 
 # -------------------------------------------------------------------------------- judge, verdict, rule
@@ -197,40 +189,37 @@ _YES_NO = re.compile(r"(?<![^\W_])(yes|no)(?![^\W_])")
 
 
 def read_judge(raw: str) -> bool | None:
-    """Whether a judge said yes; None where the first line says both or neither."""
+    """Read whether a judge said yes; None where the first line says both or neither."""
     first = _cleaned(raw).partition("\n")[0]
     words = set(_YES_NO.findall(first.casefold()))
     return None if len(words) != 1 else words == {"yes"}
 
 
-def verdict(f0: float, f1: float, asked: int) -> bool:
-    """Whether an output is closer to the translation of the meaning that was asked for.
+def verdict(f0: float, f1: float, meaning: int) -> bool:
+    """Return whether an output is closer to the translation of the shown meaning, by more than `TIE`; NaN is not.
 
     Args:
         f0: similarity of the output to the translation of meaning 0, a fraction.
-        f1: the same for meaning 1.
-        asked: the meaning shown, 0 or 1.
-
-    Returns:
-        True if the wanted similarity is greater by more than `TIE`; a tie is wrong, and so is anything not a number.
+        f1: similarity to that of meaning 1.
+        meaning: the meaning shown, 0 or 1.
 
     Raises:
-        ValueError: there is no such meaning.
+        ValueError: `meaning` is neither 0 nor 1.
     """
-    if asked not in (0, 1):
-        raise ValueError(f"meanings are 0 and 1, not {asked!r}")
-    margin = f0 - f1 if asked == 0 else f1 - f0
-    # The slack is for the subtraction: 0.900001 - 0.9 comes out a little above 1e-6.
+    if meaning not in (0, 1):
+        raise ValueError(f"meanings are 0 and 1, not {meaning!r}")
+    margin = f0 - f1 if meaning == 0 else f1 - f0
+    # The tolerance is for the subtraction: 0.900001 - 0.9 comes out a little above 1e-6.
     return margin > TIE + 1e-12
 
 
 def equal_by_rule(output: str, original: str) -> bool:
-    """Whether `output` is the original sentence but for case, punctuation and blanks; never for an empty output."""
-    said = _letters(output)
-    return bool(said) and said == _letters(original)
+    """Return whether a non-empty `output` equals the original sentence except for case, punctuation and blanks."""
+    letters = _letters(output)
+    return bool(letters) and letters == _letters(original)
 
 
 def _letters(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
-    # Categories of punctuation, separators, controls, and accents that stand alone (a backtick is one).
+    # Categories of punctuation, separators and controls, and spacing accents such as the backtick.
     return "".join(char for char in folded if unicodedata.category(char)[0] not in "PZC" and char not in "`´^¨¯¸")

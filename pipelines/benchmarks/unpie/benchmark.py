@@ -1,4 +1,4 @@
-"""UNPIE: can a picture clear up a pun. Puns are to be found, translated by a picture, and written again.
+"""UNPIE: can a picture resolve a pun. Tasks: find the pun, translate it given a picture, reconstruct it.
 
 Paper: Chung et al., "Can visual language models resolve textual ambiguity with visual cues? Let visual puns tell you!",
 EMNLP 2024, arXiv 2410.01023. Data: jiwan-chung/VisualPun_UNPIE on the hub; its pictures are addresses in part.
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 BY_RULE = "judged_by_rule"
 _JUDGED_CHARS = 2000
-"""The judge reads no more of an answer."""
+"""The judge gets at most so many characters of an answer."""
 
 
 class Unpie(Benchmark):
-    """See the module's docstring."""
+    """UNPIE of Chung et al., 2024."""
 
     name = "unpie"
     version = "1"
@@ -75,7 +75,7 @@ class Unpie(Benchmark):
     def read(
         self, source: Source, *, column_map: Mapping[str, str] | None = None
     ) -> Iterator[RawSample | Rejection | Notice]:
-        """Read the two splits; see `unpie_source`."""
+        """Read the two splits; see `read_unpie`."""
         return read_unpie(source, column_map)
 
     def prompts(
@@ -88,23 +88,23 @@ class Unpie(Benchmark):
         seed: int,
         captions: Mapping[str, str] | None = None,
     ) -> Iterator[Prompt]:
-        """One request for grounding, six for the other tasks: three languages by two meanings."""
+        """Yield one request for grounding, six for the other tasks: three languages by two meanings."""
         del seed
         generation = self.generation(task, setting)
         return unpie_prompts(sample, (task, setting), texts=texts, generation=generation, captions=captions)
 
     def caption(self, sample: Sample, setting: str, texts: PromptTexts) -> Sequence[Step]:
-        """All pictures of the pun under `sm`, each alone."""
+        """Request a caption of each picture of the pun under `sm`."""
         del texts
         return tuple(caption_steps(sample)) if setting == "sm" else ()
 
     def generation(self, task: str, setting: str) -> Generation:
-        """Greedy, at most 200 new tokens."""
+        """Return greedy decoding with at most 200 new tokens."""
         del task, setting
         return Generation(max_new_tokens=200)
 
     def read_answer(self, row: Row) -> Reading:
-        """The phrase, the translation or the pun that was said, and what it is worth."""
+        """Read the phrase, the translation or the reconstructed pun, and its scores."""
         if row.status != "ok":
             return Reading(answer=None, rule=row.status)
         if row.task == "grounding":
@@ -112,10 +112,10 @@ class Unpie(Benchmark):
         return _read_disambiguation(row) if row.task == "disambiguation" else _read_reconstruction(row)
 
     def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
-        """BERTScore of a translation against those of both meanings."""
+        """Request BERTScore of a translation against the translations of both meanings."""
         if row.task != "disambiguation" or row.status != "ok":
             return ()
-        text, targets = _said(row).text, _targets(row)
+        text, targets = _read_sentence(row).text, _targets(row)
         if not text or not all(targets):
             return ()
         return tuple(
@@ -124,12 +124,12 @@ class Unpie(Benchmark):
         )
 
     def judge(self, row: Row, texts: PromptTexts) -> JudgeAsk | bool | None:
-        """Whether the pun was written again; nothing said and the very sentence are decided by rule."""
+        """Ask whether the pun was reconstructed; empty answers and the original sentence are decided by rule."""
         if row.task != "reconstruction" or row.status != "ok":
             return None
-        text, data = _said(row).text, row.sample.data
-        if (decided := _decided(text, data["sentence"])) is not None:
-            return decided
+        text, data = _read_sentence(row).text, row.sample.data
+        if (accepted := _verdict_by_rule(text, data["sentence"])) is not None:
+            return accepted
         words = texts.fill(
             JUDGE,
             original=data["sentence"],
@@ -142,36 +142,36 @@ class Unpie(Benchmark):
         return JudgeAsk(step=step)
 
     def read_verdict(self, text: str) -> bool | None:
-        """See `unpie_reading.read_judge`."""
+        """Read yes or no from the judge's first line."""
         return read_judge(text)
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """See `unpie_metrics`."""
+        """Compute all metrics of one model."""
         from pipelines.benchmarks.unpie.metrics import reduce_unpie
 
         return reduce_unpie(scores, samples)
 
     def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """The paper's tables, and ours."""
+        """Build the paper's tables, and ours."""
         from pipelines.benchmarks.unpie.tables import unpie_tables
 
         return unpie_tables(metrics, published)
 
     def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Ours: the paper's own are illustrations."""
+        """Build our figures: those of the paper are illustrations."""
         from pipelines.benchmarks.unpie.figures import unpie_figures
 
         return unpie_figures(metrics, published)
 
     def people(self) -> HumanBaseline:
-        """See `unpie_people`."""
+        """Return the human baseline."""
         from pipelines.benchmarks.unpie.human import PEOPLE
 
         return PEOPLE
 
 
-def _said(row: Row) -> TranslationReading:
-    """The sentence that an answer gives in the language asked for."""
+def _read_sentence(row: Row) -> TranslationReading:
+    """Read the sentence of an answer in the requested language."""
     lang, meaning = row.variant.split("/")
     if row.task == "reconstruction":
         return read_translation(row.output or "", "en", row.sample.data["translation"][int(meaning)][lang])
@@ -183,71 +183,71 @@ def _targets(row: Row) -> tuple[str, str]:
     return first, second
 
 
-def _decided(text: str, original: str) -> bool | None:
-    """What needs no judge; None where one is needed."""
+def _verdict_by_rule(text: str, original: str) -> bool | None:
+    """Return the verdict that needs no judge; None where a judge is needed."""
     if not text:
         return False
     return True if equal_by_rule(text, original) else None
 
 
 def _read_grounding(row: Row) -> Reading:
-    read, phrase = read_grounding(row.output or ""), row.sample.data["phrase"]
+    reading, phrase = read_grounding(row.output or ""), row.sample.data["phrase"]
     match = exact_match(row.output or "", phrase)
     return Reading(
-        answer=read.text or None,
-        rule="phrase" if read.text else "empty",
-        flags=(*read.flags, *_truncated(row)),
+        answer=reading.text or None,
+        rule="phrase" if reading.text else "empty",
+        flags=(*reading.flags, *_truncated(row)),
         values={"correct": float(match.normalised), "strict": float(match.strict)},
     )
 
 
 def _read_disambiguation(row: Row) -> Reading:
-    said = _said(row)
+    sentence = _read_sentence(row)
     values: dict[str, float] = {}
-    if not said.text:
+    if not sentence.text:
         values["correct"] = 0.0
     elif {"bertscore_0", "bertscore_1"} <= row.given.keys():
         first, second = row.given["bertscore_0"], row.given["bertscore_1"]
-        asked = int(row.variant[-1])
+        meaning = int(row.variant[-1])
         values = {
             "bertscore_0": first,
             "bertscore_1": second,
-            "margin": first - second if asked == 0 else second - first,
-            "correct": float(verdict(first, second, asked)),
+            "margin": first - second if meaning == 0 else second - first,
+            "correct": float(verdict(first, second, meaning)),
             "tie": float(not verdict(first, second, 0) and not verdict(first, second, 1)),
         }
         values = {name: value for name, value in values.items() if math.isfinite(value)}
-    return _translation(row, said, values)
+    return _translation(row, sentence, values)
 
 
 def _read_reconstruction(row: Row) -> Reading:
     from pipelines.metrics.meteor import english_name, meteor_english
     from pipelines.metrics.text import sentence_bleu
 
-    said, original = _said(row), row.sample.data["sentence"]
+    sentence, original = _read_sentence(row), row.sample.data["sentence"]
     wordnet = _wordnet()
     values = {
-        "bleu4_sentence": sentence_bleu([said.text], [[original]])[0],
-        english_name(wordnet): meteor_english([said.text], [[original]], wordnet=wordnet)[0],
+        "bleu4_sentence": sentence_bleu([sentence.text], [[original]])[0],
+        english_name(wordnet): meteor_english([sentence.text], [[original]], wordnet=wordnet)[0],
     }
     flags: tuple[str, ...] = ()
     if row.verdict.state == "ok":
         values["accepted"] = float(bool(row.verdict.accepted))
-        flags = (BY_RULE,) if _decided(said.text, original) is not None else ()
+        flags = (BY_RULE,) if _verdict_by_rule(sentence.text, original) is not None else ()
     elif row.verdict.state == "invalid":
         values["accepted"] = 0.0
-    return _translation(row, said, values, flags)
+    return _translation(row, sentence, values, flags)
 
 
 def _translation(
-    row: Row, said: TranslationReading, values: Mapping[str, float], more: tuple[str, ...] = ()
+    row: Row, sentence: TranslationReading, values: Mapping[str, float], flags: tuple[str, ...] = ()
 ) -> Reading:
     if "human" in row.given:
         values = {**values, "human": row.given["human"]}
     return Reading(
-        answer=said.text or None,
-        rule="text" if said.text else "empty",
-        flags=(*said.flags, *more, *_truncated(row)),
+        answer=sentence.text or None,
+        rule="text" if sentence.text else "empty",
+        flags=(*sentence.flags, *flags, *_truncated(row)),
         values=values,
     )
 
@@ -258,7 +258,7 @@ def _truncated(row: Row) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _wordnet() -> Synonyms | None:
-    """Loading takes seconds, so it is done once a process."""
+    """Load WordNet once per process: it takes seconds."""
     from pipelines.metrics.meteor import find_wordnet
 
     return find_wordnet()

@@ -1,7 +1,7 @@
-"""UNPIE's fields by our names, wherever in a row of the source they lie.
+"""Find UNPIE's fields in the rows of a source, under the source's own column names.
 
-A path such as `translation1.de` or `meta.photos[0]` leads through structs by dots and through lists by places. A name
-with dots that stands in the row as it is, as in flattened tables, is taken as it is.
+A path such as `translation1.de` or `meta.photos[0]` steps into structs by dots and into lists by indices. A column
+whose name itself has dots, as in flattened tables, is matched literally.
 """
 
 from __future__ import annotations
@@ -31,100 +31,102 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "freq_rank": "freq_rank",
     **{f"translation[{i}].{lang}": f"translation{i + 1}.{lang}" for i in range(2) for lang in LANGUAGES},
 }
-"""The source's path of each field as distributed; '' is none."""
+"""Field -> its path in the data as distributed; '' for none."""
 _GROUPS: Final = ("gloss", "disamb_image", "translation", "translation[0]", "translation[1]")
-"""Names that stand for several fields at once."""
+"""Names that map several fields at once."""
 
 MAP_NAMES: Final = (*_DEFAULTS, *_GROUPS)
-"""What a column map may name."""
+"""Names that `--column-map` may give paths for."""
 
 Shape = dict[str, Any] | list[Any] | None
-"""What a row holds: fields by name, the shape of a list's items, or None for a value."""
+"""Structure of a row: fields by name, the shape of a list's items, or None for a value."""
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _ABSENT: Final = object()
-_NAMED = 40
+_MAX_LISTED: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where each field lies; made once a source."""
+    """The path of each field in one source."""
 
     paths: Mapping[str, str]
-    """Our name of a field -> the source's path; '' for none."""
-    named: frozenset[str]
-    """Fields that the user's map speaks of."""
+    """Field -> path in the source; '' for none."""
+    mapped: frozenset[str]
+    """Fields that the user's column map names."""
 
     @classmethod
-    def of(cls, column_map: Mapping[str, str] | None) -> Columns:
-        """The usual paths with the user's over them; the more exact of two names wins.
+    def from_map(cls, column_map: Mapping[str, str] | None) -> Columns:
+        """Return the default paths with the user's laid over them; of two names the more specific wins.
 
         Raises:
-            ValueError: a name that is not ours.
+            ValueError: the map has an unknown name.
         """
-        given = dict(column_map or {})
-        for name in given:
+        user_paths = dict(column_map or {})
+        for name in user_paths:
             if name not in MAP_NAMES:
-                raise ValueError(f"column map: {name!r} is no name of ours; names: {', '.join(MAP_NAMES)}")
-        paths, named = dict(_DEFAULTS), set[str]()
-        for group in sorted(given, key=len):
+                raise ValueError(f"column map: unknown name {name!r}; names: {', '.join(MAP_NAMES)}")
+        paths, mapped = dict(_DEFAULTS), set[str]()
+        for group in sorted(user_paths, key=len):
             for field in _DEFAULTS:
                 if field == group or (group in _GROUPS and field.startswith((f"{group}[", f"{group}."))):
-                    paths[field] = given[group] + field.removeprefix(group)
-                    named.add(field)
-        return cls(paths, frozenset(named))
+                    paths[field] = user_paths[group] + field.removeprefix(group)
+                    mapped.add(field)
+        return cls(paths, frozenset(mapped))
 
     def check(self, shape: Shape, where: str) -> frozenset[str]:
-        """Fields that this file has not.
+        """Return the fields that a file of this shape lacks.
 
         Raises:
-            ValueError: one of them was named by the user; lists what there is, and the nearest.
+            ValueError: the user's map names one of them; lists the columns, and suggests the nearest.
         """
         absent = frozenset(field for field, path in self.paths.items() if not _has(shape, path))
         for field in self.paths:
-            if field in self.named & absent:
-                raise ValueError(f"column map: {self.unknown(field, shape, where)}")
+            if field in self.mapped & absent:
+                raise ValueError(f"column map: {self.describe_missing(field, shape, where)}")
         return absent
 
-    def unknown(self, field: str, shape: Shape, where: str) -> str:
-        """Words for a field that a file has not: what it has, and the nearest of it."""
-        there, path = list(_flat(shape)), self.paths[field]
-        hint = suggest(path, there).partition("; known:")[0]
-        return f"{where} has no {path!r} for {field!r}{hint}; columns found: {', '.join(there[:_NAMED]) or 'none'}"
+    def describe_missing(self, field: str, shape: Shape, where: str) -> str:
+        """Return the message for a field that a file lacks, with the file's columns and the nearest of them."""
+        columns, path = list(_column_paths(shape)), self.paths[field]
+        hint = suggest(path, columns).partition("; known:")[0]
+        return (
+            f"{where} has no {path!r} for {field!r}{hint}; columns found: {', '.join(columns[:_MAX_LISTED]) or 'none'}"
+        )
 
     def get(self, row: Mapping[str, Any], field: str) -> Any:
-        """A field's value, None where the row has none."""
+        """Return a field's value, None where the row has none."""
         path = self.paths[field]
-        found = _walk(row, path) if path else _ABSENT
-        return None if found is _ABSENT else found
+        value = _walk(row, path) if path else _ABSENT
+        return None if value is _ABSENT else value
 
 
 def shape_of(value: Any) -> Shape:
-    """What a value holds; text that is JSON counts as what it says."""
-    value = _opened(value)
+    """Return the structure of a value; JSON text counts as its content."""
+    value = _parsed(value)
     if isinstance(value, Mapping):
         return {str(name): shape_of(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [merged(shape_of(inner) for inner in value)]
+        return [merge_shapes(shape_of(inner) for inner in value)]
     return None
 
 
-def merged(shapes: Iterable[Shape]) -> Shape:
-    """All that any of these shapes holds."""
-    found: Shape = None
+def merge_shapes(shapes: Iterable[Shape]) -> Shape:
+    """Return the union of shapes."""
+    union: Shape = None
     for shape in shapes:
-        if isinstance(found, dict) and isinstance(shape, dict):
+        if isinstance(union, dict) and isinstance(shape, dict):
             for name, inner in shape.items():
-                found[name] = merged([found.get(name), inner])
-        elif isinstance(found, list) and isinstance(shape, list):
-            found = [merged([*found, *shape])]
-        elif found is None:
-            found = shape
-    return found
+                union[name] = merge_shapes([union.get(name), inner])
+        elif isinstance(union, list) and isinstance(shape, list):
+            union = [merge_shapes([*union, *shape])]
+        elif union is None:
+            union = shape
+    return union
 
 
-def _opened(value: Any) -> Any:
-    """A struct or list that a table without such types holds as JSON text."""
+def _parsed(value: Any) -> Any:
+    """Parse a struct or list that a table without such types holds as JSON text."""
     if isinstance(value, str) and value[:1] in ("{", "["):
         try:
             return json.loads(value)
@@ -149,7 +151,7 @@ def _has(shape: Shape, path: str) -> bool:
 
 def _walk(value: Any, path: str) -> Any:
     while path:
-        value = _opened(value)
+        value = _parsed(value)
         if isinstance(value, Mapping) and path in value:
             return value[path]
         step = _STEP.match(path)
@@ -157,10 +159,10 @@ def _walk(value: Any, path: str) -> Any:
             return _ABSENT
         path = path[step.end() :].removeprefix(".")
         if step[2] is not None:
-            place = int(step[2])
-            if not isinstance(value, list) or place >= len(value):
+            index = int(step[2])
+            if not isinstance(value, list) or index >= len(value):
                 return _ABSENT
-            value = value[place]
+            value = value[index]
         elif isinstance(value, Mapping) and step[1] in value:
             value = value[step[1]]
         else:
@@ -168,12 +170,12 @@ def _walk(value: Any, path: str) -> Any:
     return value
 
 
-def _flat(shape: Shape, before: str = "") -> Iterator[str]:
-    """Paths of a shape; a struct is named by itself and by its fields."""
+def _column_paths(shape: Shape, parent: str = "") -> Iterator[str]:
+    """Yield the paths of a shape; a struct has its own path and those of its fields."""
     if isinstance(shape, dict):
         for name, inner in shape.items():
-            path = f"{before}.{name}" if before else name
+            path = f"{parent}.{name}" if parent else name
             yield path
-            yield from _flat(inner, path)
+            yield from _column_paths(inner, path)
     elif isinstance(shape, list):
-        yield from _flat(shape[0], f"{before}[0]")
+        yield from _column_paths(shape[0], f"{parent}[0]")

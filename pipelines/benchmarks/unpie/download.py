@@ -1,7 +1,7 @@
-"""Fetch a picture by its address, while a data set is read in, and from the public internet only.
+"""Download a picture during ingestion, from the public internet only.
 
-The addresses come with the data, so they are not to be trusted: the host is resolved here, every address that it has
-must be public, and the connection goes to the very one that was looked at. Each redirect is looked at again.
+Addresses come with the data and are not trusted: the host is resolved here, all its IP addresses must be public, and
+the connection goes to the address that was checked. Each redirect is checked again.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from pipelines.errors import SourceError
 
-PATIENCE_S: Final = 20.0
-"""Seconds for one try, redirects included."""
-TRIES: Final = 3
+TIMEOUT_S: Final = 20.0
+"""Seconds for one attempt, redirects included."""
+MAX_ATTEMPTS: Final = 3
 MAX_BYTES: Final = 20_000_000
-_REDIRECTS: Final = 5
-_PAUSE_S: Final = 1.0
-_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_MOVED: Final = frozenset({301, 302, 303, 307, 308})
+_MAX_REDIRECTS: Final = 5
+_BACKOFF_S: Final = 1.0
+_TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_REDIRECT_STATUS: Final = frozenset({301, 302, 303, 307, 308})
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
-_IN_PATH: Final = "/%:@!$&'()*+,;=~-._"
+_PATH_SAFE: Final = "/%:@!$&'()*+,;=~-._"
 
 Resolve = Callable[[str, int], list[str]]
 
 
 class PictureError(SourceError):
-    """A picture cannot be had. Says why, in a few words."""
+    """A picture is unavailable. Says why, in a few words."""
 
 
-class _PassingError(PictureError):
-    """It may go better on another try."""
+class _TransientError(PictureError):
+    """A retry may help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,66 +52,63 @@ class _Response:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet: no loopback, private, link-local or multicast one.
+    """Return whether an IP address is on the public internet: not loopback, private, link-local or multicast.
 
-    IPv6 addresses that stand for an IPv4 one are as public as that.
+    IPv6 addresses that embed an IPv4 address are as public as that one.
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour
-        if inner is None and found in _NAT64:
-            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if inner is not None or found.teredo:
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if inner is None and ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None or ip.teredo:
             return inner is not None and is_public(str(inner))
-    return found.is_global and not found.is_multicast
+    return ip.is_global and not ip.is_multicast
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """All IP addresses of a host.
+    """Return all IP addresses of a host.
 
     Raises:
-        OSError: it has none, or nobody can be asked.
+        OSError: it has none, or no name server answers.
     """
     return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def fetch(address: str, *, resolver: Resolve = resolve, pause: Callable[[float], None] = time.sleep) -> bytes:
-    """The picture at an address.
+    """Download the picture at an `http` or `https` address, without decoding it.
 
     Args:
-        address: `http` or `https`.
-        resolver: host and port to IP addresses.
-        pause: waits between tries.
-
-    Returns:
-        The file's bytes, of a content type `image/...` and at most `MAX_BYTES`; not yet decoded.
+        address: of a file with a content type `image/...` and at most `MAX_BYTES`.
+        resolver: host and port -> IP addresses.
+        pause: waits between attempts.
 
     Raises:
-        PictureError: it cannot be had, after `TRIES` tries where another one might have helped.
+        PictureError: it is unavailable, after `MAX_ATTEMPTS` attempts where a retry may have helped.
     """
-    for attempt in range(1, TRIES + 1):
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         try:
-            return _followed(address, resolver)
-        except _PassingError:
-            if attempt == TRIES:
+            return _attempt(address, resolver)
+        except _TransientError:
+            if attempt == MAX_ATTEMPTS:
                 raise
-        pause(_PAUSE_S * attempt)
-    raise AssertionError("a try either returns or raises")
+        pause(_BACKOFF_S * attempt)
+    raise AssertionError("an attempt returns or raises")
 
 
-def _followed(address: str, resolver: Resolve) -> bytes:
-    """One try, with its redirects."""
-    ends = time.monotonic() + PATIENCE_S
-    for _ in range(_REDIRECTS + 1):
-        response = _get(address, resolver, ends)
-        if response.status in _MOVED and response.location:
+def _attempt(address: str, resolver: Resolve) -> bytes:
+    """Download once, following redirects."""
+    deadline = time.monotonic() + TIMEOUT_S
+    for _ in range(_MAX_REDIRECTS + 1):
+        response = _get(address, resolver, deadline)
+        if response.status in _REDIRECT_STATUS and response.location:
             address = urljoin(address, response.location)
             continue
-        if response.status in _AGAIN:
-            raise _PassingError(f"HTTP {response.status}")
+        if response.status in _TRANSIENT_STATUS:
+            raise _TransientError(f"HTTP {response.status}")
         if response.status != http.client.OK:
             raise PictureError(f"HTTP {response.status}")
         if not response.kind.startswith("image/"):
@@ -120,11 +117,11 @@ def _followed(address: str, resolver: Resolve) -> bytes:
     raise PictureError("too many redirects")
 
 
-def _get(address: str, resolver: Resolve, ends: float) -> _Response:
-    """Ask one address, without following.
+def _get(address: str, resolver: Resolve, deadline: float) -> _Response:
+    """Request one address without following redirects.
 
     Raises:
-        PictureError: it is refused, or the connection fails.
+        PictureError: the address is refused, or the connection fails.
     """
     try:
         parts = urlsplit(address)
@@ -134,79 +131,86 @@ def _get(address: str, resolver: Resolve, ends: float) -> _Response:
         raise PictureError("not a valid address") from None
     if parts.scheme not in ("http", "https") or not host:
         raise PictureError("not an http address")
-    target = quote(parts.path or "/", safe=_IN_PATH) + (
-        f"?{quote(parts.query, safe=_IN_PATH + '?')}" * bool(parts.query)
+    target = quote(parts.path or "/", safe=_PATH_SAFE) + (
+        f"?{quote(parts.query, safe=_PATH_SAFE + '?')}" * bool(parts.query)
     )
-    connection = _Pinned(host, port, _looked_at(host, port, resolver), ends, secure=parts.scheme == "https")
+    connection = _PinnedConnection(
+        host, port, _public_address(host, port, resolver), deadline, secure=parts.scheme == "https"
+    )
     try:
-        return connection.ask(target, parts.netloc.rpartition("@")[2])
+        return connection.request_picture(target, parts.netloc.rpartition("@")[2])
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise _PassingError(f"no answer ({type(error).__name__})") from error
+        raise _TransientError(f"no answer ({type(error).__name__})") from error
     finally:
         connection.close()
 
 
-def _looked_at(host: str, port: int, resolver: Resolve) -> str:
-    """The address to connect to.
+def _public_address(host: str, port: int, resolver: Resolve) -> str:
+    """Return the IP address to connect to.
 
     Raises:
         PictureError: the host is unknown, or one of its addresses is not public.
     """
     try:
-        found = resolver(host, port)
+        addresses = resolver(host, port)
     except (OSError, UnicodeError):
-        raise _PassingError("the host cannot be found") from None
-    if not found or not all(map(is_public, found)):
+        raise _TransientError("the host is unknown") from None
+    if not addresses or not all(map(is_public, addresses)):
         raise PictureError("the host is not on the public internet")
-    return found[0]
+    return addresses[0]
 
 
-class _Pinned(http.client.HTTPConnection):
-    """A connection to a given IP address in a host's name, cut when its time is up."""
+class _PinnedConnection(http.client.HTTPConnection):
+    """A connection to a checked IP address of a host, closed at its deadline."""
 
-    def __init__(self, host: str, port: int, address: str, ends: float, *, secure: bool) -> None:
-        super().__init__(host, port, timeout=max(0.1, ends - time.monotonic()))
-        self._address, self._ends, self._secure = address, ends, secure
-        self._live: socket.socket | None = None
-        self._late = False
+    def __init__(self, host: str, port: int, address: str, deadline: float, *, secure: bool) -> None:
+        super().__init__(host, port, timeout=max(0.1, deadline - time.monotonic()))
+        self._address, self._deadline, self._secure = address, deadline, secure
+        self._open_socket: socket.socket | None = None
+        self._timed_out = False
 
     def connect(self) -> None:
         plain = socket.create_connection((self._address, self.port), self.timeout)
-        self._live = plain
+        self._open_socket = plain
         self.sock = plain
         if self._secure:
-            # The host's name is what the certificate is checked against, though the address was chosen here.
-            self._live = self.sock = _tls().wrap_socket(plain, server_hostname=self.host)
+            # The certificate is checked against the host's name, though the address was chosen here.
+            self._open_socket = self.sock = _tls().wrap_socket(plain, server_hostname=self.host)
 
-    def ask(self, target: str, name: str) -> _Response:
-        """Send the request and read the answer; a body only where there is to be a picture."""
-        # Time limits of a socket are for each read; a host that sends a byte now and then needs a clock of its own.
-        watchdog = threading.Timer(max(0.1, self._ends - time.monotonic()), self._cut)
+    def request_picture(self, target: str, host: str) -> _Response:
+        """Send the request and read the response, with its body only where it is a picture."""
+        # A socket's timeout limits each read; a host that sends single bytes slowly needs a timer of its own.
+        watchdog = threading.Timer(max(0.1, self._deadline - time.monotonic()), self._abort)
         watchdog.daemon = True
         watchdog.start()
         try:
-            headers = {"Host": name, "User-Agent": "vlmsweep", "Accept": "image/*", "Accept-Encoding": "identity"}
+            headers = {
+                "Host": host,
+                "User-Agent": "vlmsweep",
+                "Accept": "image/*",
+                "Accept-Encoding": "identity",
+            }
             self.request("GET", target, headers=headers)
             response = self.getresponse()
             kind = (response.getheader("Content-Type") or "").strip().lower()
-            wanted = response.status == http.client.OK and kind.startswith("image/")
+            is_picture = response.status == http.client.OK and kind.startswith("image/")
             length = response.length or 0
-            body = response.read(MAX_BYTES + 1) if wanted and length <= MAX_BYTES else b""
+            body = response.read(MAX_BYTES + 1) if is_picture and length <= MAX_BYTES else b""
         finally:
             watchdog.cancel()
-        if self._late:
-            raise _PassingError("it took too long")
-        if wanted and max(length, len(body)) > MAX_BYTES:
+        if self._timed_out:
+            raise _TransientError("it took too long")
+        if is_picture and max(length, len(body)) > MAX_BYTES:
             raise PictureError(f"larger than {MAX_BYTES // 1_000_000} MB")
-        if wanted and len(body) < length:
-            raise _PassingError("the answer broke off")
+        if is_picture and len(body) < length:
+            raise _TransientError("the response broke off")
         return _Response(status=response.status, kind=kind, location=response.getheader("Location") or "", body=body)
 
-    def _cut(self) -> None:
-        self._late = True
-        if self._live is not None:
+    def _abort(self) -> None:
+        self._timed_out = True
+        if self._open_socket is not None:
             with suppress(OSError):
-                socket.socket.shutdown(self._live, socket.SHUT_RDWR)
+                socket.socket.shutdown(self._open_socket, socket.SHUT_RDWR)
 
 
 @lru_cache(maxsize=1)

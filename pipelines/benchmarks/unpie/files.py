@@ -1,4 +1,4 @@
-"""Files of UNPIE as distributed, and others of the same content: Parquet, JSON, JSON lines, CSV."""
+"""Find and open the data files of UNPIE: Parquet as distributed, and JSON, JSON lines or CSV of the same content."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, batches
 from pipelines.benchmarks.source import Source
-from pipelines.benchmarks.unpie.column_map import Shape, merged, shape_of
+from pipelines.benchmarks.unpie.column_map import Shape, merge_shapes, shape_of
 from pipelines.errors import SourceError
 
 SPLITS: Final[Mapping[str, str]] = {"homographic": "Homo", "heterographic": "Hetero"}
-"""Split and the category of its puns in tables."""
+"""Split -> category of its puns in the tables."""
 
-_FORMS: Final = (".parquet", ".jsonl", ".json", ".csv")
-_BATCH: Final = 32
-_LONGEST_FIELD: Final = 1 << 30
+_FORMATS: Final = (".parquet", ".jsonl", ".json", ".csv")
+_BATCH_ROWS: Final = 32
+_MAX_FIELD_CHARS: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +29,32 @@ class DataFile:
 
     path: str
     split: str
-    """'' where its rows say themselves to which split they belong."""
+    """'' where each row names its split."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A file's rows, one at a time, and what a row holds."""
+class RowFile:
+    """An opened file: its rows, one at a time, and their structure."""
 
     shape: Shape
     rows: Iterator[Mapping[str, Any] | str]
-    """A row, or why it cannot be read."""
+    """Rows, or the reason why one cannot be read."""
 
 
 def data_files(source: Source) -> list[DataFile]:
-    """The files of the source, those of the homographic split first.
+    """Return the files of the source, those of the homographic split first.
 
-    Splits are told by the names of files or folders, in the folder itself or in `data/` below it. Without any such name
-    all data files of the first of these folders that has some belong together.
+    The names of files or folders, in the source itself or in its `data/`, tell the split. Without such names all data
+    files of the first of these folders that has any are read, and each row names its split.
 
     Raises:
-        SourceError: there are none, or one split comes in two forms.
+        SourceError: there are no files, or one split comes in two formats.
     """
     folders = ("", "data/")
-    named = [
+    files = [
         DataFile(path, split)
         for split in SPLITS
-        for path in _in_one_form(
+        for path in _in_one_format(
             source,
             [
                 path
@@ -64,45 +64,45 @@ def data_files(source: Source) -> list[DataFile]:
             ],
         )
     ]
-    if named:
-        return named
+    if files:
+        return files
     for folder in folders:
-        found = _in_one_form(source, source.glob(f"{folder}*"))
-        if found:
-            return [DataFile(path, "") for path in found]
+        paths = _in_one_format(source, source.glob(f"{folder}*"))
+        if paths:
+            return [DataFile(path, "") for path in paths]
     raise SourceError(
         f"{source.uri}: no Parquet, JSON, JSONL or CSV file, here or in data/; give the folder that holds "
         "data/homographic-*.parquet and data/heterographic-*.parquet"
     )
 
 
-def _in_one_form(source: Source, paths: Sequence[str]) -> list[str]:
-    found = [path for path in dict.fromkeys(paths) if posixpath.splitext(path)[1].lower() in _FORMS]
-    forms = sorted({posixpath.splitext(path)[1].lower() for path in found})
-    if len(forms) > 1:
-        raise SourceError(f"{source.uri}: the same data in several forms ({', '.join(found)}); leave one of them")
-    return found
+def _in_one_format(source: Source, paths: Sequence[str]) -> list[str]:
+    data_paths = [path for path in dict.fromkeys(paths) if posixpath.splitext(path)[1].lower() in _FORMATS]
+    formats = {posixpath.splitext(path)[1].lower() for path in data_paths}
+    if len(formats) > 1:
+        raise SourceError(f"{source.uri}: the same data in several formats ({', '.join(data_paths)}); keep one of them")
+    return data_paths
 
 
-def open_file(source: Source, path: str) -> Opened:
+def open_file(source: Source, path: str) -> RowFile:
     """Open one file.
 
     Raises:
-        SourceError: it is not what its name says.
+        SourceError: its content is not of the format that its name tells.
     """
     content = source.read_bytes(path)
-    form = posixpath.splitext(path)[1].lower()
+    extension = posixpath.splitext(path)[1].lower()
     try:
-        if form == ".parquet":
+        if extension == ".parquet":
             return _parquet(content, f"{source.uri}/{path}")
         text = content.decode("utf-8-sig")
-        rows = {".json": _json, ".jsonl": _json_lines, ".csv": _csv}[form](text)
+        rows = {".json": _json, ".jsonl": _json_lines, ".csv": _csv}[extension](text)
     except (ValueError, OSError, csv.Error) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({str(error)[:200]}); fetch the file again") from error
-    return Opened(merged(shape_of(row) for row in rows if isinstance(row, dict)), iter(rows))
+    return RowFile(merge_shapes(shape_of(row) for row in rows if isinstance(row, dict)), iter(rows))
 
 
-def _parquet(content: bytes, where: str) -> Opened:
+def _parquet(content: bytes, where: str) -> RowFile:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -115,15 +115,15 @@ def _parquet(content: bytes, where: str) -> Opened:
 
     file = pq.ParquetFile(io.BytesIO(content))
     shapes = {field.name: shape(field.type) for field in file.schema_arrow}
-    found = batches(file, list(shapes), rows=_BATCH, most=MOST_PICTURES, where=where)
-    return Opened(shapes, (row for batch in found for row in batch.to_pylist()))
+    row_batches = batches(file, list(shapes), rows=_BATCH_ROWS, most=MOST_PICTURES, where=where)
+    return RowFile(shapes, (row for batch in row_batches for row in batch.to_pylist()))
 
 
 def _json(text: str) -> list[dict[str, Any] | str]:
     raw = json.loads(text)
     if not isinstance(raw, list):
         raise ValueError(f"a list of rows was expected, this is {type(raw).__name__}")  # noqa: TRY004 - callers catch one class
-    return [_row(one) for one in raw]
+    return [_row(entry) for entry in raw]
 
 
 def _json_lines(text: str) -> list[dict[str, Any] | str]:
@@ -142,17 +142,17 @@ def _row(raw: Any) -> dict[str, Any] | str:
 
 
 def _csv(text: str) -> list[dict[str, Any] | str]:
-    before = csv.field_size_limit(_LONGEST_FIELD)  # pictures may stand in a field as base64
+    limit = csv.field_size_limit(_MAX_FIELD_CHARS)  # a field may hold a picture as base64
     try:
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         if not reader.fieldnames:
             raise ValueError("no header")
         return [_csv_row(row) for row in reader]
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(limit)
 
 
 def _csv_row(row: dict[str, Any]) -> dict[str, Any] | str:
     if None in row or None in row.values():
-        return "it has not as many fields as the header"
+        return "it has fewer or more fields than the header"
     return row

@@ -1,4 +1,4 @@
-"""Pictures of a pun in whatever form the data gives them: embedded, as a file's path, as an address, or as text."""
+"""Load the pictures of a pun in any form of the data: embedded bytes, a path, an address, a data URI or base64."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pipelines.benchmarks.unpie.download import PictureError, fetch
 from pipelines.errors import DecodeError, SourceError
 
 MIRROR: Final = "mirror"
-"""Folder of the source with pictures that were fetched before: named by the address's sha256, or as in the address."""
-_FETCHERS: Final = 16
-_LONGEST_PATH: Final = 1000
-_SHORTEST_BASE64: Final = 60
+"""Folder of the source with downloaded pictures, named by the sha256 of their address or by its file name."""
+_MAX_DOWNLOADS: Final = 16
+_MAX_PATH_CHARS: Final = 1000
+_MIN_BASE64_CHARS: Final = 60
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _DATA_URI = re.compile(r"data:(?P<kind>[^,;]*)(?P<more>(?:;[^,;]*)*),", re.IGNORECASE)
 
@@ -33,18 +33,18 @@ class Picture:
 
     content: bytes
     extension: str
-    """With its dot, by what the content is."""
+    """With its dot; told by the content."""
 
 
-class Pictures:
-    """Finds pictures for one source."""
+class PictureLoader:
+    """Loads the pictures of one source."""
 
     def __init__(self, source: Source, fetcher: Callable[[str], bytes] = fetch) -> None:
-        """Look through the mirror folder.
+        """List the mirror folder.
 
         Args:
             source: the folder of the data.
-            fetcher: gets the bytes at an address or raises `PictureError`.
+            fetcher: returns the bytes at an address or raises `PictureError`.
         """
         self._source, self._fetcher = source, fetcher
         self._mirror: dict[str, str] = {}
@@ -52,26 +52,26 @@ class Pictures:
             name = posixpath.basename(path)
             self._mirror[posixpath.splitext(name)[0]] = path
         self._mirror |= {posixpath.basename(path): path for path in source.glob(f"{MIRROR}/*")}
-        self._fetched: dict[str, bytes | PictureError] = {}
+        self._downloads: dict[str, bytes | PictureError] = {}
 
     def prefetch(self, values: Iterable[Any]) -> None:
-        """Fetch at once whatever of these must come over the network; what was fetched before is forgotten."""
+        """Download concurrently those of these pictures that are not local, and drop earlier downloads."""
         addresses = dict.fromkeys(value.strip() for value in values if _is_address(value))
-        wanted = [address for address in addresses if self._mirrored(address) is None]
-        self._fetched = {}
-        if wanted:
-            with ThreadPoolExecutor(min(_FETCHERS, len(wanted)), thread_name_prefix="unpie-fetch") as pool:
-                self._fetched = dict(zip(wanted, pool.map(self._attempt, wanted), strict=True))
+        remote = [address for address in addresses if self._mirrored_path(address) is None]
+        self._downloads = {}
+        if remote:
+            with ThreadPoolExecutor(min(_MAX_DOWNLOADS, len(remote)), thread_name_prefix="unpie-fetch") as pool:
+                self._downloads = dict(zip(remote, pool.map(self._attempt, remote), strict=True))
 
     def get(self, value: Any) -> Picture:
-        """The picture that a field of the data stands for.
+        """Return the picture of a field of the data.
 
         Args:
-            value: bytes; `{"bytes": .., "path": ..}`; or a text: an `http(s)` address, looked for in the mirror before
-                it is fetched, a path relative to the source, a `data:` URI, or base64.
+            value: bytes; `{"bytes": .., "path": ..}`; or a text: an `http(s)` address, which is downloaded unless the
+                mirror has it, a path relative to the source, a `data:` URI, or base64.
 
         Raises:
-            PictureError: it cannot be had or cannot be decoded.
+            PictureError: it is unavailable or cannot be decoded.
         """
         content = self._bytes(value)
         if not content:
@@ -87,62 +87,62 @@ class Pictures:
             return b""
         if not isinstance(value, str):
             raise PictureError(f"a {type(value).__name__} is no picture")
-        return self._of_text(value.strip())
+        return self._read_text(value.strip())
 
-    def _of_text(self, text: str) -> bytes:
+    def _read_text(self, text: str) -> bytes:
         if _is_address(text):
-            return self._of_address(text)
-        if (found := self._of_path(text)) is not None:
-            return found
+            return self._read_address(text)
+        if (content := self._read_path(text)) is not None:
+            return content
         if uri := _DATA_URI.match(text):
-            return _of_data_uri(text[uri.end() :], uri["more"])
-        if len(text) >= _SHORTEST_BASE64 and (decoded := _of_base64(text)):
+            return _decode_data_uri(text[uri.end() :], uri["more"])
+        if len(text) >= _MIN_BASE64_CHARS and (decoded := _decode_base64(text)):
             return decoded
         raise PictureError("no such file in the source")
 
-    def _of_address(self, address: str) -> bytes:
-        mirrored = self._mirrored(address)
-        if mirrored is not None:
-            return self._of_file(mirrored)
-        found = self._fetched[address] if address in self._fetched else self._attempt(address)
-        if isinstance(found, PictureError):
-            raise found
-        return found
+    def _read_address(self, address: str) -> bytes:
+        path = self._mirrored_path(address)
+        if path is not None:
+            return self._read_file(path)
+        content = self._downloads[address] if address in self._downloads else self._attempt(address)
+        if isinstance(content, PictureError):
+            raise content
+        return content
 
-    def _mirrored(self, address: str) -> str | None:
+    def _mirrored_path(self, address: str) -> str | None:
         digest = hashlib.sha256(address.encode()).hexdigest()
         try:
             name = posixpath.basename(urlsplit(address).path)
         except ValueError:
             name = ""
-        found = (self._mirror.get(key) for key in (digest, name, unquote(name)) if key)
-        return next((path for path in found if path is not None), None)
+        paths = (self._mirror.get(key) for key in (digest, name, unquote(name)) if key)
+        return next((path for path in paths if path is not None), None)
 
-    def _of_path(self, text: str) -> bytes | None:
-        if len(text) > _LONGEST_PATH or "\n" in text or "\x00" in text:
+    def _read_path(self, text: str) -> bytes | None:
+        if len(text) > _MAX_PATH_CHARS or "\n" in text or "\x00" in text:
             return None
         clean = posixpath.normpath(text)
         if clean.startswith(("/", "..")) or clean == ".":
             return None
         try:
-            return self._of_file(clean) if self._source.exists(clean) else None
+            return self._read_file(clean) if self._source.exists(clean) else None
         except (OSError, ValueError):
             return None
 
-    def _of_file(self, path: str) -> bytes:
+    def _read_file(self, path: str) -> bytes:
         try:
             return self._source.read_bytes(path)
         except SourceError as error:
             raise PictureError(str(error)) from error
 
     def _extension(self, content: bytes) -> str:
-        """Have the whole picture decoded, for a broken one must not cost its pun; the end of a name that it would have.
+        """Decode the whole picture, so that a broken one does not reject its pun, and return its file extension.
 
         Raises:
             PictureError: it cannot be decoded.
         """
-        form = detect_format(content)
-        if not form:
+        image_format = detect_format(content)
+        if not image_format:
             raise PictureError(f"the file is no picture that can be decoded: it is no {FORMAT_NAMES}")
         try:
             self._source.pixels(content, 1)
@@ -150,7 +150,7 @@ class Pictures:
             if "DecompressionBomb" in str(error):
                 raise PictureError("a picture of too many pixels") from error
             raise PictureError("the file is no picture that can be decoded") from error
-        return EXTENSIONS[form]
+        return EXTENSIONS[image_format]
 
     def _attempt(self, address: str) -> bytes | PictureError:
         try:
@@ -163,17 +163,17 @@ def _is_address(value: Any) -> bool:
     return isinstance(value, str) and _ADDRESS.match(value.strip()) is not None
 
 
-def _of_data_uri(payload: str, more: str) -> bytes:
+def _decode_data_uri(payload: str, more: str) -> bytes:
     if not more.lower().endswith(";base64"):
         return unquote_to_bytes(payload)
-    content = _of_base64(unquote(payload))
+    content = _decode_base64(unquote(payload))
     if not content:
         raise PictureError("a data: URI whose base64 is broken")
     return content
 
 
-def _of_base64(text: str) -> bytes:
-    """Nothing where it is none."""
+def _decode_base64(text: str) -> bytes:
+    """Return the decoded bytes, empty where the text is no base64."""
     packed = "".join(text.split()).translate(str.maketrans("-_", "+/"))
     try:
         return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)

@@ -1,6 +1,6 @@
-"""What UNPIE's models are asked. The wording is ours; the paper's appendix says what is asked, and in which order.
+"""Build UNPIE's prompts. The wording is ours; the paper's appendix gives the content and its order.
 
-Templates of `sm` and `vlm` differ in one place alone: where the caption stands in `sm`, `vlm` points to the picture.
+Templates of `sm` and `vlm` differ only in one field: the caption in `sm` is a reference to the picture in `vlm`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator
 
 VARIANTS: Final = tuple((lang, meaning) for lang in LANGUAGES for meaning in range(2))
-"""Language and meaning of the six sub-questions, in their order."""
+"""Language and meaning of the six variants, in order."""
 CAPTION: Final = Generation(max_new_tokens=50)
 JUDGE: Final = "unpie-judge-v1"
 
@@ -76,30 +76,30 @@ def unpie_prompts(
     generation: Generation,
     captions: Mapping[str, str] | None,
 ) -> Iterator[Prompt]:
-    """The requests of one sample in one cell, a task and a setting; those that cannot be asked say why."""
+    """Yield the requests of one sample in one cell, a task and a setting; excluded ones carry the reason."""
     task, setting = cell
     version = f"unpie-{task}-{setting}-v1"
     for variant in ("",) if task == "grounding" else (f"{lang}/{meaning}" for lang, meaning in VARIANTS):
-        named = texts.version(version)
-        missing = _lacking(sample, task, variant)
-        shown = _shown(sample, task, setting, variant, captions)
-        if missing or shown is None or isinstance(shown, str):
-            yield Prompt(variant=variant, version=named, excluded=missing or str(shown))
+        version_name = texts.version(version)
+        missing = _missing_text(sample, task, variant)
+        context = _context(sample, task, setting, variant, captions)
+        if missing or isinstance(context, str):
+            yield Prompt(variant=variant, version=version_name, excluded=missing or str(context))
             continue
-        parts, caption = shown
+        parts, caption = context
         words = texts.fill(version, **_fields(sample, task, variant), **caption)
-        step = Step(turns=(user(*parts, words),), generation=generation, choices=_guesses(sample, task, variant))
-        yield Prompt(variant=variant, version=named, steps=(step,))
+        step = Step(turns=(user(*parts, words),), generation=generation, choices=_random_choices(sample, task, variant))
+        yield Prompt(variant=variant, version=version_name, steps=(step,))
 
 
 def caption_steps(sample: Sample) -> Iterator[Step]:
-    """One step a picture, without a word; who sees nothing says that it is one."""
+    """Yield one step per picture, without text; engines that see no pictures answer "A picture."."""
     for sha256 in dict.fromkeys(ref.sha256 for ref in sample.media):
         yield Step(turns=(user(Media("image", sha256)),), generation=CAPTION, choices=("A picture.",))
 
 
-def _lacking(sample: Sample, task: str, variant: str) -> str:
-    """What text the sample lacks for this question; '' for nothing."""
+def _missing_text(sample: Sample, task: str, variant: str) -> str:
+    """Return the reason for exclusion where the sample lacks a text of this variant; '' for none."""
     data = sample.data
     if task == "grounding":
         return "" if data["phrase"] else "phrase_missing"
@@ -108,10 +108,10 @@ def _lacking(sample: Sample, task: str, variant: str) -> str:
     return "" if all(data["translation"][i][lang] for i in needed) else "translation_missing"
 
 
-def _shown(
+def _context(
     sample: Sample, task: str, setting: str, variant: str, captions: Mapping[str, str] | None
 ) -> tuple[tuple[Part, ...], dict[str, str]] | str:
-    """The picture in front of the words and the caption among them, or why there is none."""
+    """Return the picture before the text and the caption field, or the reason why there is none."""
     if setting == "lm":
         return (), {}
     ref = sample.ref(disambiguator(int(variant[-1])) if task == "disambiguation" else EXPLANATION)
@@ -135,8 +135,8 @@ def _fields(sample: Sample, task: str, variant: str) -> dict[str, str]:
     return {"translation": sample.data["translation"][int(meaning)][lang], "language": LANGUAGES[lang]}
 
 
-def _guesses(sample: Sample, task: str, variant: str) -> tuple[str, ...]:
-    """What who sees nothing might say: any word of the sentence, either translation."""
+def _random_choices(sample: Sample, task: str, variant: str) -> tuple[str, ...]:
+    """Return the answers of a random baseline: any word of the sentence, or either translation."""
     if task == "grounding":
         return tuple(sample.data["sentence"].split())
     if task == "disambiguation":

@@ -21,7 +21,7 @@ from pipelines.benchmarks import benchmark, parquet_source
 from pipelines.benchmarks.parquet_source import MOST_ROWS, batches
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.unpie.download import PictureError
-from pipelines.benchmarks.unpie.pictures import Pictures
+from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
 from pipelines.errors import DecodeError, SourceError, TooLargeError
 from pipelines.ingest import source_folder
@@ -52,7 +52,7 @@ def test_picture_cannot_start_a_program(tmp_path: Path, monkeypatch: pytest.Monk
     with Decoder() as decoder, pytest.raises(DecodeError, match=r"not a PNG, JPEG, .*; convert it to PNG"):
         decoder.decode_file(picture, Media("image", ""))
     with pytest.raises(PictureError, match="it is no PNG, JPEG"):
-        Pictures(Folder(str(tmp_path))).get("x.png")
+        PictureLoader(Folder(str(tmp_path))).get("x.png")
     assert not called.exists()
 
 

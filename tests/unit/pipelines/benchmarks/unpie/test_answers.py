@@ -1,4 +1,4 @@
-"""Reading UNPIE's answers: golden rows, properties, and long texts."""
+"""Readers of UNPIE's answers: golden rows, properties, and long texts."""
 
 import json
 import math
@@ -85,51 +85,51 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("row", rows("grounding"), ids=lambda row: repr(row["raw"][:40]))
-def test_phrases_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_read_grounding_agrees_with_golden_rows(row: dict[str, Any]) -> None:
     assert read_grounding(row["raw"]) == GroundingReading(row["text"], tuple(row["flags"]))
     assert exact_match(row["raw"], row["gold"]) == ExactMatch(row["normalised"], row["strict"])
 
 
 @pytest.mark.parametrize("row", rows("translation"), ids=lambda row: f"{row['language']}:{row['raw'][:40]!r}")
-def test_translations_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_read_translation_agrees_with_golden_rows(row: dict[str, Any]) -> None:
     reading = read_translation(row["raw"], row["language"], row["source"])
     assert reading == TranslationReading(row["text"], tuple(row["flags"]))
 
 
 @pytest.mark.parametrize("row", rows("judge"), ids=lambda row: repr(row["raw"]))
-def test_judges_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_read_judge_agrees_with_golden_rows(row: dict[str, Any]) -> None:
     assert read_judge(row["raw"]) is row["same"]
 
 
 @pytest.mark.parametrize("row", rows("verdict"), ids=lambda row: f"{row['f0']}-{row['f1']}-{row['asked']}")
-def test_verdicts_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_verdict_agrees_with_golden_rows(row: dict[str, Any]) -> None:
     assert verdict(row["f0"], row["f1"], row["asked"]) is row["right"]
 
 
 @pytest.mark.parametrize("row", rows("same_text"), ids=lambda row: repr(row["output"]))
-def test_same_texts_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_equal_by_rule_agrees_with_golden_rows(row: dict[str, Any]) -> None:
     assert equal_by_rule(row["output"], row["original"]) is row["same"]
 
 
-def test_an_unknown_language_is_an_error() -> None:
+def test_read_translation_rejects_an_unknown_language() -> None:
     with pytest.raises(ValueError, match="'it'; one of de, fr, ko, en"):
         read_translation("Pane.", cast("Language", "it"), "Bread.")
 
 
-def test_a_third_meaning_is_an_error() -> None:
+def test_verdict_rejects_a_third_meaning() -> None:
     with pytest.raises(ValueError, match="not 2"):
         verdict(0.1, 0.2, 2)
 
 
 @given(st.floats(-1, 1), st.floats(-1, 1))
-def test_at_most_one_meaning_is_right(f0: float, f1: float) -> None:
+def test_verdict_is_true_for_at_most_one_meaning(f0: float, f1: float) -> None:
     assert not (verdict(f0, f1, 0) and verdict(f0, f1, 1))
     assert (verdict(f0, f1, 0) or verdict(f0, f1, 1)) == (abs(f0 - f1) > 1e-6 + 1e-12)
     assert not verdict(f0, math.nan, 0)
 
 
 @given(ANSWERS)
-def test_a_phrase_is_one_line_and_reads_as_itself(raw: str) -> None:
+def test_read_grounding_returns_one_line_and_is_idempotent(raw: str) -> None:
     reading = read_grounding(raw)
     assert reading == read_grounding(raw)
     assert reading.text == " ".join(reading.text.split())
@@ -138,7 +138,7 @@ def test_a_phrase_is_one_line_and_reads_as_itself(raw: str) -> None:
 
 
 @given(ANSWERS, st.sampled_from(LANGUAGES))
-def test_a_translation_is_one_line_and_always_the_same(raw: str, language: Language) -> None:
+def test_read_translation_returns_one_line_and_is_deterministic(raw: str, language: Language) -> None:
     reading = read_translation(raw, language, "The baker was broke.")
     assert reading == read_translation(raw, language, "The baker was broke.")
     assert reading.text == " ".join(reading.text.split())
@@ -151,19 +151,21 @@ def test_a_translation_is_one_line_and_always_the_same(raw: str, language: Langu
     st.sampled_from(["", "Sure:\n", "> "]),
     st.sampled_from(["", "\n\nBye.", "\nNote: x"]),
 )
-def test_a_tagged_sentence_is_read_whole(sentence: str, language: Language, before: str, after: str) -> None:
+def test_read_translation_reads_the_whole_tagged_sentence(
+    sentence: str, language: Language, before: str, after: str
+) -> None:
     raw = before + TAGGED[language].format(sentence) + after
     assert read_translation(raw, language, "").text == sentence
 
 
 @given(ANSWERS)
-def test_a_judge_says_yes_no_or_nothing(raw: str) -> None:
+def test_read_judge_returns_yes_no_or_none(raw: str) -> None:
     assert read_judge(raw) is read_judge(raw)
     assert read_judge(raw) in {True, False, None}
 
 
 @given(EMPTY, ANSWERS)
-def test_nothing_is_read_from_nothing(raw: str, thought: str) -> None:
+def test_readers_return_nothing_for_empty_text(raw: str, thought: str) -> None:
     for text in (raw, f"{raw}<think>{thought.replace('</think>', '')}"):
         assert read_grounding(text) == GroundingReading("", ())
         assert exact_match(text, "").normalised is False
@@ -173,21 +175,21 @@ def test_nothing_is_read_from_nothing(raw: str, thought: str) -> None:
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_refusal_is_no_answer(refusal: str) -> None:
+def test_readers_take_no_answer_from_a_refusal(refusal: str) -> None:
     assert read_judge(refusal) is None
     assert exact_match(refusal, "buoys") == ExactMatch(normalised=False, strict=False)
     assert "refusal" in read_translation(refusal, "de", "").flags
 
 
 @given(SENTENCES)
-def test_case_punctuation_and_blanks_do_not_matter_to_the_rule(sentence: str) -> None:
+def test_equal_by_rule_ignores_case_punctuation_and_blanks(sentence: str) -> None:
     assert equal_by_rule(f"“{sentence.upper()}”!", f" {sentence}.\n")
     assert not equal_by_rule(f"{sentence} twice", sentence)
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("piece", LONG, ids=repr)
-def test_long_texts_are_read_at_once(piece: str, read: Callable[[str], object]) -> None:
+def test_readers_take_less_than_a_second_for_long_text(piece: str, read: Callable[[str], object]) -> None:
     raw = (piece * (200_000 // len(piece) + 1))[:200_000]
     started = time.process_time()
     read(raw)

@@ -1,4 +1,4 @@
-"""UNPIE read in: every form of the data, what is wrong with a row, what is odd, columns of other names."""
+"""UNPIE's source reader: file formats, rejected rows, notices, column maps."""
 
 import base64
 import csv
@@ -17,7 +17,7 @@ from pipelines.benchmarks.records import Notice, RawSample, Rejection
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.column_map import Columns, shape_of
 from pipelines.benchmarks.unpie.download import PictureError
-from pipelines.benchmarks.unpie.pictures import Pictures
+from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.benchmarks.unpie.source import read_unpie
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
@@ -36,14 +36,14 @@ from tests.support.unpie_source import (
 )
 
 
-def offline(wanted: str) -> bytes:
-    del wanted
+def offline(address: str) -> bytes:
+    del address
     raise PictureError("HTTP 404")
 
 
 def read(folder: Path, column_map: Mapping[str, str] | None = None) -> list[RawSample | Rejection | Notice]:
     source = Folder(str(folder))
-    return list(read_unpie(source, column_map, Pictures(source, offline)))
+    return list(read_unpie(source, column_map, PictureLoader(source, offline)))
 
 
 def good(items: list[Any]) -> list[RawSample]:
@@ -58,23 +58,23 @@ def rejected(items: list[Any]) -> list[tuple[str, str]]:
     return [(item.item, item.reason) for item in items if isinstance(item, Rejection)]
 
 
-def test_found_by_name() -> None:
+def test_registry_finds_unpie() -> None:
     assert benchmark("unpie") is BENCHMARK
 
 
-def test_as_distributed_through_ingest(tmp_path: Path) -> None:
+def test_ingest_reads_the_distributed_form(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source", 3)
     result = ingest_benchmark(BENCHMARK, Folder(str(source)), Store(str(tmp_path / "data")))
-    made = {one.sample_id: one for one in Dataset.open(Store(str(tmp_path / "data")), "unpie").samples()}
-    assert sorted(made) == [f"{split}/{index:04d}" for split in sorted(SPLITS) for index in range(3)]
+    samples = {sample.sample_id: sample for sample in Dataset.open(Store(str(tmp_path / "data")), "unpie").samples()}
+    assert sorted(samples) == [f"{split}/{index:04d}" for split in sorted(SPLITS) for index in range(3)]
     assert (result.rejections, result.manifest.media) == ((), 18)
     assert result.manifest.counts == {"Hetero": 3, "Homo": 3}
-    one = made["heterographic/0002"]
-    assert [ref.role for ref in one.media] == ["explanation", "disambiguator/0", "disambiguator/1"]
-    assert one.cluster == one.media[0].sha256
-    assert one.data["translation"][1]["fr"] == row("heterographic", 2)["translation2"]["fr"]
-    assert one.data["gloss"] == ["work dough", "want"]
-    assert len(one.data["content_sha"]) == 64
+    pun = samples["heterographic/0002"]
+    assert [ref.role for ref in pun.media] == ["explanation", "disambiguator/0", "disambiguator/1"]
+    assert pun.cluster == pun.media[0].sha256
+    assert pun.data["translation"][1]["fr"] == row("heterographic", 2)["translation2"]["fr"]
+    assert pun.data["gloss"] == ["work dough", "want"]
+    assert len(pun.data["content_sha"]) == 64
     assert [text for text in result.manifest.notices if "coverage" in text] == [
         f"{split}: picture coverage: 3 of 3 explanation pictures (100.0%), 6 of 6 disambiguator pictures (100.0%)"
         for split in SPLITS
@@ -82,7 +82,7 @@ def test_as_distributed_through_ingest(tmp_path: Path) -> None:
     assert "homographic: 3 rows, 500 are published" in result.manifest.notices
 
 
-def test_full_splits_give_no_notice_of_their_size(tmp_path: Path) -> None:
+def test_full_splits_have_no_notice_of_their_size(tmp_path: Path) -> None:
     short = [{**one, "disamb_image1": "", "disamb_image2": "", "pun_exp_image": None} for one in rows(SPLITS[0], 500)]
     for split in SPLITS:
         write_jsonl(tmp_path / f"{split}.jsonl", short)
@@ -128,17 +128,17 @@ FORMS: dict[str, Callable[[Path, str], None]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_holds_the_same(tmp_path: Path, form: str) -> None:
+def test_every_format_reads_the_same(tmp_path: Path, form: str) -> None:
     for split in SPLITS:
         FORMS[form](tmp_path, split)
     mirror(tmp_path, [address(split, index, meaning) for split in SPLITS for index in range(2) for meaning in range(2)])
     write_source(tmp_path / "hub")
-    found, wanted = good(read(tmp_path)), good(read(tmp_path / "hub"))
-    assert [replace(one, file="") for one in found] == [replace(one, file="") for one in wanted]
-    assert len(found) == 4
+    samples, expected = good(read(tmp_path)), good(read(tmp_path / "hub"))
+    assert [replace(one, file="") for one in samples] == [replace(one, file="") for one in expected]
+    assert len(samples) == 4
 
 
-def test_one_file_of_both_kinds(tmp_path: Path) -> None:
+def test_one_file_may_hold_both_splits(tmp_path: Path) -> None:
     kinds = zip(("Homo", "heterographic"), SPLITS, strict=True)
     both = [{**with_data_uri(one), "category": kind} for kind, split in kinds for one in rows(split)]
     write_jsonl(tmp_path / "puns.jsonl", [*both, {**both[0], "category": "other"}])
@@ -164,7 +164,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "reason"), BAD)
-def test_a_bad_row_costs_itself_alone(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+def test_bad_row_rejects_only_itself(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
     content = [with_data_uri(one) for one in rows("homographic", 3)]
     content[1] |= change
     write_jsonl(tmp_path / "homographic.jsonl", content)
@@ -173,7 +173,7 @@ def test_a_bad_row_costs_itself_alone(tmp_path: Path, change: dict[str, Any], re
     assert [one.sample_id for one in good(items)] == ["homographic/0000", "homographic/0002"]
 
 
-def test_lines_that_are_no_rows(tmp_path: Path) -> None:
+def test_unreadable_lines_are_rejected(tmp_path: Path) -> None:
     lines = [
         json.dumps(with_data_uri(row("homographic", 0))),
         "{broken",
@@ -187,7 +187,7 @@ def test_lines_that_are_no_rows(tmp_path: Path) -> None:
     assert "not JSON" in rejected(items)[0][1]
 
 
-def test_what_looks_odd_is_told(tmp_path: Path) -> None:
+def test_suspicious_data_is_reported_in_notices(tmp_path: Path) -> None:
     content = [with_data_uri(one) for one in rows("homographic", 5)]
     content[0]["pun_phrase"] = "absent words"
     content[1]["translation2"] = {**content[1]["translation1"], "de": content[1]["translation1"]["de"].upper() + "!"}
@@ -195,20 +195,20 @@ def test_what_looks_odd_is_told(tmp_path: Path) -> None:
     content[3]["pun_exp_image"] = content[4]["pun_exp_image"]
     content[4]["pun_phrase"] = "KNEADED"
     write_jsonl(tmp_path / "homographic.jsonl", content)
-    found = notices(read(tmp_path))
-    assert "the phrase does not occur in its sentence: 1 (homographic/0000)" in found
+    messages = notices(read(tmp_path))
+    assert "the phrase does not occur in its sentence: 1 (homographic/0000)" in messages
     for language in ("German", "French", "Korean"):
         words = f"degenerate_pair: both {language} translations are equal, always a tie: 1 (homographic/0001)"
-        assert words in found
-    assert "a Korean translation without Hangul: 1 (homographic/0002)" in found
-    assert "a picture that another pun has, too: 1 (homographic/0004)" in found
-    (coverage,) = (text for text in found if "coverage" in text)
+        assert words in messages
+    assert "a Korean translation without Hangul: 1 (homographic/0002)" in messages
+    assert "a picture that another pun has, too: 1 (homographic/0004)" in messages
+    (coverage,) = (text for text in messages if "coverage" in text)
     assert "5 of 5 explanation pictures (100.0%), 0 of 10 disambiguator pictures (0.0%)" in coverage
     assert coverage.endswith("excluded as image_missing: HTTP 404 (10)")
 
 
 @pytest.mark.parametrize(
-    ("absent", "told"),
+    ("absent", "tasks"),
     [
         ("pun_phrase", "grounding"),
         ("pun_exp_image", "grounding and reconstruction with a picture or a caption"),
@@ -216,13 +216,13 @@ def test_what_looks_odd_is_told(tmp_path: Path) -> None:
         ("translation1", "disambiguation, reconstruction"),
     ],
 )
-def test_a_missing_column_disables_its_tasks_loudly(tmp_path: Path, absent: str, told: str) -> None:
+def test_missing_column_excludes_its_tasks_with_a_notice(tmp_path: Path, absent: str, tasks: str) -> None:
     content = [{k: v for k, v in with_data_uri(one).items() if k != absent} for one in rows("homographic")]
     write_jsonl(tmp_path / "homographic.jsonl", content)
     items = read(tmp_path)
     assert len(good(items)) == 2
     assert any(
-        text.startswith("homographic.jsonl: no column") and text.endswith(f"not asked: {told}")
+        text.startswith("homographic.jsonl: no column") and text.endswith(f"excluded: {tasks}")
         for text in notices(items)
     )
 
@@ -249,7 +249,7 @@ MAP = {
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
-def test_a_column_map(tmp_path: Path, form: str) -> None:
+def test_column_map_renames_columns(tmp_path: Path, form: str) -> None:
     content = [renamed(one) for one in rows("homographic")]
     write = write_parquet if form == "parquet" else write_jsonl
     write(tmp_path / f"homographic.{form}", content)
@@ -263,7 +263,7 @@ def test_a_column_map(tmp_path: Path, form: str) -> None:
     assert second.media == ()
 
 
-def test_an_unknown_source_name_lists_what_there_is(tmp_path: Path) -> None:
+def test_unknown_column_lists_the_known_ones(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "homographic.jsonl", rows("homographic", 0) or [renamed(row("homographic", 0))])
     with pytest.raises(
         SourceError,
@@ -276,8 +276,8 @@ def test_an_unknown_source_name_lists_what_there_is(tmp_path: Path) -> None:
         ingest_benchmark(BENCHMARK, Folder(str(tmp_path)), Store(str(tmp_path / "data")), column_map={"words": "text"})
 
 
-def test_the_more_exact_name_wins() -> None:
-    columns = Columns.of({"translation": "t", "translation[1]": "second", "translation[1].ko": "korean"})
+def test_more_specific_name_of_a_column_map_wins() -> None:
+    columns = Columns.from_map({"translation": "t", "translation[1]": "second", "translation[1].ko": "korean"})
     assert columns.paths["translation[0].de"] == "t[0].de"
     assert columns.paths["translation[1].fr"] == "second.fr"
     assert columns.paths["translation[1].ko"] == "korean"
@@ -290,21 +290,21 @@ def test_the_more_exact_name_wins() -> None:
     ),
     st.text("abc.[]0", max_size=8),
 )
-def test_any_path_through_any_row(content: dict[str, Any], path: str) -> None:
-    columns = replace(Columns.of(None), paths={"sentence": path})
-    found = columns.get(content, "sentence")
-    assert found is None or not columns.check(shape_of(content), "here")
+def test_columns_get_accepts_any_path_and_row(content: dict[str, Any], path: str) -> None:
+    columns = replace(Columns.from_map(None), paths={"sentence": path})
+    value = columns.get(content, "sentence")
+    assert value is None or not columns.check(shape_of(content), "here")
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [(0, 0), (1.0, 1), ("1", 1), ([1, 2], 0), ([2, 1], 1), ([1, 1], None), (2, None), (True, None), (None, None)],
 )
-def test_which_meaning_is_common(tmp_path: Path, value: Any, wanted: int | None) -> None:
+def test_frequent_meaning_is_read_from_index_or_ranks(tmp_path: Path, value: Any, expected: int | None) -> None:
     write_jsonl(tmp_path / "homographic.jsonl", [{**with_data_uri(row("homographic", 0)), "freq_rank": value}])
     items = read(tmp_path)
-    assert good(items)[0].data["frequent"] == wanted
-    assert any("freq_rank" in text for text in notices(items)) == (wanted is None)
+    assert good(items)[0].data["frequent"] == expected
+    assert any("freq_rank" in text for text in notices(items)) == (expected is None)
 
 
 @pytest.mark.parametrize(
@@ -312,33 +312,35 @@ def test_which_meaning_is_common(tmp_path: Path, value: Any, wanted: int | None)
     [
         ({}, "no Parquet, JSON, JSONL or CSV file"),
         ({"readme.md": "x"}, "no Parquet, JSON, JSONL or CSV file"),
-        ({"homographic.jsonl": "{}", "homographic.csv": "a"}, "in several forms"),
+        ({"homographic.jsonl": "{}", "homographic.csv": "a"}, "in several formats"),
         ({"homographic.json": "{"}, "cannot be read"),
         ({"homographic.json": '{"a": 1}'}, "a list of rows was expected"),
         ({"homographic.parquet": "PAR1"}, "cannot be read"),
         ({"homographic.csv": ""}, "cannot be read"),
     ],
 )
-def test_no_data(tmp_path: Path, files: dict[str, str], why: str) -> None:
+def test_source_without_usable_data_is_an_error(tmp_path: Path, files: dict[str, str], why: str) -> None:
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     with pytest.raises(SourceError, match=why):
         read(tmp_path)
 
 
-def test_a_place_that_holds_another_pun_than_before_is_told(tmp_path: Path) -> None:
+def test_ingest_reports_ids_that_now_hold_another_pun(tmp_path: Path) -> None:
     data = Store(str(tmp_path / "data"))
     source = Folder(str(write_source(tmp_path / "source", 3)))
 
-    def told() -> list[str]:
+    def changes() -> list[str]:
         return [
-            one for one in ingest_benchmark(BENCHMARK, source, data).manifest.notices if "at the last ingest" in one
+            text
+            for text in ingest_benchmark(BENCHMARK, source, data).manifest.notices
+            if "differs from the previous ingest" in text
         ]
 
-    assert told() == []
-    assert told() == []
+    assert changes() == []
+    assert changes() == []
     file = tmp_path / "source" / "data" / "homographic-00000-of-00001-0123456789abcdef.parquet"
     write_parquet(file, rows("homographic", 3)[1:])
-    (notice,) = told()
+    (notice,) = changes()
     assert "homographic/0000, homographic/0001;" in notice
-    assert told() == []
+    assert changes() == []

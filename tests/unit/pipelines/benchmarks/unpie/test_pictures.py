@@ -1,4 +1,4 @@
-"""Pictures of UNPIE: every form in which they come, and what an address may and may not reach."""
+"""UNPIE's picture loader: every form of a picture, and which addresses are downloaded."""
 
 import base64
 import json
@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pipelines.benchmarks.unpie import download as unpie_fetch
+from pipelines.benchmarks.unpie import download
 from pipelines.benchmarks.unpie.download import PictureError, fetch, is_public
-from pipelines.benchmarks.unpie.pictures import Pictures
+from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.ingest.source_folder import Folder
 from tests.support.paths import GOLDEN
 from tests.support.unpie_source import mirror, picture
@@ -42,16 +42,16 @@ def offline(address: str) -> bytes:
         base64.urlsafe_b64encode(PNG).decode().rstrip("="),
     ],
 )
-def test_every_form(tmp_path: Path, value: Any) -> None:
+def test_picture_loader_accepts_every_form(tmp_path: Path, value: Any) -> None:
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "one.png").write_bytes(PNG)
-    found = Pictures(Folder(str(tmp_path)), offline).get(value)
-    assert (found.content, found.extension) == (PNG, ".png")
+    loaded = PictureLoader(Folder(str(tmp_path)), offline).get(value)
+    assert (loaded.content, loaded.extension) == (PNG, ".png")
 
 
 @pytest.mark.parametrize(("form", "extension"), [("JPEG", ".jpg"), ("GIF", ".gif"), ("WEBP", ".webp"), ("BMP", ".bmp")])
-def test_the_extension_is_what_the_content_is(tmp_path: Path, form: str, extension: str) -> None:
-    assert Pictures(Folder(str(tmp_path)), offline).get(picture("x", form)).extension == extension
+def test_extension_follows_the_content(tmp_path: Path, form: str, extension: str) -> None:
+    assert PictureLoader(Folder(str(tmp_path)), offline).get(picture("x", form)).extension == extension
 
 
 @pytest.mark.parametrize(
@@ -72,61 +72,61 @@ def test_the_extension_is_what_the_content_is(tmp_path: Path, form: str, extensi
         ("https://photos.example.org/a.png", "nobody answers"),
     ],
 )
-def test_what_cannot_be_had_says_why(tmp_path: Path, value: Any, why: str) -> None:
+def test_picture_error_says_why_a_picture_is_unavailable(tmp_path: Path, value: Any, why: str) -> None:
     (tmp_path.parent / "outside.png").write_bytes(PNG)
     with pytest.raises(PictureError, match=why):
-        Pictures(Folder(str(tmp_path)), offline).get(value)
+        PictureLoader(Folder(str(tmp_path)), offline).get(value)
 
 
 @pytest.mark.parametrize("by", ["sha256", "name"])
-def test_the_mirror_comes_before_the_network(tmp_path: Path, by: str) -> None:
+def test_mirror_precedes_the_network(tmp_path: Path, by: str) -> None:
     address = "https://photos.example.org/kneaded.png?size=large"
     mirror(tmp_path, [address], by=by)
-    assert Pictures(Folder(str(tmp_path)), offline).get(address).content == picture(address)
+    assert PictureLoader(Folder(str(tmp_path)), offline).get(address).content == picture(address)
 
 
-def test_a_mirrored_file_may_have_an_extension(tmp_path: Path) -> None:
+def test_mirrored_file_may_have_an_extension(tmp_path: Path) -> None:
     address = "https://photos.example.org/a"
     mirror(tmp_path, [address])
     (file,) = (tmp_path / "mirror").iterdir()
     file.rename(file.with_suffix(".jpg"))
-    assert Pictures(Folder(str(tmp_path)), offline).get(address).content == picture(address)
+    assert PictureLoader(Folder(str(tmp_path)), offline).get(address).content == picture(address)
 
 
-def test_fetched_together_and_once(tmp_path: Path) -> None:
-    asked: list[str] = []
+def test_prefetch_downloads_each_address_once(tmp_path: Path) -> None:
+    requested: list[str] = []
 
     def fetcher(address: str) -> bytes:
-        asked.append(address)
+        requested.append(address)
         if "gone" in address:
             raise PictureError("HTTP 404")
         return picture(address)
 
-    pictures = Pictures(Folder(str(tmp_path)), fetcher)
-    there, gone = "http://photos.example.org/a.png", "HTTP://photos.example.org/gone.png"
-    pictures.prefetch([there, gone, there, None, PNG, "local.png"])
-    assert sorted(asked) == sorted([there, gone])
-    assert pictures.get(there).content == picture(there)
+    pictures = PictureLoader(Folder(str(tmp_path)), fetcher)
+    available, gone = "http://photos.example.org/a.png", "HTTP://photos.example.org/gone.png"
+    pictures.prefetch([available, gone, available, None, PNG, "local.png"])
+    assert sorted(requested) == sorted([available, gone])
+    assert pictures.get(available).content == picture(available)
     with pytest.raises(PictureError, match="HTTP 404"):
         pictures.get(gone)
-    assert len(asked) == 2
+    assert len(requested) == 2
 
 
 # --------------------------------------------------------------------------------------------------------- addresses
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["address"] for row in ROWS])
-def test_what_is_public(row: dict[str, Any]) -> None:
+def test_is_public_agrees_with_golden_addresses(row: dict[str, Any]) -> None:
     assert is_public(row["address"]) == row["public"]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves what its address asks for."""
+    """Answers as the requested path says."""
 
-    asked: ClassVar[list[str]] = []
+    requested: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requested.append(self.path)
         name = self.path.strip("/").partition("?")[0]
         if name == "inside":
             self._answer(302, {"Location": "http://inside.test/secret"})
@@ -153,18 +153,18 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: Any) -> None:
-        """Nothing is printed."""
+        """Print no log."""
 
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A server on this machine that passes for a public one; every other private address stays what it is."""
+    """Start a local server that counts as public; other private addresses stay private."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    Handler.asked.clear()
-    real = unpie_fetch.is_public
-    monkeypatch.setattr(unpie_fetch, "is_public", lambda address: address == "127.0.0.1" or real(address))
+    Handler.requested.clear()
+    real = download.is_public
+    monkeypatch.setattr(download, "is_public", lambda address: address == "127.0.0.1" or real(address))
     yield f"http://photos.test:{server.server_port}"
     server.shutdown()
     server.server_close()
@@ -180,14 +180,14 @@ def fetched(address: str, pauses: list[float] | None = None) -> bytes:
     return fetch(address, resolver=resolver, pause=(pauses if pauses is not None else []).append)
 
 
-def test_a_picture_and_one_that_moved(host: str) -> None:
+def test_fetch_follows_redirects(host: str) -> None:
     assert fetched(f"{host}/good one.png?a=b c") == PNG
     assert fetched(f"{host}/moved") == PNG
-    assert Handler.asked == ["/good%20one.png?a=b%20c", "/moved", "/good%20one.png"]
+    assert Handler.requested == ["/good%20one.png?a=b%20c", "/moved", "/good%20one.png"]
 
 
 @pytest.mark.parametrize(
-    ("path", "why", "tries"),
+    ("path", "why", "attempts"),
     [
         ("404", "HTTP 404", 1),
         ("403", "HTTP 403", 1),
@@ -200,12 +200,12 @@ def test_a_picture_and_one_that_moved(host: str) -> None:
         ("inside", "not on the public internet", 1),
     ],
 )
-def test_what_is_not_taken(host: str, path: str, why: str, tries: int) -> None:
+def test_fetch_rejects_response(host: str, path: str, why: str, attempts: int) -> None:
     pauses: list[float] = []
     with pytest.raises(PictureError, match=why):
         fetched(f"{host}/{path}", pauses)
-    assert len(Handler.asked) == tries
-    assert pauses == ([1.0, 2.0] if tries == 3 else [])
+    assert len(Handler.requested) == attempts
+    assert pauses == ([1.0, 2.0] if attempts == 3 else [])
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_what_is_not_taken(host: str, path: str, why: str, tries: int) -> None:
         ("http://[::1/a.png", "not a valid address"),
     ],
 )
-def test_refused_before_any_connection(address: str, why: str) -> None:
+def test_fetch_refuses_address_before_connecting(address: str, why: str) -> None:
     with pytest.raises(PictureError, match=why):
         fetched(address)
 
@@ -227,13 +227,13 @@ def test_refused_before_any_connection(address: str, why: str) -> None:
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:1/a", "http://localhost:1/a", "http://[::1]:1/a", "http://0x7f.1/a"]
 )
-def test_loopback_by_any_name(address: str) -> None:
-    with pytest.raises(PictureError, match=r"not on the public internet|cannot be found"):
+def test_fetch_refuses_loopback_by_any_name(address: str) -> None:
+    with pytest.raises(PictureError, match=r"not on the public internet|is unknown"):
         fetch(address, pause=lambda _: None)
 
 
-def test_a_slow_host_is_cut(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpie_fetch, "PATIENCE_S", 0.3)
+def test_fetch_aborts_a_slow_host(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "TIMEOUT_S", 0.3)
     slow = threading.Event()
 
     def drip(self: Handler) -> None:

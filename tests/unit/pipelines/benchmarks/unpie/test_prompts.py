@@ -1,4 +1,4 @@
-"""What UNPIE asks: the order of what is said, variants, captions, and what cannot be asked."""
+"""UNPIE's prompts: order of the parts, variants, captions, exclusions."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from tests.support.unpie_rows import SIX, in_order, pictured
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)
-SPOKEN = list(zip(SIX, ["German"] * 2 + ["French"] * 2 + ["Korean"] * 2, strict=True))
+LANGUAGE_OF_VARIANT = list(zip(SIX, ["German"] * 2 + ["French"] * 2 + ["Korean"] * 2, strict=True))
 CELLS = [(task, setting) for task, settings in BENCHMARK.tasks.items() for setting in settings]
 
 CAPTIONS = {name * 64: f"a caption of {name}\nin two lines" for name in "e01"}
@@ -25,8 +25,8 @@ def prompts(
     return list(BENCHMARK.prompts(of or pictured(), task, setting, texts=TEXTS, seed=42, captions=captions))
 
 
-def said(prompt: Prompt) -> tuple[list[str], str]:
-    """Pictures in front, then the words."""
+def media_and_text(prompt: Prompt) -> tuple[list[str], str]:
+    """Return the pictures, which come first, and the text."""
     (turn,) = prompt.steps[0].turns
     media = [part.source[0] for part in turn.parts if isinstance(part, Media)]
     assert isinstance(turn.parts[-1], Text)
@@ -34,10 +34,10 @@ def said(prompt: Prompt) -> tuple[list[str], str]:
     return media, turn.parts[-1].text
 
 
-def test_requests_of_the_whole_set() -> None:
-    asked_for = Counter({cell: 1000 * len(prompts(*cell)) for cell in CELLS})
-    pictures = Counter({cell: 1000 * sum(bool(said(p)[0]) for p in prompts(*cell)) for cell in CELLS})
-    assert asked_for == {
+def test_prompts_count_the_requests_of_the_full_set() -> None:
+    requests = Counter({cell: 1000 * len(prompts(*cell)) for cell in CELLS})
+    pictures = Counter({cell: 1000 * sum(bool(media_and_text(p)[0]) for p in prompts(*cell)) for cell in CELLS})
+    assert requests == {
         ("grounding", "lm"): 1000,
         ("grounding", "sm"): 1000,
         ("grounding", "vlm"): 1000,
@@ -47,31 +47,33 @@ def test_requests_of_the_whole_set() -> None:
         ("reconstruction", "sm"): 6000,
         ("reconstruction", "vlm"): 6000,
     }
-    assert asked_for.total() == 33_000
+    assert requests.total() == 33_000
     assert +pictures == {("grounding", "vlm"): 1000, ("disambiguation", "vlm"): 6000, ("reconstruction", "vlm"): 6000}
-    shared = Counter(said(p)[0][0] for task, setting in CELLS if setting == "vlm" for p in prompts(task, setting))
+    shared = Counter(
+        media_and_text(p)[0][0] for task, setting in CELLS if setting == "vlm" for p in prompts(task, setting)
+    )
     assert shared == {"e": 7, "0": 3, "1": 3}
     assert len(BENCHMARK.caption(pictured(), "sm", TEXTS)) == 3
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_variants_versions_and_limits(cell: tuple[str, str]) -> None:
-    made = prompts(*cell)
-    assert tuple(p.variant for p in made) == (("",) if cell[0] == "grounding" else SIX)
-    assert {p.version for p in made} == {f"unpie-{cell[0]}-{cell[1]}-v1"}
-    assert {p.steps[0].generation for p in made} == {Generation(max_new_tokens=200)}
-    for prompt in made:
-        assert "{" not in said(prompt)[1]
+def test_prompts_have_variants_versions_and_limits(cell: tuple[str, str]) -> None:
+    cell_prompts = prompts(*cell)
+    assert tuple(p.variant for p in cell_prompts) == (("",) if cell[0] == "grounding" else SIX)
+    assert {p.version for p in cell_prompts} == {f"unpie-{cell[0]}-{cell[1]}-v1"}
+    assert {p.steps[0].generation for p in cell_prompts} == {Generation(max_new_tokens=200)}
+    for prompt in cell_prompts:
+        assert "{" not in media_and_text(prompt)[1]
 
 
-def test_grounding_in_order() -> None:
+def test_grounding_prompt_has_its_parts_in_order() -> None:
     data = pictured().data
     for setting, context in (
         ("lm", "rests on, and"),
         ("sm", '"a caption of e in two lines"'),
         ("vlm", "the picture above"),
     ):
-        media, words = said(prompts("grounding", setting)[0])
+        media, words = media_and_text(prompts("grounding", setting)[0])
         assert media == (["e"] if setting == "vlm" else [])
         in_order(
             words,
@@ -86,26 +88,26 @@ def test_grounding_in_order() -> None:
         assert words.endswith("[answer]:")
 
 
-@pytest.mark.parametrize(("variant", "language"), SPOKEN)
-def test_disambiguation_in_order(variant: str, language: str) -> None:
+@pytest.mark.parametrize(("variant", "language"), LANGUAGE_OF_VARIANT)
+def test_disambiguation_prompt_has_its_parts_in_order(variant: str, language: str) -> None:
     for setting, context in (("sm", f'"a caption of {variant[-1]} in two lines"'), ("vlm", "the picture above")):
         (prompt,) = (p for p in prompts("disambiguation", setting) if p.variant == variant)
-        media, words = said(prompt)
+        media, words = media_and_text(prompt)
         assert media == ([variant[-1]] if setting == "vlm" else [])
         in_order(words, f"[English]: {pictured().data['sentence']}", f"into {language}", context, f"[{language}]:")
         assert words.endswith(f"[{language}]:")
         assert not any(word in words.lower() for word in ("pun", "sense", "ambig", "meaning"))
 
 
-@pytest.mark.parametrize(("variant", "language"), SPOKEN)
-def test_reconstruction_in_order(variant: str, language: str) -> None:
-    given_text = pictured().data["translation"][int(variant[-1])][variant[:2]]
+@pytest.mark.parametrize(("variant", "language"), LANGUAGE_OF_VARIANT)
+def test_reconstruction_prompt_has_its_parts_in_order(variant: str, language: str) -> None:
+    translation = pictured().data["translation"][int(variant[-1])][variant[:2]]
     plain = next(p for p in prompts("reconstruction", "lm") if p.variant == variant)
-    head = said(plain)[1].partition("Reply")[0]
-    in_order(head, f"{language} sentence", "into English", "pun", f'[{language}]: "{given_text}"')
-    assert said(plain)[1].endswith("[English]:")
+    head = media_and_text(plain)[1].partition("Reply")[0]
+    in_order(head, f"{language} sentence", "into English", "pun", f'[{language}]: "{translation}"')
+    assert media_and_text(plain)[1].endswith("[English]:")
     for setting, context in (("sm", "a caption of e in two lines"), ("vlm", "the picture above")):
-        media, words = said(next(p for p in prompts("reconstruction", setting) if p.variant == variant))
+        media, words = media_and_text(next(p for p in prompts("reconstruction", setting) if p.variant == variant))
         assert media == (["e"] if setting == "vlm" else [])
         assert words.startswith(head + f"\n[Image Description]: {context}\n")
         in_order(words, "covers both senses", "guide the pun", "[English]:")
@@ -113,20 +115,20 @@ def test_reconstruction_in_order(variant: str, language: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["grounding", "disambiguation", "reconstruction"])
-def test_vlm_differs_from_sm_where_the_caption_stands(task: str) -> None:
+def test_vlm_prompt_differs_from_sm_only_in_the_caption(task: str) -> None:
     for with_caption, with_picture in zip(prompts(task, "sm"), prompts(task, "vlm"), strict=True):
-        caption = f"a caption of {said(with_picture)[0][0]} in two lines"
+        caption = f"a caption of {media_and_text(with_picture)[0][0]} in two lines"
         quoted = f'"{caption}"' if task != "reconstruction" else caption
         pointer = "above" if task != "reconstruction" else "the picture above"
-        assert said(with_caption)[1].replace(quoted, pointer) == said(with_picture)[1]
+        assert media_and_text(with_caption)[1].replace(quoted, pointer) == media_and_text(with_picture)[1]
 
 
-def test_braces_in_the_data_stay() -> None:
-    words = said(prompts("grounding", "sm", pictured(sentence="A {caption} {pun}."))[0])[1]
+def test_prompt_keeps_braces_of_the_data() -> None:
+    words = media_and_text(prompts("grounding", "sm", pictured(sentence="A {caption} {pun}."))[0])[1]
     assert "[sentence]: A {caption} {pun}." in words
 
 
-def test_guesses_are_words_or_translations() -> None:
+def test_random_choices_are_words_or_translations() -> None:
     one = pictured()
     assert prompts("grounding", "lm")[0].steps[0].choices == tuple(one.data["sentence"].split())
     for prompt in prompts("disambiguation", "vlm"):
@@ -134,30 +136,30 @@ def test_guesses_are_words_or_translations() -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_what_cannot_be_asked_says_why(cell: tuple[str, str]) -> None:
+def test_excluded_prompt_carries_the_reason(cell: tuple[str, str]) -> None:
     task, setting = cell
     bare = replace(pictured(), media=())
-    for captions, of, wanted in (
+    for captions, sample, reason in (
         (CAPTIONS, bare, "image_missing"),
         (None, pictured(), "no_captioner"),
         ({}, pictured(), "caption_missing"),
         ({name * 64: "  " for name in "e01"}, pictured(), "caption_missing"),
     ):
-        concerned = setting == "sm" or (setting == "vlm" and wanted == "image_missing")
-        made = prompts(task, setting, of, captions)
-        assert {p.excluded for p in made} == {wanted if concerned else ""}
-        assert len(made) == (1 if task == "grounding" else 6)
-        assert all(bool(p.steps) != bool(p.excluded) for p in made)
+        concerned = setting == "sm" or (setting == "vlm" and reason == "image_missing")
+        cell_prompts = prompts(task, setting, sample, captions)
+        assert {p.excluded for p in cell_prompts} == {reason if concerned else ""}
+        assert len(cell_prompts) == (1 if task == "grounding" else 6)
+        assert all(bool(p.steps) != bool(p.excluded) for p in cell_prompts)
 
 
-def test_one_missing_photo_costs_its_three_variants() -> None:
+def test_missing_picture_excludes_its_three_variants() -> None:
     one = pictured()
     one = replace(one, media=one.media[:2])
     assert [p.excluded for p in prompts("disambiguation", "vlm", one)] == ["", "image_missing"] * 3
     assert {p.excluded for p in prompts("reconstruction", "vlm", one)} == {""}
 
 
-def test_a_missing_translation_costs_what_needs_it() -> None:
+def test_missing_translation_excludes_the_variants_that_need_it() -> None:
     one = pictured()
     pairs = [dict(pair) for pair in one.data["translation"]]
     pairs[1]["fr"] = ""
@@ -168,7 +170,7 @@ def test_a_missing_translation_costs_what_needs_it() -> None:
     assert [p.excluded for p in prompts("grounding", "lm", one)] == ["phrase_missing"]
 
 
-def test_captions_are_asked_once_a_picture_without_words() -> None:
+def test_captions_are_requested_once_per_picture_without_text() -> None:
     one = pictured()
     one = replace(one, media=(*one.media, replace(one.media[0], role="again")))
     steps = BENCHMARK.caption(one, "sm", TEXTS)

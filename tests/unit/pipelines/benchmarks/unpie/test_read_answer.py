@@ -1,4 +1,4 @@
-"""What UNPIE makes of answers: what scorers compare, what the judge sees, what is decided by rule."""
+"""UNPIE's grader: similarity requests, judge questions, verdicts by rule."""
 
 from dataclasses import replace
 
@@ -8,49 +8,44 @@ from models.messages import Generation, Text
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeAsk, Verdict
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from tests.support.unpie_rows import SIX, asked, in_order, pictured
-from tests.support.unpie_source import (
-    picture,
-)
+from tests.support.unpie_rows import asked, in_order, pictured
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)
-SPOKEN = list(zip(SIX, ["German"] * 2 + ["French"] * 2 + ["Korean"] * 2, strict=True))
-CELLS = [(task, setting) for task, settings in BENCHMARK.tasks.items() for setting in settings]
 
 
-def test_similarity_asks_against_both_targets() -> None:
+def test_similarity_requests_both_targets() -> None:
     one = pictured()
-    made = asked(one, "disambiguation", "vlm", "fr/1", output="[French]: « Le pain. »")
-    asks = BENCHMARK.similarity(made)
+    row = asked(one, "disambiguation", "vlm", "fr/1", output="[French]: « Le pain. »")
+    asks = BENCHMARK.similarity(row)
     assert [(ask.column, ask.scorer, ask.candidate) for ask in asks] == [
         ("bertscore_0", "bertscore", "Le pain."),
         ("bertscore_1", "bertscore", "Le pain."),
     ]
     assert [ask.references for ask in asks] == [(pair["fr"],) for pair in one.data["translation"]]
     for other in (
-        replace(made, output="[French]:"),
-        replace(made, status="error", output=None),
-        replace(made, task="reconstruction"),
+        replace(row, output="[French]:"),
+        replace(row, status="error", output=None),
+        replace(row, task="reconstruction"),
     ):
         assert BENCHMARK.similarity(other) == ()
 
 
-def test_a_translation_without_scorer_has_no_verdict() -> None:
-    made = asked(pictured(), "disambiguation", "vlm", "de/0", output="Das Brot.")
-    assert "correct" not in BENCHMARK.read_answer(made).values
-    assert BENCHMARK.read_answer(replace(made, output="")).values == {"correct": 0.0}
-    read_in = BENCHMARK.read_answer(replace(made, given={"bertscore_0": 0.9132, "bertscore_1": 0.887}))
-    assert read_in.values["correct"] == 1.0
-    assert read_in.values["margin"] == pytest.approx(0.0262)
-    assert read_in.values["tie"] == 0.0
-    tie = BENCHMARK.read_answer(replace(made, variant="de/1", given={"bertscore_0": 0.9, "bertscore_1": 0.9000004}))
+def test_translation_without_scorer_has_no_verdict() -> None:
+    row = asked(pictured(), "disambiguation", "vlm", "de/0", output="Das Brot.")
+    assert "correct" not in BENCHMARK.read_answer(row).values
+    assert BENCHMARK.read_answer(replace(row, output="")).values == {"correct": 0.0}
+    reading = BENCHMARK.read_answer(replace(row, given={"bertscore_0": 0.9132, "bertscore_1": 0.887}))
+    assert reading.values["correct"] == 1.0
+    assert reading.values["margin"] == pytest.approx(0.0262)
+    assert reading.values["tie"] == 0.0
+    tie = BENCHMARK.read_answer(replace(row, variant="de/1", given={"bertscore_0": 0.9, "bertscore_1": 0.9000004}))
     assert (tie.values["correct"], tie.values["tie"]) == (0.0, 1.0)
 
 
-def test_the_judge_sees_original_then_candidate() -> None:
+def test_judge_question_has_the_original_before_the_candidate() -> None:
     one = pictured()
-    made = asked(one, "reconstruction", "lm", "ko/0", output="[English]: The dough made him rich.")
-    ask = BENCHMARK.judge(made, TEXTS)
+    row = asked(one, "reconstruction", "lm", "ko/0", output="[English]: The dough made him rich.")
+    ask = BENCHMARK.judge(row, TEXTS)
     assert isinstance(ask, JudgeAsk)
     assert ask.seeds == (42, 43, 44)
     assert ask.step.generation == Generation(max_new_tokens=8)
@@ -60,16 +55,16 @@ def test_the_judge_sees_original_then_candidate() -> None:
     in_order(part.text, "same word", "both meanings", one.data["sentence"], "The dough made him rich.", "yes or no")
     assert one.data["gloss"][0] not in part.text
     gold = BENCHMARK.judge(
-        made, PromptTexts(BENCHMARK.prompt_texts, instead={"unpie-judge-v1": "unpie-judge-with-gold-v1"})
+        row, PromptTexts(BENCHMARK.prompt_texts, instead={"unpie-judge-v1": "unpie-judge-with-gold-v1"})
     )
     assert isinstance(gold, JudgeAsk)
-    (told,) = gold.step.turns[0].parts
-    assert isinstance(told, Text)
-    in_order(told.text, "plays on: kneaded", "work dough", "want", one.data["sentence"])
+    (gold_part,) = gold.step.turns[0].parts
+    assert isinstance(gold_part, Text)
+    in_order(gold_part.text, "plays on: kneaded", "work dough", "want", one.data["sentence"])
 
 
 @pytest.mark.parametrize(
-    ("output", "wanted"),
+    ("output", "accepted"),
     [
         ("", False),
         ("[English]:", False),
@@ -77,40 +72,36 @@ def test_the_judge_sees_original_then_candidate() -> None:
         ("SHE kneaded bread number 0 of homographic until he needed money!", True),
     ],
 )
-def test_what_needs_no_judge(output: str, wanted: bool) -> None:
-    made = asked(pictured(), "reconstruction", "lm", "de/0", output=output)
-    assert BENCHMARK.judge(made, TEXTS) is wanted
-    read_in = BENCHMARK.read_answer(replace(made, verdict=Verdict(state="ok", accepted=wanted)))
-    assert "judged_by_rule" in read_in.flags
-    assert read_in.values["accepted"] == float(wanted)
+def test_verdict_by_rule_needs_no_judge(output: str, accepted: bool) -> None:
+    row = asked(pictured(), "reconstruction", "lm", "de/0", output=output)
+    assert BENCHMARK.judge(row, TEXTS) is accepted
+    reading = BENCHMARK.read_answer(replace(row, verdict=Verdict(state="ok", accepted=accepted)))
+    assert "judged_by_rule" in reading.flags
+    assert reading.values["accepted"] == float(accepted)
 
 
-def test_nothing_is_judged_but_answers_of_reconstruction() -> None:
-    made = asked(pictured(), "reconstruction", "lm", "de/0", output="x")
-    assert BENCHMARK.judge(replace(made, status="error", output=None), TEXTS) is None
-    assert BENCHMARK.judge(replace(made, task="disambiguation"), TEXTS) is None
+def test_only_answers_of_reconstruction_are_judged() -> None:
+    row = asked(pictured(), "reconstruction", "lm", "de/0", output="x")
+    assert BENCHMARK.judge(replace(row, status="error", output=None), TEXTS) is None
+    assert BENCHMARK.judge(replace(row, task="disambiguation"), TEXTS) is None
 
 
 @pytest.mark.parametrize("status", ["error", "excluded"])
-def test_no_answer_earns_no_value(status: str) -> None:
+def test_row_without_answer_has_no_values(status: str) -> None:
     for task, variant in (("grounding", ""), ("disambiguation", "de/0"), ("reconstruction", "de/0")):
-        made = asked(pictured(), task, "vlm", variant, status=status, output=None)
-        assert BENCHMARK.read_answer(made).values == {}
+        row = asked(pictured(), task, "vlm", variant, status=status, output=None)
+        assert BENCHMARK.read_answer(row).values == {}
 
 
-def test_verdicts_of_the_judge() -> None:
-    made = asked(pictured(), "reconstruction", "vlm", "de/0", output="A pun.")
+def test_accepted_follows_the_state_of_the_verdict() -> None:
+    row = asked(pictured(), "reconstruction", "vlm", "de/0", output="A pun.")
     states = {"ok": 1.0, "invalid": 0.0, "failed": None, "absent": None}
-    for state, wanted in states.items():
-        read_in = BENCHMARK.read_answer(replace(made, verdict=Verdict(state=state, accepted=True)))  # type: ignore[arg-type]
-        assert read_in.values.get("accepted") == wanted
-        assert "judged_by_rule" not in read_in.flags
+    for state, expected in states.items():
+        reading = BENCHMARK.read_answer(replace(row, verdict=Verdict(state=state, accepted=True)))  # type: ignore[arg-type]
+        assert reading.values.get("accepted") == expected
+        assert "judged_by_rule" not in reading.flags
 
 
-def test_cut_off_answers_are_flagged() -> None:
-    made = asked(pictured(), "grounding", "lm", output="kneaded", finish_reason="length")
-    assert BENCHMARK.read_answer(made).flags == ("truncated",)
-
-
-def test_a_picture_is_small() -> None:
-    assert len(picture("x")) < 300
+def test_truncated_answers_are_flagged() -> None:
+    row = asked(pictured(), "grounding", "lm", output="kneaded", finish_reason="length")
+    assert BENCHMARK.read_answer(row).flags == ("truncated",)
