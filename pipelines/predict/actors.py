@@ -128,7 +128,7 @@ class EngineActor:
         import ray
 
         from models.engines import build_engine
-        from models.engines.transformers.load_progress import progress_listener
+        from models.engines.load_progress import progress_listener
         from models.engines.watchdog import WatchdogEngine
         from models.errors import EngineUnreachableError, MissingSecretError
         from pipelines.predict.unit_runner import UnitRunner

@@ -100,7 +100,7 @@ class AttemptTracker:
         self._remarks.update(dict.fromkeys(remarks))
 
     def loading(self, replica: str, what: str, done: float, total: float) -> None:
-        """How far a replica's weights are; see `models.engines.transformers.load_progress.Listener`."""
+        """How far a replica's weights are; see `models.engines.load_progress.Listener`."""
         self._loads[replica] = (what, done, total)
 
     def loads(self) -> list[tuple[str, float, float]]:

@@ -21,7 +21,7 @@ SMALL = 0.1e9
 _GB = 1e9
 
 Load = tuple[str, float, float]
-"""See `models.engines.transformers.load_progress.Listener`."""
+"""See `models.engines.load_progress.Listener`."""
 
 
 @dataclass

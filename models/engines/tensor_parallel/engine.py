@@ -1,7 +1,7 @@
-"""A tensor-parallel replica: one engine to its caller, inside a group of processes that each hold a share of it.
+"""A tensor-parallel replica: one engine to its caller, inside a group of processes that each hold a shard.
 
-Every rank is given the same calls through a pipe of its own, so that a dead one is noticed at once and never waited
-for. The group stands or falls as a whole: whoever built the engine builds it anew when `EngineDiedError` is raised.
+Every rank gets the same calls through its own pipe, so that a dead one is noticed at once and never waited for. The
+group fails as a whole: the owner builds the engine again when `EngineDiedError` is raised.
 """
 
 from __future__ import annotations
@@ -16,72 +16,74 @@ from time import monotonic
 from typing import Any
 
 from models.engines.base import Engine
-from models.engines.tensor_parallel.log_forwarding import own_level, relay
+from models.engines.load_progress import report_progress
+from models.engines.tensor_parallel.log_forwarding import effective_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, unpack_reply
 from models.engines.tensor_parallel.worker import RankConfig, rank_main
-from models.engines.transformers.load_progress import report_progress
-from models.engines.transformers.weights import check_memory, ensure_local, free_host_bytes
+from models.engines.transformers.fetch import ensure_local
+from models.engines.transformers.weights import check_memory, free_host_bytes
 from models.engines.watchdog import response_timeout
 from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError
+from models.launch import LaunchedModel
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
 
 LOAD_S = 7200.0
-"""Seconds for weights to arrive; 145 GB over a slow line take most of an hour."""
+"""Seconds without progress while weights load; 145 GB over a slow line take most of an hour."""
 STARTS = 2
-"""Tries at starting a group whose rank was killed before it was ready."""
+"""Attempts to start a group whose rank was killed before it was ready."""
 
 
 def open_tensor_parallel(spec: ModelSpec) -> Engine:
-    """The engine of a spec with several ranks: a group, or one process where the architecture cannot be divided.
+    """Build the engine of a spec with several ranks: a group, or one process for an architecture without a plan.
 
     Raises:
-        EngineUnreachableError: the model cannot be had, or its heads cannot be divided among so many ranks.
+        EngineUnreachableError: the model is unavailable, or its heads do not divide by this number of ranks.
     """
-    from models.engines.tensor_parallel.sharding import plan_ranks
     from models.engines.transformers.engine import TransformersEngine
+    from models.engines.transformers.sharding import plan_ranks
 
-    check_memory(spec, *_room(spec))  # by the entry's numbers, before anything is fetched
-    spec = ensure_local(spec)
-    warning = plan_ranks(spec)
+    check_memory(LaunchedModel.as_named(spec), *_free_memory(spec))  # by the entry, before anything is fetched
+    model = ensure_local(spec)
+    warning = plan_ranks(model)
     if warning is None:
-        return TensorParallelEngine(spec)
+        return TensorParallelEngine(model)
     _log.warning("%s", warning)
-    engine = TransformersEngine(spec)
+    engine = TransformersEngine(spec, launched=model)
     engine.warnings = (warning, *engine.warnings)
     return engine
 
 
 class TensorParallelEngine:
-    """Answers calls by a group of ranks; see `models.engines.base.Engine`."""
+    """Answers calls with a group of ranks; see `models.engines.base.Engine`."""
 
     has_own_timeout = True
 
-    def __init__(self, spec: ModelSpec, *, load_s: float = LOAD_S) -> None:
-        """Start the ranks and wait until each holds its share. Call it in a thread that lives as long as the engine.
+    def __init__(self, model: LaunchedModel, *, load_s: float = LOAD_S) -> None:
+        """Start the ranks and wait until each holds its shard. Call it in a thread that lives as long as the engine.
 
         Args:
-            spec: `tensor_parallel` is the number of ranks.
-            load_s: silence after which a group that loads is given up.
+            model: its spec's `tensor_parallel` is the number of ranks.
+            load_s: seconds without progress after which loading fails.
 
         Raises:
-            EngineUnreachableError: the model cannot be had.
+            EngineUnreachableError: the model is unavailable.
         """
-        self._spec = spec
+        self._model, self._spec = model, model.spec
         self.parameter_bytes: tuple[int, ...] = ()
         """Bytes of weights in each rank."""
         self.warnings: tuple[str, ...] = ()
-        for left in reversed(range(STARTS)):
+        for attempts_left in reversed(range(STARTS)):
             self._start()
             try:
                 self._await_ready(load_s)
             except EngineDiedError as error:
                 self._kill()
-                if not left:
-                    raise EngineUnreachableError(f"{spec.model}: its ranks do not start: {error}") from error
-                _log.warning("%s: a rank died while it loaded; the group is started again: %s", spec.model, error)
+                if not attempts_left:
+                    raise EngineUnreachableError(f"{model.source}: its ranks do not start: {error}") from error
+                _log.warning("%s: a rank died while loading; starting the group again: %s", model.source, error)
             except BaseException:
                 self._kill()
                 raise
@@ -93,9 +95,9 @@ class TensorParallelEngine:
 
         Raises:
             EngineDiedError: a rank died or fell out of step; the whole group is gone.
-            EngineStalledError: none has spoken for longer than the model may be silent; likewise.
+            EngineStalledError: no rank replied within the timeout; likewise.
             EngineUnreachableError: the device is gone for good.
-            RuntimeError: the ranks failed all alike; they are ready for other calls.
+            RuntimeError: all ranks failed alike; they are ready for other calls.
         """
         if not calls:
             return
@@ -111,14 +113,14 @@ class TensorParallelEngine:
                     ends[rank] = message
                     if message["kind"] == "died" or len(ends) == len(self._pipes):
                         break
-            self._agree(ends)
+            self._check_agreement(ends)
         except (EngineDiedError, GeneratorExit):
-            # One who stops listening leaves replies in the pipes, which the next call must not find.
+            # A caller that stops iterating leaves replies in the pipes, which the next call must not read.
             self._kill()
             raise
 
     def close(self) -> None:
-        """Tell the ranks to stop; those that do not are ended."""
+        """Ask the ranks to stop; kill those that do not."""
         for pipe in self._pipes:
             try:
                 pipe.send_bytes(b"stop")
@@ -130,31 +132,31 @@ class TensorParallelEngine:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Process ids, rank by rank; for drills."""
+        """Return the process ids in order of rank, for fault-injection tests."""
         return tuple(process.pid or 0 for process in self._processes)
 
     def _start(self) -> None:
         from torch.distributed import TCPStore
 
-        # The store is the parent's, on a port that the system chose while it was bound: two groups cannot clash.
+        # The parent binds the store to a port that the system chooses: two groups cannot clash.
         self._store: Any = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         context = multiprocessing.get_context("spawn")
         self._pipes: list[connection.Connection] = []
         self._processes: list[Any] = []
         for rank in range(self._spec.tensor_parallel):
-            ours, theirs = context.Pipe()
-            seat = RankConfig(
+            parent_end, rank_end = context.Pipe()
+            config = RankConfig(
                 rank=rank,
                 ranks=self._spec.tensor_parallel,
                 port=self._store.port,
-                spec=self._spec.model_dump_json(),
+                model=self._model,
                 device=_device(self._spec),
-                log_level=own_level(),
+                log_level=effective_level(),
             )
-            process = context.Process(target=rank_main, args=(seat, theirs), name=f"rank-{rank}", daemon=True)
+            process = context.Process(target=rank_main, args=(config, rank_end), name=f"rank-{rank}", daemon=True)
             process.start()
-            theirs.close()  # else the end of a rank would not be seen as the end of its pipe
-            self._pipes.append(ours)
+            rank_end.close()  # else the end of a rank would not close its pipe
+            self._pipes.append(parent_end)
             self._processes.append(process)
 
     def _await_ready(self, load_s: float) -> None:
@@ -162,7 +164,7 @@ class TensorParallelEngine:
         for rank, message in self._messages(load_s):
             if message["kind"] == "loading":
                 report_progress(
-                    message["what"], message["done"] * len(self._pipes), message["total"] * len(self._pipes)
+                    message["activity"], message["done"] * len(self._pipes), message["total"] * len(self._pipes)
                 )
                 continue
             if message["kind"] == "unreachable":
@@ -176,70 +178,71 @@ class TensorParallelEngine:
         self.warnings = tuple(ready[0]["warnings"])
 
     def _send(self, messages: Sequence[bytes | memoryview]) -> None:
-        """Give every rank the same, from a thread: a rank that reads no more must not keep us from noticing."""
+        """Send the same messages to every rank, from a thread: a rank that stopped reading must not block this one."""
 
-        def give(pipes: Sequence[connection.Connection]) -> None:
+        def send_all(pipes: Sequence[connection.Connection]) -> None:
             for pipe in pipes:
                 try:
                     for message in messages:
                         pipe.send_bytes(message)
-                except OSError:  # its process is gone, which the listener sees for itself
+                except OSError:  # its process is gone, which `_messages` notices
                     continue
 
-        threading.Thread(target=give, args=(tuple(self._pipes),), name="rank-sender", daemon=True).start()
+        threading.Thread(target=send_all, args=(tuple(self._pipes),), name="rank-sender", daemon=True).start()
 
-    def _messages(self, silence_s: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What the ranks say, as it comes.
+    def _messages(self, timeout_s: float) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield (rank, message) as messages arrive.
 
         Raises:
             EngineDiedError: a rank is gone.
-            EngineStalledError: none has spoken for so long.
+            EngineStalledError: no message within the timeout.
         """
         by_pipe = {pipe: rank for rank, pipe in enumerate(self._pipes)}
-        by_end = {process.sentinel: rank for rank, process in enumerate(self._processes)}
-        heard = monotonic()
+        by_sentinel = {process.sentinel: rank for rank, process in enumerate(self._processes)}
+        last_message = monotonic()
         while True:
-            left = max(0.0, heard + silence_s - monotonic())
-            ready = connection.wait([*by_pipe, *by_end], left)
+            wait_s = max(0.0, last_message + timeout_s - monotonic())
+            ready = connection.wait([*by_pipe, *by_sentinel], wait_s)
             if not ready:
-                raise EngineStalledError(f"{self._spec.model}: no rank has spoken for {silence_s:g} s")
-            heard = monotonic()
-            speaking = [one for one in ready if isinstance(one, connection.Connection)]
-            for pipe in speaking:
+                raise EngineStalledError(f"{self._spec.model}: no rank replied within {timeout_s:g} s")
+            last_message = monotonic()
+            readable = [item for item in ready if isinstance(item, connection.Connection)]
+            for pipe in readable:
                 rank = by_pipe[pipe]
                 try:
                     message = json.loads(pipe.recv_bytes())
                 except (EOFError, OSError) as error:
-                    raise EngineDiedError(self._obituary(rank)) from error
+                    raise EngineDiedError(self._exit_message(rank)) from error
                 if message["kind"] == "line":
                     relay(message, rank)
                 else:
                     yield rank, message
-            if not speaking:
-                raise EngineDiedError(self._obituary(next(by_end[end] for end in by_end if end in ready)))
+            if not readable:
+                sentinel = next(item for item in by_sentinel if item in ready)
+                raise EngineDiedError(self._exit_message(by_sentinel[sentinel]))
 
-    def _obituary(self, rank: int) -> str:
+    def _exit_message(self, rank: int) -> str:
         process = self._processes[rank]
         process.join(10)
         code = process.exitcode
-        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        return f"{self._spec.model}: rank {rank} of {len(self._processes)} died ({how})"
+        reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        return f"{self._spec.model}: rank {rank} of {len(self._processes)} died ({reason})"
 
-    def _agree(self, ends: Mapping[int, Mapping[str, Any]]) -> None:
-        """Whether all ranks ended the call alike."""
+    def _check_agreement(self, ends: Mapping[int, Mapping[str, Any]]) -> None:
+        """Raise the ranks' error, or one if they did not end the call alike."""
         kinds = {end["kind"] for end in ends.values()}
-        said = next((end["message"] for _, end in sorted(ends.items()) if "message" in end), "")
+        detail = next((end["message"] for _, end in sorted(ends.items()) if "message" in end), "")
         if "died" in kinds:
-            raise EngineDiedError(f"{self._spec.model}: {said}")
+            raise EngineDiedError(f"{self._spec.model}: {detail}")
         if "unreachable" in kinds:
-            raise EngineUnreachableError(said)
+            raise EngineUnreachableError(detail)
         if len(kinds) > 1 or len({end.get("digest") for end in ends.values()}) > 1:
-            raise EngineDiedError(f"{self._spec.model}: the ranks fell out of step {said}".rstrip())
+            raise EngineDiedError(f"{self._spec.model}: the ranks disagree {detail}".rstrip())
         if kinds == {"failed"}:
-            raise RuntimeError(said)
+            raise RuntimeError(detail)
 
     def _kill(self) -> None:
-        """End every rank now: one that waits in a collective for a dead one cannot be asked."""
+        """Kill every rank: one that waits in a collective for a dead one cannot react to a message."""
         for process in self._processes:
             if process.is_alive():
                 process.kill()
@@ -251,27 +254,27 @@ class TensorParallelEngine:
 
 
 def _device(spec: ModelSpec) -> str:
-    """Where the ranks compute.
+    """Return `cpu` or `cuda`, where the ranks compute.
 
     Raises:
-        EngineUnreachableError: fewer GPUs are here than ranks.
+        EngineUnreachableError: there are fewer GPUs than ranks.
     """
     import torch
 
     if spec.device == "cpu":
         return "cpu"
-    seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if seen == 0 and spec.device == "auto":
+    visible = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if visible == 0 and spec.device == "auto":
         return "cpu"
-    if seen < spec.tensor_parallel:
+    if visible < spec.tensor_parallel:
         raise EngineUnreachableError(
-            f"{spec.model}: tensor_parallel {spec.tensor_parallel} needs as many GPUs in one place, and {seen} are here"
+            f"{spec.model}: tensor_parallel {spec.tensor_parallel} needs as many GPUs on one machine, and {visible} are visible"
         )
     return "cuda"
 
 
-def _room(spec: ModelSpec) -> tuple[int, str]:
-    """Bytes that each rank may have, and whose they are."""
+def _free_memory(spec: ModelSpec) -> tuple[int, str]:
+    """Return the bytes that each rank may use, and the name of the memory."""
     import torch
 
     if _device(spec) == "cpu":

@@ -1,4 +1,4 @@
-"""Log lines of ranks, said by their parent: it knows how lines are written, and of which request they are."""
+"""Forward log lines of ranks to their parent: it knows the log format, and which request they belong to."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_ROOM = "models"
+_PACKAGE = "models"
 
 
-def own_level() -> int:
-    """The level from which lines of this process's engines are written."""
-    return logging.getLogger(_ROOM).getEffectiveLevel()
+def effective_level() -> int:
+    """Return the level from which this process's engines log."""
+    return logging.getLogger(_PACKAGE).getEffectiveLevel()
 
 
-def forward_logs(say: Callable[..., None], level: int, rank: int) -> None:
-    """From now on, hand this process's log lines to the parent.
+def forward_logs(send: Callable[..., None], level: int, rank: int) -> None:
+    """Send this process's log records to the parent from now on.
 
-    All ranks do the same and log alike, so rank 0 speaks for all; of the others errors alone are told.
+    All ranks do the same work and log alike, so rank 0 logs for all; the others forward errors only.
 
     Args:
-        say: sends a message; may be called from any thread.
-        level: of the parent's `own_level`.
+        send: sends a message; may be called from any thread.
+        level: the parent's `effective_level`.
         rank: of this process.
     """
-    handler = _Up(say)
+    handler = _ForwardingHandler(send)
     handler.setLevel(logging.NOTSET if rank == 0 else logging.ERROR)
     logging.getLogger().addHandler(handler)
-    logging.getLogger(_ROOM).setLevel(level)
+    logging.getLogger(_PACKAGE).setLevel(level)
 
 
-class _Up(logging.Handler):
-    def __init__(self, say: Callable[..., None]) -> None:
+class _ForwardingHandler(logging.Handler):
+    def __init__(self, send: Callable[..., None]) -> None:
         super().__init__()
-        self._say = say
+        self._send = send
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._say(kind="line", logger=record.name, level=record.levelno, text=self.format(record))
-        except OSError:  # the parent is gone, and this process with it in a moment
+            self._send(kind="line", logger=record.name, level=record.levelno, text=self.format(record))
+        except OSError:  # the parent is gone, and this process ends in a moment
             self.handleError(record)
 
 
 def relay(line: Mapping[str, Any], rank: int) -> None:
-    """Write what a rank handed up as a line of this process."""
+    """Log a line that a rank forwarded."""
     logging.getLogger(line["logger"]).log(line["level"], "rank %d: %s", rank, line["text"])

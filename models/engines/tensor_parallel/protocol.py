@@ -1,4 +1,4 @@
-"""What crosses the pipes between a replica and its ranks: JSON, and pixels as they lie in memory; no pickle."""
+"""Messages between a replica and its ranks: JSON, and pixels as raw bytes; no pickle."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Req
 
 
 def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[bytes | memoryview]:
-    """Messages for one `generate`: heads of the media, the calls, then each medium's pixels and own bytes."""
-    heads: list[dict[str, Any]] = []
+    """Return the messages of one `generate`: media headers, calls, then each medium's pixels and encoded bytes."""
+    headers: list[dict[str, Any]] = []
     blobs: list[bytes | memoryview] = []
-    for one, frames in media.items():
-        heads.append(
+    for item, frames in media.items():
+        headers.append(
             {
-                "media": [one.kind, one.source, one.frames],
+                "media": [item.kind, item.source, item.frames],
                 "shape": frames.pixels.shape,
                 "seconds": frames.seconds,
                 "fps": frames.fps,
@@ -37,26 +37,26 @@ def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[byt
         )
         for call in calls
     ]
-    return [json.dumps(heads).encode(), dump_requests(requests), *blobs]
+    return [json.dumps(headers).encode(), dump_requests(requests), *blobs]
 
 
-def unpack_calls(head: bytes, receive: Callable[[], bytes]) -> tuple[list[Call], dict[Media, Frames]]:
-    """The inverse of `pack_calls`, message by message.
+def unpack_calls(header: bytes, receive: Callable[[], bytes]) -> tuple[list[Call], dict[Media, Frames]]:
+    """Decode what `pack_calls` encoded, message by message.
 
     Args:
-        head: the first message.
-        receive: gives the next one.
+        header: the first message.
+        receive: returns the next one.
     """
     requests = load_requests(receive())
     media: dict[Media, Frames] = {}
-    for one in json.loads(head):
-        pixels = np.frombuffer(receive(), np.uint8).reshape(one["shape"])
-        media[Media(*one["media"])] = Frames(
+    for entry in json.loads(header):
+        pixels = np.frombuffer(receive(), np.uint8).reshape(entry["shape"])
+        media[Media(*entry["media"])] = Frames(
             pixels=pixels,
-            seconds=tuple(one["seconds"]),
-            fps=one["fps"],
-            total_frames=one["total"],
-            encoded=receive() if one["encoded"] else None,
+            seconds=tuple(entry["seconds"]),
+            fps=entry["fps"],
+            total_frames=entry["total"],
+            encoded=receive() if entry["encoded"] else None,
         )
     calls = [
         Call(
@@ -73,7 +73,7 @@ def unpack_calls(head: bytes, receive: Callable[[], bytes]) -> tuple[list[Call],
 
 
 def pack_reply(reply: CallReply) -> dict[str, Any]:
-    """A reply as JSON can hold it."""
+    """Return a reply as a JSON object."""
     outcome = reply.outcome
     names = Answer.__slots__ if isinstance(outcome, Answer) else Failure.__slots__
     values = {name: getattr(outcome, name) for name in names}
@@ -82,6 +82,6 @@ def pack_reply(reply: CallReply) -> dict[str, Any]:
 
 
 def unpack_reply(raw: Mapping[str, Any]) -> CallReply:
-    """The inverse of `pack_reply`."""
+    """Decode what `pack_reply` encoded."""
     outcome = Answer(**raw["answer"]) if "answer" in raw else Failure(**raw["failure"])
     return CallReply(call_id=raw["call_id"], outcome=outcome, latency_s=raw["latency_s"])

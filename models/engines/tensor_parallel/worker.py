@@ -1,7 +1,7 @@
-"""One rank of a tensor-parallel replica: a process that holds its share of the weights and answers in step.
+"""One rank of a tensor-parallel replica: a process that holds a shard of the weights.
 
-It lives as long as its parent. Everything that reads calls, makes prompts and cuts batches is the same engine in every
-rank; rank 0 alone says the answers, the others a hash of theirs.
+It lives as long as its parent. Every rank runs the same engine on the same calls; rank 0 alone sends the answers, the
+others a hash of theirs.
 """
 
 from __future__ import annotations
@@ -18,104 +18,105 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from multiprocessing import connection, parent_process
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from models.engines.base import Engine
+from models.engines.load_progress import progress_listener
 from models.engines.tensor_parallel.log_forwarding import forward_logs
 from models.engines.tensor_parallel.protocol import pack_reply, unpack_calls
-from models.engines.transformers.load_progress import progress_listener
 from models.errors import EngineDiedError, EngineUnreachableError
+from models.launch import LaunchedModel
 from models.messages import CallReply
-from models.spec import ModelSpec
 
-_SILENCE = timedelta(hours=2)
-"""A collective waits so long: large weights arrive at very different times. It is the parent who loses patience."""
+if TYPE_CHECKING:
+    from models.engines.transformers.engine import TransformersEngine
+
+_COLLECTIVE_TIMEOUT = timedelta(hours=2)
+"""Long, because large weights arrive at very different times; the parent enforces the model's own timeout."""
 _PR_SET_PDEATHSIG = 1
-_SPEAKING = threading.Lock()
-"""Answers and log lines come from several threads, and share the pipe."""
+_PIPE_LOCK = threading.Lock()
+"""Replies and log lines come from several threads and share the pipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankConfig:
-    """A rank's place in its group."""
+    """Settings of a rank."""
 
     rank: int
     ranks: int
     port: int
-    """Of the group's store, which the parent keeps on the loopback address."""
-    spec: str
-    """The model's spec as JSON."""
+    """Of the group's store, which the parent serves on the loopback address."""
+    model: LaunchedModel
     device: str
     """`cpu` or `cuda`."""
     log_level: int
-    """From which the parent wants to have log lines."""
+    """From which log lines are forwarded."""
 
 
-def rank_main(seat: RankConfig, pipe: connection.Connection) -> None:
-    """Join the group, load this rank's share, answer until told to stop."""
-    _die_with_the_parent()
-    _settle(seat)
-    forward_logs(partial(_say, pipe), seat.log_level, seat.rank)
+def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
+    """Join the group, load this rank's shard, answer calls until a stop message."""
+    _exit_with_parent()
+    _set_environment(config)
+    forward_logs(partial(_send, pipe), config.log_level, config.rank)
     try:
-        with progress_listener(partial(_tell_loading, pipe) if seat.rank == 0 else _silent):
-            engine = _join(seat)
+        with progress_listener(partial(_send_progress, pipe) if config.rank == 0 else _ignore_progress):
+            engine = _build_engine(config)
     except EngineUnreachableError as error:
-        _say(pipe, kind="unreachable", message=str(error))
+        _send(pipe, kind="unreachable", message=str(error))
         return
-    except Exception as error:  # noqa: BLE001  whatever it was, the parent shall know why a rank did not start
-        _say(pipe, kind="died", message=f"{type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001  the parent reports why a rank did not start
+        _send(pipe, kind="died", message=f"{type(error).__name__}: {error}")
         return
-    _say(pipe, kind="ready", parameter_bytes=_parameter_bytes(engine), warnings=list(engine.warnings))
+    _send(pipe, kind="ready", parameter_bytes=local_bytes(engine.parameters()), warnings=engine.warnings)
     while True:
         try:
-            head = pipe.recv_bytes()
+            header = pipe.recv_bytes()
         except EOFError:
             return
-        if head == b"stop":
+        if header == b"stop":
             return
-        calls, media = unpack_calls(head, pipe.recv_bytes)
+        calls, media = unpack_calls(header, pipe.recv_bytes)
         try:
-            _answer(engine.generate(calls, media), seat.rank, pipe)
+            _send_replies(engine.generate(calls, media), config.rank, pipe)
         except EngineUnreachableError as error:
-            _say(pipe, kind="unreachable", message=str(error))
+            _send(pipe, kind="unreachable", message=str(error))
         except EngineDiedError as error:
-            _say(pipe, kind="died", message=str(error))
+            _send(pipe, kind="died", message=str(error))
         except Exception as error:  # noqa: BLE001  the parent decides what an exception in all ranks, or in one, means
-            _say(pipe, kind="failed", message=f"{type(error).__name__}: {error}")
+            _send(pipe, kind="failed", message=f"{type(error).__name__}: {error}")
 
 
-def _tell_loading(pipe: connection.Connection, what: str, done: float, total: float) -> None:
-    _say(pipe, kind="loading", what=what, done=done, total=total)
+def _send_progress(pipe: connection.Connection, activity: str, done: float, total: float) -> None:
+    _send(pipe, kind="loading", activity=activity, done=done, total=total)
 
 
-def _silent(what: str, done: float, total: float) -> None:
-    """All ranks load alike: one of them speaks."""
-    del what, done, total
+def _ignore_progress(activity: str, done: float, total: float) -> None:
+    """Drop progress: all ranks load alike, and one of them reports."""
+    del activity, done, total
 
 
-def _answer(replies: Iterator[CallReply], rank: int, pipe: connection.Connection) -> None:
+def _send_replies(replies: Iterator[CallReply], rank: int, pipe: connection.Connection) -> None:
     digest = hashlib.sha256()
     for reply in replies:
         raw = pack_reply(reply)
-        digest.update(_essence(raw))
+        digest.update(_comparable(raw))
         if rank == 0:
-            _say(pipe, kind="reply", reply=raw)
-    _say(pipe, kind="done", digest=digest.hexdigest())
+            _send(pipe, kind="reply", reply=raw)
+    _send(pipe, kind="done", digest=digest.hexdigest())
 
 
-def _essence(raw: dict[str, Any]) -> bytes:
-    """What must be the same in every rank: not the time, nor a failure's words."""
-    said = [raw["call_id"], raw.get("answer"), raw.get("failure", {}).get("type")]
-    return json.dumps(said, sort_keys=True).encode()
+def _comparable(raw: dict[str, Any]) -> bytes:
+    """Return the part of a reply that is equal in every rank: without times and failure messages."""
+    part = [raw["call_id"], raw.get("answer"), raw.get("failure", {}).get("type")]
+    return json.dumps(part, sort_keys=True).encode()
 
 
-def _say(pipe: connection.Connection, **message: Any) -> None:
-    with _SPEAKING:
+def _send(pipe: connection.Connection, **message: Any) -> None:
+    with _PIPE_LOCK:
         pipe.send_bytes(json.dumps(message).encode())
 
 
-def _die_with_the_parent() -> None:
-    """By the kernel where it does that, and by watching the parent's pipe: no orphan keeps a GPU's memory."""
+def _exit_with_parent() -> None:
+    """End with the parent, by the kernel where possible and by a thread: no orphan keeps a GPU's memory."""
     parent = parent_process()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -129,11 +130,12 @@ def _die_with_the_parent() -> None:
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
-def _settle(seat: RankConfig) -> None:
-    """What torch and transformers read from the environment; before either is imported."""
-    own = {"RANK": seat.rank, "LOCAL_RANK": seat.rank, "WORLD_SIZE": seat.ranks, "LOCAL_WORLD_SIZE": seat.ranks}
-    os.environ.update({name: str(value) for name, value in own.items()})  # noqa: TID251  they take it no other way
-    if seat.device == "cpu":
+def _set_environment(config: RankConfig) -> None:
+    """Set the variables that torch and transformers read, before either is imported."""
+    rank, ranks = str(config.rank), str(config.ranks)
+    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+    os.environ.update(variables)  # noqa: TID251  they take it no other way
+    if config.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # noqa: TID251  transformers picks a GPU wherever it sees one
         os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())  # noqa: TID251  the ranks of a group share a machine
 
@@ -142,32 +144,28 @@ def _loopback() -> str:
     return "lo" if sys.platform == "linux" else "lo0"
 
 
-def _join(seat: RankConfig) -> Engine:
+def _build_engine(config: RankConfig) -> TransformersEngine:
+    """Join the process group and load this rank's shard."""
     import torch
     from torch import distributed
 
     from models.engines.transformers.engine import TransformersEngine
 
-    store = distributed.TCPStore("127.0.0.1", seat.port, is_master=False, timeout=_SILENCE)
-    if seat.device == "cuda":
-        torch.cuda.set_device(seat.rank)
+    store = distributed.TCPStore("127.0.0.1", config.port, is_master=False, timeout=_COLLECTIVE_TIMEOUT)
+    if config.device == "cuda":
+        torch.cuda.set_device(config.rank)
     distributed.init_process_group(
-        "nccl" if seat.device == "cuda" else "gloo",
+        "nccl" if config.device == "cuda" else "gloo",
         store=store,
-        rank=seat.rank,
-        world_size=seat.ranks,
-        timeout=_SILENCE,
-        device_id=torch.device("cuda", seat.rank) if seat.device == "cuda" else None,
+        rank=config.rank,
+        world_size=config.ranks,
+        timeout=_COLLECTIVE_TIMEOUT,
+        device_id=torch.device("cuda", config.rank) if config.device == "cuda" else None,
     )
-    return TransformersEngine(ModelSpec.model_validate_json(seat.spec))
-
-
-def _parameter_bytes(engine: Any) -> int:
-    """Bytes of weights in this process."""
-    return local_bytes(engine.parameters())
+    return TransformersEngine(config.model.spec, launched=config.model)
 
 
 def local_bytes(parameters: Sequence[Any]) -> int:
-    """Bytes of the parts of parameters that this process holds."""
+    """Return the bytes of the shards of parameters that this process holds."""
     parts = [p.to_local() if hasattr(p, "to_local") else p for p in parameters]
     return sum(part.numel() * part.element_size() for part in parts)

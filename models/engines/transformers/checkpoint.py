@@ -1,4 +1,4 @@
-"""Loads a checkpoint for the `transformers` engine: weights, processor, adapter, and what ends an answer."""
+"""Load a checkpoint for the `transformers` engine: weights, processor, adapter, and the tokens that end an answer."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any
 
 import torch
 
-from models.engines.tensor_parallel.sharding import distributed_config, fit_heads
-from models.engines.transformers.load_progress import weights_progress
+from models.engines.load_progress import weights_progress
+from models.engines.transformers.fetch import ensure_local
 from models.engines.transformers.model_config import (
-    _LOAD_ERRORS,
-    _advice,
-    _config,
-    _listed,
-    _sees,
-    _source,
+    LOAD_ERRORS,
     empty_model,
+    is_image_text_model,
+    load_config,
+    pretrained_arguments,
+    takes_pictures,
+    unreachable_error,
 )
-from models.engines.transformers.weights import check_memory, ensure_local, free_host_bytes, known_bytes
+from models.engines.transformers.sharding import distributed_config, fit_heads
+from models.engines.transformers.weights import check_memory, free_host_bytes, known_bytes
 from models.errors import EngineUnreachableError
+from models.launch import LaunchedModel
 from models.spec import ModelSpec
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
@@ -30,11 +32,11 @@ _ADAPTER = "adapter_model.safetensors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A model ready to answer, and what must be known of it."""
+    """A loaded model, and the facts that engines need."""
 
     model: Any
     processor: Any | None
-    """None for a model that reads text alone."""
+    """None for a text-only model."""
     tokenizer: Any
     device: torch.device
     end_ids: frozenset[int]
@@ -45,34 +47,38 @@ class Checkpoint:
 
     @property
     def text_config(self) -> Any:
-        """Configuration of the language half."""
+        """Return the configuration of the language model."""
         return self.model.config.get_text_config()
 
 
-def load_checkpoint(spec: ModelSpec) -> Checkpoint:
-    """Load what a spec names: safetensors only, remote code only where the spec allows it.
+def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> Checkpoint:
+    """Load a model: safetensors only, remote code only where the spec allows it.
 
-    The checkpoint's own generation settings are dropped, but for its end tokens: sampling and penalties are the
+    The checkpoint's generation settings are dropped except for its end tokens: sampling and penalties are the
     benchmark's to choose.
 
+    Args:
+        spec: the model.
+        launched: the same model with its files fetched already.
+
     Raises:
-        EngineUnreachableError: naming the model and what to do.
+        EngineUnreachableError: names the model and the remedy.
     """
     if spec.dtype not in _DTYPES:
         raise EngineUnreachableError(f"{spec.model}: dtype {spec.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
     device = _device(spec)
-    check_memory(spec, *_room(device))  # by the entry's numbers, before anything is fetched
-    spec = ensure_local(spec)
-    check_memory(spec, *_room(device))
+    if launched is None:
+        check_memory(LaunchedModel.as_named(spec), *_free_memory(device))  # by the entry, before anything is fetched
+        launched = ensure_local(spec)
+    check_memory(launched, *_free_memory(device))
     try:
-        processor, tokenizer = _processor(spec)
-        with weights_progress(_own_bytes(spec)):
-            model = _adapted(_weights(spec, device, text_only=processor is None), spec)
-    except _LOAD_ERRORS as error:
-        raise EngineUnreachableError(_advice(spec, error)) from error
+        processor, tokenizer = _load_processor(launched)
+        with weights_progress(known_bytes(launched) / _world_size()):
+            model = _with_adapter(_load_weights(launched, device, text_only=processor is None), launched.adapter)
+    except LOAD_ERRORS as error:
+        raise unreachable_error(launched, error) from error
     model.eval()
-    end_ids, pad_id = _settle_generation(model, tokenizer)
-    text = model.config.get_text_config()
+    end_ids, pad_id = _reset_generation(model, tokenizer)
     return Checkpoint(
         model=model,
         processor=processor,
@@ -80,88 +86,85 @@ def load_checkpoint(spec: ModelSpec) -> Checkpoint:
         device=device,
         end_ids=end_ids,
         pad_id=pad_id,
-        max_len=getattr(text, "max_position_embeddings", None),
+        max_len=getattr(model.config.get_text_config(), "max_position_embeddings", None),
     )
+
+
+def _world_size() -> int:
+    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
 
 
 def _device(spec: ModelSpec) -> torch.device:
     if spec.device == "cuda" and not torch.cuda.is_available():
-        raise EngineUnreachableError(f"{spec.model}: device cuda is asked for, but torch sees no GPU here")
+        raise EngineUnreachableError(f"{spec.model}: device cuda is set, but torch sees no GPU here")
     if spec.device != "cpu" and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
-    # Ray gives a worker OMP_NUM_THREADS=1; a model on the CPU is alone there and wants every core.
+    # Ray gives a worker OMP_NUM_THREADS=1; a model on the CPU is alone there and needs every core.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
-    torch.set_num_threads(max(1, cores // ranks))
+    torch.set_num_threads(max(1, cores // _world_size()))
     return torch.device("cpu")
 
 
-def _room(device: torch.device) -> tuple[int, str]:
-    """Bytes for weights in this process, and whose they are; ranks on a CPU share one machine's."""
+def _free_memory(device: torch.device) -> tuple[int, str]:
+    """Return the bytes for weights in this process, and the name of the memory; CPU ranks share a machine's."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0]), "GPU memory"
-    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
-    return free_host_bytes() // ranks, "memory"
+    return free_host_bytes() // _world_size(), "memory"
 
 
-def _own_bytes(spec: ModelSpec) -> float:
-    """Weights that this process will hold, as far as they lie here or the spec tells; 0 when nobody knows."""
-    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
-    return known_bytes(spec) / ranks
-
-
-def _processor(spec: ModelSpec) -> tuple[Any | None, Any]:
+def _load_processor(model: LaunchedModel) -> tuple[Any | None, Any]:
     from transformers import AutoProcessor, AutoTokenizer
 
-    if not _sees(_config(spec)):
-        tokenizer = AutoTokenizer.from_pretrained(**_source(spec), padding_side="left")
+    if not takes_pictures(load_config(model)):
+        tokenizer = AutoTokenizer.from_pretrained(**pretrained_arguments(model), padding_side="left")
         return None, tokenizer
-    processor = AutoProcessor.from_pretrained(**_source(spec))
+    processor = AutoProcessor.from_pretrained(**pretrained_arguments(model))
     processor.tokenizer.padding_side = "left"
     return processor, processor.tokenizer
 
 
-def _weights(spec: ModelSpec, device: torch.device, *, text_only: bool) -> Any:
+def _load_weights(model: LaunchedModel, device: torch.device, *, text_only: bool) -> Any:
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-    pictures = not text_only and _listed(_config(spec))
-    maker = AutoModelForImageTextToText if pictures else AutoModelForCausalLM
-    ranked = torch.distributed.is_initialized()
+    spec = model.spec
+    has_pictures = not text_only and is_image_text_model(load_config(model))
+    auto_class = AutoModelForImageTextToText if has_pictures else AutoModelForCausalLM
+    is_rank = torch.distributed.is_initialized()
     dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
-    place: dict[str, Any] = {}
-    if ranked:
-        place["distributed_config"] = distributed_config(empty_model(spec), spec.tensor_parallel)
+    placement: dict[str, Any] = {}
+    if is_rank:
+        placement["distributed_config"] = distributed_config(empty_model(model), spec.tensor_parallel)
     elif device.type != "cpu":
-        place["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
-    model = maker.from_pretrained(**_source(spec), dtype=dtype, use_safetensors=True, **place)
-    if ranked:
-        fit_heads(model, spec.tensor_parallel)
-    return model
+        placement["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
+    loaded = auto_class.from_pretrained(**pretrained_arguments(model), dtype=dtype, use_safetensors=True, **placement)
+    if is_rank:
+        fit_heads(loaded, spec.tensor_parallel)
+    return loaded
 
 
-def _adapted(model: Any, spec: ModelSpec) -> Any:
-    """The model with its adapter's layers put in; the base class stays, so all else works as without one."""
-    if spec.adapter is None:
+def _with_adapter(model: Any, adapter: str | None) -> Any:
+    """Insert the adapter's layers; the base class stays, so that everything else works as without one."""
+    if adapter is None:
         return model
     from peft import PeftConfig, PeftModel
 
-    if Path(spec.adapter).is_dir() and not (Path(spec.adapter) / _ADAPTER).is_file():
-        raise FileNotFoundError(f"the adapter {spec.adapter} holds no {_ADAPTER}")
-    if PeftConfig.from_pretrained(spec.adapter).is_prompt_learning:
-        raise ValueError(f"the adapter {spec.adapter} learns a prompt; only adapters of layers (LoRA) are served")
-    return PeftModel.from_pretrained(model, spec.adapter, use_safetensors=True).get_base_model()
+    if Path(adapter).is_dir() and not (Path(adapter) / _ADAPTER).is_file():
+        raise FileNotFoundError(f"the adapter {adapter} holds no {_ADAPTER}")
+    if PeftConfig.from_pretrained(adapter).is_prompt_learning:
+        raise ValueError(f"the adapter {adapter} learns a prompt; only adapters of layers (LoRA) are supported")
+    return PeftModel.from_pretrained(model, adapter, use_safetensors=True).get_base_model()
 
 
-def _settle_generation(model: Any, tokenizer: Any) -> tuple[frozenset[int], int]:
-    """Replace the checkpoint's generation settings by greedy ones with the same end tokens."""
+def _reset_generation(model: Any, tokenizer: Any) -> tuple[frozenset[int], int]:
+    """Replace the checkpoint's generation settings by greedy ones; return its end tokens and padding token."""
     from transformers import GenerationConfig
 
-    stated = (
+    candidates = (
         getattr(model.generation_config, "eos_token_id", None),
         getattr(model.config.get_text_config(), "eos_token_id", None),
     )
-    found = next((ids for ids in stated if ids is not None), ())
-    ends = {found} if isinstance(found, int) else set(found)
+    stated = next((ids for ids in candidates if ids is not None), ())
+    ends = {stated} if isinstance(stated, int) else set(stated)
     if tokenizer.eos_token_id is not None:
         ends.add(tokenizer.eos_token_id)
     pad = tokenizer.pad_token_id

@@ -25,6 +25,7 @@ from models.engines.transformers.prompts import ROW_ERRORS, Prompt, PromptMaker
 from models.engines.transformers.sampling import GeneratedTokens
 from models.engines.transformers.token_lower_bound import least_tokens
 from models.errors import EngineDiedError, EngineUnreachableError, PrefixSharingUnsupportedError
+from models.launch import LaunchedModel
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
@@ -41,13 +42,17 @@ class TransformersEngine:
 
     has_own_timeout = False
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, *, launched: LaunchedModel | None = None) -> None:
         """Load the model.
 
+        Args:
+            spec: the model.
+            launched: the same model with its files fetched already.
+
         Raises:
-            EngineUnreachableError: it cannot be had; the message says why and what to do.
+            EngineUnreachableError: it is unavailable; the message gives cause and remedy.
         """
-        self._checkpoint = load_checkpoint(spec)
+        self._checkpoint = load_checkpoint(spec, launched)
         self._maker = PromptMaker(self._checkpoint, spec)
         self._memory = Memory(self._checkpoint, spec)
         self._plain = PaddedBatchModel(self._checkpoint)

@@ -1,40 +1,44 @@
-"""TODO doc."""
+"""A model's configuration before its weights are loaded, and errors of the libraries with a remedy."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from models.errors import EngineUnreachableError
-from models.spec import ModelSpec
+from models.launch import LaunchedModel
 
 
-def _source(spec: ModelSpec) -> dict[str, Any]:
+def pretrained_arguments(model: LaunchedModel) -> dict[str, Any]:
+    """Return the arguments that every `from_pretrained` of a model takes."""
     return {
-        "pretrained_model_name_or_path": spec.model,
-        "revision": spec.revision or "main",
-        "trust_remote_code": spec.trust_remote_code,
+        "pretrained_model_name_or_path": model.source,
+        "revision": model.spec.revision or "main",
+        "trust_remote_code": model.spec.trust_remote_code,
     }
 
 
-def _config(spec: ModelSpec) -> Any:
+def load_config(model: LaunchedModel) -> Any:
+    """Load the configuration.
+
+    Raises:
+        FileNotFoundError: the source looks like a local folder and is missing.
+    """
     from transformers import AutoConfig
 
-    folder = Path(spec.model)
-    if not folder.is_dir() and (folder.is_absolute() or spec.model.startswith((".", "~"))):
-        raise FileNotFoundError(f"there is no folder {spec.model}")
-    return AutoConfig.from_pretrained(**_source(spec))
+    if model.folder is None and model.source.startswith(("/", ".", "~")):
+        raise FileNotFoundError(f"there is no folder {model.source}")
+    return AutoConfig.from_pretrained(**pretrained_arguments(model))
 
 
-def _sees(config: Any) -> bool:
-    """Whether the configuration is of a model that takes pictures."""
-    return _listed(config) or getattr(config, "vision_config", None) is not None
+def takes_pictures(config: Any) -> bool:
+    """Return whether the configuration is of a model that takes pictures."""
+    return is_image_text_model(config) or getattr(config, "vision_config", None) is not None
 
 
-def _listed(config: Any) -> bool:
-    """Whether the model is found among those that take pictures; Phi-4 is found among the language models."""
+def is_image_text_model(config: Any) -> bool:
+    """Return whether transformers lists the model as image-text-to-text; it lists Phi-4 as a language model."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     if config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
@@ -42,21 +46,21 @@ def _listed(config: Any) -> bool:
     return "AutoModelForImageTextToText" in (getattr(config, "auto_map", None) or {})
 
 
-def empty_model(spec: ModelSpec) -> Any:
-    """The model without weights or memory: what it is made of, and how transformers would divide it.
+def empty_model(model: LaunchedModel) -> Any:
+    """Return the model without weights or memory: its modules, and transformers' tensor-parallel plan.
 
     Raises:
-        EngineUnreachableError: its configuration cannot be had.
+        EngineUnreachableError: its configuration is unavailable.
     """
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     try:
-        config = _config(spec)
-        maker = AutoModelForImageTextToText if _listed(config) else AutoModelForCausalLM
+        config = load_config(model)
+        auto_class = AutoModelForImageTextToText if is_image_text_model(config) else AutoModelForCausalLM
         with torch.device("meta"):
-            return maker.from_config(config, trust_remote_code=spec.trust_remote_code)
-    except _LOAD_ERRORS as error:
-        raise EngineUnreachableError(_advice(spec, error)) from error
+            return auto_class.from_config(config, trust_remote_code=model.spec.trust_remote_code)
+    except LOAD_ERRORS as error:
+        raise unreachable_error(model, error) from error
 
 
 def _load_errors() -> tuple[type[Exception], ...]:
@@ -65,24 +69,24 @@ def _load_errors() -> tuple[type[Exception], ...]:
     return (OSError, ValueError, ImportError, RuntimeError, KeyError, AttributeError, TypeError, SafetensorError)
 
 
-_LOAD_ERRORS = _load_errors()
-"""Whatever a damaged or foreign checkpoint makes the libraries raise."""
+LOAD_ERRORS = _load_errors()
+"""Everything that a damaged or foreign checkpoint makes the libraries raise."""
 
 
-def _advice(spec: ModelSpec, error: Exception) -> str:
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    local = Path(spec.model).is_dir()
-    if local and not any(Path(spec.model).glob("*.safetensors")):
-        what = (
+def unreachable_error(model: LaunchedModel, error: Exception) -> EngineUnreachableError:
+    """Return the error for a model that cannot be loaded: cause and remedy."""
+    first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if model.folder and not any(model.folder.glob("*.safetensors")):
+        remedy = (
             "the folder holds no *.safetensors, and no other weights are read: convert them where you trust them, with "
             "AutoModel....from_pretrained(folder).save_pretrained(new_folder)"
         )
-    elif not spec.trust_remote_code and "custom code" in first:
-        what = "code that comes with weights is run only where the entry says trust_remote_code: true; read it first"
-    elif local:
-        what = "see that the folder is complete: config.json, *.safetensors, tokenizer and processor files"
+    elif not model.spec.trust_remote_code and "custom code" in first_line:
+        remedy = "code that comes with weights is run only where the entry says trust_remote_code: true; read it first"
+    elif model.folder:
+        remedy = "check that the folder is complete: config.json, *.safetensors, tokenizer and processor files"
     elif isinstance(error, FileNotFoundError):
-        what = "give an existing folder or a hub id"
+        remedy = "give an existing folder or a hub id"
     else:
-        what = "see that the hub can be reached and the id and revision exist, or give a local folder"
-    return f"the model {spec.model} cannot be loaded: {first} ({what})"
+        remedy = "check that the hub is reachable and the id and revision exist, or give a local folder"
+    return EngineUnreachableError(f"the model {model.source} cannot be loaded: {first_line} ({remedy})")

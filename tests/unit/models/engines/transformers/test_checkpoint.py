@@ -1,4 +1,4 @@
-"""A checkpoint that cannot be had: the message names it and says what to do."""
+"""A checkpoint that cannot be loaded: the message names it and the remedy."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ def spec_of(folder: Path | str, **more: Any) -> ModelSpec:
     return ModelSpec(engine="transformers", model=str(folder), device="cpu", **more)
 
 
-def test_a_missing_folder(tmp_path: Path) -> None:
+def test_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(EngineUnreachableError, match=r"nothing-here.*give an existing folder or a hub id"):
         TransformersEngine(spec_of(tmp_path / "nothing-here"))
 
 
-def test_an_empty_folder(tmp_path: Path) -> None:
+def test_empty_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(EngineUnreachableError, match=r"cannot be loaded.*safetensors"):
         TransformersEngine(spec_of(tmp_path))
 
 
-def test_no_safetensors(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
-    (other / "model.safetensors").rename(other / "pytorch_model.bin")
+def test_folder_without_safetensors_is_reported(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "other")
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
     with pytest.raises(EngineUnreachableError, match=r"no \*\.safetensors, and no other weights are read"):
-        TransformersEngine(spec_of(other))
+        TransformersEngine(spec_of(copy))
 
 
-def test_code_that_came_with_the_weights_is_not_run(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
-    config = json.loads((other / "config.json").read_text())
-    own = {"model_type": "strange", "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}}
-    (other / "config.json").write_text(json.dumps({**config, **own}))
-    (other / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+def test_remote_code_is_not_run_unless_the_entry_allows_it(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "other")
+    config = json.loads((copy / "config.json").read_text())
+    remote = {"model_type": "strange", "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}}
+    (copy / "config.json").write_text(json.dumps({**config, **remote}))
+    (copy / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     with pytest.raises(EngineUnreachableError, match="only where the entry says trust_remote_code: true"):
-        TransformersEngine(spec_of(other))
+        TransformersEngine(spec_of(copy))
     assert not (tmp_path / "ran").exists()
 
 
-def test_damaged_weights(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
-    (other / "model.safetensors").write_bytes(b"not weights")
-    with pytest.raises(EngineUnreachableError, match="see that the folder is complete"):
-        TransformersEngine(spec_of(other))
+def test_damaged_weights_are_reported(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "other")
+    (copy / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(EngineUnreachableError, match="check that the folder is complete"):
+        TransformersEngine(spec_of(copy))
 
 
-def test_no_processor(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
+def test_missing_processor_is_reported(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "other")
     for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
-        (other / name).unlink()
+        (copy / name).unlink()
     with pytest.raises(EngineUnreachableError, match="tokenizer and processor files"):
-        TransformersEngine(spec_of(other))
+        TransformersEngine(spec_of(copy))
 
 
-def test_an_unreachable_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_hub_is_reported_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers import AutoConfig
 
     def unreachable(**_: Any) -> None:
@@ -83,7 +83,7 @@ def test_an_unreachable_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "more words" not in str(caught.value)
 
 
-def test_an_unknown_dtype(folder: Path) -> None:
+def test_unknown_dtype_is_rejected(folder: Path) -> None:
     with pytest.raises(ValidationError):
         spec_of(folder, dtype="float7")
     with pytest.raises(EngineUnreachableError, match="float7"):
@@ -91,12 +91,12 @@ def test_an_unknown_dtype(folder: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_no_gpu(folder: Path) -> None:
+def test_missing_gpu_is_reported(folder: Path) -> None:
     with pytest.raises(EngineUnreachableError, match="torch sees no GPU"):
         TransformersEngine(spec_of(folder).model_copy(update={"device": "cuda"}))
 
 
-def test_an_adapter_of_prompts(folder: Path, tmp_path: Path) -> None:
+def test_prompt_adapter_is_rejected(folder: Path, tmp_path: Path) -> None:
     from peft import PromptTuningConfig, TaskType
 
     config = PromptTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=4)
@@ -106,6 +106,6 @@ def test_an_adapter_of_prompts(folder: Path, tmp_path: Path) -> None:
         TransformersEngine(spec_of(folder, adapter=str(tmp_path)))
 
 
-def test_adapters(folder: Path, tmp_path: Path) -> None:
+def test_adapter_without_weights_is_reported(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(EngineUnreachableError, match=r"holds no adapter_model\.safetensors"):
         TransformersEngine(spec_of(folder, adapter=str(tmp_path)))

@@ -1,4 +1,4 @@
-"""How far a model's weights are, told while they arrive to whoever listens in this process."""
+"""Report how far a model's weights have arrived to a listener in this process."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from time import monotonic
 from typing import Any
 
 Listener = Callable[[str, float, float], None]
-"""What arrives (`fetching` or `loading`), how much of it is here, and how much there is; both in bytes."""
+"""Called with the activity (`fetching` or `loading`), the bytes done and the total bytes."""
 
-_EVERY_S = 1.0
+_INTERVAL_S = 1.0
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextlib.contextmanager
 def progress_listener(listener: Listener) -> Iterator[None]:
-    """Within, this listener is told."""
+    """Send progress to this listener within the context."""
     token = _listener.set(listener)
     try:
         yield
@@ -25,42 +25,41 @@ def progress_listener(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def report_progress(what: str, done: float, total: float) -> None:
-    """Say how far it is; nothing happens where nobody listens."""
+def report_progress(activity: str, done: float, total: float) -> None:
+    """Send progress to the listener, if there is one."""
     listener = _listener.get()
     if listener is not None:
-        listener(what, done, total)
+        listener(activity, done, total)
 
 
 @contextlib.contextmanager
 def weights_progress(size: float) -> Iterator[None]:
-    """Within, what transformers shows as a bar of its own is told as bytes, and no bar is drawn.
+    """Report transformers' loading as bytes instead of a progress bar, within the context.
 
     Args:
-        size: bytes of all weights, of which tensors are taken to be equal shares; 0 where they are not known, and
-            nothing is told.
+        size: bytes of all weights, of which tensors count as equal shares; 0 if unknown, then nothing is reported.
     """
     from transformers.utils import logging as transformers_logging
 
-    def bar(factory: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def hook(factory: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if not (size and args and hasattr(args[0], "__len__") and "eights" in str(options.get("desc"))):
             return factory(*args, **options)
-        return factory(_counted(args[0], size), *args[1:], **options)
+        return factory(_count(args[0], size), *args[1:], **options)
 
     transformers_logging.disable_progress_bar()
-    before = transformers_logging.set_tqdm_hook(bar)
+    previous = transformers_logging.set_tqdm_hook(hook)
     try:
         yield
     finally:
-        transformers_logging.set_tqdm_hook(before)
+        transformers_logging.set_tqdm_hook(previous)
 
 
-def _counted(items: Any, size: float) -> Iterator[Any]:
-    count, said = len(items), monotonic()
+def _count(items: Any, size: float) -> Iterator[Any]:
+    count, reported_at = len(items), monotonic()
     report_progress("loading", 0.0, size)
     for number, item in enumerate(items):
         yield item
-        if monotonic() - said > _EVERY_S:
-            said = monotonic()
+        if monotonic() - reported_at > _INTERVAL_S:
+            reported_at = monotonic()
             report_progress("loading", size * (number + 1) / count, size)
     report_progress("loading", size, size)

@@ -1,65 +1,64 @@
-"""How a model is divided among ranks: transformers' own plan, and what it leaves open about heads that are shared."""
+"""Sharding of a model among ranks: transformers' own plan, and key heads that several ranks share."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from models.engines.transformers.model_config import empty_model
 from models.errors import EngineUnreachableError
-from models.spec import ModelSpec
+from models.launch import LaunchedModel
 
 _KV_STYLE = "vlmsweep_shared_kv"
 _KV_LAYERS = ("k_proj", "v_proj")
 
 
-def plan_ranks(spec: ModelSpec) -> str | None:
-    """See whether a model can be divided, without loading it.
+def plan_ranks(launched: LaunchedModel) -> str | None:
+    """Check whether a model can be sharded, without loading it.
 
     Returns:
-        None when it can; else what is done instead, as a sentence.
+        None when it can; else a sentence that says what is done instead.
 
     Raises:
-        EngineUnreachableError: it cannot be had, or has a plan that so many ranks do not fit.
+        EngineUnreachableError: it is unavailable, or its heads do not divide by this number of ranks.
     """
-    from models.engines.transformers.model_config import empty_model
-
-    model = empty_model(spec)
+    spec, model = launched.spec, empty_model(launched)
     if not any(".layers." in f".{name}" for name in model.tp_plan or ()):
         return (
-            f"{spec.model}: transformers has no tensor-parallel plan for {model.config.model_type}; one process lays "
-            f"its layers over the {spec.tensor_parallel} GPUs of a replica (on a CPU it holds them all), "
+            f"{launched.source}: transformers has no tensor-parallel plan for {model.config.model_type}; one process "
+            f"spreads its layers over the {spec.tensor_parallel} GPUs of a replica (a CPU holds them all), "
             "and calls are answered in plain batches"
         )
     queries, keys = heads_of(model.config.get_text_config())
     ranks = spec.tensor_parallel
     if not _fits(queries, keys, ranks):
-        fit = [n for n in range(1, queries + 1) if _fits(queries, keys, n)]
+        valid = [n for n in range(1, queries + 1) if _fits(queries, keys, n)]
         raise EngineUnreachableError(
-            f"{spec.model}: its {queries} attention heads over {keys} key heads cannot be divided among {ranks} ranks; "
-            f"tensor_parallel can be {', '.join(map(str, fit))}"
+            f"{launched.source}: its {queries} attention heads over {keys} key heads cannot be divided "
+            f"among {ranks} ranks; tensor_parallel can be {', '.join(map(str, valid))}"
         )
-    if spec.adapter is not None and keys % ranks:
+    if launched.adapter is not None and keys % ranks:
         raise EngineUnreachableError(
-            f"{spec.model}: an adapter cannot be divided among more ranks than key heads ({ranks} and {keys}); "
+            f"{launched.source}: an adapter cannot be divided among more ranks than key heads ({ranks} and {keys}); "
             f"set tensor_parallel to {keys} or a divisor of it"
         )
     return None
 
 
 def heads_of(text: Any) -> tuple[int, int]:
-    """Query heads and key heads of a language model's configuration; (1, 1) where it names none."""
+    """Return query heads and key heads of a language model's configuration; (1, 1) where it names none."""
     queries = getattr(text, "num_attention_heads", None) or 1
     return queries, getattr(text, "num_key_value_heads", None) or queries
 
 
 def distributed_config(model: Any, ranks: int) -> Any:
-    """The configuration by which `from_pretrained` loads this process's share and nothing else.
+    """Return the configuration with which `from_pretrained` loads this process's shard alone.
 
-    With fewer key heads than ranks, several ranks use one key head: their shares of the projection are put together
-    and each takes the head that its queries look at.
+    With fewer key heads than ranks, several ranks use one key head: their shards of the projection are gathered and
+    each rank takes the head that its queries use.
 
     Args:
-        model: the empty model (see `checkpoint.empty_model`).
-        ranks: how many there are.
+        model: the empty model (see `model_config.empty_model`).
+        ranks: number of ranks.
     """
     from transformers.distributed.configuration_utils import DistributedConfig
 
@@ -76,7 +75,7 @@ def distributed_config(model: Any, ranks: int) -> Any:
 
 
 def fit_heads(model: Any, ranks: int) -> None:
-    """Tell the attention layers how many of their query heads share a key head in this rank."""
+    """Set in the attention layers how many of their query heads share a key head in this rank."""
     queries, keys = heads_of(model.config.get_text_config())
     if keys % ranks == 0:
         return
@@ -94,12 +93,12 @@ def _register_shared_kv(keys: int, ranks: int) -> None:
     from transformers.distributed.tensor_parallel import ALL_PARALLEL_STYLES, ColwiseParallel
 
     class SharedKeyHeads(ColwiseParallel):  # type: ignore[misc]  # transformers is not followed
-        """Columns divided as usual, then put together and cut at the head that this rank's queries share."""
+        """Columns sharded as usual, then gathered and cut at the head that this rank's queries share."""
 
         def transform_output_post_forward(self, module: Any, output: Any, mesh: Any) -> Any:
-            whole = super().transform_output_post_forward(module, output, mesh)
+            gathered = super().transform_output_post_forward(module, output, mesh)
             width = module.out_features // keys
             head = mesh.get_local_rank() * keys // ranks
-            return whole[..., head * width : (head + 1) * width]
+            return gathered[..., head * width : (head + 1) * width]
 
     ALL_PARALLEL_STYLES.register(_KV_STYLE, SharedKeyHeads(input_layouts=Replicate(), output_layouts=Replicate()))

@@ -1,0 +1,30 @@
+"""A model as it is launched: a spec with the places of its files on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.spec import ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchedModel:
+    """A model whose files a local engine can load."""
+
+    spec: ModelSpec
+    source: str
+    """Hub id or local folder of the weights."""
+    adapter: str | None = None
+    """Hub id or local folder of the adapter."""
+
+    @classmethod
+    def as_named(cls, spec: ModelSpec) -> LaunchedModel:
+        """Return the model with its files where the spec names them, nothing fetched."""
+        return cls(spec=spec, source=spec.model, adapter=spec.adapter)
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the local folder of the weights; None for a hub id."""
+        path = Path(self.source)
+        return path if path.is_dir() else None
