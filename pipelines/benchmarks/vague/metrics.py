@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import numpy as np
 
+from pipelines.benchmarks.aggregation import MetricSpec, difference_of_ratios, with_intervals
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.vague.aggregate import MetricSpec, with_intervals
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
 from pipelines.benchmarks.vague.scored_rows import Bools, Scope, ScoredRows, SettingRows
@@ -92,7 +92,14 @@ def _mean(rows: SettingRows, scope: Scope, metric: str, column: FloatArray) -> M
     """Build the mean over the items of the scope that have a value."""
     selected = column[scope.mask]
     defined = selected[~np.isnan(selected)]
-    return MetricSpec(_metric(rows, scope, metric, float(defined.mean()) if defined.size else None), selected)
+    value = float(defined.mean()) if defined.size else None
+    return MetricSpec(_metric(rows, scope, metric, value), _total_and_size(selected))
+
+
+def _total_and_size(column: FloatArray) -> tuple[FloatArray, Bools]:
+    """Return the columns whose sums divided are the mean of a column over the rows where it is not NaN."""
+    defined = ~np.isnan(column)
+    return np.where(defined, column, 0.0), defined
 
 
 def _choices(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
@@ -220,7 +227,10 @@ def _differences(scored: ScoredRows, scope: Scope) -> Iterator[MetricSpec]:
             n_failed=int(((left.failed | right.failed) & scope.mask).sum()),
             note="; ".join(notes) or ("" if value is not None else "one side has no answer"),
         )
-        yield MetricSpec(difference, columns[0], columns[1])
+        clusters = scored.clusters[scope.mask]
+        has_interval = all(np.unique(clusters[side]).size > 1 for side in defined)
+        pair = tuple(column for side in columns for column in _total_and_size(side)) if has_interval else ()
+        yield MetricSpec(difference, pair, difference_of_ratios)
 
 
 # -------------------------------------------------------------------------------------- facts of the data

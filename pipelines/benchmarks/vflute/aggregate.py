@@ -1,103 +1,36 @@
-"""Macro F1 and shares of V-FLUTE's rows, on the rows themselves and on resamples of clusters.
+"""Macro F1 of V-FLUTE's rows as a statistic of sums over rows, its baselines, and paired tests.
 
 An answer with one of two labels is right or wrong, so macro F1 follows from the number of right answers of each class.
-One set of draws serves all metrics of a group of rows, because drawing for each takes twenty times as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipelines.benchmarks.records import PairedTest, Sample
-from pipelines.benchmarks.vflute.facts import REPORTED_THRESHOLDS
+from pipelines.benchmarks.aggregation import MetricSpec, Statistic, draw_sums, with_intervals
+from pipelines.benchmarks.records import Metric, PairedTest, Sample
+from pipelines.benchmarks.vflute.facts import REPORTED_THRESHOLDS, TASK
 from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
 from pipelines.metrics.f1 import macro_f1
-from pipelines.metrics.stats import LEVEL, RESAMPLES, FloatArray, Interval, bootstrap_replicates
+from pipelines.metrics.stats import RESAMPLES, FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def share(count: FloatArray, rows: FloatArray) -> FloatArray:
-    """Divide counts by rows, (draws,) each; NaN without rows."""
-    shares: FloatArray = np.divide(count, rows, out=np.full_like(count, np.nan), where=rows > 0)
-    return shares
+def value_of(columns: Sequence[Bools], statistic: Statistic) -> float | None:
+    """Compute a statistic on the rows themselves from its columns, (rows,) each; None where it is undefined."""
+    value = float(statistic(*(np.array([float(np.count_nonzero(column))]) for column in columns))[0])
+    return None if np.isnan(value) else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricSpec:
-    """A metric that is a function of sums over rows."""
-
-    name: str
-    columns: tuple[Bools, ...]
-    """(rows,) each."""
-    statistic: Callable[..., FloatArray]
-    """From the sum of each column, (draws,), to the value on each draw."""
-
-    @property
-    def value(self) -> float | None:
-        """Value on the rows themselves; None where it is undefined."""
-        value = float(self.statistic(*(np.array([float(np.count_nonzero(column))]) for column in self.columns))[0])
-        return None if np.isnan(value) else value
-
-
-def f1_spec(name: str, entailment: Bools, right: Bools) -> MetricSpec:
-    """Build macro F1 of answers that are right or wrong."""
-    columns = (right & entailment, right & ~entailment, np.ones_like(right))
-    return MetricSpec(name=name, columns=columns, statistic=macro_f1)
-
-
-def share_spec(name: str, rows: Bools, counted: Bools | None = None) -> MetricSpec:
-    """Build the share of rows among those that are counted, or among all."""
-    counted = np.ones_like(rows) if counted is None else counted
-    return MetricSpec(name=name, columns=(rows & counted, counted), statistic=share)
-
-
-def intervals(specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> list[Interval | None]:
-    """Compute the 95% intervals of metrics over resamples of clusters, equal to `metrics.stats.bootstrap_ci`.
-
-    Args:
-        specs: metrics over the same rows.
-        clusters: (rows,), the unit that is resampled.
-
-    Returns:
-        An interval each; None with fewer than two clusters, or where no draw has a value.
-    """
-    names, numbers = np.unique(clusters, return_inverse=True)
-    if len(names) < 2 or not specs:
-        return [None] * len(specs)
-    sums = iter(_sums([column for spec in specs for column in spec.columns], numbers.reshape(-1), len(names)))
-    return [_interval(spec.statistic(*(next(sums) for _ in spec.columns))) for spec in specs]
-
-
-def _sums(columns: Sequence[Bools], numbers: NDArray[np.intp], count: int) -> list[FloatArray]:
-    """Return each column's sum on every draw. Counts of this size are exact in single precision."""
-    totals = np.stack([np.bincount(numbers, weights=column, minlength=count) for column in columns], 1)
-    return list((_draws(count) @ totals.astype(np.float32)).T.astype(np.float64))
-
-
-def _interval(replicates: FloatArray) -> Interval | None:
-    defined = replicates[~np.isnan(replicates)]
-    if not defined.size:
-        return None
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(defined, [tail, 1 - tail])
-    return Interval(float(low), float(high))
-
-
-@lru_cache(maxsize=12)
-def _draws(clusters: int) -> NDArray[np.float32]:
-    """Return how often each cluster is drawn, (draws, clusters)."""
-    every = np.arange(clusters)
-    counts = bootstrap_replicates(every, every, statistic=lambda _values, weights: weights).astype(np.float32)
-    counts.setflags(write=False)
-    return counts
+def f1_columns(entailment: Bools, right: Bools) -> tuple[Bools, ...]:
+    """Return the columns whose sums `macro_f1` takes, for answers that are right or wrong."""
+    return right & entailment, right & ~entailment, np.ones_like(right)
 
 
 # ------------------------------------------------------------------------------------------------ baselines
@@ -156,8 +89,9 @@ def koehn_p(entailment: Bools, right_a: Bools, right_b: Bools) -> float:
     Returns:
         p = (1 + draws on which A is not better) / (draws + 1).
     """
-    sums = _sums(paired_columns(entailment, right_a, right_b), np.arange(len(entailment)), len(entailment))
-    return (1 + int(np.count_nonzero(~(f1_gain(*sums) < 0)))) / (RESAMPLES + 1)
+    columns = np.stack(paired_columns(entailment, right_a, right_b), axis=1, dtype=np.float64)
+    gain = f1_gain(*draw_sums(columns).T)
+    return (1 + int(np.count_nonzero(~(gain < 0)))) / (RESAMPLES + 1)
 
 
 def koehn_tests(a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping[str, Sample]) -> list[PairedTest]:
@@ -188,18 +122,16 @@ def koehn_tests(a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping
 
 def _koehn_test(metric: str, rows: SettingRows, right_a: Bools, right_b: Bools) -> PairedTest:
     columns = paired_columns(rows.entailment, right_a, right_b)
-    spec_a, spec_b, gain = (
-        MetricSpec(name=metric, columns=columns, statistic=statistic) for statistic in (f1_of_a, f1_of_b, f1_gain)
-    )
-    (interval,) = intervals([gain], rows.cluster)
+    gain = Metric(task=TASK, setting=rows.setting, metric=metric, value=value_of(columns, f1_gain), n=len(rows.ids))
+    (gain,) = with_intervals([MetricSpec(gain, columns, f1_gain)], rows.cluster)
     one_sided = min(koehn_p(rows.entailment, right_a, right_b), koehn_p(rows.entailment, right_b, right_a))
     return PairedTest(
         metric=metric,
-        n=len(rows.ids),
-        value_a=spec_a.value or 0.0,
-        value_b=spec_b.value or 0.0,
-        ci_low=interval.low if interval else None,
-        ci_high=interval.high if interval else None,
+        n=gain.n,
+        value_a=value_of(columns, f1_of_a) or 0.0,
+        value_b=value_of(columns, f1_of_b) or 0.0,
+        ci_low=gain.ci_low,
+        ci_high=gain.ci_high,
         p=min(1.0, 2 * one_sided),
         test="Koehn",
     )

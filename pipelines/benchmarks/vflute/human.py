@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from pipelines.benchmarks.aggregation import MetricSpec, Statistic, with_intervals
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
     ANNOTATOR,
@@ -24,12 +25,11 @@ from pipelines.benchmarks.human import (
 )
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table
-from pipelines.benchmarks.vflute.aggregate import MetricSpec, intervals, koehn_p, paired_columns
+from pipelines.benchmarks.vflute.aggregate import f1_of_a, f1_of_b, koehn_p, paired_columns, value_of
 from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.judgement_study import COLUMNS, parse_study, study_figures, study_tables
 from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
-from pipelines.metrics.f1 import macro_f1
-from pipelines.metrics.stats import FloatArray, Interval
+from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,10 +195,8 @@ def compare_with_annotator(rows: SettingRows, annotator: str, labels: Mapping[st
             yield Metric(task=TASK, setting=rows.setting, metric=name, value=None, n=len(rows.ids), note=reason)
         return
     human = _human_right(rows, labels)
-    specs = _specs(names, paired_columns(rows.entailment, at_0.right, human))
-    (gap_interval,) = intervals(specs[2:], rows.cluster)
-    for spec, interval in zip(specs, (None, None, gap_interval), strict=True):
-        yield _metric(rows, spec.name, spec.value, interval)
+    model_f1, human_f1, gap = _specs(rows, names, paired_columns(rows.entailment, at_0.right, human))
+    yield from (model_f1.metric, human_f1.metric, *with_intervals([gap], rows.cluster))
     yield _metric(rows, p_name, koehn_p(rows.entailment, human, at_0.right))
 
 
@@ -215,9 +213,8 @@ def compare_with_mean(rows: SettingRows, labels_by_annotator: Sequence[Mapping[s
         labelled = np.array([name in labels for name in rows.ids], dtype=np.bool_)
         pair = paired_columns(rows.entailment, at_0.right, _human_right(rows, labels))
         columns += [column & labelled for column in pair]
-    specs = _specs((_F1, human_metric(_F1), gap_metric(_F1)), columns)
-    for spec, interval in zip(specs, intervals(specs, rows.cluster), strict=True):
-        yield _metric(rows, spec.name, spec.value, interval, subset=SAME_ITEMS)
+    specs = _specs(rows, (_F1, human_metric(_F1), gap_metric(_F1)), columns, subset=SAME_ITEMS)
+    yield from with_intervals(specs, rows.cluster)
 
 
 def _human_right(rows: SettingRows, labels: Mapping[str, str]) -> Bools:
@@ -226,30 +223,35 @@ def _human_right(rows: SettingRows, labels: Mapping[str, str]) -> Bools:
     return np.asarray(human == rows.entailment, dtype=np.bool_)
 
 
-def _specs(names: tuple[str, str, str], columns: Sequence[Bools]) -> list[MetricSpec]:
-    """Build F1 of the model, F1 of people, and the first minus the second, means over annotators.
+def _specs(
+    rows: SettingRows, names: tuple[str, str, str], columns: Sequence[Bools], subset: str = ""
+) -> list[MetricSpec]:
+    """Build F1 of the model, F1 of people, and the first minus the second, as means over annotators.
 
     Args:
+        rows: rows of the columns.
         names: of the three metrics.
         columns: five an annotator, those of `paired_columns`.
+        subset: of the metrics.
     """
+    statistics: tuple[Statistic, ...] = (partial(_mean, f1_of_a), partial(_mean, f1_of_b), _mean_gap)
     return [
-        MetricSpec(name=name, columns=tuple(columns), statistic=partial(_mean_f1, part))
-        for part, name in enumerate(names)
+        MetricSpec(_metric(rows, name, value_of(columns, statistic), subset), tuple(columns), statistic)
+        for name, statistic in zip(names, statistics, strict=True)
     ]
 
 
-def _mean_f1(part: int, *sums: FloatArray) -> FloatArray:
-    groups = [sums[start : start + 5] for start in range(0, len(sums), 5)]
-    model = np.stack([macro_f1(e, c, rows) for e, c, _, _, rows in groups]).mean(axis=0)
-    people = np.stack([macro_f1(e, c, rows) for _, _, e, c, rows in groups]).mean(axis=0)
-    value: FloatArray = (model, people, model - people)[part]
-    return value
+def _mean(statistic: Statistic, *sums: FloatArray) -> FloatArray:
+    """Average a statistic of `paired_columns` over annotators."""
+    mean: FloatArray = np.stack([statistic(*sums[i : i + 5]) for i in range(0, len(sums), 5)]).mean(axis=0)
+    return mean
 
 
-def _metric(
-    rows: SettingRows, name: str, value: float | None, interval: Interval | None = None, subset: str = ""
-) -> Metric:
+def _mean_gap(*sums: FloatArray) -> FloatArray:
+    return _mean(f1_of_a, *sums) - _mean(f1_of_b, *sums)
+
+
+def _metric(rows: SettingRows, name: str, value: float | None, subset: str = "") -> Metric:
     return Metric(
         task=TASK,
         setting=rows.setting,
@@ -258,8 +260,6 @@ def _metric(
         value=value,
         n=len(rows.ids),
         n_failed=int(rows.failed.sum()),
-        ci_low=interval.low if interval else None,
-        ci_high=interval.high if interval else None,
     )
 
 

@@ -24,16 +24,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pipelines.benchmarks.aggregation import MetricSpec, ratio, with_intervals
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.vflute.aggregate import (
-    MetricSpec,
-    all_entailment_f1,
-    chance_f1,
-    f1_spec,
-    intervals,
-    koehn_p,
-    share_spec,
-)
+from pipelines.benchmarks.vflute.aggregate import all_entailment_f1, chance_f1, f1_columns, koehn_p, value_of
 from pipelines.benchmarks.vflute.explanation_score import ROBUST
 from pipelines.benchmarks.vflute.facts import LENGTH_BINS, PHENOMENA, REPORTED_THRESHOLDS, SETTINGS, SUBSETS, TASK
 from pipelines.benchmarks.vflute.scored_rows import Bools, Right, SettingRows
@@ -94,76 +87,86 @@ def _mask(rows: SettingRows, subset: str, category: str) -> Bools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Planned:
-    """A metric, and the reason why it has no value, if any."""
+class _Group:
+    """The rows of a subset or phenomenon in one setting."""
 
-    spec: MetricSpec
-    n: int
-    missing: str = ""
-    note: str = ""
+    rows: SettingRows
+    subset: str
+    category: str
+
+    @property
+    def explained(self) -> bool:
+        """Whether answers have explanations."""
+        return self.rows.setting != "label-only"
+
+    def metric(self, name: str, value: float | None, n: int | None = None, note: str = "") -> Metric:
+        """Build a metric over all rows, or over n of them."""
+        return Metric(
+            task=TASK,
+            setting=self.rows.setting,
+            subset=self.subset,
+            category=self.category,
+            metric=name,
+            value=value,
+            n=len(self.rows.ids) if n is None else n,
+            n_failed=int(self.rows.failed.sum()),
+            note=note,
+        )
+
+    def f1(self, name: str, right: Bools, reason: str, note: str) -> MetricSpec:
+        """Build macro F1 of answers that are right or wrong; None for a reason."""
+        columns = f1_columns(self.rows.entailment, right)
+        metric = self.metric(name, None if reason else value_of(columns, macro_f1), note=reason or note)
+        return MetricSpec(metric, columns, macro_f1)
+
+    def share(self, name: str, mask: Bools, counted: Bools, reason: str, note: str = "") -> MetricSpec:
+        """Build the share of rows among those that are counted; None for a reason."""
+        columns, n = (mask & counted, counted), int(counted.sum())
+        return MetricSpec(self.metric(name, None if reason else value_of(columns, ratio), n, reason or note), columns)
 
 
 def _group_metrics(whole: SettingRows, subset: str, category: str) -> Iterator[Metric]:
-    """Yield all metrics of a group of rows; all intervals come from the same draws."""
-    rows = whole.of_rows(_mask(whole, subset, category))
-    planned = [*_over_all(rows), *_over_answered(rows)]
-    defined = [metric.spec for metric in planned if not metric.missing]
-    group_intervals = iter(intervals(defined, rows.cluster))
-    for metric in planned:
-        interval = None if metric.missing else next(group_intervals)
-        yield Metric(
-            task=TASK,
-            setting=rows.setting,
-            subset=subset,
-            category=category,
-            metric=metric.spec.name,
-            value=None if metric.missing else metric.spec.value,
-            n=metric.n,
-            n_failed=int(rows.failed.sum()),
-            ci_low=interval.low if interval else None,
-            ci_high=interval.high if interval else None,
-            note=metric.missing or metric.note,
-        )
-    if rows.setting != "label-only" and (subset or not category):
-        yield from _curve(rows, subset, category)
-    yield from _baselines(rows, subset, category)
+    """Yield all metrics of a group of rows."""
+    group = _Group(rows=whole.of_rows(_mask(whole, subset, category)), subset=subset, category=category)
+    yield from with_intervals([*_over_all(group), *_over_answered(group)], group.rows.cluster)
+    if group.explained and (subset or not category):
+        yield from _curve(group)
+    yield from _baselines(group)
 
 
-def _over_all(rows: SettingRows) -> Iterator[_Planned]:
+def _over_all(group: _Group) -> Iterator[MetricSpec]:
     """Yield metrics in which a failed request is a wrong answer."""
-    notes = [f"requests of the setting never run, and not counted: {rows.never_run:,}"] if rows.never_run else []
-    one_class = [ONE_CLASS] if rows.entailment.all() or not rows.entailment.any() else []
-    make = partial(_Planned, n=len(rows.ids), note="; ".join(notes))
-    make_f1 = partial(_Planned, n=len(rows.ids), note="; ".join(one_class + notes))
-    thresholds = (0,) if rows.setting == "label-only" else REPORTED_THRESHOLDS
+    rows, every = group.rows, np.ones(len(group.rows.ids), dtype=np.bool_)
+    note = f"requests of the setting never run, and not counted: {rows.never_run:,}" if rows.never_run else ""
+    one_class = ONE_CLASS if rows.entailment.all() or not rows.entailment.any() else ""
+    f1_note = "; ".join(filter(None, (one_class, note)))
+    thresholds = REPORTED_THRESHOLDS if group.explained else (0,)
     for suffix in ("", ROBUST):
         for k in thresholds:
             at_k = rows.right_at(k, robust=bool(suffix))
-            spec = f1_spec(f"f1_at_{k}{suffix}", rows.entailment, at_k.right)
-            yield make_f1(spec=spec, missing=_missing_reason(rows, at_k))
+            yield group.f1(f"f1_at_{k}{suffix}", at_k.right, _missing_reason(rows, at_k), f1_note)
     labelled, empty = rows.labelled_right(), "" if len(rows.ids) else NO_ROW
-    yield make_f1(spec=f1_spec("label_f1", rows.entailment, labelled), missing=empty)
-    yield make(spec=share_spec("accuracy", labelled), missing=empty)
+    yield group.f1("label_f1", labelled, empty, f1_note)
+    yield group.share("accuracy", labelled, every, empty, note)
     for k in thresholds[1:]:
         at_k = rows.right_at(k)
-        yield make(spec=share_spec(f"accuracy_at_{k}", at_k.right), missing=_missing_reason(rows, at_k))
-    if rows.setting != "label-only":
-        yield make(spec=_drop(rows), missing=_missing_reason(rows, rows.right_at(0)))
+        yield group.share(f"accuracy_at_{k}", at_k.right, every, _missing_reason(rows, at_k), note)
+    if group.explained:
+        yield _percent_drop(group, note)
 
 
-def _over_answered(rows: SettingRows) -> Iterator[_Planned]:
+def _over_answered(group: _Group) -> Iterator[MetricSpec]:
     """Yield shares of the rows that have an answer."""
-    answered = ~rows.failed
+    rows, answered = group.rows, ~group.rows.failed
     nones = np.isnan(rows.label)
     shares = {
         "none_rate": nones,
         "parser_disagreement": (rows.label != rows.label_robust) & ~(nones & np.isnan(rows.label_robust)),
     }
-    if rows.setting != "label-only":
+    if group.explained:
         shares["empty_explanation_rate"] = rows.empty == 1
-    n = int(answered.sum())
     for name, mask in shares.items():
-        yield _Planned(spec=share_spec(name, mask, answered), n=n, missing="" if n else NO_ROW)
+        yield group.share(name, mask, answered, "" if answered.any() else NO_ROW)
 
 
 def _missing_reason(rows: SettingRows, at_k: Right) -> str:
@@ -176,43 +179,42 @@ def _missing_reason(rows: SettingRows, at_k: Right) -> str:
     return UNSCORED if unscored == labelled else f"{UNSCORED}: {unscored:,} of {labelled:,} with the right label"
 
 
-def _drop(rows: SettingRows) -> MetricSpec:
+def _percent_drop(group: _Group, note: str) -> MetricSpec:
     """Build the fraction of F1@0 that is lost at 60 hundredths; 0 where F1@0 is 0."""
-    low = f1_spec("", rows.entailment, rows.right_at(0).right)
-    high = f1_spec("", rows.entailment, rows.right_at(60).right)
+    at_0, at_60 = group.rows.right_at(0), group.rows.right_at(60)
+    columns = tuple(
+        column for right in (at_0.right, at_60.right) for column in f1_columns(group.rows.entailment, right)
+    )
+    reason = _missing_reason(group.rows, at_0)
+    value = None if reason else value_of(columns, _drop)
+    return MetricSpec(group.metric("percent_drop", value, note=reason or note), columns, _drop)
 
-    def statistic(*sums: FloatArray) -> FloatArray:
-        at_0, at_60 = macro_f1(*sums[:3]), macro_f1(*sums[3:])
-        return np.asarray(np.divide(at_0 - at_60, at_0, out=np.zeros_like(at_0), where=at_0 > 0))
 
-    return MetricSpec(name="percent_drop", columns=(*low.columns, *high.columns), statistic=statistic)
+def _drop(*sums: FloatArray) -> FloatArray:
+    at_0, at_60 = macro_f1(*sums[:3]), macro_f1(*sums[3:])
+    return np.asarray(np.divide(at_0 - at_60, at_0, out=np.zeros_like(at_0), where=at_0 > 0))
 
 
-def _curve(rows: SettingRows, subset: str, category: str) -> Iterator[Metric]:
+def _curve(group: _Group) -> Iterator[Metric]:
     """Yield F1@k at every k where it changes."""
+    rows = group.rows
     if _missing_reason(rows, rows.right_at(0)):
         return
     previous: float | None = None
     for k in range(len(THRESHOLDS)):
-        value = f1_spec(f"f1_at_{k}", rows.entailment, rows.right_at(k).right).value
+        value = value_of(f1_columns(rows.entailment, rows.right_at(k).right), macro_f1)
         if value != previous and k not in REPORTED_THRESHOLDS:
-            yield Metric(
-                task=TASK,
-                setting=rows.setting,
-                subset=subset,
-                category=category,
-                metric=f"f1_at_{k}",
-                value=value,
-                n=len(rows.ids),
-                n_failed=int(rows.failed.sum()),
-            )
+            yield group.metric(f"f1_at_{k}", value)
         previous = value
 
 
-def _baselines(rows: SettingRows, subset: str, category: str) -> Iterator[Metric]:
+def _baselines(group: _Group) -> Iterator[Metric]:
+    rows = group.rows
     entailment = int(rows.entailment.sum())
     contradiction = len(rows.ids) - entailment
-    make = partial(Metric, task=TASK, setting=rows.setting, subset=subset, category=category, n=len(rows.ids))
+    make = partial(
+        Metric, task=TASK, setting=rows.setting, subset=group.subset, category=group.category, n=len(rows.ids)
+    )
     if len(rows.ids):
         yield make(metric="chance_f1_at_0", value=chance_f1(entailment, contradiction))
         yield make(metric="all_entailment_f1_at_0", value=all_entailment_f1(entailment, contradiction))
