@@ -73,12 +73,12 @@ def nightly(
         return 0
     progress = Progress(quiet=json)
     with results_only_on_stdout():
-        night = run_night(spec, kept, gpu_hour_usd=gpu_hour_usd, watcher=progress)
+        night = run_night(spec, kept, gpu_hour_usd=gpu_hour_usd, progress=progress)
     progress.finish()
     _tell(night, summary, as_json=json)
-    if night.nothing_ran:
+    if night.all_failed:
         raise ModelUnavailableError("nothing that was due could be run; the night is recorded, with the reasons")
-    return 1 if night.alarms else 0
+    return 1 if night.has_alarm else 0
 
 
 def _tell(night: NightlyResult, summary: Path | None, *, as_json: bool) -> None:
@@ -113,8 +113,8 @@ def _show_due(due: list[PairStatus], *, as_json: bool) -> None:
 def _to_json(night: NightlyResult) -> dict[str, Any]:
     return {
         "night": night.name,
-        "alarms": night.alarms,
+        "alarms": night.has_alarm,
         "cost_usd": round(night.cost_usd, 6),
         "pairs": [{**asdict(pair), "parts": dict(pair.parts)} for pair in night.pairs],
-        "moves": [{**asdict(move), "whole": move.whole} for move in night.moves],
+        "moves": [{**asdict(move), "whole": move.whole} for move in night.shifts],
     }

@@ -1,4 +1,4 @@
-"""What a number hangs on, as hashes: a pair whose hashes are those of the last night needs no run."""
+"""Hashes of everything that a result depends on: a pair with unchanged hashes is not run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pipelines.plan.run_manifest import versions
 from pipelines.plan.run_spec import RunSpec
 
 _CODE = ("models", "pipelines")
-_SHOWN_ONLY = ("pipelines/report/",)
-"""How numbers are shown changes none."""
+_DISPLAY_ONLY = ("pipelines/report/",)
+"""Code that shows numbers and changes none."""
 _SUFFIXES = (".py", ".csv", ".txt", ".json")
 
 
 @lru_cache(maxsize=1)
 def code_fingerprint() -> str:
-    """Hash of the code that asks, reads and scores, and of the versions of the libraries that compute."""
+    """Return a hash of the code that predicts and scores, and of its libraries' versions."""
     total = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
     for package in _CODE:
         root = Path(str(files(package)))
@@ -34,38 +34,34 @@ def code_fingerprint() -> str:
             if (
                 path.is_file()
                 and path.suffix in _SUFFIXES
-                and not name.startswith(_SHOWN_ONLY)
+                and not name.startswith(_DISPLAY_ONLY)
                 and path.name != "published.csv"
             ):
                 total.update(json.dumps([name, hashlib.sha256(path.read_bytes()).hexdigest()]).encode())
     return total.hexdigest()[:16]
 
 
-def pair_fingerprint_parts(spec: RunSpec, asker: RequestBuilder, dataset: Dataset) -> dict[str, str]:
-    """The hashes behind one model on one benchmark, by what they are of.
-
-    Args:
-        spec: the night's sweep.
-        asker: of the pair.
-        dataset: of the pair.
-    """
-    name = asker.benchmark_name
+def pair_fingerprint_parts(spec: RunSpec, builder: RequestBuilder, dataset: Dataset) -> dict[str, str]:
+    """Return the hashes of one model on one benchmark, by part."""
+    name = builder.benchmark_name
     sweep = spec.describe()
     cut = {key: sweep[key] for key in ("limit", "sample_ids", "seed")}
     return {
         "code": code_fingerprint(),
         "dataset": dataset.manifest.dataset_fingerprint[:16],
-        "model": _hash({"fingerprint": dict(asker.model_fingerprint), "generation": dict(asker.generation)}),
-        "prompt": _hash({**benchmark(name).prompt_texts, **asker.prompts, "instead": dict(asker.instead)}),
-        "cells": _hash({"cells": [[cell.task, cell.setting] for cell in asker.cells], "cut": cut}),
-        "captioner": asker.captioner,
+        "model": _hash({"fingerprint": dict(builder.model_fingerprint), "generation": dict(builder.generation)}),
+        "prompt": _hash({**benchmark(name).prompt_texts, **builder.prompts, "instead": dict(builder.instead)}),
+        "cells": _hash({"cells": [[cell.task, cell.setting] for cell in builder.cells], "cut": cut}),
+        "captioner": builder.captioner,
         "judge": _hash({spec.judge[0]: answer_fingerprint(spec.judge[1])}) if spec.judge else "",
-        "scorers": _hash({s.kind: [s.model, s.layer, s.named] for s in spec.scorers_for(name)}),
+        "scorers": _hash(
+            {scorer.kind: [scorer.model, scorer.layer, scorer.named] for scorer in spec.scorers_for(name)}
+        ),
     }
 
 
 def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Names of the parts whose hashes differ."""
+    """Return the names of the parts whose hashes differ."""
     return [name for name in sorted({*before, *now}) if before.get(name, "") != now.get(name, "")]
 
 

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Records of a nightly run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.nightly.history import Pair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairStatus:
-    """A pair of the configuration, and why it has to be run; `why` is '' when it has not."""
+    """A pair of the configuration, and why it has to run; `why` is '' if it is unchanged."""
 
     model: str
     benchmark: str
@@ -22,13 +22,13 @@ class PairStatus:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of all parts."""
+        """Return the hash of all parts."""
         return stable_id(dict(self.parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricShift:
-    """A number that left the interval it had the last time it was measured, or is not there any more."""
+    """A number that left its previous interval, or disappeared."""
 
     key: tuple[str, ...]
     """benchmark, task, model, setting, subset, category, metric."""
@@ -40,40 +40,40 @@ class MetricShift:
 
     @property
     def whole(self) -> bool:
-        """It is of the whole and not of a subset or category: those are many, and some leave theirs by chance."""
+        """Return whether it is of no subset or category: of those many, some leave their intervals by chance."""
         return self.key[4] == "" and self.key[5] == ""
 
 
 @dataclass(slots=True)
 class NightlyResult:
-    """How a night went."""
+    """The result of a night."""
 
     name: str
     gpu_hour_usd: float | None = None
     pairs: list[Pair] = field(default_factory=list)
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    """Measured tonight."""
-    moves: list[MetricShift] = field(default_factory=list)
+    """Metrics measured tonight."""
+    shifts: list[MetricShift] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     over_budget: list[str] = field(default_factory=list)
-    """Models of which more rows failed than is allowed."""
+    """Models with more failed rows than allowed."""
     summary: str = ""
 
-    def of_state(self, state: str) -> list[Pair]:
-        """Pairs that `ran`, are `unchanged`, or `failed`."""
+    def pairs_in(self, state: str) -> list[Pair]:
+        """Return the pairs with state `ran`, `unchanged` or `failed`."""
         return [pair for pair in self.pairs if pair.state == state]
 
     @property
-    def alarms(self) -> bool:
-        """Whether somebody shall look: a number over the whole moved, a model failed, too many rows failed."""
-        return bool(self.of_state("failed") or self.over_budget or any(move.whole for move in self.moves))
+    def has_alarm(self) -> bool:
+        """Return whether a headline number shifted, a model failed, or too many rows failed."""
+        return bool(self.pairs_in("failed") or self.over_budget or any(shift.whole for shift in self.shifts))
 
     @property
-    def nothing_ran(self) -> bool:
-        """Whether something was due and every model of it failed."""
-        return bool(self.of_state("failed")) and not self.of_state("ran")
+    def all_failed(self) -> bool:
+        """Return whether every pair that was due failed."""
+        return bool(self.pairs_in("failed")) and not self.pairs_in("ran")
 
     @property
     def cost_usd(self) -> float:
-        """What is known of the cost."""
+        """Return the sum of the known costs."""
         return sum(pair.cost_usd or 0.0 for pair in self.pairs)

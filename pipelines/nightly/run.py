@@ -1,4 +1,4 @@
-"""A night: every model on every benchmark, of which only what changed is run, compared with the night before."""
+"""The nightly run: run changed pairs of model and benchmark, and compare their metrics with the previous night."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pipelines.predict.records import CellCount
 from pipelines.progress import NullProgress, ProgressListener
 from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import part_folder
-from pipelines.sweep.run import SweepResult, run_sweep
+from pipelines.sweep.run import run_sweep
 
 log = logging.getLogger(__name__)
 
@@ -32,34 +32,37 @@ _ERRORS_OF_ONE_MODEL = (
     *(ModelUnavailableError, ModelError, ClusterError),
     *(UsageError, DatasetError, DamagedPartError, LockedError),
 )
-"""Errors that stop one model of a night; any other, such as a store out of reach or a bug, ends the night."""
+"""Errors that stop one model; any other, such as an unreachable store or a bug, ends the night."""
 _KEY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 
 
 def due_pairs(spec: RunSpec, history: History) -> list[PairStatus]:
-    """All pairs of a configuration with the reason to run each, if there is one.
+    """Return all pairs of a configuration with the reason to run each, or ''.
 
     Raises:
         DatasetError: a benchmark was never ingested.
     """
-    asked = {(model, one[0].benchmark_name): one for model in spec.models for one in spec.askers(model)}
-    last = history.last_pairs(asked)
-    found = []
-    for (model, name), (asker, dataset) in asked.items():
+    builders = {
+        (model, builder.benchmark_name): (builder, dataset)
+        for model in spec.models
+        for builder, dataset in spec.askers(model)
+    }
+    last = history.last_pairs(builders)
+    statuses = []
+    for (model, name), (builder, dataset) in builders.items():
         before = last.get((model, name))
-        due = PairStatus(
-            model=model, benchmark=name, parts=pair_fingerprint_parts(spec, asker, dataset), why="", before=before
-        )
-        found.append(replace(due, why=_why(before, due)))
-    return found
+        parts = pair_fingerprint_parts(spec, builder, dataset)
+        status = PairStatus(model=model, benchmark=name, parts=parts, why="", before=before)
+        statuses.append(replace(status, why=_reason(before, status)))
+    return statuses
 
 
-def _why(before: Pair | None, due: PairStatus) -> str:
+def _reason(before: Pair | None, status: PairStatus) -> str:
     if before is None:
         return "new"
-    if before.fingerprint == due.fingerprint:
+    if before.fingerprint == status.fingerprint:
         return ""
-    changed = changed_parts(before.parts, due.parts)
+    changed = changed_parts(before.parts, status.parts)
     return f"changed: {', '.join(changed)}" if changed else "failed the last time"
 
 
@@ -68,137 +71,133 @@ def run_night(
     history: History,
     *,
     gpu_hour_usd: float | None = None,
-    watcher: ProgressListener | None = None,
+    progress: ProgressListener | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> NightlyResult:
-    """Run what is due, compare, and record the night.
+    """Run the due pairs, compare their metrics, and record the night.
 
-    Each model has an output of its own under `spec.out`, one for each state of the code: what code asked and scored is
-    never mixed with what other code did, and a night that was killed goes on in the same folder.
+    Each model has an output of its own under `spec.out` for each version of the code, so that results of different code
+    are never mixed; a night that was killed resumes in the same folder.
 
     Args:
         spec: all models and benchmarks of the configuration.
-        history: where nights are kept.
-        gpu_hour_usd: price of one GPU for an hour, for models that run on GPUs of ours.
-        watcher: is told of progress.
-        clock: tells the time (UTC).
+        history: the store of nights.
+        gpu_hour_usd: price of one GPU for an hour, for local models.
+        progress: receives progress events.
+        clock: returns the time (UTC).
 
     Raises:
         DatasetError: a benchmark was never ingested.
-        LockedError: another night is under way.
-        StoreError, ClusterError: the store or the cluster cannot be reached.
+        LockedError: another night is running.
+        StoreError, ClusterError: the store or the cluster is unreachable.
     """
     history.store.check_writable()
     night = NightlyResult(name=night_name(clock()), gpu_hour_usd=gpu_hour_usd)
-    with run_lock(history.store):  # two nights at once would each miss the other
-        _through(spec, history, night, watcher or NullProgress())
+    with run_lock(history.store):  # two concurrent nights would each miss the other's result
+        _run_due_pairs(spec, history, night, progress or NullProgress())
     return night
 
 
-def _through(spec: RunSpec, history: History, night: NightlyResult, watcher: ProgressListener) -> None:
-    due = due_pairs(spec, history)
-    night.pairs = [_unchanged(night.name, one) for one in due if not one.why]
-    with connect(spec.address) if any(one.why for one in due) else nullcontext():
+def _run_due_pairs(spec: RunSpec, history: History, night: NightlyResult, progress: ProgressListener) -> None:
+    statuses = due_pairs(spec, history)
+    night.pairs = [_unchanged(night.name, status) for status in statuses if not status.why]
+    with connect(spec.address) if any(status.why for status in statuses) else nullcontext():
         for model in spec.models:
-            wanted = [one for one in due if one.model == model and one.why]
-            if wanted:
-                _run_model(spec, model, wanted, night, watcher)
-    night.moves = list(_moves(night, due, history))
-    night.summary = summary(night, {pair.model for pair in due if spec.models[pair.model].is_random})
+            due = [status for status in statuses if status.model == model and status.why]
+            if due:
+                _run_model(spec, model, due, night, progress)
+    night.shifts = list(_shifts(night, statuses, history))
+    night.summary = summary(night, {pair.model for pair in statuses if spec.models[pair.model].is_random})
     history.write(night.name, night.pairs, night.metrics, night.summary)
 
 
-def _unchanged(night: str, due: PairStatus) -> Pair:
-    assert due.before is not None
-    kept = replace(due.before, night=night, state="unchanged", why="", cost_usd=0.0, seconds=0.0)
-    return replace(kept, input_tokens=0, output_tokens=0)
+def _unchanged(night: str, status: PairStatus) -> Pair:
+    assert status.before is not None
+    pair = replace(status.before, night=night, state="unchanged", why="", cost_usd=0.0, seconds=0.0)
+    return replace(pair, input_tokens=0, output_tokens=0)
 
 
 def _run_model(
-    spec: RunSpec, model: str, due: Sequence[PairStatus], night: NightlyResult, watcher: ProgressListener
+    spec: RunSpec, model: str, due: Sequence[PairStatus], night: NightlyResult, progress: ProgressListener
 ) -> None:
-    """One model on the benchmarks that are due; what goes wrong is told in its pairs and stops no other model."""
+    """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
     out = f"{spec.out.rstrip('/')}/{part_folder('', '', model).rpartition('model=')[2]}/{code_fingerprint()}"
-    own = replace(spec, models={model: spec.models[model]}, benchmarks=tuple(one.benchmark for one in due), out=out)
-    before = usage(own)
+    benchmarks = tuple(status.benchmark for status in due)
+    sweep = replace(spec, models={model: spec.models[model]}, benchmarks=benchmarks, out=out)
+    before = usage(sweep)
     start = time.monotonic()
     try:
-        outcome = run_sweep(own, watcher=watcher)
+        result = run_sweep(sweep, watcher=progress)
     except _ERRORS_OF_ONE_MODEL as error:
-        if not isinstance(error, ModelUnavailableError):  # of that one the sweep has told
+        if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
             log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
-        night.pairs += [_failed(night.name, one, str(error), out) for one in due]
+        night.pairs += [_failed(night.name, status, str(error), out) for status in due]
         return
-    night.warnings += [warning for warning in outcome.warnings if warning not in night.warnings]
+    night.warnings += [warning for warning in result.warnings if warning not in night.warnings]
     seconds = time.monotonic() - start
-    within = spec.fail_on_error.allows(outcome.failed, max(outcome.requests, 1))
-    if not within:
+    within_budget = spec.fail_on_error.allows(result.failed, max(result.requests, 1))
+    if not within_budget:
         night.over_budget.append(model)
-    used = {key: token_difference(tokens, before[key]) for key, tokens in usage(own).items()}
-    for one in due:
-        counts = [count for count in outcome.counts if count.benchmark == one.benchmark]
-        share = sum(count.requests for count in counts) / max(outcome.requests, 1)
+    used = {key: token_difference(tokens, before[key]) for key, tokens in usage(sweep).items()}
+    for status in due:
+        counts = [count for count in result.counts if count.benchmark == status.benchmark]
+        share = sum(count.requests for count in counts) / max(result.requests, 1)
         night.pairs.append(
             replace(
-                _ran(night.name, one, counts, within=within),
+                _ran(night.name, status, counts, within_budget=within_budget),
                 seconds=round(seconds * share, 3),
-                input_tokens=sum(tokens[0] for key, tokens in used.items() if key[1] == one.benchmark),
-                output_tokens=sum(tokens[1] for key, tokens in used.items() if key[1] == one.benchmark),
-                cost_usd=cost(own, one.benchmark, used, seconds * share, night.gpu_hour_usd),
+                input_tokens=sum(tokens[0] for key, tokens in used.items() if key[1] == status.benchmark),
+                output_tokens=sum(tokens[1] for key, tokens in used.items() if key[1] == status.benchmark),
+                cost_usd=cost(sweep, status.benchmark, used, seconds * share, night.gpu_hour_usd),
                 out=out,
             )
         )
-    night.metrics += _of(outcome, due)
+    night.metrics += [dict(row) for row in result.metrics if row["benchmark"] in benchmarks]
 
 
-def _of(outcome: SweepResult, due: Sequence[PairStatus]) -> list[dict[str, Any]]:
-    names = {one.benchmark for one in due}
-    return [dict(row) for row in outcome.metrics if row["benchmark"] in names]
-
-
-def _ran(night: str, due: PairStatus, counts: Sequence[CellCount], *, within: bool) -> Pair:
-    """Rows that failed beyond the budget are asked again the next night: such a pair keeps no fingerprint."""
+def _ran(night: str, status: PairStatus, counts: Sequence[CellCount], *, within_budget: bool) -> Pair:
+    """Return the record of a pair that ran; without a fingerprint, it runs again the next night."""
     failed = sum(count.error for count in counts)
     return Pair(
         night=night,
-        model=due.model,
-        benchmark=due.benchmark,
+        model=status.model,
+        benchmark=status.benchmark,
         state="ran",
-        why=due.why,
-        fingerprint=due.fingerprint if within else "",
-        parts=due.parts,
+        why=status.why,
+        fingerprint=status.fingerprint if within_budget else "",
+        parts=status.parts,
         measured=night,
         requests=sum(count.requests for count in counts),
         failed=failed,
     )
 
 
-def _failed(night: str, due: PairStatus, message: str, out: str) -> Pair:
+def _failed(night: str, status: PairStatus, message: str, out: str) -> Pair:
     return Pair(
         night=night,
-        model=due.model,
-        benchmark=due.benchmark,
+        model=status.model,
+        benchmark=status.benchmark,
         state="failed",
         why=" ".join(message.split())[:500],
-        parts=due.parts,
-        measured=due.before.measured if due.before else "",
+        parts=status.parts,
+        measured=status.before.measured if status.before else "",
         out=out,
     )
 
 
-def _moves(night: NightlyResult, due: Sequence[PairStatus], history: History) -> Iterator[MetricShift]:
-    """Numbers measured tonight against the last night that measured the same pair."""
+def _shifts(night: NightlyResult, statuses: Sequence[PairStatus], history: History) -> Iterator[MetricShift]:
+    """Compare the numbers of tonight with those of the last night that measured the same pair."""
     now = {tuple(str(row[name]) for name in _KEY): row for row in night.metrics}
-    ran = {(pair.model, pair.benchmark) for pair in night.of_state("ran")}
-    nights: dict[str, list[dict[str, Any]]] = {}
-    for one in due:
-        since = one.before.measured if one.before else ""
-        if not since or (one.model, one.benchmark) not in ran:
+    ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran")}
+    earlier: dict[str, list[dict[str, Any]]] = {}
+    for status in statuses:
+        since = status.before.measured if status.before else ""
+        if not since or (status.model, status.benchmark) not in ran:
             continue
-        if since not in nights:
-            nights[since] = history.metrics(since)
-        for row in nights[since]:
-            if (row["model"], row["benchmark"]) != (one.model, one.benchmark):
+        if since not in earlier:
+            earlier[since] = history.metrics(since)
+        for row in earlier[since]:
+            if (row["model"], row["benchmark"]) != (status.model, status.benchmark):
                 continue
             if row["value"] is None or row["ci_low"] is None or row["ci_high"] is None:
                 continue

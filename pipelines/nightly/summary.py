@@ -1,4 +1,4 @@
-"""What a night comes to, in Markdown that an issue or a chat shows well."""
+"""The summary of a night as Markdown for issues and chats."""
 
 from __future__ import annotations
 
@@ -11,59 +11,56 @@ if TYPE_CHECKING:
     from pipelines.nightly.history import Pair
     from pipelines.nightly.records import MetricShift, NightlyResult
 
-MOST_MOVES = 40
+MAX_SHIFTS = 40
 """Rows of the table; the Parquet file has all."""
 
 
 def summary(night: NightlyResult, free_models: Collection[str]) -> str:
-    """The night as Markdown.
-
-    Args:
-        night: how it went.
-        free_models: models that cost nothing.
-    """
-    ran, failed, unchanged = (night.of_state(state) for state in ("ran", "failed", "unchanged"))
-    wholes = [move for move in night.moves if move.whole]
-    parts = [move for move in night.moves if not move.whole]
-    lines = [f"# Nightly {_day(night.name)}: {_verdict(night, wholes)}", ""]
+    """Return the summary of a night; `free_models` cost nothing."""
+    ran, failed, unchanged = (night.pairs_in(state) for state in ("ran", "failed", "unchanged"))
+    whole_shifts = [shift for shift in night.shifts if shift.whole]
+    part_shifts = [shift for shift in night.shifts if not shift.whole]
+    lines = [f"# Nightly {_day(night.name)}: {_verdict(night, whole_shifts)}", ""]
     counts = (
         f"{len(ran)} pairs run, {len(unchanged)} unchanged and not run, {len(failed)} failed. "
-        f"Cost: {_dollars(night)}, {_span(sum(pair.seconds for pair in night.pairs))} of sweeping."
+        f"Cost: {_dollars(night)}, {_span(sum(pair.seconds for pair in night.pairs))} of run time."
     )
     lines += [counts, ""]
-    if wholes:
-        lines += ["## Moved", "", *_moves_table(wholes), ""]
+    if whole_shifts:
+        lines += ["## Moved", "", *_shifts_table(whole_shifts), ""]
     if failed or night.over_budget:
         lines += ["## Failed", "", *_failures(night, failed), ""]
     if ran:
         lines += ["## Run", "", *_pairs_table(night, ran, free_models), ""]
-    if parts:
-        lines += [f"<details><summary>Subsets and categories that moved: {len(parts)}; of many, some do by chance"]
-        lines += ["</summary>", "", *_moves_table(parts[:MOST_MOVES]), "", "</details>", ""]
+    if part_shifts:
+        lines += [
+            f"<details><summary>Subsets and categories that moved: {len(part_shifts)}; some of so many do by chance"
+        ]
+        lines += ["</summary>", "", *_shifts_table(part_shifts[:MAX_SHIFTS]), "", "</details>", ""]
     if night.warnings:
         lines += ["## Notes", "", *(f"- {_safe(warning)}" for warning in night.warnings), ""]
-    lines += ["A number moved when it left the 95% interval that it had when it was last measured."]
+    lines += ["A number moved if it left the 95% interval of its previous measurement."]
     return "\n".join(lines) + "\n"
 
 
-def _verdict(night: NightlyResult, wholes: Sequence[MetricShift]) -> str:
-    told = []
-    if wholes:
-        told.append(f"{len(wholes)} numbers moved")
-    failed = sorted({pair.model for pair in night.of_state("failed")} | set(night.over_budget))
+def _verdict(night: NightlyResult, whole_shifts: Sequence[MetricShift]) -> str:
+    verdicts = []
+    if whole_shifts:
+        verdicts.append(f"{len(whole_shifts)} numbers moved")
+    failed = sorted({pair.model for pair in night.pairs_in("failed")} | set(night.over_budget))
     if failed:
-        told.append(f"{len(failed)} models failed")
-    return ", ".join(told) or "all well"
+        verdicts.append(f"{len(failed)} models failed")
+    return ", ".join(verdicts) or "all well"
 
 
-def _moves_table(moves: Iterable[MetricShift]) -> list[str]:
+def _shifts_table(shifts: Iterable[MetricShift]) -> list[str]:
     rows = ["| benchmark | model | task | setting | part | metric | was | interval | is |", "|" + "---|" * 9]
-    for move in moves:
-        bench, task, model, setting, subset, category, metric = (_safe(one) for one in move.key)
-        part = " ".join(one for one in (subset, category) if one) or "all"
-        low, high = move.interval
-        now = "gone" if move.now is None else f"**{move.now:.3f}**"
-        cells = (bench, model, task, setting, part, metric, f"{move.before:.3f}", f"{low:.3f} to {high:.3f}", now)
+    for shift in shifts:
+        bench, task, model, setting, subset, category, metric = (_safe(part) for part in shift.key)
+        part = " ".join(name for name in (subset, category) if name) or "all"
+        low, high = shift.interval
+        now = "gone" if shift.now is None else f"**{shift.now:.3f}**"
+        cells = (bench, model, task, setting, part, metric, f"{shift.before:.3f}", f"{low:.3f} to {high:.3f}", now)
         rows.append("| " + " | ".join(cells) + " |")
     return rows
 
@@ -80,30 +77,28 @@ def _pairs_table(night: NightlyResult, pairs: Iterable[Pair], free_models: Colle
 
 
 def _headline(metrics: Iterable[Mapping[str, Any]], pair: Pair) -> str:
-    """The benchmark's first number over the whole, setting by setting."""
-    wanted = benchmark(pair.benchmark).headline
-    told = []
+    """Return the benchmark's headline metric by task and setting."""
+    headline = benchmark(pair.benchmark).headline
+    values = []
     for row in metrics:
-        mine = (row["benchmark"], row["model"]) == (pair.benchmark, pair.model)
-        if mine and row["metric"] == wanted and row["subset"] == "" and row["category"] == "":
+        is_of_pair = (row["benchmark"], row["model"]) == (pair.benchmark, pair.model)
+        if is_of_pair and row["metric"] == headline and row["subset"] == "" and row["category"] == "":
             value = "-" if row["value"] is None else f"{row['value']:.3f}"
-            told.append(f"{row['task']} {row['setting']} {value}")
-    return _safe("; ".join(told)) or "-"
+            values.append(f"{row['task']} {row['setting']} {value}")
+    return _safe("; ".join(values)) or "-"
 
 
 def _failures(night: NightlyResult, failed: Iterable[Pair]) -> list[str]:
     rows = [f"- {_safe(pair.model)} on {pair.benchmark}: {_safe(pair.why)}" for pair in failed]
     for model in night.over_budget:
         n = sum(pair.failed for pair in night.pairs if pair.model == model)
-        rows.append(
-            f"- {_safe(model)}: more rows failed than allowed ({n}, and the judge's); asked again the next night"
-        )
+        rows.append(f"- {_safe(model)}: more rows failed than allowed ({n}, and the judge's); retried the next night")
     return rows
 
 
 def _dollars(night: NightlyResult) -> str:
-    unknown = sum(pair.cost_usd is None for pair in night.of_state("ran"))
-    return f"${night.cost_usd:,.2f}" + (f" and {unknown} pairs of no known price" if unknown else "")
+    unknown = sum(pair.cost_usd is None for pair in night.pairs_in("ran"))
+    return f"${night.cost_usd:,.2f}" + (f" and {unknown} pairs without a known price" if unknown else "")
 
 
 def _span(seconds: float) -> str:
@@ -115,7 +110,7 @@ def _day(night: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text of models and libraries inside a table: no markup, no mention of people, no new line."""
+    """Escape foreign text for a table: no markup, mentions or line ends."""
     clean = " ".join(text.split())
     for sign in "\\`|<>*_[]":
         clean = clean.replace(sign, "&#" + str(ord(sign)) + ";")
