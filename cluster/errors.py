@@ -11,6 +11,12 @@ class ClusterError(Exception):
     exit_code: ClassVar[int] = 3
 
 
+class AddressError(ClusterError):
+    """The given address has another form than the command needs."""
+
+    exit_code = 2
+
+
 class EncryptionError(ClusterError):
     """Variables cannot be encrypted or decrypted. The message says why and how to fix it, never their values."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cluster.connect import check_reachable
-from cluster.errors import ClusterError
+from cluster.errors import AddressError, ClusterError
 
 log = logging.getLogger(__name__)
 
@@ -70,14 +70,14 @@ class JobClient:
         address: `http://HEAD:8265`, the dashboard.
 
     Raises:
-        ValueError: the address has another form.
+        AddressError: the address has another form.
         ClusterError: nobody answers there, or the token is not accepted.
     """
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"--address {address}: give the head's dashboard, such as http://127.0.0.1:8265")
+            raise AddressError(f"--address {address}: give the head's dashboard, such as http://127.0.0.1:8265")
         port = parts.port or (443 if parts.scheme == "https" else 80)
         check_reachable(f"{parts.hostname}:{port}")
         if parts.scheme == "http" and parts.hostname not in LOOPBACK:

@@ -1,30 +1,38 @@
-"""TODO doc."""
+"""Run Ray Data pipelines: settings, and errors of Ray translated into the product's own."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
-import re
-from collections.abc import Iterator
-from typing import Any
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
-from pipelines.errors import DamagedPartError, DatasetError, FencedError, ModelUnavailableError, StoreError
+from cluster.errors import ClusterError
+from models.errors import ModelError
+from pipelines.errors import InternalError, ModelUnavailableError, PipelineError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 INIT_DEATHS = 5
-"""Replicas in a row that may die while they load, as when their nodes are taken away, before a run is given up."""
+"""Consecutive replicas that may die while they load, for example because their nodes are preempted."""
 
 
 NO_PROGRESS_S = 7200
-"""Loading a 72B model onto a spot node that must first be found can take an hour without a row moving."""
+"""Loading a 72B model onto a spot node that must first be found can take an hour without a finished row."""
 
 
 def run_rows(dataset: Any) -> Iterator[Any]:
-    """The rows of a Ray Data pipeline as they come; what Ray raises becomes an error that names the cause.
+    """Yield the rows of a Ray Data pipeline as they are finished.
 
     Raises:
-        StoreError, ModelUnavailableError: as their texts say.
+        PipelineError: see `translate_ray_error`.
     """
     import ray
-    from ray.data.exceptions import ExecutionTimeoutError  # of no base but Exception
+    from ray.data.exceptions import ExecutionTimeoutError  # its only base is Exception
 
     try:
         yield from dataset.iter_rows()
@@ -33,32 +41,78 @@ def run_rows(dataset: Any) -> Iterator[Any]:
 
 
 def quiet_ray_data() -> None:
-    """Progress and warnings of Ray Data stay in its log files; the watcher shows progress."""
+    """Keep progress bars and warnings of Ray Data in its log files; let workers' errors keep their types."""
     import ray.data as rd
 
     context = rd.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
+    context.raise_original_map_exception = True
     context.execution_no_progress_timeout_s = NO_PROGRESS_S
     context.max_consecutive_actor_init_deaths = INIT_DEATHS
     context.execution_options.resource_limits = rd.ExecutionResources.for_limits()
-    context.target_max_block_size = 1  # every row goes on as soon as it is made: a unit is committed when answered
+    context.target_max_block_size = 1  # each row moves on once it is made: a unit is committed when it is answered
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     logging.getLogger("ray.data").propagate = False
 
 
+def carry_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function of Ray Data's workers: its errors keep their types, and bugs their tracebacks."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _carried_errors():
+            return function(*args, **kwargs)
+
+    @functools.wraps(function)
+    def generate(*args: P.args, **kwargs: P.kwargs) -> Any:
+        with _carried_errors():
+            yield from function(*args, **kwargs)  # type: ignore[misc]
+
+    return generate if inspect.isgeneratorfunction(function) else call
+
+
+@contextmanager
+def _carried_errors() -> Iterator[None]:
+    from ray.exceptions import RayError
+
+    from pipelines.worker_errors import WorkerError
+
+    try:
+        yield
+    except RayError:
+        raise  # a part of Ray failed
+    except (ClusterError, ModelError, PipelineError) as error:
+        raise WorkerError(error) from error
+    except Exception as error:
+        raise WorkerError(InternalError(traceback.format_exc())) from error
+
+
 def translate_ray_error(error: Exception) -> Exception:
-    """A Ray error as one that names the cause: the store's own words where the store was it."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, (StoreError, FencedError)):
-            return StoreError(str(cause))
-        if type(cause) in (DatasetError, DamagedPartError):
-            return ValueError(str(cause))
-        inner = getattr(cause, "cause", None)
-        cause = inner if isinstance(inner, BaseException) else cause.__cause__
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    named = [line for line in lines if re.match(r"\s*[\w.]+(Error|Exception|Died\w*): ", line)]
-    own = [line for line in named if "UserCodeException" not in line]  # Ray's wrapping, without the reason
-    told = [lines[-1], *named, *own][-1]
-    return ModelUnavailableError(f"the run on the cluster failed: {told.strip()}; run with -v to see Ray's own words")
+    """Return the product's error behind an error of Ray.
+
+    An error of the product that a worker raised is returned itself; any other exception of a worker becomes an
+    `InternalError` with the worker's traceback; a failure of Ray itself becomes a `ModelUnavailableError`.
+    """
+    from ray.exceptions import RayActorError, RayError, RayTaskError, UserCodeException
+
+    from pipelines.worker_errors import WorkerError
+
+    cause: BaseException = error
+    while isinstance(cause, RayTaskError):
+        cause = cause.cause
+    if isinstance(cause, WorkerError):
+        cause = cause.error
+    if isinstance(cause, (ClusterError, ModelError, PipelineError)):
+        return cause
+    is_bug_in_init = isinstance(cause, RayActorError) and cause.actor_init_failed
+    if isinstance(cause, UserCodeException) or is_bug_in_init or not _is_of_ray(cause, RayError):
+        return InternalError(str(error).strip())
+    first_line = str(cause).strip().partition("\n")[0]
+    return ModelUnavailableError(
+        f"the run on the cluster failed: {type(cause).__name__}: {first_line}; -v shows Ray's own messages"
+    )
+
+
+def _is_of_ray(error: BaseException, ray_error: type[BaseException]) -> bool:
+    return isinstance(error, ray_error) or type(error).__module__ == "ray.data.exceptions"

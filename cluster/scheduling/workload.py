@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cluster.errors import ClusterError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelWorkload:
@@ -101,5 +103,5 @@ def lower_bound(works: Sequence[ModelWorkload], fleet: Fleet) -> float:
 def _fitting(work: ModelWorkload, fleet: Fleet) -> int:
     fits = sum(gpus // work.gpus for gpus in fleet.nodes)
     if not fits:
-        raise ValueError(f"{work.name} needs {work.gpus} GPUs of one node, and no node has them")
+        raise ClusterError(f"{work.name} needs {work.gpus} GPUs of one node, and no node has them")
     return min(fits, work.most_replicas, len(work.units) or 1)

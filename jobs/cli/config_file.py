@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from models.errors import suggest
+from pipelines.errors import UsageError
 
 
 def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     """Read the file and let its values stand where the command line says nothing.
 
     Raises:
-        ValueError: it cannot be read, or holds a key that is no flag of this command.
+        UsageError: it cannot be read, or holds a key that is no flag of this command.
     """
     if value is None:
         return None
@@ -24,9 +25,9 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     try:
         raw, _ = read_yaml(value, "file", verbatim=True)
     except YamlFileError as error:
-        raise ValueError(f"--config {error}") from error
+        raise UsageError(f"--config {error}") from error
     if raw is not None and not isinstance(raw, dict):
-        raise ValueError(f"--config {value}: a mapping of flags was expected, such as `models: random`")
+        raise UsageError(f"--config {value}: a mapping of flags was expected, such as `models: random`")
     own = [parameter for parameter in ctx.command.params if parameter.name not in (None, "config")]
     flags = {_flag_of(parameter): parameter for parameter in own}
     known = {str(parameter.name).replace("_", "-"): parameter for parameter in own} | flags
@@ -34,14 +35,14 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     for key, setting in (raw or {}).items():
         flag = str(key).replace("_", "-")
         if flag not in known:
-            raise ValueError(f"--config {value}: unknown key {str(key)!r}{suggest(flag, flags)}")
+            raise UsageError(f"--config {value}: unknown key {str(key)!r}{suggest(flag, flags)}")
         name = str(known[flag].name)
         if name in settings:
-            raise ValueError(f"--config {value}: {_flag_of(known[flag])!r} is given twice, once as {str(key)!r}")
+            raise UsageError(f"--config {value}: {_flag_of(known[flag])!r} is given twice, once as {str(key)!r}")
         try:
             settings[name] = _as_flag(setting, multiple=known[flag].multiple)
         except ValueError as error:
-            raise ValueError(f"--config {value}: {key}: {error}") from error
+            raise UsageError(f"--config {value}: {key}: {error}") from error
     ctx.default_map = {**(ctx.default_map or {}), **settings}
     return value
 

@@ -12,6 +12,7 @@ import typer
 from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
 from jobs.output import print_json, print_line
+from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     from pipelines.benchmarks.mate.generator.generate import GeneratedSummary
@@ -41,11 +42,11 @@ def generate(
     if benchmark != "mate":
         raise closest("benchmark to generate", benchmark, ["mate"])
     if "://" in out:
-        raise ValueError(f"--out {out}: give a local folder; `ingest` takes it from there to any store")
+        raise UsageError(f"--out {out}: give a local folder; `ingest` takes it from there to any store")
     try:
         summary = make(Path(out), _range(objects), examples, seed, workers)
     except OSError as error:
-        raise ValueError(f"--out {out}: {error.strerror or error}") from error
+        raise UsageError(f"--out {out}: {error.strerror or error}") from error
     if json:
         print_json(_described(summary, seed))
     else:
@@ -58,11 +59,11 @@ def _range(text: str) -> tuple[int, int]:
     """Lowest and highest number of objects.
 
     Raises:
-        ValueError: it is neither a range nor a number.
+        UsageError: it is neither a range nor a number.
     """
     match = _RANGE.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"--objects {text}: give a range such as 3-10, or one number")
+        raise UsageError(f"--objects {text}: give a range such as 3-10, or one number")
     low = int(match[1])
     return low, int(match[2] or low)
 

@@ -1,26 +1,30 @@
-"""The command line. Each command parses, builds a spec, runs it, and maps how it ended to an exit code."""
+"""The command line. Each command parses flags, builds a spec, runs it and returns an exit code."""
 
 from __future__ import annotations
 
 import logging
 import signal
 import sys
+import traceback
 from enum import StrEnum
 from types import FrameType
 from typing import Annotated
 
 import typer
 
+from cluster.errors import ClusterError
 from jobs.cli.options import normalize_arguments
 from jobs.cli.register import register
 from jobs.output import TEXT_FORMAT, log_as_json, print_error
+from models.errors import ModelError
+from pipelines.errors import InternalError, PipelineError
 from pipelines.logging_context import logs_are_json
 
-DONE, FAILED_ROWS, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, USAGE, UNREACHABLE, INTERNAL, INTERRUPTED = 0, 2, 3, InternalError.exit_code, 130
 
 
 class LogFormat(StrEnum):
-    """How log lines are written."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
@@ -39,9 +43,9 @@ register(app)
 
 
 @app.callback()
-def _everywhere(
+def _prepare_process(
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="text for people, json: an object a line; may stand anywhere.")
+        LogFormat, typer.Option("--log-format", help="text for people, json: one object a line; accepted anywhere.")
     ] = LogFormat.TEXT,
 ) -> None:
     log_as_json(wanted=log_format is LogFormat.JSON)
@@ -54,69 +58,56 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit.
 
     Exit codes: 0 done; 1 done but more rows failed than allowed; 2 usage or configuration; 3 cluster, store or model
-    out of reach; 130 interrupted.
+    unreachable; 70 a bug, with its traceback; 130 interrupted.
     """
-    signal.signal(signal.SIGTERM, _interrupt)  # a spot warning ends a run as Ctrl-C does
+    signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does
     sys.exit(run(normalize_arguments(sys.argv[1:] if arguments is None else arguments)))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    del number, frame
     raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command and return its exit code."""
     logging.basicConfig(level=logging.WARNING, format=TEXT_FORMAT)
     logging.captureWarnings(capture=True)
     try:
-        code = int(app(args=arguments, standalone_mode=False) or DONE)
+        return int(app(args=arguments, standalone_mode=False) or DONE)
     except (typer.Abort, KeyboardInterrupt):
-        code = INTERRUPTED
-    except typer.TyperException as problem:
-        return _ended(problem.format_message(), USAGE)
-    except Exception as problem:
-        known = _code_of(problem)
-        if known is None:
-            if not logs_are_json():
-                raise
-            logging.getLogger("vlmsweep").exception("a fault of the program")
-            return FAILED_ROWS
-        return _ended(_error_message(problem), known)
-    return _ended("interrupted; the same command goes on from here", code) if code == INTERRUPTED else code
+        return _fail("Interrupted. Run the same command again to resume.", INTERRUPTED)
+    except typer.TyperException as error:
+        return _fail(error.format_message(), USAGE)
+    except (ClusterError, ModelError, PipelineError) as error:
+        return _fail(str(error), error.exit_code) if error.exit_code != INTERNAL else _fail_internally(error)
+    except Exception as error:  # noqa: BLE001  the edge of the program
+        if not _is_failure_of_ray(error):
+            return _fail_internally(error)
+        first_line = str(error).strip().partition("\n")[0]
+        message = f"Ray failed ({type(error).__name__}: {first_line}). Run the same command again to resume"
+        return _fail(f"{message}; -v shows Ray's own messages.", UNREACHABLE)
 
 
-def _code_of(problem: Exception) -> int | None:
-    """The exit code of an error that is told to the user by its message alone; None for ours."""
-    from cluster.errors import ClusterError
-    from pipelines.errors import ModelUnavailableError, StoreError
-
-    if isinstance(problem, (ClusterError, ModelUnavailableError, StoreError)) or _of_ray(problem):
-        return UNREACHABLE
-    # DatasetError, SourceError, ModelsFileError, UnknownNameError and their like are ValueErrors with a remedy.
-    return USAGE if isinstance(problem, ValueError) else None
+def _is_failure_of_ray(error: Exception) -> bool:
+    """Return whether a part of Ray is gone or timed out; our own exceptions in a task of Ray are not its failure."""
+    names = {base.__name__ for base in type(error).__mro__ if base.__module__ == "ray.exceptions"}
+    return "RayError" in names and "RayTaskError" not in names
 
 
-def _error_message(problem: Exception) -> str:
-    if not _of_ray(problem):
-        return str(problem)
-    first = str(problem).strip().partition("\n")[0]
-    return f"Ray failed ({type(problem).__name__}: {first}); the same command goes on, and -v shows Ray's own words"
-
-
-def _of_ray(problem: Exception) -> bool:
-    """Whether a part of Ray is gone or took too long; what our own code raises in a task of Ray's is ours."""
-    kinds = {kind.__name__ for kind in type(problem).__mro__ if kind.__module__ == "ray.exceptions"}
-    return "RayError" in kinds and "RayTaskError" not in kinds
-
-
-def _ended(message: str, code: int) -> int:
+def _fail(message: str, exit_code: int) -> int:
     if logs_are_json():
-        logging.getLogger("vlmsweep").error("%s", message, extra={"about": {"exit_code": code}})
+        logging.getLogger("vlmsweep").error("%s", message, extra={"about": {"exit_code": exit_code}})
     else:
         print_error(f"vlmsweep: {message}")
-    return code
+    return exit_code
 
 
-if __name__ == "__main__":
-    main()
+def _fail_internally(error: Exception) -> int:
+    """Report a bug with its traceback; a worker's is in the error's message."""
+    if logs_are_json():
+        extra = {"about": {"exit_code": INTERNAL}}
+        logging.getLogger("vlmsweep").error("internal error", exc_info=error, extra=extra)
+    else:
+        print_error("".join(traceback.format_exception(error, chain=not isinstance(error, InternalError))).rstrip())
+        print_error("vlmsweep: internal error, please report it. Finished work is kept.")
+    return INTERNAL

@@ -13,6 +13,7 @@ from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
 from jobs.cli.progress import Progress
 from jobs.output import print_json, print_line, results_only_on_stdout, table
+from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     from pipelines.nightly.records import NightlyResult, PairStatus
@@ -97,7 +98,7 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"--summary {path}: {error.strerror}; the night itself is recorded") from error
+        raise UsageError(f"--summary {path}: {error.strerror}; the night itself is recorded") from error
 
 
 def _show_due(due: list[PairStatus], *, as_json: bool) -> None:

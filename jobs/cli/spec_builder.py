@@ -15,6 +15,7 @@ from models.errors import YamlFileError
 from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.errors import UsageError
 from pipelines.ingest.human_files import parse_human_flag, read_human
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.plan.selection import Limit
@@ -32,12 +33,12 @@ def build_run_spec(flags: Mapping[str, Any], stages: Sequence[str] = ()) -> RunS
         stages: those that will be run; none for all.
 
     Raises:
-        ValueError: a name is not known, a value has the wrong form, a file cannot be read, or a key is not set.
+        UsageError: a name is not known, a value has the wrong form, a file cannot be read, or a key is not set.
     """
     if not names(flags["models"]):
-        raise ValueError("--models: name at least one model; see `vlmsweep list models`")
+        raise UsageError("--models: name at least one model; see `vlmsweep list models`")
     if not names(flags["benchmarks"]):
-        raise ValueError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
+        raise UsageError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
     if len(stages) == 1:
         flags = {**flags, **dict.fromkeys(_UNHEARD.get(stages[0], ()))}
     models = load_models(flags.get("models_file") or [])
@@ -49,12 +50,12 @@ def validate_remote_flags(flags: Mapping[str, Any]) -> dict[str, ModelSpec]:
     """The models of flags that another machine will run; nothing that only that machine can know is looked at.
 
     Raises:
-        ValueError: a name is not known, a value has the wrong form, or a file cannot be read.
+        UsageError: a name is not known, a value has the wrong form, or a file cannot be read.
     """
     models = load_models(flags.get("models_file") or [])
     wanted = names(flags["models"])
     if not wanted or not names(flags["benchmarks"]):
-        raise ValueError("--models and --benchmarks: name at least one of each")
+        raise UsageError("--models and --benchmarks: name at least one of each")
     for name in (flags.get("judge"), flags.get("captioner")):
         _helper(None if name == SELF else name, models)
     human = [one for one in flags.get("human") or () if not is_remote(parse_human_flag(one)[1])]
@@ -81,7 +82,7 @@ def _spec(
     for name, spec in {**chosen, **dict([pair for pair in (judge, captioner) if pair])}.items():
         _check(name, spec, dry_run=bool(flags.get("dry_run")))
         if flags.get("cost_limit") and spec.is_endpoint and spec.price is None:
-            raise ValueError(f"--cost-limit: model {name!r} has no `price` in the models file to reckon with")
+            raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file to reckon with")
     return RunSpec(
         data=_place(flags["data"], "--data"),
         out=_place(flags["out"], "--out"),
@@ -110,7 +111,7 @@ def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
     """One model by name, looked at as far as that can be done without loading it.
 
     Raises:
-        ValueError: it is not known, cannot run, or its key is not set.
+        UsageError: it is not known, cannot run, or its key is not set.
     """
     spec = select_models([name], load_models(files))[name]
     _check(name, spec, dry_run=False)
@@ -121,14 +122,14 @@ def read_column_map(path: Path) -> dict[str, str]:
     """`--column-map`: YAML of our names and the source's.
 
     Raises:
-        ValueError: it cannot be read or has another form.
+        UsageError: it cannot be read or has another form.
     """
     try:
         raw, _ = read_yaml(path, "file")
     except YamlFileError as error:
-        raise ValueError(f"--column-map {error}") from error
+        raise UsageError(f"--column-map {error}") from error
     if not isinstance(raw, dict) or not all(isinstance(one, str) for pair in raw.items() for one in pair):
-        raise ValueError(f"--column-map {path}: a mapping of names to names was expected, such as `sentence: text`")
+        raise UsageError(f"--column-map {path}: a mapping of names to names was expected, such as `sentence: text`")
     return dict(raw)
 
 
@@ -140,7 +141,7 @@ def _dollars(value: object) -> float | None:
     except ValueError:
         dollars = 0.0
     if not 0.0 < dollars < float("inf"):
-        raise ValueError(f"--cost-limit {value}: give dollars above 0, such as 5 or 0.50")
+        raise UsageError(f"--cost-limit {value}: give dollars above 0, such as 5 or 0.50")
     return dollars
 
 
@@ -151,7 +152,7 @@ def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, Mod
 def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
     """What can be known before a cluster is started: the entry can run, keys are set, local folders are there."""
     if spec.unsupported:
-        raise ValueError(
+        raise UsageError(
             f"model {name!r} cannot run as it is listed. {spec.unsupported.reason.strip()} It runs with "
             f"{spec.unsupported.runs_with.strip()}"
         )
@@ -159,12 +160,12 @@ def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
         secret(spec.api_key_env, model=name)
     looks_local = spec.model.startswith((".", "/", "~"))
     if spec.uses_transformers and looks_local and not Path(spec.model).expanduser().is_dir():
-        raise ValueError(f"model {name!r}: no folder {spec.model}; give a checkpoint's folder or a hub id")
+        raise UsageError(f"model {name!r}: no folder {spec.model}; give a checkpoint's folder or a hub id")
 
 
 def _place(uri: str, flag: str) -> str:
     if "://" in uri and not is_remote(uri):
-        raise ValueError(f"{flag} {uri}: only folders and s3:// addresses are supported")
+        raise UsageError(f"{flag} {uri}: only folders and s3:// addresses are supported")
     return uri if is_remote(uri) else os.path.abspath(Path(uri).expanduser())  # noqa: PTH100  links stay as given
 
 
@@ -173,7 +174,7 @@ def _own_wording(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, di
     if folder is None:
         return {}
     if not folder.is_dir():
-        raise ValueError(f"--prompts {folder}: no such folder")
+        raise UsageError(f"--prompts {folder}: no such folder")
     wording: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*/*.txt")):
         name = path.parent.name
@@ -181,7 +182,7 @@ def _own_wording(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, di
             continue
         known = benchmark(name).prompt_texts
         if path.stem not in known:
-            raise ValueError(f"--prompts {path}: {name} has no prompt {path.stem!r}; known: {', '.join(sorted(known))}")
+            raise UsageError(f"--prompts {path}: {name} has no prompt {path.stem!r}; known: {', '.join(sorted(known))}")
         wording.setdefault(name, {})[path.stem] = path.read_text(encoding="utf-8").removesuffix("\n")
     return wording
 
@@ -189,5 +190,5 @@ def _own_wording(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, di
 def _pair(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (old and equals and new):
-        raise ValueError(f"--prompt-version {text!r}: give OLD=NEW, such as oevqa-it-v1=oevqa-it-v1-plain")
+        raise UsageError(f"--prompt-version {text!r}: give OLD=NEW, such as oevqa-it-v1=oevqa-it-v1-plain")
     return old, new

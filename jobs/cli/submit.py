@@ -21,6 +21,7 @@ from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
 from jobs.output import print_json, print_line
 from jobs.submit.package import entrypoint, stage
+from pipelines.errors import UsageError
 
 Head = Annotated[str, typer.Option("--address", help="The cluster's dashboard, such as http://127.0.0.1:8265.")]
 EnvNames = Annotated[
@@ -174,19 +175,19 @@ def _check(flags: Mapping[str, Any]) -> None:
     """What can be known here, before anything is sent.
 
     Raises:
-        ValueError: a name is not known or a value has the wrong form.
+        UsageError: a name is not known or a value has the wrong form.
     """
     from jobs.cli.spec_builder import validate_remote_flags
 
     validate_remote_flags(flags)
     if flags["code"] not in ("here", "image"):
-        raise ValueError(f"--code {flags['code']}: give here or image")
+        raise UsageError(f"--code {flags['code']}: give here or image")
     wanted = flags["submission_id"]
     if wanted is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", wanted):
-        raise ValueError(f"--submission-id {wanted!r}: give letters, digits and . _ -")
+        raise UsageError(f"--submission-id {wanted!r}: give letters, digits and . _ -")
     for flag in ("data", "out"):
         if "://" not in flags[flag] and not Path(flags[flag]).is_absolute():
-            raise ValueError(
+            raise UsageError(
                 f"--{flag} {flags[flag]}: a job runs in a folder of its own on another machine; give s3://bucket/key, "
                 "or the absolute path of a folder that every node of the cluster sees"
             )

@@ -12,6 +12,7 @@ from jobs.demo.checkpoint import build_checkpoint
 from jobs.demo.samples import BENCHMARKS, write_sample
 from models.spec import GenerationSpec, Limits, ModelSpec
 from pipelines.benchmarks import benchmark
+from pipelines.errors import UsageError
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.plan.run_spec import RunSpec
@@ -37,11 +38,11 @@ def run_demo(out: str, *, watcher: ProgressListener) -> tuple[RunSpec, SweepResu
         watcher: is told of progress.
 
     Raises:
-        ValueError: `out` is no local folder.
+        UsageError: `out` is no local folder.
         StoreError: nothing can be written there.
     """
     if "://" in out:
-        raise ValueError(f"--out {out}: the demo keeps its data and its model in a local folder")
+        raise UsageError(f"--out {out}: the demo keeps its data and its model in a local folder")
     Store(out).check_writable()
     root = Path(out).expanduser().absolute()
     data = Store(str(root / "data"))

@@ -57,7 +57,7 @@ def show_file(spec: RunSpec, path: Path, *, as_json: bool) -> None:
     """Print how many answers of a file would be scored.
 
     Raises:
-        ValueError: the file cannot be read, lacks a column, or names what does not exist.
+        UsageError: the file cannot be read, lacks a column, or names what does not exist.
     """
     rejected, groups = usable_rows(spec, path)
     rows = [

@@ -30,6 +30,7 @@ from jobs.serve.chat_api import (
 )
 from models.messages import Answer, CallReply, Failure, Frames
 from models.spec import ModelSpec
+from pipelines.errors import UsageError
 from pipelines.media.decoder import Decoder
 
 MOST_AT_ONCE = 32
@@ -318,7 +319,7 @@ def free_port(host: str, port: int) -> int:
     """The port itself when nobody listens there, any free one for 0.
 
     Raises:
-        ValueError: the address or port cannot be used.
+        UsageError: the address or port cannot be used.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -327,7 +328,7 @@ def free_port(host: str, port: int) -> int:
             probe.bind((host, port))
             return int(probe.getsockname()[1])
     except OSError as error:
-        raise ValueError(f"--host {host} --port {port}: cannot listen there ({error.strerror or error})") from error
+        raise UsageError(f"--host {host} --port {port}: cannot listen there ({error.strerror or error})") from error
 
 
 def is_loopback(host: str) -> bool:

@@ -15,6 +15,7 @@ from jobs.serve.auth import key_hash
 from jobs.serve.deployment import ServeConfig, free_port, is_loopback, serving
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
+from pipelines.errors import UsageError
 
 log = logging.getLogger("vlmsweep")
 
@@ -23,12 +24,12 @@ def serve_until_stopped(name: str, spec: ModelSpec, flags: Mapping[str, Any]) ->
     """Serve until Ctrl-C or SIGTERM; returns 0, for that is how serving ends.
 
     Raises:
-        ValueError: a flag cannot be used.
+        UsageError: a flag cannot be used.
         ModelUnavailableError: the model cannot be had.
         ClusterError: no Ray.
     """
     if flags["no_key"] and flags["key_env"]:
-        raise ValueError("--no-key and --key-env: give one of them")
+        raise UsageError("--no-key and --key-env: give one of them")
     port = free_port(flags["host"], flags["port"])
     if not is_loopback(flags["host"]):
         log.warning("listening at %s: whoever reaches this machine reaches the model", flags["host"])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from pipelines.errors import UsageError
 from pipelines.metrics.scorer_checkpoint import Source
 from pipelines.metrics.text import References, check_paired
 from pipelines.metrics.token_vectors import TokenEncoder, batches
@@ -127,7 +128,7 @@ class BertScorer:
         """
         if layer is None:
             if model not in DEFAULT_LAYERS:
-                raise ValueError(f"no default layer is known for {model!r}: give one, as in 'bertscore=DIR:17'")
+                raise UsageError(f"no default layer is known for {model!r}: give one, as in 'bertscore=DIR:17'")
             layer = DEFAULT_LAYERS[model]
         source = Source(model=model, revision=revision, local_files_only=local_files_only)
         self._encoder = TokenEncoder(source, layer, device=device, batch_size=batch_size)

@@ -18,6 +18,8 @@ class ScorerUnavailableError(PipelineError):
         remedy: What the user can do.
     """
 
+    exit_code = 3
+
     def __init__(self, model: str, reason: str, remedy: str) -> None:
         super().__init__(f"scorer model {model!r} cannot be used: {reason} {remedy}")
         self.model = model

@@ -8,6 +8,7 @@ package's request).
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from pipelines.errors import UsageError
 from pipelines.metrics.scorer_checkpoint import Source, load_model
 
 _LONGEST_STATED_LIMIT: Final = 1_000_000  # tokenizers that know no limit state 1e30
@@ -109,7 +110,7 @@ def _keep_layers(encoder: Any, layer: int, source: Source) -> None:
         layers = getattr(owner, name, None)
         if isinstance(layers, torch.nn.ModuleList):
             if not 0 <= layer <= len(layers):
-                raise ValueError(f"layer {layer} of {source.model!r}: it has {len(layers)}")
+                raise UsageError(f"layer {layer} of {source.model!r}: it has {len(layers)}")
             setattr(owner, name, layers[:layer])
             return
     raise source.refuse("it is not an encoder whose layers are known.")

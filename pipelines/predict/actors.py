@@ -18,6 +18,7 @@ from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
 from pipelines.predict.attempts import RemoteAttempts
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import LoaderSpec
+from pipelines.ray_data import carry_errors
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ def _loader(spec: LoaderSpec, keeper: Any) -> Any:
     return spec.build(SharedFrameCache(keeper))
 
 
+@carry_errors
 def load_units(batch: Any, spec: LoaderSpec, keeper: Any, ledger: Any, lines: Lines = None) -> Any:
     """Load the units that go to one replica together; Ray calls this again, elsewhere, when its process dies.
 
@@ -78,6 +80,7 @@ def _load(unit: WorkUnit, loader: Any, alone: frozenset[str], ledger: Any) -> An
         ledger.loaded.remote(unit.part)
 
 
+@carry_errors
 def commit_units(batch: Any, out: str, lock: str, lines: Lines = None) -> Any:
     """Write each unit's rows as a part of its own; what is handed on are their receipts, as JSON in one row.
 
@@ -133,6 +136,7 @@ class EngineActor:
         from models.errors import EngineUnreachableError, MissingSecretError
         from pipelines.predict.unit_runner import UnitRunner
 
+        self._bug: Exception | None = None
         self._fatal, self._model, self._lines = "", model, lines
         self._ledger, self._out = ledger, Store(out)
         self._name = str(ray.get_runtime_context().get_actor_id())
@@ -150,7 +154,10 @@ class EngineActor:
             self._free_since = time.time()
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)
+        except Exception as error:  # noqa: BLE001  raised by the first call: Ray would start the replica again
+            self._bug = error
 
+    @carry_errors
     def __call__(self, batch: Any) -> Iterator[Any]:
         """Answer the units of a convoy one after the other.
 
@@ -159,6 +166,8 @@ class EngineActor:
         """
         from pipelines.predict.serialization import AnsweredUnit, pack_answers, unpack_convoy
 
+        if self._bug:
+            raise self._bug
         many = len(batch["units"].chunk(0)[0].values) > 1
         held: list[AnsweredUnit] = []
         for loaded in unpack_convoy(batch):

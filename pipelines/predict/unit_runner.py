@@ -16,6 +16,8 @@ from pipelines.schemas import prediction_row
 
 log = logging.getLogger(__name__)
 
+_BUGS = (LookupError, AttributeError, TypeError, NameError, AssertionError, NotImplementedError, ImportError)
+"""Exceptions of an engine that mean a bug and not a request it cannot answer: they end the sweep."""
 _ENDS = {
     "engine_died": "the model's process died while it answered this request",
     "timeout": "the model gave no answer to this request within the stall_timeout_s of its entry",
@@ -121,9 +123,9 @@ class UnitRunner:
             for reply in answer_requests(self._engine, requests, media):
                 del left[reply.request_id]
                 yield reply
-        except (EngineUnreachableError, EngineDiedError):
+        except (EngineUnreachableError, EngineDiedError, *_BUGS):
             raise
-        except Exception as error:  # noqa: BLE001  the row edge: any fault becomes data about the rows it concerns
+        except Exception as error:  # noqa: BLE001  the row edge: a failure becomes data about the rows it concerns
             log.warning("a unit of %d failed (%s); its %d open requests go one by one", len(requests), error, len(left))
             for request in left.values():
                 yield self._one(request, media)
@@ -132,7 +134,7 @@ class UnitRunner:
         with log_context(request_id=request.request_id):
             try:
                 return next(iter(list(answer_requests(self._engine, [request], media))))
-            except (EngineUnreachableError, EngineDiedError):
+            except (EngineUnreachableError, EngineDiedError, *_BUGS):
                 raise
             except EngineContractError as error:
                 outcome = Failure(type="engine_contract", message=str(error))

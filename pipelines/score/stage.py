@@ -19,9 +19,9 @@ from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.records import Job
 from pipelines.progress import ProgressListener
-from pipelines.ray_data import quiet_ray_data, run_rows
+from pipelines.ray_data import carry_errors, quiet_ray_data, run_rows
 from pipelines.score.judge import Judge, JudgeLoaderSpec, judge_units
-from pipelines.score.part_scorer import ScoringSpec
+from pipelines.score.part_scorer import PartScorer, ScoringSpec
 from pipelines.score.rows import ScoringContext, rows_of
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
@@ -138,17 +138,19 @@ class _ScorerActor:
     """A part scorer in an actor."""
 
     def __init__(self, spec: ScoringSpec, judge: Any) -> None:
-        import ray
+        self._spec, self._judge = spec, judge
+        self._scorer: PartScorer | None = None
 
-        from pipelines.score.part_scorer import PartScorer
-
-        said, failed = ray.get(judge) if judge is not None else ({}, [])
-        self._scorer = PartScorer(spec, said, failed)
-
+    @carry_errors
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Score a few parts."""
+        import ray
+
         from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
+        if self._scorer is None:  # not in __init__: Ray would start the actor again after an error there
+            replies, failed = ray.get(self._judge) if self._judge is not None else ({}, [])
+            self._scorer = PartScorer(self._spec, replies, failed)
         fatal, parts = "", 0
         try:
             for path in json.loads(str(batch["paths"][0])):

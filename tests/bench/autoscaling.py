@@ -147,7 +147,7 @@ def begin(head: RayHead, folder: Path, out: Path, videos: int) -> subprocess.Pop
             for name, kind in MODELS.items()
         )
     )
-    cli = (sys.executable, "-m", "jobs.cli.main")
+    cli = (sys.executable, "-m", "jobs.cli")
     subprocess.run([*cli, "ingest", "maia", str(source), "--data", str(data)], check=True, capture_output=True)
     flags = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame", "--address", f"127.0.0.1:{head.gcs}")
     command = [*cli, "run", "--models", ",".join(MODELS), "--models-file", str(models), *flags]

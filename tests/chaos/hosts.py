@@ -95,7 +95,7 @@ def _site(scene: Scene) -> Iterator[_Site]:
             site = _Site(folder, net, env)
             _start(site)
             site.command(sys.executable, "-c", _BUCKET)
-            cli = (sys.executable, "-m", "jobs.cli.main")
+            cli = (sys.executable, "-m", "jobs.cli")
             site.command(*cli, "ingest", "maia", str(scene.folder / "source"), "--data", "s3://bench/data")
             _until_up(site, "worker1", "worker2")
             yield site
@@ -149,7 +149,7 @@ def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
     models.write_text(f"slow: {{engine: random, faults: {{call_s: {CALL_S}, journal: {journal}}}}}\n")
     with _site(scene) as site:
         submitted = site.net.hosts["switch"].start(
-            *(sys.executable, "-m", "jobs.cli.main", "submit", "--models", "slow", "--models-file", str(models)),
+            *(sys.executable, "-m", "jobs.cli", "submit", "--models", "slow", "--models-file", str(models)),
             *("--benchmarks", "maia", "--data", "s3://bench/data", "--out", "s3://bench/out"),
             *("--address", f"http://{site.net.hosts['head'].address}:8265"),
             env=site.env,

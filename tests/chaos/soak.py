@@ -62,7 +62,7 @@ class Soak:
         models = self.folder / "models.yaml"
         models.write_text(f"chance: {{engine: random, replicas: {{max: {self.replicas}}}}}\n")
         command = [
-            *(sys.executable, "-m", "jobs.cli.main", "predict", "--models", "chance", "--models-file", str(models)),
+            *(sys.executable, "-m", "jobs.cli", "predict", "--models", "chance", "--models-file", str(models)),
             *("--benchmarks", "maia", "--settings", "1-frame"),
             *("--data", str(self.folder / "data"), "--out", str(self.out)),
         ]

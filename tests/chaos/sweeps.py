@@ -146,7 +146,7 @@ def read_answers(out: Path) -> Answers:
 
 def sweep(scene: Scene, out: Path, *flags: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
     """Begin `vlmsweep run` over the scene's data; what it says goes to a file beside the output."""
-    command = [sys.executable, "-m", "jobs.cli.main", "run", "--data", str(scene.data), "--out", str(out), *flags]
+    command = [sys.executable, "-m", "jobs.cli", "run", "--data", str(scene.data), "--out", str(out), *flags]
     with out.with_suffix(".log").open("ab") as log:
         return subprocess.Popen(command, env=env, stdout=log, stderr=log)
 
@@ -161,7 +161,7 @@ def make_scene(folder: Path, *, videos: int = 3, categories: int = 4) -> Scene:
     """Ingest a small MAIA and run it undisturbed; 216 requests a video."""
     data = folder / "data"
     source = write_source(folder / "source", videos=videos, categories=categories)
-    ingest = [sys.executable, "-m", "jobs.cli.main", "ingest", "maia", str(source), "--data", str(data)]
+    ingest = [sys.executable, "-m", "jobs.cli", "ingest", "maia", str(source), "--data", str(data)]
     subprocess.run(ingest, env=environment(folder), check=True, capture_output=True)
     out = folder / "undisturbed"
     empty = Scene(folder, data, 0.0, {}, "")

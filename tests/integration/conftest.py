@@ -101,7 +101,7 @@ def cli(command_env: dict[str, str]) -> Cli:
     ) -> subprocess.CompletedProcess[str]:
         for _ in range(3):
             done = subprocess.run(
-                [sys.executable, "-m", "jobs.cli.main", *arguments],
+                [sys.executable, "-m", "jobs.cli", *arguments],
                 env={**command_env, **(env or {})},
                 capture_output=True,
                 text=True,

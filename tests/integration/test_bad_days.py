@@ -72,7 +72,7 @@ def test_a_full_disk(cli: Cli, flags: tuple[str, ...], tmp_path: Path) -> None:
 
 @contextmanager
 def running(env: dict[str, str], flags: tuple[str, ...], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "jobs.cli.main", "run", *flags, "--out", "s3://bench/out"]
+    command = [sys.executable, "-m", "jobs.cli", "run", *flags, "--out", "s3://bench/out"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
     try:

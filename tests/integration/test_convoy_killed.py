@@ -33,7 +33,7 @@ def test_a_replica_dies_in_a_convoy(cli: Cli, command_env: dict[str, str], tmp_p
     cli("predict", *flags, "--out", str(calm))
     faults = {"call_s": 0.002, "journal": str(out.with_suffix(".journal"))}
     models.write_text(json.dumps({"m": {"engine": "random", "faults": faults}}))
-    command = [sys.executable, "-m", "jobs.cli.main", "predict", *flags, "--out", str(out)]
+    command = [sys.executable, "-m", "jobs.cli", "predict", *flags, "--out", str(out)]
     process = subprocess.Popen(command, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 400

@@ -92,7 +92,7 @@ def test_interrupted_and_resumed(
     models.write_text("slow: {engine: random, faults: {stall_s: 2.0}}\n")
     flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     place = ("--data", maia_data, "--out", str(tmp_path / "out"))
-    command = [sys.executable, "-m", "jobs.cli.main", "predict", *flags, *place]
+    command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *place]
     env = {**command_env, "TMPDIR": str(short_temp)}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 400

@@ -29,7 +29,7 @@ def words(maia_data: str, tmp_path: Path) -> list[str]:
 def begun(words: list[str], out: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     """A run that has committed something."""
     with (out.parent / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "jobs.cli.main", *words], env=env, stdout=log, stderr=log)
+        process = subprocess.Popen([sys.executable, "-m", "jobs.cli", *words], env=env, stdout=log, stderr=log)
     deadline = time.monotonic() + 400
     while not parts(out):
         assert process.poll() is None, (out.parent / "log").read_text()

@@ -74,7 +74,7 @@ def sweep_killed_once(
     (plan,) = json.loads(cli(*command, "--dry-run", "--json", env=s3.env).stdout)["plan"]
     with (tmp_path / "first.log").open("wb") as log:
         first = subprocess.Popen(
-            [sys.executable, "-m", "jobs.cli.main", *command], env={**env, **s3.env}, stdout=log, stderr=log
+            [sys.executable, "-m", "jobs.cli", *command], env={**env, **s3.env}, stdout=log, stderr=log
         )
         wait_for_parts(s3, out, 2, first)
         os.kill(first.pid, signal.SIGKILL)

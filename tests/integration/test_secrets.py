@@ -78,7 +78,7 @@ def test_planted_secrets_are_nowhere(command_env: dict[str, str], maia_data: str
         secrets = {"model key": KEY.encode(), "store secret": s3.env["AWS_SECRET_ACCESS_KEY"].encode()}
         flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
         place = ("--settings", "1-frame", "--limit", "12", "--data", maia_data, "--out", "s3://bench/out", "--verbose")
-        command = [sys.executable, "-m", "jobs.cli.main", "run", *flags, *place, "--log-format", "json"]
+        command = [sys.executable, "-m", "jobs.cli", "run", *flags, *place, "--log-format", "json"]
         with log.open("wb") as out:
             process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
         try:
@@ -151,7 +151,7 @@ def test_what_a_job_is_sent_is_nowhere_and_all_its_processes_have_it(maia_data: 
         flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--verbose")
         place = ("--settings", "1-frame", "--limit", "12", "--data", maia_data, "--out", "s3://bench/out")
         names = [word for name in sent for word in ("--env", name)]
-        command = [sys.executable, "-m", "jobs.cli.main", "submit", *flags, *place, "--address", head.url, *names]
+        command = [sys.executable, "-m", "jobs.cli", "submit", *flags, *place, "--address", head.url, *names]
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [*command, "--submission-id", "planted"], env={**head.env, **sent}, stdout=out, stderr=out

@@ -37,7 +37,7 @@ def serving(
     models = folder / "models.yaml"
     models.write_text(f"{name}: {entry}")
     own = ("--port", "0", "--models-file", str(models), "--json")
-    command = [sys.executable, "-m", "jobs.cli.main", "serve", name, *own, *flags]
+    command = [sys.executable, "-m", "jobs.cli", "serve", name, *own, *flags]
     with (folder / "err").open("wb") as err:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=env, text=True)
     try:

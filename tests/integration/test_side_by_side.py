@@ -29,7 +29,7 @@ def test_two_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
     models.write_text("".join(f"{name}: {{{common}}}\n" for name in ("one", "two")))
     seen: set[frozenset[str]] = set()
     with ray_head("--num-cpus=6", "--num-gpus=2") as head:
-        command = [sys.executable, "-m", "jobs.cli.main", "run", "--models", "one,two", "--models-file", str(models)]
+        command = [sys.executable, "-m", "jobs.cli", "run", "--models", "one,two", "--models-file", str(models)]
         place = ["--data", maia_data, "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"]
         dry = [*command, *FLAGS, *place, "--dry-run", "--json"]
         told = json.loads(subprocess.run(dry, env=head.env, capture_output=True, check=True).stdout)["schedule"]

@@ -80,7 +80,7 @@ def test_left_stopped_and_resumed(
     assert told["submitted"]
     # The same command follows it; Ctrl-C ends the following and not the job.
     follower = subprocess.Popen(
-        [sys.executable, "-m", "jobs.cli.main", *flags], env={**shell.env, NAME: "x"}, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "jobs.cli", *flags], env={**shell.env, NAME: "x"}, stderr=subprocess.PIPE, text=True
     )
     wait_for(lambda: parts(out))
     follower.send_signal(signal.SIGINT)

@@ -27,7 +27,7 @@ def test_a_rank_is_killed_and_nothing_is_lost(
     flags = (*flags, "--limit", "24", "--data", maia_data)
     out = tmp_path / "out"
     cli("predict", "--models", "whole", *flags, "--out", str(out))
-    argv = [sys.executable, "-m", "jobs.cli.main", "predict", "--models", "halves", *flags, "--out", str(out)]
+    argv = [sys.executable, "-m", "jobs.cli", "predict", "--models", "halves", *flags, "--out", str(out)]
     run = subprocess.Popen(argv, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         ranks: list[int] = []

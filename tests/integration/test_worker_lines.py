@@ -20,7 +20,7 @@ def test_loaders_and_replicas_tell_run_model_part_and_request(maia_data: str, tm
     flags = ("--models", "forgetful", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     place = ("--settings", "1-frame", "--limit", "4", "--data", maia_data, "--out", str(out))
     with ray_head("--num-cpus=2") as head:
-        command = [sys.executable, "-m", "jobs.cli.main", "predict", *flags, *place, "--log-format", "json"]
+        command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *place, "--log-format", "json"]
         address = ("--address", f"127.0.0.1:{head.gcs}")
         done = subprocess.run([*command, *address], env=head.env, capture_output=True, text=True, timeout=300)
         assert done.returncode == 1, done.stderr

@@ -121,7 +121,7 @@ def attempt(trial: Trial, data: Path, checkpoint: Path, room: Path, head: RayHea
     asked = MODEL if trial.role == "model" else "random"
     roles = () if trial.role == "model" else (f"--{trial.role}", MODEL)
     command = [
-        *(sys.executable, "-m", "jobs.cli.main", "run", "--models", asked, *roles, "--models-file", str(models)),
+        *(sys.executable, "-m", "jobs.cli", "run", "--models", asked, *roles, "--models-file", str(models)),
         *("--benchmarks", trial.benchmark, "--tasks", trial.tasks, "--settings", trial.settings),
         *("--limit", str(trial.limit), "--data", str(data), "--out", str(out), "--json"),
         *("--address", f"127.0.0.1:{head.gcs}"),

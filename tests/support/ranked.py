@@ -143,7 +143,7 @@ def main() -> int:
         out = room / "out"
         flags = ["--models-file", str(file), "--benchmarks", "maia", "--settings", "1-frame,32-frames"]
         flags += ["--limit", args.limit, "--data", str(room / "data"), "--out", str(out)]
-        argv = [sys.executable, "-m", "jobs.cli.main", "predict", *flags, "--models"]
+        argv = [sys.executable, "-m", "jobs.cli", "predict", *flags, "--models"]
         subprocess.run([*argv, WHOLE], check=True)
         started = time.monotonic()
         code = disturbed([*argv, PAIR], out)

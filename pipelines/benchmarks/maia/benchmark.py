@@ -32,6 +32,7 @@ from pipelines.benchmarks.records import (
 )
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
+from pipelines.errors import DatasetError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,7 +214,7 @@ def _clip(sample: Sample, setting: str) -> Media:
         return BLACK_CLIP
     ref = sample.ref("clip")
     if ref is None:
-        raise ValueError(f"{sample.sample_id}: no clip; ingest the data set again")
+        raise DatasetError(f"{sample.sample_id}: no clip; ingest the data set again")
     return Media("video", ref.sha256, 1 if setting == "1-frame" else 32)
 
 

@@ -25,6 +25,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Metric, Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
+from pipelines.errors import DatasetError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +106,7 @@ class Mate(Benchmark):
             return Reading(answer=None, rule=row.status)
         own = find_row(row.sample, row.task, row.setting)
         if own is None:
-            raise ValueError(f"{row.sample.sample_id} has no row of {row.task}, {row.setting}; ingest again")
+            raise DatasetError(f"{row.sample.sample_id} has no row of {row.task}, {row.setting}; ingest again")
         scene, question = parse_scene(row.sample.data["scene"]), question_of(own)
         verdict = judge(row.output or "", own["gold"])
         values = {
@@ -153,7 +154,7 @@ def _picture(sample: Sample, task: str) -> Media:
     if ref is not None:
         return Media("image", ref.sha256)
     if task != "txt2txt":
-        raise ValueError(f"{sample.sample_id}: no picture; ingest again")
+        raise DatasetError(f"{sample.sample_id}: no picture; ingest again")
     return WHITE_PICTURE
 
 

@@ -14,6 +14,7 @@ from models.messages import Generation, Media, Part, Step, StepOutput, user
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.vague.facts import SETTINGS
+from pipelines.errors import DatasetError
 
 LETTERS: Final = ("A", "B", "C", "D")
 READINGS: Final = ("correct", "fs", "su", "ne")
@@ -141,5 +142,5 @@ def build_prompt(sample: Sample, task: str, setting: str, texts: PromptTexts, ge
 def _picture(sample: Sample) -> Media:
     ref = sample.ref("picture")
     if ref is None:
-        raise ValueError(f"{sample.sample_id}: no picture; ingest again")
+        raise DatasetError(f"{sample.sample_id}: no picture; ingest again")
     return Media("image", ref.sha256)

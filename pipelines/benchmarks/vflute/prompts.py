@@ -11,6 +11,7 @@ from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.vflute.answers import stage1_question
 from pipelines.benchmarks.vflute.source import shot_role
 from pipelines.benchmarks.vflute.source_text import CLAIM_TOKEN
+from pipelines.errors import DatasetError
 
 GENERATION: Final = Generation(max_new_tokens=256, num_beams=3)
 """Beam search over three beams; an engine without beam search decodes greedily."""
@@ -107,5 +108,5 @@ def _quoted(row: Mapping[str, Any]) -> str:
 def _media(sample: Sample, role: str) -> Media:
     ref = sample.ref(role)
     if ref is None:
-        raise ValueError(f"{sample.sample_id}: no medium {role!r}; ingest again")
+        raise DatasetError(f"{sample.sample_id}: no medium {role!r}; ingest again")
     return Media(ref.kind, ref.sha256)

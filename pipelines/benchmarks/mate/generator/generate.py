@@ -19,6 +19,7 @@ from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
 from pipelines.benchmarks.mate.generator.strata import Search
 from pipelines.benchmarks.mate.linking import linking
 from pipelines.benchmarks.mate.scene import TASKS
+from pipelines.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +75,15 @@ def generate(
         What was written.
 
     Raises:
-        ValueError: something that cannot be made, named in the message; nothing was written then.
+        UsageError: something that cannot be made, named in the message; nothing was written then.
         OSError: the folder cannot be written to.
     """
     plan = Plan(counts=counts_of(objects), examples=examples, seed=seed, options=options or Options())
     plan.check()
     if workers < 1:
-        raise ValueError(f"workers: 1 or more (got {workers})")
+        raise UsageError(f"workers: 1 or more (got {workers})")
     if out.exists() and not out.is_dir():
-        raise ValueError(f"out: {out} is a file, give a folder")
+        raise UsageError(f"out: {out} is a file, give a folder")
     with Processes(min(workers, examples)) as processes:
         layouts = processes.map(partial(make_layout, plan), range(examples))
         balance, asked = ask_all(plan, layouts)
@@ -169,7 +170,7 @@ def _refuse_mixture(out: Path, plan: Plan, examples: Sequence[Example]) -> None:
     there = [*out.glob("*.jsonl"), *(out / "img").glob("*.png")]
     foreign = sorted(str(path.relative_to(out)) for path in there if path.name not in ours)
     if foreign:
-        raise ValueError(
+        raise UsageError(
             f"out: {out} holds another data set ({len(foreign)} files, such as {foreign[0]}); give an empty folder"
         )
 

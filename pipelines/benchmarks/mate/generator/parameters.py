@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS
+from pipelines.errors import UsageError
 
 GENERATOR_VERSION = "1"
 """Rises with whatever changes the bytes of a data set."""
@@ -56,7 +57,7 @@ class Options:
         """Refuse what cannot be made.
 
         Raises:
-            ValueError: names the constraint that does not hold.
+            UsageError: names the constraint that does not hold.
         """
         _demand(
             bool(self.tasks) and len(set(self.tasks)) == len(self.tasks), "tasks", "name each task once", self.tasks
@@ -107,7 +108,7 @@ class Plan:
         """Refuse what cannot be made.
 
         Raises:
-            ValueError: names the constraint that does not hold.
+            UsageError: names the constraint that does not hold.
         """
         self.options.check()
         _demand(self.examples >= 1, "examples", "1 or more", self.examples)
@@ -160,7 +161,7 @@ def counts_of(objects: Objects) -> tuple[int, ...]:
         objects: (lowest, highest), both included, or a range of counts.
 
     Raises:
-        ValueError: it is empty, or leaves the counts that can be made.
+        UsageError: it is empty, or leaves the counts that can be made.
     """
     if isinstance(objects, range):
         counts: Sequence[int] = sorted(objects)
@@ -180,4 +181,4 @@ def margin(count: int) -> float:
 
 def _demand(holds: bool, what: str, constraint: str, got: object) -> None:  # noqa: FBT001 - reads as a sentence
     if not holds:
-        raise ValueError(f"{what}: {constraint} (got {got})")
+        raise UsageError(f"{what}: {constraint} (got {got})")

@@ -8,6 +8,7 @@ from pipelines.benchmarks.mate.generator.parameters import Plan, stream
 from pipelines.benchmarks.mate.generator.placement import place, solid
 from pipelines.benchmarks.mate.generator.solids import Solid
 from pipelines.benchmarks.mate.scene import TEXTUAL, Scene, SceneObject, unique_values
+from pipelines.errors import UsageError
 
 _RESTARTS = 100  # attempts at one scene; at ten objects two are enough on average
 
@@ -54,7 +55,7 @@ def make_layout(plan: Plan, index: int) -> Layout:
     """Make the scene at one position of a data set; any process may, in any order.
 
     Raises:
-        ValueError: the options leave no room for so many objects.
+        UsageError: the options leave no room for so many objects.
     """
     count, turn = plan.scene_at(index)
     options = plan.options
@@ -67,7 +68,7 @@ def make_layout(plan: Plan, index: int) -> Layout:
             layout = Layout(count=count, turn=turn, cast=cast, spots=tuple(spots), camera=camera)
             if all(len(unique_values(layout.scene, key)) == count for key in TEXTUAL if key != "size"):
                 return layout
-    raise ValueError(
+    raise UsageError(
         f"min_visible_px, min_visible_share: no scene of {count} objects in {_RESTARTS} attempts shows"
         f" {options.min_visible_px} pixels and {options.min_visible_share:.0%} of each; lower them or ask for"
         " fewer objects"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cluster.errors import ClusterError
 from cluster.scheduling.gpu_scheduler import GpuScheduler, choose_schedule, estimate_makespan, run_schedule
 from cluster.scheduling.simulator import simulate
 from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult, lower_bound
@@ -54,7 +55,7 @@ def test_what_fits_on_no_node_or_needs_none_takes_no_time() -> None:
     works = [work("huge", 8, 1.0), work("api", 0, 1.0), work("a", 3, 10.0, 10.0, load=0.0)]
     played = run(works, fleet(4))
     assert played.ends == {"a": 20.0}
-    with pytest.raises(ValueError, match="needs 8 GPUs of one node"):
+    with pytest.raises(ClusterError, match="needs 8 GPUs of one node"):
         lower_bound(works[:1], fleet(4))
 
 

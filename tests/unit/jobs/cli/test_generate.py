@@ -15,6 +15,7 @@ from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.error_analysis import chance
 from pipelines.benchmarks.mate.scene import parse_scene
 from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
@@ -102,7 +103,7 @@ def test_what_it_makes_is_ingested_whole_and_guesses_come_to_the_closed_form(
 )
 def test_what_cannot_be_made_is_refused_in_words(arguments: tuple[str, ...], reason: str, tmp_path: Path) -> None:
     given = ["--examples", "2", "--out", str(tmp_path / "x"), *arguments[1:]]
-    with pytest.raises(ValueError, match=reason):
+    with pytest.raises(UsageError, match=reason):
         run(arguments[0], *given)
     assert not (tmp_path / "x").exists()
 

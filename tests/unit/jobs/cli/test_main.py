@@ -193,7 +193,7 @@ def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("out", "code", "said"),
     [
-        ("/proc/x", 3, "/proc/x: [Errno 2] No such file or directory: '/proc/x'; no folder can be made there"),
+        ("/proc/x", 3, "/proc/x: [Errno 2] No such file or directory: '/proc/x'; no folder can be created there"),
         ("{folder}/file", 3, "{folder}/file: expected a folder, found a file"),
         ("{folder}/file/below", 3, "{folder}/file: expected a folder, found a file"),
         ("s3://bucket/x", 2, "--out s3://bucket/x: the demo keeps its data and its model in a local folder"),
@@ -251,16 +251,36 @@ def test_a_part_of_ray_that_is_gone_is_told_in_a_line(
     assert run(["doctor"]) == 3
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("vlmsweep: Ray failed (ActorDiedError: ")
-    assert "the same command goes on" in said
+    assert "Run the same command again to resume" in said
 
 
-def test_a_fault_of_ours_in_a_task_of_ray_s_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fault() -> NoReturn:
-        raise RayTaskError("load", "KeyError: 'missing'", KeyError("missing"))
+@pytest.mark.parametrize(
+    "bug",
+    [RayTaskError("load", "KeyError: 'missing'", KeyError("missing")), ValueError("missing"), KeyError("missing")],
+)
+def test_bug_ends_with_70_and_its_traceback(
+    bug: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> NoReturn:
+        raise bug
 
-    monkeypatch.setattr("jobs.doctor.cards_here", fault)
-    with pytest.raises(RayTaskError):
-        run(["doctor"])
+    monkeypatch.setattr("jobs.doctor.cards_here", fail)
+    assert run(["doctor"]) == 70
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback (most recent call last)")
+    assert "in fail" in error
+    assert "missing" in error
+
+
+def test_bug_keeps_its_traceback_in_json_logs() -> None:
+    code = (
+        "import jobs.doctor\njobs.doctor.cards_here = lambda: {}['missing']\n"
+        "from jobs.cli import main\nmain(['doctor', '--log-format', 'json'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    (line,) = (json.loads(line) for line in done.stderr.splitlines())
+    assert done.returncode == line["exit_code"] == 70
+    assert "KeyError: 'missing'" in line["trace"]
 
 
 def test_a_model_that_does_not_fit_here_is_not_said_to_run(

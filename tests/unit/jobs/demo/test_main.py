@@ -8,6 +8,7 @@ import pytest
 from jobs.demo import main as demo
 from jobs.demo.samples import BENCHMARKS
 from pipelines.benchmarks import benchmark_names
+from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_spec import RunSpec
 from pipelines.progress import NullProgress
@@ -73,5 +74,5 @@ def test_demo_resumes_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_demo_refuses_a_remote_folder() -> None:
-    with pytest.raises(ValueError, match="local folder"):
+    with pytest.raises(UsageError, match="local folder"):
         demo.run_demo("s3://bucket/demo", watcher=NullProgress())

@@ -37,7 +37,7 @@ def test_a_process_that_was_sent_nothing_does_nothing() -> None:
 
 def test_a_driver_with_another_token_ends_with_2_and_says_why(sealed: str) -> None:
     env = {ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "other"}
-    done = looked("-m", "jobs.cli.main", "list", "benchmarks", **env)
+    done = looked("-m", "jobs.cli", "list", "benchmarks", **env)
     assert done.returncode == 2
     assert "sealed under another token" in done.stderr
     assert "Traceback" not in done.stderr

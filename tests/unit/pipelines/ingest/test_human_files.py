@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.errors import UsageError
 from pipelines.ingest import human_files
 from pipelines.ingest.human_files import check_human, human_rows, is_person, load_human_files, read_human, store_human
 from pipelines.storage.store import Store
@@ -61,14 +62,14 @@ def test_columns_determine_the_kind_of_a_human_file(tmp_path: Path) -> None:
 )
 def test_unreadable_human_file_is_refused(tmp_path: Path, spec: str, content: str | bytes, message: str) -> None:
     (tmp_path / "f.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         read_human([spec.format(tmp_path)])
 
 
 def test_second_file_of_a_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(LABELS)
     (tmp_path / "b.csv").write_text(LABELS)
-    with pytest.raises(ValueError, match=r"b\.csv: a second vflute labels file next to .*a\.csv"):
+    with pytest.raises(UsageError, match=r"b\.csv: a second vflute labels file next to .*a\.csv"):
         read_human([f"vflute={tmp_path}"])
 
 
@@ -83,7 +84,7 @@ def test_second_file_of_a_kind_is_refused(tmp_path: Path) -> None:
 )
 def test_invalid_row_is_refused_with_its_line(tmp_path: Path, data: Store, content: str, message: str) -> None:
     (tmp_path / "f.csv").write_text(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         check_human(read_human([f"vflute={tmp_path}/f.csv"]), data)
 
 

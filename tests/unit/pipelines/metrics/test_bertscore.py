@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from pipelines.errors import UsageError
 from pipelines.metrics.bertscore import (
     DEFAULT_LAYERS,
     EMPTY,
@@ -153,12 +154,12 @@ def test_default_layers() -> None:
 
 @pytest.mark.parametrize("layer", [-1, 4])
 def test_layers_that_are_not_there(encoder: Encoder, layer: int) -> None:
-    with pytest.raises(ValueError, match="it has 3"):
+    with pytest.raises(UsageError, match="it has 3"):
         BertScorer(str(encoder("bert")), layer)
 
 
 def test_an_unknown_model_wants_a_layer(encoder: Encoder) -> None:
-    with pytest.raises(ValueError, match="give one"):
+    with pytest.raises(UsageError, match="give one"):
         BertScorer(str(encoder("bert")))
 
 

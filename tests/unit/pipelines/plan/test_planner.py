@@ -5,6 +5,7 @@ import pytest
 
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
+from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.cost_model import GpuProfile, unit_seconds
 from pipelines.plan.planner import plan_requests
@@ -118,7 +119,7 @@ def test_limit_and_sample_ids(dataset: Dataset, asker: RequestBuilder) -> None:
     assert few.total == 2 * 9 * 3
     one = plan_requests(dataset, asker, CompletedRequests(), sample_ids=["video2/Sentiment_B"])
     assert one.total == 9 * 3
-    with pytest.raises(ValueError, match="video9/Nothing"):
+    with pytest.raises(UsageError, match="video9/Nothing"):
         plan_requests(dataset, asker, CompletedRequests(), sample_ids=["video9/Nothing"])
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from pipelines.benchmarks import benchmark
-from pipelines.errors import UnknownNameError
+from pipelines.errors import UnknownNameError, UsageError
 from pipelines.plan.run_spec import FailureBudget, ScorerSpec
 from pipelines.plan.selection import Limit, TaskSetting, cells_of, check_names
 
@@ -25,7 +25,7 @@ def test_limit(text: str, total: int, span: range) -> None:
 
 @pytest.mark.parametrize("text", ["0", "-3", "x", "1.5", "0.0", "5-2", "0-3", "1-2-3", ""])
 def test_a_wrong_limit_says_what_is_right(text: str) -> None:
-    with pytest.raises(ValueError, match="a count"):
+    with pytest.raises(UsageError, match="a count"):
         Limit.parse(text)
 
 
@@ -50,7 +50,7 @@ def test_failure_budget(text: str, failed: int, total: int, allowed: bool) -> No
 
 @pytest.mark.parametrize("text", ["maybe", "-1", "1.5", ""])
 def test_a_wrong_budget_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="--fail-on-error"):
+    with pytest.raises(UsageError, match="--fail-on-error"):
         FailureBudget(text)
 
 
@@ -59,7 +59,7 @@ def test_scorer_flags() -> None:
     assert ScorerSpec.parse("bertscore=org/name") == ScorerSpec("bertscore", "org/name", None)
     assert ScorerSpec.parse("bleurt=org/name") == ScorerSpec("bleurt", "org/name")
     for text in ("bertscore", "rouge=x", "bleurt=x:3", "="):
-        with pytest.raises(ValueError, match="--scorer"):
+        with pytest.raises(UsageError, match="--scorer"):
             ScorerSpec.parse(text)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.errors import StoreError, TooLargeError
+from pipelines.errors import StoreError, TooLargeError, UsageError
 from pipelines.storage.store import Store
 from tests.unit.pipelines.storage.client_error import ClientError
 
@@ -115,7 +115,7 @@ def test_get_of_a_missing_file_raises_file_not_found(tmp_path: Path) -> None:
 
 
 def test_store_refuses_other_schemes() -> None:
-    with pytest.raises(ValueError, match="s3://"):
+    with pytest.raises(UsageError, match="s3://"):
         Store("gs://bucket/key")
 
 

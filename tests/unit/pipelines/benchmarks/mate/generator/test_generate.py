@@ -31,6 +31,7 @@ from pipelines.benchmarks.mate.scene import (
     pointer_pool,
     shot_shows_target,
 )
+from pipelines.errors import UsageError
 
 FILES = ["mm_0shot", "mm_1shot", "mm_2shot", "mm_2shot_cot", "um_0shot", "um_1shot", "um_2shot"]
 KEYS = [
@@ -126,11 +127,11 @@ def test_a_run_over_the_same_folder_changes_nothing_and_over_another_set_is_refu
     before = digests(first.out)
     generate(tmp_path / "set", (3, 3), 2, 1, 1)
     assert digests(first.out) == before
-    with pytest.raises(ValueError, match=r"holds another data set .* give an empty folder"):
+    with pytest.raises(UsageError, match=r"holds another data set .* give an empty folder"):
         generate(tmp_path / "set", (3, 3), 2, 2, 1)
     assert digests(first.out) == before
     shutil.rmtree(tmp_path / "set" / "img")
-    with pytest.raises(ValueError, match=r"such as mm_0shot\.jsonl"):
+    with pytest.raises(UsageError, match=r"such as mm_0shot\.jsonl"):
         generate(tmp_path / "set", (3, 3), 2, 1, 1, options=Options(tasks=("txt2txt",), cot=False))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.benchmarks.mate.generator.parameters import Options, Plan, counts_of, margin
+from pipelines.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_object_counts(objects: Any, counts: tuple[int, ...]) -> None:
     ],
 )
 def test_bad_ranges_are_refused_before_anything_is_written(tmp_path: Path, objects: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         generate(tmp_path / "out", objects, 5, 1, 1)
     assert list(tmp_path.iterdir()) == []
 
@@ -41,7 +42,7 @@ def test_bad_ranges_are_refused_before_anything_is_written(tmp_path: Path, objec
     [(0, 1, "examples: 1 or more"), (-1, 1, "examples"), (1, 0, "workers: 1 or more"), (1, -2, "workers")],
 )
 def test_bad_numbers_are_refused(tmp_path: Path, examples: int, workers: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         generate(tmp_path / "out", (3, 4), examples, 1, workers)
     assert list(tmp_path.iterdir()) == []
 
@@ -71,20 +72,20 @@ def test_bad_numbers_are_refused(tmp_path: Path, examples: int, workers: int, me
 )
 def test_combinations_that_cannot_be_are_refused_by_name(options: dict[str, Any], message: str) -> None:
     plan = Plan(counts=(4, 5), examples=3, seed=1, options=Options(**options))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         plan.check()
 
 
 def test_a_stratum_that_three_objects_cannot_fill_is_refused_by_name() -> None:
     plan = Plan(counts=(3, 4), examples=3, seed=1, options=Options(stratify="links"))
-    with pytest.raises(ValueError, match="the stratum links=3 cannot be filled with 3 objects; start at 4"):
+    with pytest.raises(UsageError, match="the stratum links=3 cannot be filled with 3 objects; start at 4"):
         plan.check()
     dataclasses.replace(plan, counts=(4, 5)).check()
 
 
 def test_a_full_floor_cannot_show_almost_all_of_each_object() -> None:
     plan = Plan(counts=(11,), examples=1, seed=1, options=Options(min_visible_share=0.7))
-    with pytest.raises(ValueError, match=r"min_visible_share: above 0, at most 0\.6 with 11 objects"):
+    with pytest.raises(UsageError, match=r"min_visible_share: above 0, at most 0\.6 with 11 objects"):
         plan.check()
     dataclasses.replace(plan, counts=(10,)).check()
 
@@ -92,7 +93,7 @@ def test_a_full_floor_cannot_show_almost_all_of_each_object() -> None:
 def test_steps_wider_than_the_gap_between_coordinates_are_refused() -> None:
     assert [margin(count) for count in (3, 10, 100)] == pytest.approx([0.4, 0.4, 0.04])
     plan = Plan(counts=(3, 100), examples=1, seed=1, options=Options(coords_decimals=1))
-    with pytest.raises(ValueError, match=r"coords_decimals: .* 0\.040 between coordinates of 100 objects"):
+    with pytest.raises(UsageError, match=r"coords_decimals: .* 0\.040 between coordinates of 100 objects"):
         plan.check()
     dataclasses.replace(plan, counts=(3, 40)).check()
 
@@ -111,6 +112,6 @@ def test_recorded_parameters_survive_json_and_name_everything_but_seed_and_worke
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("here first", "utf-8")
-    with pytest.raises(ValueError, match="is a file, give a folder"):
+    with pytest.raises(UsageError, match="is a file, give a folder"):
         generate(tmp_path / "out", (3, 4), 2, 1, 1)
     assert (tmp_path / "out").read_text("utf-8") == "here first"

@@ -17,6 +17,7 @@ from pipelines.benchmarks.mate.generator.placement import FAIR_GAP, poorly_seen,
 from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
 from pipelines.benchmarks.mate.generator.solids import far_to_near, number_image, outline, own_pixels, visible_pixels
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, VISUAL, unique_values
+from pipelines.errors import UsageError
 
 HUES = {"red": 0, "brown": 28, "yellow": 55, "green": 114, "cyan": 180, "blue": 229, "purple": 275}
 
@@ -139,7 +140,7 @@ def test_more_pointing_values_on_request() -> None:
 
 def test_a_rule_that_no_scene_keeps_ends_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenes, "place", lambda *_: None)
-    with pytest.raises(ValueError, match=r"no scene of 10 objects in \d+ attempts shows 120 pixels and 35% of each"):
+    with pytest.raises(UsageError, match=r"no scene of 10 objects in \d+ attempts shows 120 pixels and 35% of each"):
         make_layout(plan_for(10), 0)
 
 

@@ -1,0 +1,18 @@
+"""Errors of code that runs in Ray Data's workers, carried to the driver by type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray.exceptions import UserCodeException
+
+
+class WorkerError(UserCodeException):  # type: ignore[misc]  # Ray has no types
+    """Carries an error of the product; Ray Data by itself keeps the text only, and adds to it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+    def __reduce__(self) -> tuple[type[WorkerError], tuple[Any, ...]]:
+        return type(self), (self.error,)

@@ -1,0 +1,72 @@
+"""A bug in a worker on a real local Ray: exit 70 with its traceback, and committed rows stay."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+
+PLANTED = '\n\ndef _planted(*args, **kwargs):\n    raise KeyError("planted")\n\n\n{target} = _planted\n'
+TARGETS = {
+    "load": ("pipelines/predict/loader.py", "Loader.load"),
+    "engine": ("models/engines/random_baseline.py", "RandomEngine.generate"),
+    "reduce": ("pipelines/report/reduce.py", "reduce_entry"),
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the product in which a bug can be planted."""
+    tree = tmp_path / "tree"
+    for package in ("cluster", "jobs", "models", "pipelines"):
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return tree
+
+
+def run_sweep(tree: Path, env: dict[str, str], data: str, out: Path, limit: int) -> subprocess.CompletedProcess[str]:
+    flags = ("--models", "random", "--benchmarks", "maia", "--settings", "1-frame", "--tasks", "vsv")
+    command = [sys.executable, "-m", "jobs.cli", "run", *flags, "--limit", str(limit), "--log-format", "json"]
+    return subprocess.run(
+        [*command, "--data", data, "--out", str(out)],
+        env={**env, "PYTHONPATH": str(tree)},
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def first_run(command_env: dict[str, str], maia_data: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a run of two samples."""
+    out = tmp_path_factory.mktemp("first") / "out"
+    assert run_sweep(ROOT, command_env, maia_data, out, 2).returncode == 0
+    return out
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("stage", TARGETS)
+def test_bug_in_a_worker_ends_with_70_and_keeps_committed_rows(
+    stage: str, tree: Path, first_run: Path, command_env: dict[str, str], maia_data: str, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(first_run, tmp_path / "out"))
+    parts = {path: path.read_bytes() for path in (out / "predictions").rglob("*.parquet")}
+    path, target = TARGETS[stage]
+    with (tree / path).open("a") as module:
+        module.write(PLANTED.format(target=target))
+    done = run_sweep(tree, command_env, maia_data, out, 4)
+    assert done.returncode == 70, done.stderr
+    (line,) = [line for line in map(json.loads, done.stderr.splitlines()) if line.get("exit_code")]
+    assert line["exit_code"] == 70
+    for text in ("Traceback (most recent call last)", "in _planted", "KeyError: 'planted'"):
+        assert text in line["trace"]
+    assert "ModelUnavailableError" not in done.stderr
+    assert {path: path.read_bytes() for path in parts} == parts
+    if stage == "engine":
+        assert run_sweep(ROOT, command_env, maia_data, out, 4).returncode == 0

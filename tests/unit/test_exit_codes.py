@@ -1,0 +1,84 @@
+"""Exception class -> exit code, over all exception classes of the packages."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import cluster
+import models
+import pipelines
+from cluster.errors import ClusterError
+from models.errors import ModelError
+from pipelines.errors import PipelineError
+
+EXIT_CODES = {
+    "cluster.errors.AddressError": 2,
+    "cluster.errors.ClusterError": 3,
+    "cluster.errors.EncryptionError": 2,
+    "cluster.errors.RunCancelledError": 3,
+    "models.errors.EngineContractError": 70,
+    "models.errors.EngineDiedError": 3,
+    "models.errors.EngineStalledError": 3,
+    "models.errors.EngineUnreachableError": 3,
+    "models.errors.MissingSecretError": 2,
+    "models.errors.ModelError": 2,
+    "models.errors.ModelsFileError": 2,
+    "models.errors.PrefixSharingUnsupportedError": 70,
+    "models.errors.UnknownModelError": 2,
+    "models.errors.YamlFileError": 2,
+    "pipelines.benchmarks.unpie.download.PictureError": 2,
+    "pipelines.benchmarks.unpie.download._PassingError": 2,
+    "pipelines.errors.CostLimitReachedError": 3,
+    "pipelines.errors.DamagedPartError": 3,
+    "pipelines.errors.DatasetError": 2,
+    "pipelines.errors.DecodeError": 2,
+    "pipelines.errors.FencedError": 3,
+    "pipelines.errors.InternalError": 70,
+    "pipelines.errors.LockedError": 3,
+    "pipelines.errors.ModelUnavailableError": 3,
+    "pipelines.errors.PipelineError": 2,
+    "pipelines.errors.PlanMismatchError": 3,
+    "pipelines.errors.SourceError": 2,
+    "pipelines.errors.StoreError": 3,
+    "pipelines.errors.TooLargeError": 2,
+    "pipelines.errors.UnknownNameError": 2,
+    "pipelines.errors.UsageError": 2,
+    "pipelines.metrics.scorer_checkpoint.ScorerUnavailableError": 3,
+}
+WITHOUT_EXIT_CODE = {
+    "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError
+    "pipelines.benchmarks.vflute.source_text._FormError",
+    "pipelines.worker_errors.WorkerError",  # carries one of the others through Ray
+}
+NOT_HERE = ("vllm",)  # imports what is installed on GPU machines only
+
+
+def exception_classes() -> dict[str, type[Exception]]:
+    classes: dict[str, type[Exception]] = {}
+    for package in (cluster, models, pipelines):
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if info.name.rpartition(".")[2] in NOT_HERE:
+                continue
+            for value in vars(importlib.import_module(info.name)).values():
+                if inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == info.name:
+                    classes[f"{value.__module__}.{value.__qualname__}"] = value
+    return classes
+
+
+def test_every_exception_class_has_its_exit_code() -> None:
+    classes = exception_classes()
+    found = {name: getattr(error, "exit_code", None) for name, error in classes.items()}
+    assert {name: code for name, code in found.items() if code is not None} == EXIT_CODES
+    assert {name for name, code in found.items() if code is None} == WITHOUT_EXIT_CODE
+
+
+@pytest.mark.parametrize("name", EXIT_CODES)
+def test_an_error_with_an_exit_code_derives_from_its_package_s_root(name: str) -> None:
+    root = {"cluster": ClusterError, "models": ModelError, "pipelines": PipelineError}[name.partition(".")[0]]
+    module, _, class_name = name.rpartition(".")
+    assert issubclass(getattr(importlib.import_module(module), class_name), root)
+    assert not issubclass(root, (ValueError, RuntimeError))
