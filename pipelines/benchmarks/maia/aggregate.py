@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
+from pipelines.benchmarks.aggregation import MetricSpec, with_intervals
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray
 from pipelines.benchmarks.records import Metric
-from pipelines.metrics.stats import LEVEL, FloatArray, Interval, bootstrap_replicates
+from pipelines.metrics.stats import FloatArray
 
 NO_ROW: Final = "no row to measure"
 """Note of a metric without a denominator."""
 
 
-def interval(values: FloatArray, videos: IntArray) -> Interval | None:
-    """Return the interval of a mean as `metrics.stats.bootstrap_ci` does, with draws shared by all metrics.
-
-    One model has about 250 intervals over the same videos, and drawing takes ten times as long as the rest.
-
-    Args:
-        values: (N,), finite.
-        videos: (N,), numbers of the videos.
-
-    Returns:
-        None with fewer than two videos.
-    """
-    numbers = np.unique(videos, return_inverse=True)[1].reshape(-1)
-    sizes = np.bincount(numbers)
-    if len(sizes) < 2:
-        return None
-    drawn = _draws(len(sizes)) @ np.stack([np.bincount(numbers, weights=values), sizes], axis=1)
-    tail = (1 - LEVEL) / 2
-    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], [tail, 1 - tail])
-    return Interval(float(low), float(high))
-
-
-@lru_cache(maxsize=4)
-def _draws(videos: int) -> FloatArray:
-    """Return how often each video is drawn, (draws, videos)."""
-    indices = np.arange(videos)
-    counts = bootstrap_replicates(indices, indices, statistic=lambda _values, weights: weights)
-    counts.setflags(write=False)
-    return counts
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricSpec:
+class MeanMetric:
     """A metric that is the mean of N row values."""
 
     task: str
@@ -73,7 +42,7 @@ class MetricSpec:
     missing_reason: Callable[[BoolArray], str] = lambda _rows: "not scored"
     """Returns why the given rows, (N,), have no score."""
     unit: str = "fraction"
-    interval: bool = True
+    has_interval: bool = True
 
     def whole(self) -> Metric:
         """Return the metric over all rows."""
@@ -94,8 +63,7 @@ class MetricSpec:
         reason = (
             self.blocked or (self.missing_reason(unscored) if unscored.any() else "") or ("" if values.size else NO_ROW)
         )
-        ends = interval(values, self.video[counted]) if self.interval and not reason else None
-        return Metric(
+        metric = Metric(
             task=self.task,
             setting=self.setting,
             category=category,
@@ -104,12 +72,13 @@ class MetricSpec:
             n=int(values.size),
             n_failed=int((rows & self.failed).sum()),
             unit=self.unit,
-            ci_low=ends.low if ends else None,
-            ci_high=ends.high if ends else None,
             note=reason or self.note,
         )
+        if reason or not self.has_interval:
+            return metric
+        return with_intervals([MetricSpec(metric, (values, np.ones(len(values))))], self.video[counted])[0]
 
-    def _macro(self, parts: list[Metric]) -> Metric:
+    def _macro(self, parts: Sequence[Metric]) -> Metric:
         """Return the unweighted mean of the category columns."""
         values = [part.value for part in parts if part.value is not None]
         complete = len(values) == len(parts)

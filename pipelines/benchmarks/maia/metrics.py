@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.maia.aggregate import MetricSpec
+from pipelines.benchmarks.maia.aggregate import MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
 from pipelines.benchmarks.maia.scored_rows import BoolArray, QuestionGrid, SettingScores, not_run_note, prepare
 from pipelines.benchmarks.maia.similarity import similarity_metrics
@@ -68,9 +68,9 @@ def reduce_maia(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Met
     return metrics + _gain(settings)
 
 
-def _over_questions(scores: SettingScores, task: str, grid: QuestionGrid) -> partial[MetricSpec]:
+def _over_questions(scores: SettingScores, task: str, grid: QuestionGrid) -> partial[MeanMetric]:
     return partial(
-        MetricSpec,
+        MeanMetric,
         task=task,
         setting=scores.setting,
         column=grid.column,
@@ -85,7 +85,7 @@ def _vsv(scores: SettingScores) -> Iterator[Metric]:
     grid = scores.vsv
     ok, side = grid.ok.ravel(), grid.floats("ts_at_a").ravel()
     over_pairs = partial(
-        MetricSpec,
+        MeanMetric,
         task="vsv",
         setting=scores.setting,
         column=grid.column.repeat(POOL_SIZE),
@@ -180,7 +180,7 @@ def _aggregate(scores: SettingScores) -> Iterator[Metric]:
     unmatched += POOL_SIZE * len(set(oevqa.ids) - set(vsv.ids) - vsv.excluded_ids)
     pool, accepted, column = vsv.pool_correct[left], oevqa.accepted[right], vsv.column[left]
     over_questions = partial(
-        MetricSpec,
+        MeanMetric,
         task="aggregate",
         setting=scores.setting,
         column=column,

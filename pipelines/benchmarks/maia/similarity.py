@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.benchmarks.maia.aggregate import NO_ROW, MetricSpec
+from pipelines.benchmarks.maia.aggregate import NO_ROW, MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray, QuestionGrid, not_run_note
 from pipelines.benchmarks.records import Metric, Sample
@@ -25,7 +25,7 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
     """Compute all similarity metrics of the `oevqa` rows of one setting, for the whole and each category."""
     ok = grid.ok[:, 0]
     spec = partial(
-        MetricSpec,
+        MeanMetric,
         task="oevqa",
         setting=setting,
         column=grid.column,
@@ -51,7 +51,7 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
         values=values,
         missing_reason=lambda _rows: "one question alone has no document frequencies",
         unit="",
-        interval=False,
+        has_interval=False,
     ).metrics()
 
 

@@ -1,12 +1,12 @@
-"""UNPIE's metrics: from the scored rows of one model to the numbers of the paper, and to ours.
+"""Compute UNPIE's metrics from the scored rows of one model: those of the paper, and ours.
 
 The paper's (Chung et al., EMNLP 2024, arXiv 2410.01023), for homographic and heterographic puns and the mean of both:
 
 - `exact_match` of the pun's phrase; `accuracy` of translations, right when closer to the meaning that the picture
-  shows; `correct_pct`, the share of puns that the judge finds written again; `bleu4`, `meteor`; `delta_vs_lm`.
+  shows; `correct_pct`, the share of puns that the judge finds reconstructed; `bleu4`, `meteor`; `delta_vs_lm`.
 
-Failed requests are told beside a metric and are in no denominator; neither are those that could not be asked, whose
-share is what `coverage` lacks to one. What was never run is left out and noted. Intervals resample puns.
+Failed and excluded requests are in no denominator: failed ones are counted in `n_failed`, the share of the others is
+`coverage`. Requests that were never run are skipped and noted. Intervals resample puns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import KINDS, Bools, MetricSpec, Place, kinds_in, mean_of_kinds
+from pipelines.benchmarks.unpie.aggregate import KINDS, BoolArray, MeanMetric, Place, kinds_in, mean_of_kinds
 from pipelines.benchmarks.unpie.agreement import agreement
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.deltas import deltas
@@ -30,7 +30,7 @@ FREQUENT: Final = "Freq↑"
 RARE: Final = "Freq↓"
 """Categories of reconstruction by how common the meaning of the given translation is."""
 MARGIN_BINS: Final = tuple(round(-0.1 + 0.02 * i, 2) for i in range(11))
-"""Edges of the histogram of margins; beyond both ends lies one more bin."""
+"""Edges of the histogram of margins; one more bin lies beyond each end."""
 _FLOATS: Final = (
     "correct",
     "strict",
@@ -50,47 +50,46 @@ _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def subset_name(task: str, lang: str) -> str:
-    """A language pair as the tables name it."""
+    """Return the tables' name of a language pair."""
     name = lang.capitalize()
     return f"En-{name}" if task == "disambiguation" else f"{name}-En"
 
 
-def margin_name(place: int) -> str:
-    """Name of the count of margins in a bin: 0 is below the first of `MARGIN_BINS`."""
-    return f"margin_bin_{place:02d}"
+def margin_name(index: int) -> str:
+    """Return the metric that counts the margins of a bin: 0 is below the first of `MARGIN_BINS`."""
+    return f"margin_bin_{index:02d}"
 
 
 def reduce_unpie(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """All metrics of one model.
+    """Compute all metrics of one model, by task and setting.
+
+    A metric without a value is None, and its note says why.
 
     Args:
-        scores: see `Benchmark.reduce`; a column that no row has may be absent.
+        scores: as of `Reporter.reduce`; a column without any value may be absent.
         samples: by id, for the original sentences.
-
-    Returns:
-        Metrics by task and setting; what cannot be given is None, and its note says why.
     """
-    frame = _prepared(scores)
-    made: list[Metric] = []
+    frame = _prepare(scores)
+    metrics: list[Metric] = []
     cells: dict[tuple[str, str], pd.DataFrame] = {}
-    tasks: Mapping[str, Callable[[_Rows, Mapping[str, Sample]], Iterator[Metric]]] = {
+    tasks: Mapping[str, Callable[[_PlaceRows, Mapping[str, Sample]], Iterator[Metric]]] = {
         "grounding": _grounding,
         "disambiguation": _disambiguation,
         "reconstruction": _reconstruction,
     }
-    for task, measure in tasks.items():
+    for task, task_metrics in tasks.items():
         for setting in ("lm", "sm", "vlm"):
             cell = frame[(frame["task"] == task) & (frame["setting"] == setting)]
             if cell.empty:
                 continue
             cells[task, setting] = cell
-            for subset, rows in _subsets(task, cell):
-                one = _Rows(Place(task, setting, subset), rows)
-                made += [*measure(one, samples), *one.coverage(), *one.counts()]
-    return made + list(deltas(made, cells))
+            for subset, frame_rows in _subsets(task, cell):
+                rows = _PlaceRows(Place(task, setting, subset), frame_rows)
+                metrics += [*task_metrics(rows, samples), *rows.coverage(), *rows.counts()]
+    return metrics + list(deltas(metrics, cells))
 
 
-def _prepared(scores: pd.DataFrame) -> pd.DataFrame:
+def _prepare(scores: pd.DataFrame) -> pd.DataFrame:
     frame = scores.reset_index(drop=True).copy()
     for name in _FLOATS:
         frame[name] = frame[name].astype("float64") if name in frame else np.nan
@@ -103,7 +102,7 @@ def _prepared(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _subsets(task: str, cell: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The whole, then each language that occurs."""
+    """Yield all rows, then those of each language present."""
     yield "", cell
     if task != "grounding":
         for lang in LANGUAGES:
@@ -113,180 +112,185 @@ def _subsets(task: str, cell: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of one place."""
+class _PlaceRows:
+    """The rows of one task, setting and subset."""
 
     place: Place
     frame: pd.DataFrame
 
     @property
-    def ok(self) -> Bools:
-        """Answered."""
-        return self._is("ok")
+    def ok(self) -> BoolArray:
+        """Rows that the model answered."""
+        return self._has_status("ok")
 
-    def _is(self, status: str) -> Bools:
+    def _has_status(self, status: str) -> BoolArray:
         return np.asarray(self.frame["status"] == status, dtype=np.bool_)
 
-    def measure(self, name: str, column: str, **how: Any) -> Iterator[Metric]:
-        """The mean of a column over the rows that were answered; `how` as for `MetricSpec`."""
-        usual = {"counted": self.ok, "failed": self._is("error"), "note": self.gaps(), "empty": self.nothing()}
-        return MetricSpec(
+    def mean(self, name: str, column: str, **fields: Any) -> Iterator[Metric]:
+        """Yield the mean of a column over the answered rows; `fields` are those of `MeanMetric`."""
+        defaults = {
+            "counted": self.ok,
+            "failed": self._has_status("error"),
+            "note": self.not_run_note(),
+            "empty_reason": self.empty_reason(),
+        }
+        return MeanMetric(
             place=self.place,
             metric=name,
             values=self.frame[column].to_numpy(dtype=np.float64),
             kind=self.frame["category"].to_numpy(),
             cluster=self.frame["cluster"].to_numpy(),
-            **{**usual, **how},
+            **{**defaults, **fields},
         ).metrics()
 
-    def gaps(self) -> str:
-        """What to say of requests that were never run."""
-        missing = int(self._is("missing").sum())
+    def not_run_note(self) -> str:
+        """Return the note of requests that were never run; '' for none."""
+        missing = int(self._has_status("missing").sum())
         return f"{missing:,} request{'s were' if missing > 1 else ' was'} never run" if missing else ""
 
-    def nothing(self) -> str:
-        """Why there is no answer at all."""
-        excluded = int(self._is("excluded").sum())
+    def empty_reason(self) -> str:
+        """Return why there is no answer at all."""
+        excluded = int(self._has_status("excluded").sum())
         if not excluded:
-            return self.gaps() or "no request was answered"
-        lacking = (
+            return self.not_run_note() or "no request was answered"
+        missing = (
             "a caption (no captioner, or none for the picture)" if self.place.setting == "sm" else "a picture or text"
         )
-        return f"{excluded:,} requests lack {lacking}"
+        return f"{excluded:,} requests lack {missing}"
 
     def coverage(self) -> Iterator[Metric]:
-        """Which share could be asked."""
-        excluded = self._is("excluded")
+        """Yield the share of requests that are not excluded."""
+        excluded = self._has_status("excluded")
         for category in ("", *kinds_in(self.frame["category"].to_numpy())):
-            here = (
+            in_category = (
                 np.asarray(self.frame["category"] == category) if category else np.ones(len(excluded), dtype=np.bool_)
             )
-            rows = int(here.sum())
-            yield self.place.metric("coverage", 1 - int((here & excluded).sum()) / rows, rows, category=category)
+            rows = int(in_category.sum())
+            yield self.place.metric("coverage", 1 - int((in_category & excluded).sum()) / rows, rows, category=category)
 
     def counts(self) -> Iterator[Metric]:
-        """Errors, and answers that are odd."""
+        """Yield counts of errors and of flagged answers."""
         answered = self.frame[self.ok]
-        n, failed = len(answered), int(self._is("error").sum())
-        yield self.count("errors", failed, int((~self._is("missing") & ~self._is("excluded")).sum()))
+        n, failed = len(answered), int(self._has_status("error").sum())
+        yield self.count("errors", failed, int((~self._has_status("missing") & ~self._has_status("excluded")).sum()))
         yield self.count("invalid", int(answered["answer"].isna().sum()), n)
         for flag in _FLAGS[self.place.task]:
-            yield self.count(flag, self.flagged(flag), n)
+            yield self.count(flag, self.count_flag(flag), n)
 
-    def flagged(self, flag: str) -> int:
-        """Answers with a flag."""
+    def count_flag(self, flag: str) -> int:
+        """Return the number of answers with a flag."""
         return sum(flag in flags for flags in self.frame.loc[self.ok, "flags"] if flags is not None)
 
     def count(self, name: str, value: int | None, n: int, note: str = "") -> Metric:
-        """A count over the place."""
-        return self.place.metric(name, value, n, unit="count", n_failed=int(self._is("error").sum()), note=note)
+        """Return a count over the rows."""
+        return self.place.metric(name, value, n, unit="count", n_failed=int(self._has_status("error").sum()), note=note)
 
 
-def _grounding(rows: _Rows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    yield from rows.measure("exact_match", "correct")
-    yield from rows.measure("exact_match_strict", "strict")
+def _grounding(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    yield from rows.mean("exact_match", "correct")
+    yield from rows.mean("exact_match_strict", "strict")
     words = [len(samples[name].data["sentence"].split()) for name in rows.frame["sample_id"]]
-    guessed = rows.frame.assign(correct=1 / np.asarray(words, dtype=np.float64))
-    for metric in _Rows(rows.place, guessed).measure("random_exact_match", "correct"):
+    random_rows = rows.frame.assign(correct=1 / np.asarray(words, dtype=np.float64))
+    for metric in _PlaceRows(rows.place, random_rows).mean("random_exact_match", "correct"):
         yield replace(metric, n_failed=0, ci_low=None, ci_high=None)
 
 
 # --------------------------------------------------------------------------------------------- disambiguation
 
 
-def _disambiguation(rows: _Rows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    del samples
-    why = "no scorer model"
-    yield from rows.measure("accuracy", "correct", why=why)
+def _disambiguation(rows: _PlaceRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    no_scorer = "no scorer model"
+    yield from rows.mean("accuracy", "correct", missing_reason=no_scorer)
     valid = rows.ok & rows.frame["answer"].notna().to_numpy()
-    yield from rows.measure("margin", "margin", why=why, counted=valid, unit="")
-    yield from rows.measure("tie_rate", "tie", why=why, counted=valid)
-    pairs = _Rows(rows.place, _pairs(rows.frame))
-    yield from pairs.measure("pair_accuracy", "correct", why=why)
-    yield from pairs.measure("same_output_rate", "same")
+    yield from rows.mean("margin", "margin", missing_reason=no_scorer, counted=valid, unit="")
+    yield from rows.mean("tie_rate", "tie", missing_reason=no_scorer, counted=valid)
+    pairs = _PlaceRows(rows.place, _pairs(rows.frame))
+    yield from pairs.mean("pair_accuracy", "correct", missing_reason=no_scorer)
+    yield from pairs.mean("same_output_rate", "same")
     margins = rows.frame.loc[valid, "margin"].dropna().to_numpy(dtype=np.float64)
-    known = not valid.any() or bool(margins.size)
-    filled = np.bincount(np.searchsorted(MARGIN_BINS, margins, side="right"), minlength=len(MARGIN_BINS) + 1)
-    for place, found in enumerate(filled.tolist()):
-        yield rows.count(margin_name(place), found if known else None, int(margins.size), "" if known else why)
+    has_margins = not valid.any() or bool(margins.size)
+    histogram = np.bincount(np.searchsorted(MARGIN_BINS, margins, side="right"), minlength=len(MARGIN_BINS) + 1)
+    for index, translations in enumerate(histogram.tolist()):
+        value, note = (translations, "") if has_margins else (None, no_scorer)
+        yield rows.count(margin_name(index), value, int(margins.size), note)
     yield from agreement(rows.place, rows.frame[rows.ok], "correct")
 
 
 def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row a pun and language: right when both meanings are; `same` when both outputs are one text."""
+    """Return one row per pun and language: correct if both meanings are, `same` if both outputs are one text."""
     names = ["sample_id", "lang"]
     first, second = (frame[frame["meaning"] == meaning] for meaning in "01")
     both = first.merge(second, on=names, suffixes=("", "_1"))
     status = np.where((both["status"] == "ok") & (both["status_1"] == "ok"), "ok", "excluded")
     for worse in ("missing", "error"):
         status = np.where((both["status"] == worse) | (both["status_1"] == worse), worse, status)
-    # One wrong answer settles a pair, whatever is known of the other.
+    # One wrong answer decides a pair, whatever the other is.
     correct = np.where((both["correct"] == 0) | (both["correct_1"] == 0), 0.0, both["correct"] * both["correct_1"])
-    said = both["answer"].notna() & (both["answer"] == both["answer_1"])
-    return both.assign(status=status, correct=correct, same=said.astype("float64"))
+    same = both["answer"].notna() & (both["answer"] == both["answer_1"])
+    return both.assign(status=status, correct=correct, same=same.astype("float64"))
 
 
 # --------------------------------------------------------------------------------------------- reconstruction
 
 
-def _reconstruction(rows: _Rows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def _reconstruction(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     states = rows.frame["verdict_state"].to_numpy()
     judged = bool(np.isin(states[rows.ok], ["ok", "invalid", "failed"]).any())
-    # A verdict that the judge's engine failed to give is no verdict: told, and in no denominator.
+    # A verdict that failed in the judge's engine is no verdict: it is counted as failed, and in no denominator.
     counted = rows.ok & (states != "failed")
-    how = {
+    judged_fields = {
         "counted": counted,
         "failed": np.asarray(rows.frame["status"] == "error") | (rows.ok & ~counted),
-        "why": "some answers were not judged" if judged else "no judge",
+        "missing_reason": "some answers were not judged" if judged else "no judge",
     }
-    yield from rows.measure("correct_pct", "accepted", **how)
-    yield from _by_frequency(rows, samples, how)
+    yield from rows.mean("correct_pct", "accepted", **judged_fields)
+    yield from _by_frequency(rows, samples, judged_fields)
     note = "" if judged else "no judge"
     answered = int(rows.ok.sum())
     invalid = int((states[rows.ok] == "invalid").sum())
     yield rows.count("judge_invalid", invalid if judged else None, answered, note)
-    yield rows.count("judged_by_rule", rows.flagged("judged_by_rule") if judged else None, answered, note)
-    yield from rows.measure("bleu4_sentence", "bleu4_sentence")
+    yield rows.count("judged_by_rule", rows.count_flag("judged_by_rule") if judged else None, answered, note)
+    yield from rows.mean("bleu4_sentence", "bleu4_sentence")
     yield from _bleu(rows, samples)
     with_wordnet = not rows.frame["meteor"].isna().all()
     name = "meteor" if with_wordnet or rows.frame["meteor_nowordnet"].isna().all() else "meteor_nowordnet"
-    yield from rows.measure(name, name)
+    yield from rows.mean(name, name)
     yield from agreement(rows.place, rows.frame[rows.ok], "accepted")
 
 
-def _by_frequency(rows: _Rows, samples: Mapping[str, Sample], how: Mapping[str, Any]) -> Iterator[Metric]:
-    """Correct by whether the translation given is that of the more common meaning, where the data tell."""
+def _by_frequency(rows: _PlaceRows, samples: Mapping[str, Sample], fields: Mapping[str, Any]) -> Iterator[Metric]:
+    """Yield Correct % by whether the given translation is of the more frequent meaning, where the data tell."""
     frequent = [samples[name].data.get("frequent") for name in rows.frame["sample_id"]]
-    known = np.array([place is not None for place in frequent], dtype=np.bool_)
-    if not known.any():
+    is_ranked = np.array([meaning is not None for meaning in frequent], dtype=np.bool_)
+    if not is_ranked.any():
         return
-    common = np.array([str(place) for place in frequent]) == rows.frame["meaning"].to_numpy()
-    for category, here in ((FREQUENT, known & common), (RARE, known & ~common)):
-        part = _Rows(rows.place, rows.frame[here])
-        own = {**how, "counted": how["counted"][here], "failed": how["failed"][here]}
-        yield replace(next(part.measure("correct_pct", "accepted", **own)), category=category)
+    is_frequent = np.array([str(meaning) for meaning in frequent]) == rows.frame["meaning"].to_numpy()
+    for category, chosen in ((FREQUENT, is_ranked & is_frequent), (RARE, is_ranked & ~is_frequent)):
+        part = _PlaceRows(rows.place, rows.frame[chosen])
+        part_fields = {**fields, "counted": fields["counted"][chosen], "failed": fields["failed"][chosen]}
+        yield replace(next(part.mean("correct_pct", "accepted", **part_fields)), category=category)
 
 
-def _bleu(rows: _Rows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    """Corpus BLEU-4, pooled, of each kind, and the mean of both; outputs that could not be read are empty."""
+def _bleu(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    """Yield corpus BLEU-4, pooled, of each kind, and the mean of both; unreadable outputs are empty."""
     from pipelines.metrics.text import corpus_bleu
 
     def over(category: str) -> Metric:
-        here = rows.frame if not category else rows.frame[rows.frame["category"] == category]
-        answered = here[here["status"] == "ok"]
-        said = ["" if not isinstance(text, str) else text for text in answered["answer"]]
+        frame = rows.frame if not category else rows.frame[rows.frame["category"] == category]
+        answered = frame[frame["status"] == "ok"]
+        outputs = ["" if not isinstance(text, str) else text for text in answered["answer"]]
         originals = [[str(samples[name].data["sentence"])] for name in answered["sample_id"]]
         return rows.place.metric(
             "bleu4",
-            corpus_bleu(said, originals) if said else None,
-            len(said),
-            n_failed=int((here["status"] == "error").sum()),
+            corpus_bleu(outputs, originals) if outputs else None,
+            len(outputs),
+            n_failed=int((frame["status"] == "error").sum()),
             category=category,
-            note=rows.gaps() if said else rows.nothing(),
+            note=rows.not_run_note() if outputs else rows.empty_reason(),
         )
 
     if not rows.place.subset:
-        return  # a corpus of three languages is nobody's number
+        return  # a corpus of three languages is not meaningful
     yield over("")
     parts = [over(kind) for kind in kinds_in(rows.frame["category"].to_numpy())]
     yield from parts

@@ -1,4 +1,4 @@
-"""MAIA's unimodal setting: what is asked, how scores are read, and what several models choose together."""
+"""MAIA's unimodal setting: requests, reading of scores, and the joint choice of several models."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def frame(pairs: list[tuple[float, float] | None]) -> pd.DataFrame:
     """Score rows of one model, as the reducer joins them; None for a pair whose scoring failed."""
     rows = []
     for index, pair in enumerate(pairs):
-        made = row(index, logprobs_to_text(pair, (5, 5)) if pair else None, "ok" if pair else "error")
-        reading = MAIA.read_answer(made)
+        metrics = row(index, logprobs_to_text(pair, (5, 5)) if pair else None, "ok" if pair else "error")
+        reading = MAIA.read_answer(metrics)
         rows.append(
             {
                 "sample_id": SAMPLE.sample_id,
@@ -59,7 +59,7 @@ def frame(pairs: list[tuple[float, float] | None]) -> pd.DataFrame:
                 "category": SAMPLE.category,
                 "cluster": SAMPLE.cluster,
                 "subset": "",
-                "status": made.status,
+                "status": prediction.status,
                 "answer": reading.answer,
                 "rule": reading.rule,
                 "flags": None,
@@ -75,13 +75,13 @@ def value(metrics: list, name: str) -> float | None:
     return next(m.value for m in metrics if m.metric == name and not m.category)
 
 
-def test_it_runs_only_when_named() -> None:
+def test_unimodal_setting_runs_only_when_named() -> None:
     assert "unimodal" not in {cell.setting for cell in cells_of(MAIA, [], [])}
     (cell,) = cells_of(MAIA, [], ["unimodal"])
     assert (cell.task, cell.setting) == ("vsv", "unimodal")
 
 
-def test_bare_statements_are_scored_without_a_clip() -> None:
+def test_unimodal_prompts_are_bare_statements_without_a_clip() -> None:
     prompts = list(MAIA.prompts(SAMPLE, "vsv", "unimodal", texts=PromptTexts(MAIA.prompt_texts), seed=42))
     assert [prompt.variant for prompt in prompts] == [str(i) for i in range(8)]
     assert all(prompt.steps[0].turns == () for prompt in prompts)
@@ -89,7 +89,7 @@ def test_bare_statements_are_scored_without_a_clip() -> None:
 
 
 @pytest.mark.parametrize(("pair", "right"), [((-2.8, -3.3), 1.0), ((-3.1, -2.9), 0.0), ((-3.0, -3.0), 0.0)])
-def test_the_likelier_statement_is_the_answer(pair: tuple[float, float], right: float) -> None:
+def test_read_answer_takes_the_likelier_statement(pair: tuple[float, float], right: float) -> None:
     reading = MAIA.read_answer(row(0, logprobs_to_text(pair, (7, 9))))
     letter = draw_ts_letter(42, "video1", "Sentiment_A", 0)
     assert reading.values["correct"] == right
@@ -98,25 +98,25 @@ def test_the_likelier_statement_is_the_answer(pair: tuple[float, float], right: 
 
 
 @pytest.mark.parametrize("output", ["A", "", json.dumps({"logprobs": [-1.0]}), json.dumps([1]), json.dumps({})])
-def test_what_is_no_score_is_wrong(output: str) -> None:
+def test_read_answer_counts_unreadable_scores_as_wrong(output: str) -> None:
     reading = MAIA.read_answer(row(0, output))
     assert (reading.answer, reading.values["correct"]) == (None, 0.0)
 
 
-def test_five_models_choose_by_the_best_score_and_the_vote_stands_beside() -> None:
+def test_reduce_unimodal_reports_best_score_and_vote() -> None:
     frames = {f"m{i}": frame([(TRUE[i], FALSE[i])] * 8) for i in range(5)}
-    made = MAIA.reduce_together(frames, {SAMPLE.sample_id: SAMPLE})
-    assert list(made) == ["best of 5 text models", "vote of 5 text models"]
-    assert value(made["best of 5 text models"], "statement_accuracy") == 0.0
-    assert value(made["vote of 5 text models"], "statement_accuracy") == 1.0
-    assert value(made["vote of 5 text models"], "pool_accuracy") == 1.0
+    metrics = MAIA.reduce_together(frames, {SAMPLE.sample_id: SAMPLE})
+    assert list(metrics) == ["best of 5 text models", "vote of 5 text models"]
+    assert value(metrics["best of 5 text models"], "statement_accuracy") == 0.0
+    assert value(metrics["vote of 5 text models"], "statement_accuracy") == 1.0
+    assert value(metrics["vote of 5 text models"], "pool_accuracy") == 1.0
 
 
-def test_one_model_alone_makes_no_row_and_a_failed_pair_is_nobodys() -> None:
+def test_reduce_unimodal_needs_two_models_and_counts_failed_pairs() -> None:
     good = frame([(-1.0, -2.0)] * 8)
     assert MAIA.reduce_together({"m": good}, {SAMPLE.sample_id: SAMPLE}) == {}
     broken = frame([None, *[(-1.0, -2.0)] * 7])
-    made = MAIA.reduce_together({"m": good, "n": broken}, {SAMPLE.sample_id: SAMPLE})
-    found = next(m for m in made["best of 2 text models"] if m.metric == "statement_accuracy" and not m.category)
-    assert found.n_failed == 1
-    assert not math.isnan(found.value or 0.0)
+    metrics = MAIA.reduce_together({"m": good, "n": broken}, {SAMPLE.sample_id: SAMPLE})
+    metric = next(m for m in metrics["best of 2 text models"] if m.metric == "statement_accuracy" and not m.category)
+    assert metric.n_failed == 1
+    assert not math.isnan(metric.value or 0.0)

@@ -1,4 +1,4 @@
-"""UNPIE's metrics: the worked counts, answers of known quality, gaps, pairs, deltas, agreement, intervals."""
+"""UNPIE's metrics: worked counts, answers of known quality, gaps, pairs, deltas, agreement, intervals."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.records import Metric, Sample, Verdict
-from pipelines.benchmarks.unpie.aggregate import KINDS, interval
+from pipelines.benchmarks.unpie.aggregate import KINDS, Place, mean_interval
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
 from pipelines.metrics.stats import bootstrap_ci, half_up
@@ -44,7 +44,7 @@ def verdicts(place: int) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
-def test_all_is_the_mean_of_both_kinds(row: dict[str, Any]) -> None:
+def test_category_all_is_the_mean_of_both_kinds(row: dict[str, Any]) -> None:
     of = samples(500)
     right = {"Homo": row["homo"], "Hetero": row["hetero"]}
     rows = []
@@ -78,7 +78,7 @@ def _light(one: Sample, variant: str, accepted: float) -> dict[str, Any]:
     }
 
 
-def test_judge_counts_of_a_thousand_variants() -> None:
+def test_judge_verdicts_are_counted_over_a_thousand_variants() -> None:
     one = sample("homographic", 0)
     names = {f"homographic/{place:04d}": replace(one, sample_id=f"homographic/{place:04d}") for place in range(1000)}
     rows = [
@@ -92,7 +92,7 @@ def test_judge_counts_of_a_thousand_variants() -> None:
     assert counts == {"judge_invalid": 30, "invalid": 20, "judged_by_rule": 20}
 
 
-def test_excluded_and_failed_are_in_no_denominator() -> None:
+def test_excluded_and_failed_rows_are_in_no_denominator() -> None:
     one = sample("homographic", 0)
     names = {f"homographic/{place:04d}": replace(one, sample_id=f"homographic/{place:04d}") for place in range(1000)}
     rows = []
@@ -118,7 +118,9 @@ def test_excluded_and_failed_are_in_no_denominator() -> None:
         ({"output": ""}, {"output": ""}, 0.0, 0.0, 0.0, 2),
     ],
 )
-def test_pairs(first: Any, second: Any, accuracy: float, pair: float, same: float, invalid: int) -> None:
+def test_pair_accuracy_needs_both_meanings(
+    first: Any, second: Any, accuracy: float, pair: float, same: float, invalid: int
+) -> None:
     one = sample("homographic", 0)
     rows = [
         scored(asked(one, "disambiguation", "vlm", f"de/{meaning}", **how))
@@ -131,7 +133,7 @@ def test_pairs(first: Any, second: Any, accuracy: float, pair: float, same: floa
     assert found(metrics, "invalid").value == invalid
 
 
-def test_a_pair_with_a_failure_is_no_pair() -> None:
+def test_pair_with_a_failure_is_not_counted() -> None:
     one = sample("homographic", 0)
     rows = [
         scored(asked(one, "disambiguation", "vlm", "de/0", **placed(True, 0))),
@@ -173,7 +175,7 @@ def constant() -> list[Metric]:
     return reduced(everything("constant"), FEW)
 
 
-def test_perfect_answers(perfect: list[Metric]) -> None:
+def test_metrics_of_perfect_answers(perfect: list[Metric]) -> None:
     for setting in ("lm", "sm", "vlm"):
         for category in ("", "All", *KINDS):
             assert found(perfect, "exact_match", setting, category=category).value == 1.0
@@ -196,7 +198,7 @@ def test_perfect_answers(perfect: list[Metric]) -> None:
             assert (delta.value, delta.ci_low, delta.ci_high) == (0.0, 0.0, 0.0)
 
 
-def test_one_answer_to_everything(constant: list[Metric]) -> None:
+def test_metrics_of_constant_answers(constant: list[Metric]) -> None:
     assert found(constant, "exact_match").value == 0.0
     assert found(constant, "accuracy", category="All").value == 0.5
     assert found(constant, "pair_accuracy").value == 0.0
@@ -205,7 +207,7 @@ def test_one_answer_to_everything(constant: list[Metric]) -> None:
     assert found(constant, "margin").value == pytest.approx(0.0)
 
 
-def test_names_subsets_and_categories_are_the_published_ones(perfect: list[Metric]) -> None:
+def test_metric_keys_cover_the_published_ones(perfect: list[Metric]) -> None:
     from pipelines.report.published import published
 
     keys = ["task", "setting", "subset", "category", "metric"]
@@ -216,12 +218,12 @@ def test_names_subsets_and_categories_are_the_published_ones(perfect: list[Metri
     assert {tuple(row[key] for key in keys) for row in frame.to_dict("records")} <= names
 
 
-def test_the_blind_guess_of_a_word(perfect: list[Metric]) -> None:
+def test_random_exact_match_is_the_chance_of_one_word(perfect: list[Metric]) -> None:
     words = [len(one.data["sentence"].split()) for one in FEW.values()]
     assert found(perfect, "random_exact_match").value == pytest.approx(np.mean([1 / n for n in words]))
 
 
-def test_random_guesses_come_to_a_half_and_a_quarter() -> None:
+def test_random_translations_score_one_half_and_one_quarter() -> None:
     of = samples(400)
     generator = np.random.default_rng(7)
     rows = []
@@ -247,7 +249,7 @@ def test_margins_are_counted_in_bins() -> None:
 # ---------------------------------------------------------------------------------------------------------------- gaps
 
 
-def test_without_a_scorer_there_is_no_accuracy() -> None:
+def test_accuracy_is_null_without_a_scorer() -> None:
     rows = cell(FEW, "disambiguation", "vlm", lambda _, v: {"output": "Ein Satz." if v != "ko/1" else ""})
     metrics = reduced(rows, FEW)
     for name in ("accuracy", "pair_accuracy", "margin", "tie_rate", margin_name(3)):
@@ -256,7 +258,7 @@ def test_without_a_scorer_there_is_no_accuracy() -> None:
     assert found(metrics, "same_output_rate").value == pytest.approx(2 / 3)
 
 
-def test_without_a_judge_bleu_and_meteor_stand() -> None:
+def test_bleu_needs_no_judge() -> None:
     metrics = reduced(cell(FEW, "reconstruction", "lm", lambda s, _: {"output": s.data["sentence"]}), FEW)
     for name in ("correct_pct", "judge_invalid", "judged_by_rule"):
         metric = found(metrics, name, "lm")
@@ -265,7 +267,7 @@ def test_without_a_judge_bleu_and_meteor_stand() -> None:
     assert found(metrics, "bleu4_sentence", "lm").value == pytest.approx(1.0)
 
 
-def test_failed_verdicts_are_failures_and_missing_ones_leave_a_gap() -> None:
+def test_failed_verdicts_count_as_failures_and_absent_ones_make_the_metric_null() -> None:
     def say(_: Sample, variant: str) -> Mapping[str, Any]:
         state = "failed" if variant == "de/0" else "ok"
         return {"output": "A pun.", "verdict": Verdict(state=state, accepted=True)}  # type: ignore[arg-type]
@@ -278,7 +280,7 @@ def test_failed_verdicts_are_failures_and_missing_ones_leave_a_gap() -> None:
     assert (gap.value, gap.note) == (None, "some answers were not judged")
 
 
-def test_nothing_asked_and_nothing_run() -> None:
+def test_notes_of_excluded_and_missing_rows() -> None:
     excluded = cell(FEW, "grounding", "sm", lambda *_: {"status": "excluded", "output": None})
     one = found(reduced(excluded, FEW), "exact_match", "sm")
     assert (one.value, one.n, one.note) == (
@@ -292,13 +294,13 @@ def test_nothing_asked_and_nothing_run() -> None:
     assert (partly.value, partly.n, partly.note) == (1.0, 1, "7 requests were never run")
 
 
-def test_one_kind_alone_has_no_mean_of_both() -> None:
+def test_one_kind_alone_has_no_category_all() -> None:
     of = {name: one for name, one in FEW.items() if one.category == "Homo"}
     metrics = reduced(cell(of, "grounding", "lm", lambda *_: {"output": "kneaded"}), of)
     assert {m.category for m in metrics if m.metric == "exact_match"} == {"", "Homo"}
 
 
-def test_errors_cost_no_answer() -> None:
+def test_errors_are_not_in_the_denominator() -> None:
     def say(of: Sample, _: str) -> Mapping[str, Any]:
         return {"status": "error", "output": None} if of.category == "Homo" else {"output": "kneaded"}
 
@@ -312,7 +314,7 @@ def test_errors_cost_no_answer() -> None:
 # ------------------------------------------------------------------------------------------- deltas, frequency, people
 
 
-def test_deltas_come_from_unrounded_values() -> None:
+def test_deltas_are_of_unrounded_values() -> None:
     rows = cell(FEW, "grounding", "lm", lambda s, _: {"output": "kneaded" if s.sample_id.endswith("0") else "x"})
     rows += cell(FEW, "grounding", "vlm", lambda *_: {"output": "kneaded"})
     rows[-1] = scored(asked(FEW["heterographic/0003"], "grounding", "vlm", status="error", output=None))
@@ -325,7 +327,7 @@ def test_deltas_come_from_unrounded_values() -> None:
     assert "3 rows and 4 of lm" in hetero.note
 
 
-def test_by_how_common_the_given_meaning_is() -> None:
+def test_correct_pct_is_split_by_frequency_of_the_meaning() -> None:
     of = samples(4, frequent=1)
 
     def say(_: Sample, variant: str) -> Mapping[str, Any]:
@@ -337,16 +339,16 @@ def test_by_how_common_the_given_meaning_is() -> None:
         assert found(metrics, "correct_pct", "lm", subset=pair, category="Freq↓").value == 0.0
 
 
-def test_agreement_with_people() -> None:
+def test_agreement_with_human_labels() -> None:
     labels = {"de/0": (1, 1), "de/1": (1, 0), "fr/0": (0, 0), "fr/1": (0, 1), "ko/0": (1, 1), "ko/1": (0, 0)}
 
     def say(_: Sample, variant: str) -> Mapping[str, Any]:
-        ours, theirs = labels[variant]
-        return {"output": "A pun.", "verdict": judged(bool(ours)), "given": {"human": float(theirs)}}
+        ours, human = labels[variant]
+        return {"output": "A pun.", "verdict": judged(bool(ours)), "given": {"human": float(human)}}
 
     metrics = reduced(cell(FEW, "reconstruction", "lm", say), FEW)
-    wanted = {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3, "accuracy": 2 / 3, "phi": 1 / 3, "pearson": 1 / 3}
-    for name, value in wanted.items():
+    expected = {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3, "accuracy": 2 / 3, "phi": 1 / 3, "pearson": 1 / 3}
+    for name, value in expected.items():
         assert found(metrics, f"agreement_{name}", "lm").value == pytest.approx(value)
     assert found(metrics, "agreement_phi", "lm", subset="Ko-En").value == 1.0
     assert not [m for m in reduced(everything("perfect"), FEW) if m.metric.startswith("agreement")]
@@ -357,16 +359,16 @@ def test_agreement_with_people() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.floats(0, 1)), min_size=2, max_size=40))
 @settings(max_examples=20, deadline=None)
-def test_intervals_are_those_of_the_bootstrap(rows: list[tuple[str, float]]) -> None:
+def test_mean_interval_agrees_with_bootstrap_ci(rows: list[tuple[str, float]]) -> None:
     clusters, values = np.array([name for name, _ in rows]), np.array([value for _, value in rows])
-    ours = interval(values[:, None], clusters, np.ones((len(rows), 1), dtype=np.bool_))
-    slow = bootstrap_ci(values, clusters)
-    assert (ours is None) == (slow is None)
-    if ours and slow:
-        assert (ours.low, ours.high) == pytest.approx((slow.low, slow.high), abs=1e-4)
+    metric = Place("grounding", "lm", "").metric("exact_match", float(values.mean()), len(values))
+    metric, expected = mean_interval(metric, values, clusters), bootstrap_ci(values, clusters)
+    assert (metric.ci_low is None) == (expected is None)
+    if expected:
+        assert (metric.ci_low, metric.ci_high) == pytest.approx((expected.low, expected.high), abs=1e-4)
 
 
-def test_every_metric_says_why_it_is_missing(perfect: list[Metric], constant: list[Metric]) -> None:
+def test_metric_without_value_has_a_note(perfect: list[Metric], constant: list[Metric]) -> None:
     for metric in (*perfect, *constant):
         assert metric.value is not None or metric.note
         if metric.ci_low is not None and metric.ci_high is not None and metric.value is not None:
@@ -374,6 +376,6 @@ def test_every_metric_says_why_it_is_missing(perfect: list[Metric], constant: li
 
 
 @pytest.mark.parametrize("variant", SIX)
-def test_reading_is_by_variant(variant: str) -> None:
+def test_read_answer_scores_each_variant(variant: str) -> None:
     row = asked(sample("homographic", 1), "disambiguation", "vlm", variant, **placed(True, int(variant[-1])))
     assert BENCHMARK.read_answer(row).values["correct"] == 1.0
