@@ -48,8 +48,8 @@ def frame(pairs: list[tuple[float, float] | None]) -> pd.DataFrame:
     """Score rows of one model, as the reducer joins them; None for a pair whose scoring failed."""
     rows = []
     for index, pair in enumerate(pairs):
-        metrics = row(index, logprobs_to_text(pair, (5, 5)) if pair else None, "ok" if pair else "error")
-        reading = MAIA.read_answer(metrics)
+        prediction = row(index, logprobs_to_text(pair, (5, 5)) if pair else None, "ok" if pair else "error")
+        reading = MAIA.read_answer(prediction)
         rows.append(
             {
                 "sample_id": SAMPLE.sample_id,
