@@ -62,15 +62,15 @@ class Rules:
     @classmethod
     def read(cls, pyproject: Path) -> Rules:
         """From the project's file."""
-        own = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["vlmsweep"]["audit"]
-        return cls(frozenset(own["licences"]), own["packages"], own["advisories"])
+        audit = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["vlmsweep"]["audit"]
+        return cls(frozenset(audit["licences"]), audit["packages"], audit["advisories"])
 
 
 def locked(lock: Path) -> dict[str, str]:
     """Version by name of all that is locked."""
     entry = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^ ;\\]+)", re.MULTILINE)
-    found = entry.findall(lock.read_text(encoding="utf-8"))
-    return {name.lower(): version for name, version in found}
+    matches = entry.findall(lock.read_text(encoding="utf-8"))
+    return {name.lower(): version for name, version in matches}
 
 
 def licence(about: metadata.PackageMetadata) -> str:
@@ -80,31 +80,33 @@ def licence(about: metadata.PackageMetadata) -> str:
     kinds = [line.split(" :: ")[-1] for line in about.get_all("Classifier") or [] if line.startswith("License :: ")]
     kinds = [kind for kind in kinds if kind not in ("OSI Approved", "DFSG approved")]
     words = str(about.get("License") or "").strip().splitlines()
-    told = kinds or [word for word in words[:1] if word != "UNKNOWN"]
-    return " AND ".join(LOOSE.get(kind, kind) for kind in told)
+    messages = kinds or [word for word in words[:1] if word != "UNKNOWN"]
+    return " AND ".join(LOOSE.get(kind, kind) for kind in messages)
 
 
 def allowed(expression: str, licences: Iterable[str]) -> bool:
     """Whether an expression asks for nothing but allowed licences: all sides of an AND, one side of an OR."""
-    known = set(licences)
+    known_names = set(licences)
     sides = [side.strip(" ()") for side in expression.split(" OR ")]
-    return any(all(part.strip(" ()") in known for part in side.split(" AND ")) for side in sides)
+    return any(all(part.strip(" ()") in known_names for part in side.split(" AND ")) for side in sides)
 
 
 def bad_licences(names: Iterable[str], rules: Rules) -> tuple[int, list[str]]:
     """How many packages are installed, and what is wrong with their licences."""
-    seen, wrong = 0, []
+    observed, wrong = 0, []
     for name in sorted(names):
         try:
             about = metadata.metadata(name)
         except metadata.PackageNotFoundError:
             continue  # for another system or Python
-        seen += 1
-        told = licence(about)
-        if name in rules.packages or (told and allowed(told, rules.licences)):
+        observed += 1
+        messages = licence(about)
+        if name in rules.packages or (messages and allowed(messages, rules.licences)):
             continue
-        wrong.append(f"{name}: licence {told or 'not told'} is not allowed; see tool.vlmsweep.audit in pyproject.toml")
-    return seen, wrong
+        wrong.append(
+            f"{name}: licence {messages or 'not told'} is not allowed; see tool.vlmsweep.audit in pyproject.toml"
+        )
+    return observed, wrong
 
 
 def advisories(packages: Mapping[str, str], url: str) -> list[dict[str, Any]]:
@@ -115,15 +117,15 @@ def advisories(packages: Mapping[str, str], url: str) -> list[dict[str, Any]]:
     """
     names = sorted(packages)
     queries = [{"package": {"name": name, "ecosystem": "PyPI"}, "version": packages[name]} for name in names]
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     try:
         answer = _asked("POST", f"{url}/v1/querybatch", {"queries": queries})
         for name, result in zip(names, answer["results"], strict=True):
-            ids = [one["id"] for one in result.get("vulns", ())]
-            found += [{**_asked("GET", f"{url}/v1/vulns/{one}"), "package": name} for one in ids]
+            ids = [item["id"] for item in result.get("vulns", ())]
+            results += [{**_asked("GET", f"{url}/v1/vulns/{item}"), "package": name} for item in ids]
     except (requests.RequestException, KeyError, TypeError, ValueError) as error:
         raise UnreachableError(type(error).__name__) from error
-    return found
+    return results
 
 
 def _asked(method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -134,24 +136,24 @@ def _asked(method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
 
 def mended_in(advisory: Mapping[str, Any]) -> list[str]:
     """Versions that do away with it."""
-    ranges = [span for one in advisory.get("affected", ()) for span in one.get("ranges", ())]
+    ranges = [span for item in advisory.get("affected", ()) for span in item.get("ranges", ())]
     kinds = [span["events"] for span in ranges if span.get("type") == "ECOSYSTEM"]
     return [event["fixed"] for events in kinds for event in events if "fixed" in event]
 
 
 def sorted_out(found: Iterable[Mapping[str, Any]], rules: Rules) -> tuple[list[str], list[str]]:
     """What must be mended, and what is only told; what is listed with a reason is neither."""
-    wrong, told = [], []
-    for one in found:
-        if {one["id"], *one.get("aliases", ())} & rules.advisories.keys():
+    wrong, messages = [], []
+    for result in found:
+        if {result["id"], *result.get("aliases", ())} & rules.advisories.keys():
             continue
-        mends = mended_in(one)
-        text = f"{one['package']}: {one['id']} {str(one.get('summary', ''))[:100]}"
+        mends = mended_in(result)
+        text = f"{result['package']}: {result['id']} {str(result.get('summary', ''))[:100]}"
         if mends:
             wrong.append(f"{text}; mended in {', '.join(mends)}: `make lock`")
         else:
-            told.append(f"{text}; no version mends it")
-    return wrong, told
+            messages.append(f"{text}; no version mends it")
+    return wrong, messages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -162,12 +164,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--advisories", default=OSV, help="an OSV server")
     options = parser.parse_args(arguments)
     rules, packages = Rules.read(options.pyproject), locked(options.lock)
-    seen, wrong = bad_licences(packages, rules)
-    print(f"audit: licences of {seen} of {len(packages)} locked packages looked at, {len(wrong)} refused")
+    observed, wrong = bad_licences(packages, rules)
+    print(f"audit: licences of {observed} of {len(packages)} locked packages looked at, {len(wrong)} refused")
     try:
-        weak, told = sorted_out(advisories(packages, options.advisories), rules)
-        print(f"audit: {len(weak)} advisories to mend, {len(told)} that no version mends")
-        print("".join(f"  {line}\n" for line in told), end="")
+        weak, messages = sorted_out(advisories(packages, options.advisories), rules)
+        print(f"audit: {len(weak)} advisories to mend, {len(messages)} that no version mends")
+        print("".join(f"  {line}\n" for line in messages), end="")
         wrong += weak
     except UnreachableError as error:
         print(f"audit: known weaknesses NOT looked at: {options.advisories} cannot be asked ({error})")

@@ -22,29 +22,31 @@ TORCH = ("torch", "torchvision")
 
 def blocks(text: str) -> dict[str, tuple[str, set[str]]]:
     """Package -> its lines, and who wants it; a package in several versions, each for some Pythons, has them all."""
-    found: dict[str, tuple[str, set[str]]] = {}
+    results: dict[str, tuple[str, set[str]]] = {}
     for block in re.split(r"\n(?=[A-Za-z0-9])", text.strip("\n")):
         match = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==", block)
         if not match:
             raise SystemExit(f"not an entry of a lock file: {block[:80]!r}")
-        wanted = {line.strip().lstrip("# ").removeprefix("via").strip() for line in block.splitlines() if "#" in line}
-        before, others = found.get(match[1].lower(), ("", set()))
-        found[match[1].lower()] = (f"{before}\n{block}".lstrip(), others | {one for one in wanted if one})
-    return found
+        expected = {line.strip().lstrip("# ").removeprefix("via").strip() for line in block.splitlines() if "#" in line}
+        before, other_entries = results.get(match[1].lower(), ("", set()))
+        results[match[1].lower()] = (f"{before}\n{block}".lstrip(), other_entries | {item for item in expected if item})
+    return results
 
 
 def runtime(text: str, *, cpu: bool) -> list[str]:
     """Entries that the product needs to run."""
     entries = blocks(text)
-    kept: set[str] = set()
+    retained: set[str] = set()
     grown = True
     while grown:
-        more = {name for name, (_, wanted) in entries.items() if name not in kept and wanted & (kept | {ROOT})}
-        kept |= more
+        more = {
+            name for name, (_, expected) in entries.items() if name not in retained and expected & (retained | {ROOT})
+        }
+        retained |= more
         grown = bool(more)
     if cpu:
-        kept = {name for name in kept if not CUDA_ONLY.match(name)}
-    return [entries[name][0] for name in sorted(kept)]
+        retained = {name for name in retained if not CUDA_ONLY.match(name)}
+    return [entries[name][0] for name in sorted(retained)]
 
 
 def main(arguments: list[str]) -> None:

@@ -104,15 +104,15 @@ class Trace:
 
     def marks(self) -> list[tuple[float, str]]:
         """When models began and ended."""
-        found = []
+        results = []
         for before, after in zip(self.samples, self.samples[1:], strict=False):
-            found += [(after.second, f"{name} begins") for name in sorted(after.asked - before.asked)]
-            found += [(after.second, f"{name} ends") for name in sorted(before.asked - after.asked)]
-        return found
+            results += [(after.second, f"{name} begins") for name in sorted(after.asked - before.asked)]
+            results += [(after.second, f"{name} ends") for name in sorted(before.asked - after.asked)]
+        return results
 
     def queue(self, model: str) -> list[int]:
         """Units that are not committed, by sample; how many there are is known at the end."""
-        return [self.samples[-1].parts[model] - one.parts[model] for one in self.samples]
+        return [self.samples[-1].parts[model] - sample.parts[model] for sample in self.samples]
 
 
 def look(url: str, out: Path, started: float) -> Sample:
@@ -128,7 +128,7 @@ def look(url: str, out: Path, started: float) -> Sample:
     return Sample(
         second=time.monotonic() - started,
         nodes=Counter(kind for kind in kinds.values() if kind),
-        replicas=Counter(kinds.get(one.node_id or "", "") for one in actors if one.state == "ALIVE"),
+        replicas=Counter(kinds.get(actor.node_id or "", "") for actor in actors if actor.state == "ALIVE"),
         parts=parts,
         asked=frozenset(cell["model"] for cell in cells if cell["running"]),
     )
@@ -240,10 +240,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--figure", type=Path, default=Path("bench-results/autoscaling.svg"))
     parser.add_argument("--idle-minutes", type=float, default=0.25)
-    given = parser.parse_args()
-    figure = given.figure.resolve()
+    options = parser.parse_args()
+    figure = options.figure.resolve()
     figure.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name, cluster_from_zero(Path(name), given.idle_minutes) as head:
+    with tempfile.TemporaryDirectory() as name, cluster_from_zero(Path(name), options.idle_minutes) as head:
         os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
         trace = watched(head, Path(name))
     draw(trace, figure)

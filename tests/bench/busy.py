@@ -43,14 +43,14 @@ def main() -> None:
         for turn in range(args.runs):
             receipts = run_units(Path(folder, "data"), Path(folder, f"out{turn}"), model, ("1-frame", "32-frames"))
             shares.append(next(iter(busy_shares(receipts).values())))
-            seconds.append(sum(one.ended - one.began for one in receipts))
+            seconds.append(sum(receipt.ended - receipt.began for receipt in receipts))
             units = len(receipts)
             print(f"run {turn + 1}: {units} units, {seconds[-1]:.1f} s, busy {shares[-1]:.1%}", flush=True)
     result = {"units": units, "busy_share": spread(shares), "engine_seconds": spread(seconds), "size": args.size}
     record("busy", {**result, "clips": str(source.name)})
-    own = result["busy_share"]
+    busy_share = result["busy_share"]
     show("engine in steady state", ["units", "busy share", "spread"], [
-        [units, own["median"], f"{own['low']:.3f}-{own['high']:.3f}"],
+        [units, busy_share["median"], f"{busy_share['low']:.3f}-{busy_share['high']:.3f}"],
     ])  # fmt: skip
 
 

@@ -93,11 +93,11 @@ def said(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens:
     Raises:
         RuntimeError: a call failed.
     """
-    found: Tokens = {}
+    results: Tokens = {}
     usual = engine._reply  # replies hold text, and different tokens may make the same text
 
     def keep(prompt: Any, written: Any, *more: Any) -> Any:
-        found[prompt.call.call_id] = tuple(written.ids)
+        results[prompt.call.call_id] = tuple(written.ids)
         return usual(prompt, written, *more)
 
     engine._reply = keep  # type: ignore[method-assign]
@@ -106,7 +106,7 @@ def said(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens:
             raise RuntimeError(  # noqa: TRY004  # the call failed; no type is wrong
                 f"call {reply.call_id}: {reply.outcome}"
             )
-    return found
+    return results
 
 
 def cut(ids: Sequence[int], stops: range | tuple[int, ...]) -> tuple[int, ...]:
@@ -145,11 +145,11 @@ def engine_at(folder: Path, **more: Any) -> TransformersEngine:
 
 def with_stops(folder: Path) -> Path:
     """The same checkpoint with more tokens that end an answer."""
-    made = shutil.copytree(folder, folder.with_name(f"{folder.name}-stops"))
-    settings = json.loads((made / "generation_config.json").read_text())
+    created = shutil.copytree(folder, folder.with_name(f"{folder.name}-stops"))
+    settings = json.loads((created / "generation_config.json").read_text())
     settings["eos_token_id"] = [settings["eos_token_id"], *STOPS]
-    (made / "generation_config.json").write_text(json.dumps(settings))
-    return made
+    (created / "generation_config.json").write_text(json.dumps(settings))
+    return created
 
 
 def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
@@ -165,18 +165,18 @@ def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
     ended = {call_id: (cut(ids, STOPS), gaps) for call_id, (ids, gaps) in want.items()}
     if cut(Alone(stopping).write(calls[-1])[0], STOPS) != ended[calls[-1].call_id][0]:
         raise RuntimeError(f"{architecture}: an end token does more than end the answer")
-    own, forced = Count(), Count()
+    subset, forced = Count(), Count()
     path = ""
     for batch in BATCHES:
         # Small batches are asked where answers end early, as that is where rows leave them.
         for where, expected in ((stopping, ended), (folder, want))[: 1 + (batch == BATCHES[-1])]:
             engine = engine_at(where, batch_size=batch)
-            compare(own, said(engine, calls), expected)
+            compare(subset, said(engine, calls), expected)
             path = path_of(engine)
     for where, expected in ((folder, want), (stopping, ended)):
         compare(forced, said(engine_at(where, share_prefix=False), calls), expected)
     shorter = sum(ended[name][0] != want[name][0] for name in want)
-    return {"path": path, "own": asdict(own), "plain_batches": asdict(forced), "ended_inside": shorter}
+    return {"path": path, "own": asdict(subset), "plain_batches": asdict(forced), "ended_inside": shorter}
 
 
 def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
@@ -187,20 +187,20 @@ def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
     ]
     alone = Alone(folder, dtype=torch.bfloat16)
     want = {call.call_id: tuple(alone.write(call)[0]) for call in calls}
-    found: dict[str, Any] = {"prompts": len(calls)}
+    results: dict[str, Any] = {"prompts": len(calls)}
     for way, share in (("own", True), ("plain_batches", False)):
         got = said(engine_at(folder, dtype="bfloat16", share_prefix=share), calls)
-        found[way] = sum(got[name] != want[name] for name in want)
-        found[f"{way}_first_token"] = sum(got[name][:1] != want[name][:1] for name in want)
-    return found
+        results[way] = sum(got[name] != want[name] for name in want)
+        results[f"{way}_first_token"] = sum(got[name][:1] != want[name][:1] for name in want)
+    return results
 
 
 def row(architecture: str, exact: Mapping[str, Any], rough: Mapping[str, Any]) -> str:
     """One line of the table."""
-    own, plain = exact["own"], exact["plain_batches"]
+    subset, plain = exact["own"], exact["plain_batches"]
     share = [f"{rough[way] / rough['prompts']:.0%}" for way in ("own", "own_first_token", "plain_batches")]
     cells = [
-        architecture, exact["path"], own["prompts"], own["equal"], own["near_ties"], own["differing"],
+        architecture, exact["path"], subset["prompts"], subset["equal"], subset["near_ties"], subset["differing"],
         f"{plain['equal']}/{plain['near_ties']}/{plain['differing']}", *share,
     ]  # fmt: skip
     return "| " + " | ".join(str(cell) for cell in cells) + " |"

@@ -61,7 +61,7 @@ def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Fram
         instead={},
         seed=42,
     )
-    steps = [(asked.request_id, asked.request.steps[0]) for sample in samples for asked in asker.ask(sample)]
+    steps = [(request.request_id, request.request.steps[0]) for sample in samples for request in asker.ask(sample)]
     calls = [Call(call_id=name, turns=step.turns, generation=step.generation) for name, step in steps]
     path = dataset.media_path(samples[0], calls[0].media[0])
     decoder = Decoder()
@@ -108,8 +108,8 @@ class Ways:
         self.rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
         self.cpu_rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
         self.answers: list[Answer] = []
-        one = spec.model_copy(update={"share_prefix": False, "batch_size": 1})
-        alone_flops = sum(arithmetic(one, [call], clip, decode) for call in (calls[0], calls[-1])) / 2
+        item = spec.model_copy(update={"share_prefix": False, "batch_size": 1})
+        alone_flops = sum(arithmetic(item, [call], clip, decode) for call in (calls[0], calls[-1])) / 2
         shared_flops = arithmetic(spec, calls, clip, decode)
         self.flops = {"one_call_alone": alone_flops, "all_shared": shared_flops}
 
@@ -125,11 +125,14 @@ class Ways:
             calls = self._calls if way == "shared" else calls
             spec = self._spec.model_copy(update=change)
             lots = [[call] for call in calls] if way == "alone" else [calls]
-            made = [self._timed(TransformersEngine(spec), lot) for lot in lots]
-            self.rates[way].append(len(calls) / sum(seconds for seconds, _, _ in made))
-            self.cpu_rates[way].append(len(calls) / sum(cpu for _, cpu, _ in made))
-            self.answers = made[-1][2]
-        print(f"run {turn + 1}: " + ", ".join(f"{way} {own[-1]:.3f}/s" for way, own in self.rates.items()), flush=True)
+            created = [self._timed(TransformersEngine(spec), lot) for lot in lots]
+            self.rates[way].append(len(calls) / sum(seconds for seconds, _, _ in created))
+            self.cpu_rates[way].append(len(calls) / sum(cpu for _, cpu, _ in created))
+            self.answers = created[-1][2]
+        print(
+            f"run {turn + 1}: " + ", ".join(f"{way} {subset[-1]:.3f}/s" for way, subset in self.rates.items()),
+            flush=True,
+        )
 
     def _timed(self, engine: TransformersEngine, calls: Sequence[Call]) -> tuple[float, float, list[Answer]]:
         try:
@@ -157,8 +160,8 @@ class Ways:
             * statistics.median(self.rates["shared"])
             / len(self._calls),
             "operations_per_second_alone": self.flops["one_call_alone"] * statistics.median(self.rates["alone"]),
-            "calls_per_second": {way: spread(own) for way, own in self.rates.items()},
-            "calls_per_processor_second": {way: spread(own) for way, own in self.cpu_rates.items()},
+            "calls_per_second": {way: spread(subset) for way, subset in self.rates.items()},
+            "calls_per_processor_second": {way: spread(subset) for way, subset in self.cpu_rates.items()},
             "shared_over_alone": spread(ratios),
             "shared_over_alone_by_processor_time": spread(by_cpu),
             "share_of_limit": statistics.median(ratios) / limit,
@@ -175,7 +178,8 @@ def report(name: str, result: dict[str, Any]) -> None:
     """Write and print."""
     record(name, result)
     rows = [
-        [way, own["median"], f"{own['low']:.4g}-{own['high']:.4g}"] for way, own in result["calls_per_second"].items()
+        [way, subset["median"], f"{subset['low']:.4g}-{subset['high']:.4g}"]
+        for way, subset in result["calls_per_second"].items()
     ]
     show(f"{name}: {result['calls']} questions about one clip", ["way", "questions/s", "spread"], rows)
     ratio, by_cpu = result["shared_over_alone"], result["shared_over_alone_by_processor_time"]

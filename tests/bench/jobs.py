@@ -49,8 +49,8 @@ def busy_shares(receipts: Sequence[Receipt]) -> dict[str, float]:
     """
     shares = {}
     for replica in {receipt.replica for receipt in receipts}:
-        own = sorted((one for one in receipts if one.replica == replica), key=lambda one: one.began)
-        if len(own) > 2:
-            span = own[-1].ended - own[0].ended
-            shares[replica] = sum(one.ended - one.began for one in own[1:]) / span
+        subset = sorted((receipt for receipt in receipts if receipt.replica == replica), key=lambda one: one.began)
+        if len(subset) > 2:
+            span = subset[-1].ended - subset[0].ended
+            shares[replica] = sum(item.ended - item.began for item in subset[1:]) / span
     return shares

@@ -38,8 +38,8 @@ def write_many(folder: Path, groups: int, requests: int) -> int:
             role="clip", kind="video", sha256=name, extension=".mp4", bytes=len(content), width=WIDTH, height=HEIGHT,
             frames=4, fps=10.0,
         )  # fmt: skip
-        wanted = round(requests * (number + 1) / groups / PER_SAMPLE) - len(samples)
-        samples += [_sample(number, index, ref) for index in range(wanted)]
+        expected = round(requests * (number + 1) / groups / PER_SAMPLE) - len(samples)
+        samples += [_sample(number, index, ref) for index in range(expected)]
     for index, part in enumerate(_parts(samples)):
         shards.append(write_shard(store, f"samples/many-{index:05d}.parquet", part))
     manifest = Manifest(

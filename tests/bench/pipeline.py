@@ -56,14 +56,14 @@ class Phases(NullProgress):
 @contextmanager
 def watched() -> Iterator[dict[str, float]]:
     """The driver's largest resident size, and the processor seconds of it and of all processes below it."""
-    own = psutil.Process()
-    seen: dict[str, float] = {"driver_mb": 0.0, "cpu_s": 0.0}
+    subset = psutil.Process()
+    observed: dict[str, float] = {"driver_mb": 0.0, "cpu_s": 0.0}
     cpu: dict[int, float] = {}
     done = threading.Event()
 
     def look() -> None:
-        seen["driver_mb"] = max(seen["driver_mb"], own.memory_info().rss / 2**20)
-        for process in (own, *own.children(recursive=True)):
+        observed["driver_mb"] = max(observed["driver_mb"], subset.memory_info().rss / 2**20)
+        for process in (subset, *subset.children(recursive=True)):
             try:
                 times = process.cpu_times()
             except psutil.NoSuchProcess:
@@ -78,11 +78,11 @@ def watched() -> Iterator[dict[str, float]]:
     look()
     before = sum(cpu.values())
     thread.start()
-    yield seen
+    yield observed
     look()
     done.set()
     thread.join()
-    seen["cpu_s"] = sum(cpu.values()) - before
+    observed["cpu_s"] = sum(cpu.values()) - before
 
 
 def one(data: Path, replicas: int) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def one(data: Path, replicas: int) -> dict[str, Any]:
             settings=("1-frame",),
         )
         start = time.perf_counter()
-        with watched() as seen:
+        with watched() as observed:
             outcome = run_sweep(spec, watcher=phases)
         end = time.perf_counter()
     if outcome.failed or not outcome.metrics:
@@ -106,8 +106,8 @@ def one(data: Path, replicas: int) -> dict[str, Any]:
         "requests": outcome.requests,
         "seconds": end - start,
         "per_second": outcome.requests / (end - start),
-        "cpu_ms_per_request": 1000 * seen["cpu_s"] / outcome.requests,
-        "driver_mb": seen["driver_mb"],
+        "cpu_ms_per_request": 1000 * observed["cpu_s"] / outcome.requests,
+        "driver_mb": observed["driver_mb"],
         "driver_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "planning_s": phases.began[0][1] - start,
         "phases_s": phases.seconds(end),
@@ -134,24 +134,24 @@ def main() -> None:
         for turn in range(args.runs):
             for size in sizes:
                 command = [sys.executable, "-m", "tests.bench.pipeline", "--one", f"{folder}/{size}"]
-                made = subprocess.run(
+                created = subprocess.run(
                     [*command, "--replicas", str(args.replicas)], stdout=subprocess.PIPE, check=True, text=True
                 )
-                runs[size].append(json.loads(made.stdout.splitlines()[-1]))
+                runs[size].append(json.loads(created.stdout.splitlines()[-1]))
                 print(f"run {turn + 1}, {size}: {runs[size][-1]}", flush=True)
     names = ("per_second", "cpu_ms_per_request", "driver_mb", "planning_s")
-    sums = {size: {name: spread([run[name] for run in own]) for name in names} for size, own in runs.items()}
+    sums = {size: {name: spread([run[name] for run in subset]) for name in names} for size, subset in runs.items()}
     record("pipeline", {"sizes": {str(size): {**sums[size], "runs": runs[size]} for size in sizes}})
     show(
         "whole pipeline, guessing model",
         ["requests", "requests/s", "spread", "CPU ms a request", "driver MB", "planning s"],
         [
             [
-                size, own["per_second"]["median"],
-                f"{own['per_second']['low']:.4g}-{own['per_second']['high']:.4g}",
-                *(own[name]["median"] for name in names[1:]),
+                size, subset["per_second"]["median"],
+                f"{subset['per_second']['low']:.4g}-{subset['per_second']['high']:.4g}",
+                *(subset[name]["median"] for name in names[1:]),
             ]
-            for size, own in sums.items()
+            for size, subset in sums.items()
         ],
     )  # fmt: skip
 

@@ -34,11 +34,11 @@ def simulated() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, groups in shapes().items():
         for replicas in REPLICAS:
-            found = simulate(planned_units(groups, replicas), replicas, Costs())
+            results = simulate(planned_units(groups, replicas), replicas, Costs())
             rows.append(
                 {
-                    "shape": name, "replicas": replicas, "efficiency": found.efficiency, "busy": found.busy,
-                    "prefills": found.prefills, "least_prefills": found.least_prefills, "convoys": found.convoys,
+                    "shape": name, "replicas": replicas, "efficiency": results.efficiency, "busy": results.busy,
+                    "prefills": results.prefills, "least_prefills": results.least_prefills, "convoys": results.convoys,
                 }
             )  # fmt: skip
     return rows
@@ -51,7 +51,7 @@ def sleeping(folder: Path, replicas: int, stall_s: float) -> float:
             engine="random", fault_injection=FaultInjection(stall_s=stall_s), replicas=Replicas(max=replicas)
         )
         receipts = run_units(folder, Path(out), model, ("1-frame",), cpus=8)
-    return max(one.ended for one in receipts) - min(one.began for one in receipts)
+    return max(receipt.ended for receipt in receipts) - min(receipt.began for receipt in receipts)
 
 
 def main() -> None:
@@ -68,10 +68,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             write_many(Path(folder), 40, 40 * 64)
             for turn in range(args.runs):
-                for replicas, own in times.items():
-                    own.append(sleeping(Path(folder), replicas, args.stall_s))
+                for replicas, subset in times.items():
+                    subset.append(sleeping(Path(folder), replicas, args.stall_s))
                 print(f"run {turn + 1}: {times[1][-1]:.1f} s on one, {times[2][-1]:.1f} s on two", flush=True)
-        gain = spread([one / two / 2 for one, two in zip(times[1], times[2], strict=True)])
+        gain = spread([item / two / 2 for item, two in zip(times[1], times[2], strict=True)])
         result |= {"one_s": spread(times[1]), "two_s": spread(times[2]), "share_of_ideal": gain}
         show("sleeping engine, two replicas against one", ["share of ideal", "spread"], [
             [gain["median"], f"{gain['low']:.3f}-{gain['high']:.3f}"],

@@ -84,19 +84,19 @@ def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
     ready = iter(_loaded(convoys, costs.loaders * replicas, costs.load))
     free = [(0.0, index) for index in range(replicas) for _ in range(IN_FLIGHT)]
     idle_from = [0.0] * replicas
-    kept: list[OrderedDict[str, None]] = [OrderedDict() for _ in range(replicas)]
+    retained: list[OrderedDict[str, None]] = [OrderedDict() for _ in range(replicas)]
     work, prefills = 0.0, 0
     for convoy, loaded in ready:
         at, index = heapq.heappop(free)
         seconds = 0.0
         for group, questions in _asked(convoy):
-            if group not in kept[index]:
+            if group not in retained[index]:
                 prefills += 1
                 seconds += costs.prefill
-            kept[index][group] = None
-            kept[index].move_to_end(group)
-            if len(kept[index]) > costs.kept:
-                kept[index].popitem(last=False)
+            retained[index][group] = None
+            retained[index].move_to_end(group)
+            if len(retained[index]) > costs.kept:
+                retained[index].popitem(last=False)
             seconds += questions * costs.question
         idle_from[index] = max(at, loaded, idle_from[index]) + seconds
         work += seconds

@@ -79,7 +79,7 @@ def _seen(store: Store) -> str:
 
 
 def _cut_on_disk(rounds: int) -> dict[str, int]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for _ in range(rounds):
         for step in STEPS:
             for when in ("before", "after"):
@@ -87,15 +87,15 @@ def _cut_on_disk(rounds: int) -> dict[str, int]:
                     store = Store(folder)
                     store.put("predictions/part.parquet", part("old"))
                     code = cut_commit(Path(folder), step, when)
-                    seen[_seen(store) if code == 9 else "not cut"] += 1
+                    counts[_seen(store) if code == 9 else "not cut"] += 1
                     store.remove_temporary()
-                    seen["left"] += sum(path.is_file() for path in Path(folder).rglob("*")) - 1
-    return dict(seen)
+                    counts["left"] += sum(path.is_file() for path in Path(folder).rglob("*")) - 1
+    return dict(counts)
 
 
 def _cut_on_store(rounds: int) -> dict[str, int]:
     """Against a server that fails a share of its answers, to the one who commits and to the one who reads."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="vlmsweep-cut-") as folder, s3_server(Path(folder, "log"), FAILING) as s3:
         os.environ.update(s3.env)
         store = Store("s3://bench/cut")
@@ -105,9 +105,9 @@ def _cut_on_store(rounds: int) -> dict[str, int]:
                     store.put(LOCK, b'{"run": "me", "host": "h", "pid": 1, "process_start": "s", "since": "t"}')
                     store.put(unit().part, part("old"))
                     code = cut_commit_on_s3(store.uri, "part", step, when, {**s3.env, "HOME": folder})
-                    seen[_seen(store) if code == 9 else "not cut"] += 1
-                    seen["left"] += len(store.list()) - 2
-    return dict(seen)
+                    counts[_seen(store) if code == 9 else "not cut"] += 1
+                    counts["left"] += len(store.list()) - 2
+    return dict(counts)
 
 
 def main() -> int:
@@ -129,7 +129,7 @@ def main() -> int:
     }
     write_results(results, options.results)
     sys.stdout.write(f"cuts: {results['cuts']}\nmedia: {results['media']} {fates.wrong}\n")
-    harmed = fates.wrong or any(own.get(bad) for own in results["cuts"].values() for bad in ("neither", "not cut"))
+    harmed = fates.wrong or any(cut.get(bad) for cut in results["cuts"].values() for bad in ("neither", "not cut"))
     return 1 if harmed else 0
 
 

@@ -189,9 +189,9 @@ def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes], out: P
 
 
 def _in_flight(site: _Site, out: Path, name: str) -> int:
-    seen = site.folder / name
-    site.command(sys.executable, "-c", _FETCH, "s3://bench/out", str(seen))
-    return in_hand(out, read_answers(seen))
+    observed = site.folder / name
+    site.command(sys.executable, "-c", _FETCH, "s3://bench/out", str(observed))
+    return in_hand(out, read_answers(observed))
 
 
 def _until(true: Callable[[], bool], submitted: subprocess.Popen[bytes], site: _Site, seconds: float) -> None:

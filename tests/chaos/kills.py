@@ -56,7 +56,7 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
         for _ in range(1 + draw.randrange(2)):
             time.sleep(draw.uniform(0.0, 0.3) * scene.seconds)
             committed = read_answers(out)
-            for pid in draw.sample(found := _found(process, kind), k=min(1, len(found))):
+            for pid in draw.sample(results := _found(process, kind), k=min(1, len(results))):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                     kills += 1

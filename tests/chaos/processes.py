@@ -21,13 +21,13 @@ def descendants(pid: int) -> set[int]:
         except OSError:
             continue
         children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found: set[int] = set()
+    results: set[int] = set()
     open_ = [pid]
     while open_:
-        own = children.get(open_.pop(), [])
-        found.update(own)
-        open_ += own
-    return found
+        subset = children.get(open_.pop(), [])
+        results.update(subset)
+        open_ += subset
+    return results
 
 
 def command_of(pid: int) -> str:
@@ -40,12 +40,12 @@ def command_of(pid: int) -> str:
 
 def named(pid: int, text: str) -> list[int]:
     """Processes below one whose command line holds a text, oldest first."""
-    return sorted(one for one in descendants(pid) if text in command_of(one))
+    return sorted(descendant for descendant in descendants(pid) if text in command_of(descendant))
 
 
 def gone(pids: Iterable[int], seconds: float) -> None:
     """Wait until processes have ended; those that others have yet to ask about their end count as ended."""
-    left, deadline = list(pids), time.monotonic() + seconds
-    while left := [pid for pid in left if command_of(pid)]:
-        assert time.monotonic() < deadline, [command_of(pid) for pid in left]
+    remaining, deadline = list(pids), time.monotonic() + seconds
+    while remaining := [pid for pid in remaining if command_of(pid)]:
+        assert time.monotonic() < deadline, [command_of(pid) for pid in remaining]
         time.sleep(0.05)

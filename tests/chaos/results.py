@@ -18,8 +18,8 @@ Results = dict[str, dict[str, Any]]
 
 def read_results(path: Path = RESULTS) -> Results:
     """What was done so far; a file that is not there is an empty one."""
-    known = json.loads(path.read_text()) if path.exists() else {}
-    return {name: known.get(name, {}) for name in ("kills", "rows", "soak", "cuts", "media")}
+    known_names = json.loads(path.read_text()) if path.exists() else {}
+    return {name: known_names.get(name, {}) for name in ("kills", "rows", "soak", "cuts", "media")}
 
 
 def write_results(results: Results, path: Path = RESULTS) -> None:

@@ -131,11 +131,11 @@ class Soak:
 
 def summary(soak: Soak, planned: int) -> dict[str, Any]:
     """What came out: rows by id, and memory over time."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     bad = 0
     for part in parts(soak.out):
         table = pq.ParquetFile(part).read(["request_id", "status"])
-        seen.update(table["request_id"].to_pylist())
+        counts.update(table["request_id"].to_pylist())
         bad += sum(status != "ok" for status in table["status"].to_pylist())
     step = max(1, len(soak.samples) // KEPT_SAMPLES)
     return {
@@ -145,8 +145,8 @@ def summary(soak: Soak, planned: int) -> dict[str, Any]:
         "kills": soak.kills.total(),
         "killed": dict(soak.kills),
         "runs": soak.starts,
-        "lost": planned - len(seen),
-        "doubled": seen.total() - len(seen),
+        "lost": planned - len(counts),
+        "doubled": counts.total() - len(counts),
         "not_ok": bad,
         "driver_mb": over_time([driver for _, driver, _, _ in soak.samples]),
         "store_mb": over_time([size for _, _, size, _ in soak.samples]),
@@ -180,18 +180,18 @@ def main() -> int:
             planned = write_many(Path(folder, "data"), max(1, options.requests // PER_GROUP), options.requests)
             soak = Soak(Path(folder), short, options.kill_every, options.replicas)
             soak.until_done()
-            found = summary(soak, planned)
+            matches = summary(soak, planned)
     finally:
         shutil.rmtree(short, ignore_errors=True)
     results = read_results(options.results)
-    results["soak"] = found
+    results["soak"] = matches
     write_results(results, options.results)
     for name in ("requests", "seconds", "killed", "runs", "lost", "doubled", "not_ok"):
-        sys.stdout.write(f"{name}: {found[name]}\n")
+        sys.stdout.write(f"{name}: {matches[name]}\n")
     for name in ("driver_mb", "store_mb", "store_objects"):
-        told = ", ".join(f"{when} {value:g}" for when, value in found[name].items())
-        sys.stdout.write(f"{name}: {told}\n")
-    return 1 if found["lost"] or found["doubled"] or found["not_ok"] else 0
+        messages = ", ".join(f"{when} {value:g}" for when, value in matches[name].items())
+        sys.stdout.write(f"{name}: {messages}\n")
+    return 1 if matches["lost"] or matches["doubled"] or matches["not_ok"] else 0
 
 
 if __name__ == "__main__":

@@ -101,16 +101,16 @@ class Scene:
         journal: bool = True,
     ) -> Damage:
         """Compare an output with the undisturbed one: the scene's own, or `answers` and `metrics`."""
-        wanted, metrics = answers or self.answers, metrics or self.metrics
-        seen = Counter(row["request_id"] for row in read_rows(out))
-        found = read_answers(out)
+        expected, metrics = answers or self.answers, metrics or self.metrics
+        counts = Counter(row["request_id"] for row in read_rows(out))
+        results = read_answers(out)
         calls = Counter(out.with_suffix(".journal").read_text().split()) if journal else Counter()
         return Damage(
-            planned=len(wanted),
+            planned=len(expected),
             kills=kills,
-            lost=len(wanted.keys() - found.keys()),
-            doubled=sum(n - 1 for n in seen.values()) + len(found.keys() - wanted.keys()),
-            changed=sum(found[one] != wanted[one] for one in found.keys() & wanted.keys()),
+            lost=len(expected.keys() - results.keys()),
+            doubled=sum(n - 1 for n in counts.values()) + len(results.keys() - expected.keys()),
+            changed=sum(results[result] != expected[result] for result in results.keys() & expected.keys()),
             metrics_equal=(out / "report" / "metrics.json").read_text() == metrics,
             redone=sum(calls.values()) - len(calls) if journal else in_flight,
             in_flight=in_flight,
@@ -153,8 +153,8 @@ def sweep(scene: Scene, out: Path, *flags: str, env: dict[str, str]) -> subproce
 
 def environment(folder: Path) -> dict[str, str]:
     """A user's who has set nothing, on a machine that may be busy: Ray gives up its start after half a minute."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**kept, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "RAY_raylet_start_wait_time_s": "120"}
+    retained = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    return {**retained, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "RAY_raylet_start_wait_time_s": "120"}
 
 
 def make_scene(folder: Path, *, videos: int = 3, categories: int = 4) -> Scene:

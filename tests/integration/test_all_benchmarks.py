@@ -46,8 +46,8 @@ def test_one_sweep_over_all(cli: Cli, data: Path, tmp_path: Path) -> None:
     benchmarks = ("--benchmarks", ",".join(names))
     (plan,) = [json.loads(cli("run", *flags, *benchmarks, "--dry-run", "--json").stdout)["plan"]]
     done = cli("run", *flags, *benchmarks, "--json")
-    said = json.loads(done.stdout)
-    assert said["failed"] == 0
+    payload = json.loads(done.stdout)
+    assert payload["failed"] == 0
     tables = {
         name: pa.concat_tables(
             [pq.ParquetFile(p).read() for p in sorted(out.glob(f"predictions/benchmark={name}/model=random/*.parquet"))]
@@ -58,13 +58,15 @@ def test_one_sweep_over_all(cli: Cli, data: Path, tmp_path: Path) -> None:
         table = tables[row["benchmark"]]
         assert table.num_rows == row["requests"]
         assert set(Counter(table["request_id"].to_pylist()).values()) == {1}
-    asked = {name: set(zip(t["task"].to_pylist(), t["setting"].to_pylist(), strict=True)) for name, t in tables.items()}
-    assert len(asked["vague"]) == 10
-    assert {setting for _, setting in asked["vflute"]} == {
+    requests = {
+        name: set(zip(t["task"].to_pylist(), t["setting"].to_pylist(), strict=True)) for name, t in tables.items()
+    }
+    assert len(requests["vague"]) == 10
+    assert {setting for _, setting in requests["vflute"]} == {
         "zero-shot", "5-shot", "10-shot", "scene-graph", "no-image", "label-only",
     }  # fmt: skip
-    assert {task for task, _ in asked["mate"]} == {"img2txt", "txt2img", "img2img", "txt2txt"}
-    assert len(asked["unpie"]) == 8
+    assert {task for task, _ in requests["mate"]} == {"img2txt", "txt2img", "img2img", "txt2txt"}
+    assert len(requests["unpie"]) == 8
     excluded = {name: Counter(table["status"].to_pylist())["excluded"] for name, table in tables.items()}
     assert excluded["maia"] == excluded["mate"] == excluded["unpie"] == excluded["vague"] == 0
     metrics = json.loads((out / "report" / "metrics.json").read_text())

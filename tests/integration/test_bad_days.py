@@ -26,8 +26,8 @@ REQUESTS = 144
 def flags(tmp_path: Path, maia_data: str) -> tuple[str, ...]:
     models = tmp_path / "models.yaml"
     models.write_text("slow: {engine: random, faults: {call_s: 0.1}, replicas: {max: 1}}\n")
-    asked = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
-    return (*asked, "--settings", "1-frame,black-video,32-frames", "--limit", "6", "--data", maia_data)
+    requests = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
+    return (*requests, "--settings", "1-frame,black-video,32-frames", "--limit", "6", "--data", maia_data)
 
 
 def whole(parts: list[bytes]) -> None:
@@ -58,9 +58,9 @@ def test_a_full_disk(cli: Cli, flags: tuple[str, ...], tmp_path: Path) -> None:
         pytest.skip("cannot mount a small disk here")
     try:
         (disk / "other").write_bytes(bytes(490 << 10))
-        told = cli("run", *flags, "--out", str(disk / "out"), code=3)
-        assert "the disk is full" in told.stderr
-        assert "Traceback" not in told.stderr
+        result = cli("run", *flags, "--out", str(disk / "out"), code=3)
+        assert "the disk is full" in result.stderr
+        assert "Traceback" not in result.stderr
         assert not list(disk.rglob("*.tmp"))
         (disk / "other").unlink()
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
@@ -108,8 +108,8 @@ def test_credentials_expire_and_clocks_part(
         assert "Traceback" not in log.read_text()
         assert s3.env["AWS_SECRET_ACCESS_KEY"] not in log.read_text()
         mood.unlink()
-        kept = len(parts_of(s3))
-        assert kept
+        count = len(parts_of(s3))
+        assert count
         cli("run", *flags, "--out", "s3://bench/out", env=s3.env)
         whole(parts_of(s3))
 

@@ -137,12 +137,12 @@ def test_an_object_store_that_is_not_there(cli: Cli, maia_data: str, s3: S3, nob
 
 def test_a_bucket_that_is_not_there(cli: Cli, maia_data: str, s3: S3) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://nobucket/out")
-    told = "The specified bucket does not exist; create the bucket first"
-    assert f"s3://nobucket/out: {told}" in cli("run", *flags, env=s3.env, code=3).stderr
-    assert f"s3://nobucket/x: {told}" in cli("status", "s3://nobucket/x", env=s3.env, code=3).stderr
-    assert told in cli("ingest", "maia", "s3://nobucket/x", "--data", maia_data, env=s3.env, code=3).stderr
+    messages = "The specified bucket does not exist; create the bucket first"
+    assert f"s3://nobucket/out: {messages}" in cli("run", *flags, env=s3.env, code=3).stderr
+    assert f"s3://nobucket/x: {messages}" in cli("status", "s3://nobucket/x", env=s3.env, code=3).stderr
+    assert messages in cli("ingest", "maia", "s3://nobucket/x", "--data", maia_data, env=s3.env, code=3).stderr
     flags = ("--models", "random", "--benchmarks", "maia", "--data", "s3://nobucket/data", "--out", "s3://bench/o")
-    assert told in cli("run", *flags, env=s3.env, code=3).stderr
+    assert messages in cli("run", *flags, env=s3.env, code=3).stderr
 
 
 @pytest.mark.slow

@@ -28,12 +28,12 @@ sample_id: key
 
 def renamed(kind: str, index: int) -> dict[str, Any]:
     """A pun as somebody else might hand it on."""
-    one = row("homographic", index)
+    item = row("homographic", index)
     return {
         "key": f"{kind}-{index}",
         "kind": kind,
-        "text": {"en": one["pun_sentence"], "pun": one["pun_phrase"]},
-        "meanings": [one["translation1"], one["translation2"]],
+        "text": {"en": item["pun_sentence"], "pun": item["pun_phrase"]},
+        "meanings": [item["translation1"], item["translation2"]],
         "drawing": "a.png",
         "photos": ["b.png", "c.png"],
     }
@@ -53,12 +53,12 @@ def test_a_source_of_other_names(cli: Cli, tmp_path: Path, place: str, request: 
             s3.client().put_object(Bucket="bench", Key=f"puns/{path.name}", Body=path.read_bytes())
         uri, env = "s3://bench/puns", s3.env
     flags = ("ingest", "unpie", uri, "--data", str(tmp_path / "data"), "--json")
-    said = json.loads(cli(*flags, "--column-map", str(tmp_path / "map.yaml"), env=env).stdout)
-    assert (said["samples"], said["rejected"], said["media"]) == (4, 0, 3)
-    found = {sample.sample_id: sample for sample in Dataset.open(Store(str(tmp_path / "data")), "unpie").samples()}
-    assert sorted(found) == ["Hetero-0", "Hetero-1", "Homo-0", "Homo-1"]
-    assert found["Homo-1"].data["translation"][1] == row("homographic", 1)["translation2"]
-    assert {ref.role for ref in found["Homo-1"].media} == {"explanation", "disambiguator/0", "disambiguator/1"}
+    payload = json.loads(cli(*flags, "--column-map", str(tmp_path / "map.yaml"), env=env).stdout)
+    assert (payload["samples"], payload["rejected"], payload["media"]) == (4, 0, 3)
+    results = {sample.sample_id: sample for sample in Dataset.open(Store(str(tmp_path / "data")), "unpie").samples()}
+    assert sorted(results) == ["Hetero-0", "Hetero-1", "Homo-0", "Homo-1"]
+    assert results["Homo-1"].data["translation"][1] == row("homographic", 1)["translation2"]
+    assert {ref.role for ref in results["Homo-1"].media} == {"explanation", "disambiguator/0", "disambiguator/1"}
     if place == "folder":
         (tmp_path / "map.yaml").write_text(MAP.replace("text.en", "txt.en"))
         wrong = cli(*flags, "--column-map", str(tmp_path / "map.yaml"), code=2).stderr

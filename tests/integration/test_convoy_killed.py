@@ -42,21 +42,21 @@ def test_a_replica_dies_in_a_convoy(cli: Cli, command_env: dict[str, str], tmp_p
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        kept = {part: part.stat().st_mtime_ns for part in parts(out)}
+        retained = {part: part.stat().st_mtime_ns for part in parts(out)}
         done = read_answers(out)
         (replica,) = named(process.pid, "MapBatches(Replica)")
         os.kill(replica, signal.SIGKILL)
         in_flight = in_hand(out, done)
-        _, said = process.communicate(timeout=600)
+        _, output = process.communicate(timeout=600)
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 0, said
+    assert process.returncode == 0, output
     assert read_answers(out) == read_answers(calm)
     assert len(read_rows(out)) == len(read_answers(out)) == planned
     assert {status for status, _ in read_answers(out).values()} == {"ok"}
     calls = Counter(out.with_suffix(".journal").read_text().split())
     assert set(calls.values()) == {1, 2}, "what was in hand was asked again, and nothing twice"
-    assert all(part.stat().st_mtime_ns == written for part, written in kept.items())
+    assert all(part.stat().st_mtime_ns == written for part, written in retained.items())
     assert not {call for call, n in calls.items() if n > 1 and call.rpartition("/")[0] in done}
     assert sum(calls.values()) - planned <= in_flight

@@ -34,12 +34,12 @@ def test_ends_in_time_and_goes_on(cli: Cli, maia_data: str, tmp_path: Path) -> N
         line = json.loads((out / "run.json").read_text())["spending"][0]
         assert 1.4 < line["models"]["paid"]["dollars"] <= 1.55
         done = cli("run", "--models", "paid", *flags, *cells, "--json")
-        texts = Counter(asked.text for asked in endpoint.seen)
-    said = json.loads(done.stdout)
-    assert (said["requests"], said["failed"]) == (384, 0)
+        texts = Counter(request.text for request in endpoint.seen)
+    payload = json.loads(done.stdout)
+    assert (payload["requests"], payload["failed"]) == (384, 0)
     assert len(texts) == 384
     assert set(texts.values()) == {1}  # what was paid for was kept
     lines = json.loads((out / "run.json").read_text())["spending"]
-    assert [one["limit"] for one in lines] == [1.5, None]
+    assert [item["limit"] for item in lines] == [1.5, None]
     report = (out / "report" / "report.md").read_text()
     assert "tokens read" in report

@@ -22,9 +22,9 @@ def showing(sample: Sample, specimen: Specimen, store: Store) -> Sample:
     (ref,) = sample.media
     digest, extension = hashlib.sha256(specimen.content).hexdigest(), Path(specimen.name).suffix
     store.put(f"media/{digest}{extension}", specimen.content)
-    own = replace(ref, sha256=digest, extension=extension, bytes=len(specimen.content))
+    subset = replace(ref, sha256=digest, extension=extension, bytes=len(specimen.content))
     name = f"{specimen.name}-{digest[:8]}"
-    return replace(sample, sample_id=name, cluster=name, media=(own,))
+    return replace(sample, sample_id=name, cluster=name, media=(subset,))
 
 
 @pytest.mark.slow
@@ -39,9 +39,9 @@ def showing(sample: Sample, specimen: Specimen, store: Store) -> Sample:
 def test_each_costs_its_own_row(cli: Cli, tmp_path: Path, kind: str, name: str, asked: tuple[str, ...]) -> None:
     data, out = ingest_all(tmp_path), tmp_path / "out"
     store, whole = Store(str(data / name)), Dataset.open(Store(str(data)), name)
-    first, *others = whole.samples()
-    media = {hashlib.sha256(one.content).hexdigest(): one for one in corpus() if one.kind == kind}
-    samples = [first, *others, *(showing(first, specimen, store) for specimen in media.values())]
+    first, *other_entries = whole.samples()
+    media = {hashlib.sha256(item.content).hexdigest(): item for item in corpus() if item.kind == kind}
+    samples = [first, *other_entries, *(showing(first, specimen, store) for specimen in media.values())]
     shard = write_shard(store, "samples/all.parquet", samples)
     manifest = replace(whole.manifest, shards=(shard,), samples=len(samples), dataset_fingerprint=fingerprint(samples))
     store.put("manifest.json", manifest.to_json())
@@ -52,7 +52,7 @@ def test_each_costs_its_own_row(cli: Cli, tmp_path: Path, kind: str, name: str, 
     parts = out.glob("predictions/*/*/*.parquet")
     rows = {row["sample_id"]: row for part in parts for row in pq.ParquetFile(part).read().to_pylist()}
     assert len(rows) == len(samples)
-    fates = {f"{one.name}-{digest[:8]}": one.fate for digest, one in media.items()}
+    fates = {f"{item.name}-{digest[:8]}": item.fate for digest, item in media.items()}
     for sample_id, row in rows.items():
         fate = fates.get(sample_id, "decodes")
         if fate != "either":

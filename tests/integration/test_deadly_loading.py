@@ -48,8 +48,8 @@ def test_a_clip_that_kills_its_loader_costs_its_own_rows(
         [sys.executable, str(script), *command, *place], env=command_env, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 1, done.stderr
-    wanted = ["request_id", "sample_id", "status", "error_type"]
-    rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(wanted).to_pylist()]
+    expected = ["request_id", "sample_id", "status", "error_type"]
+    rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(expected).to_pylist()]
     assert len(rows) == len({row["request_id"] for row in rows}) == json.loads(done.stdout)["requests"]
     failed = [row for row in rows if row["status"] == "error"]
     assert {row["sample_id"].split("/")[0] for row in failed} == {"video1"}

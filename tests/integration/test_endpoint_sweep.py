@@ -28,9 +28,9 @@ def right(asked: Asked) -> str:
     pairs = dict(re.findall(r"^([AB])\) (.*)$", asked.text, re.MULTILINE))
     if pairs:
         return next(letter for letter, text in pairs.items() if "mostra" in text)
-    found = re.search(r"nel video (\d) \((\w+)\)", asked.text)
-    assert found, asked.text
-    return question(int(found[1]), found[2])["answer"][3]
+    match = re.search(r"nel video (\d) \((\w+)\)", asked.text)
+    assert match, asked.text
+    return question(int(match[1]), match[2])["answer"][3]
 
 
 def judge(asked: Asked) -> str:
@@ -57,8 +57,8 @@ def swept(cli: Cli, maia_data: str, tmp_path_factory: pytest.TempPathFactory):
         entries = {"perfect": perfect, "stubborn": stubborn, "judging": judging}
         models.write_text(
             "\n".join(
-                f"{name}: {{engine: openai, model: {name}-1, base_url: '{one.base_url}', api_key_env: KEY_OF_{name}}}"
-                for name, one in entries.items()
+                f"{name}: {{engine: openai, model: {name}-1, base_url: '{item.base_url}', api_key_env: KEY_OF_{name}}}"
+                for name, item in entries.items()
             )
         )
         flags = ("--models", "perfect,stubborn,random", "--models-file", str(models), "--judge", "judging")
@@ -66,7 +66,7 @@ def swept(cli: Cli, maia_data: str, tmp_path_factory: pytest.TempPathFactory):
         env = {f"KEY_OF_{name}": f"sk-planted-secret-of-{name}" for name in entries}
         done = cli("run", *flags, *place, env=env)
         again = cli("run", *flags, *place, env=env)
-        yield out / "run", {name: list(one.seen) for name, one in entries.items()}, done, again
+        yield out / "run", {name: list(item.seen) for name, item in entries.items()}, done, again
 
 
 @lru_cache(maxsize=256)
@@ -87,10 +87,10 @@ def setting_of(frames: list[np.ndarray]) -> str:
 
 
 def test_each_setting_shows_its_frames_and_each_pair_once(swept) -> None:
-    _, seen, _, _ = swept
+    _, observed, _, _ = swept
     counts: Counter[str] = Counter()
-    for asked in seen["perfect"]:
-        frames = frames_of(asked)
+    for request in observed["perfect"]:
+        frames = frames_of(request)
         setting = setting_of(frames)
         counts[setting] += 1
         if setting == "black-video":
@@ -98,14 +98,14 @@ def test_each_setting_shows_its_frames_and_each_pair_once(swept) -> None:
         else:
             assert [index_of(frame) for frame in frames] == ([0] if setting == "1-frame" else FRAMES_32_OF_40)
     assert counts == dict.fromkeys(("black-video", "1-frame", "32-frames"), PAIRS + QUESTIONS)
-    texts = Counter(asked.text for asked in seen["perfect"])
+    texts = Counter(requests.text for requests in observed["perfect"])
     assert set(texts.values()) == {3}
     assert len(texts) == PAIRS + QUESTIONS
 
 
 def test_prompts_hold_the_drawn_statements_or_the_question_in_italian(swept) -> None:
-    _, seen, _, _ = swept
-    texts = {asked.text for asked in seen["perfect"]}
+    _, observed, _, _ = swept
+    texts = {request.text for request in observed["perfect"]}
     for video in questions(VIDEOS):
         for entry in video["question_categories_A"] + video["question_categories_B"]:
             (open_,) = [text for text in texts if entry["question"] in text]
@@ -119,15 +119,15 @@ def test_prompts_hold_the_drawn_statements_or_the_question_in_italian(swept) -> 
 
 
 def test_one_user_turn_pictures_first_greedy_with_the_page_limits(swept) -> None:
-    _, seen, _, _ = swept
-    for asked in seen["perfect"]:
-        (message,) = asked.body["messages"]
+    _, observed, _, _ = swept
+    for request in observed["perfect"]:
+        (message,) = request.body["messages"]
         assert message["role"] == "user"
         kinds = [part["type"] for part in message["content"]]
         assert kinds == sorted(kinds)  # image_url before text
-        assert asked.body["temperature"] == 0
-        limit = asked.body.get("max_tokens") or asked.body.get("max_completion_tokens")
-        assert limit == (16 if "\nA) " in asked.text else 128)
+        assert request.body["temperature"] == 0
+        limit = request.body.get("max_tokens") or request.body.get("max_completion_tokens")
+        assert limit == (16 if "\nA) " in request.text else 128)
 
 
 def metric(out: Path, model: str, task: str, setting: str, name: str, category: str = "") -> dict:
@@ -168,10 +168,10 @@ def test_known_answers_come_to_known_values(swept, setting: str) -> None:
 
 
 def test_no_verdict_is_asked_twice_and_unreadable_ones_thrice_at_the_most(swept) -> None:
-    _, seen, _, _ = swept
-    asked = Counter((one.text, one.body["seed"]) for one in seen["judging"])
-    assert set(asked.values()) == {1}
-    by_question = Counter(one.text for one in seen["judging"])
+    _, observed, _, _ = swept
+    counts = Counter((item.text, item.body["seed"]) for item in observed["judging"])
+    assert set(counts.values()) == {1}
+    by_question = Counter(item.text for item in observed["judging"])
     assert set(by_question.values()) == {1, 2}
     # `perfect` says the same in three settings, and so does `stubborn`: one verdict for all three.
     same = [text for text in by_question if "<risposta>\nA\n</risposta>" in text or "La risposta 3" in text]
@@ -186,13 +186,15 @@ def test_a_second_run_asks_nobody_and_reports_the_same(swept) -> None:
 
 
 def test_a_planted_key_is_nowhere(swept) -> None:
-    out, seen, done, again = swept
-    assert {asked.headers["authorization"] for asked in seen["perfect"]} == {"Bearer sk-planted-secret-of-perfect"}
+    out, observed, done, again = swept
+    assert {request.headers["authorization"] for request in observed["perfect"]} == {
+        "Bearer sk-planted-secret-of-perfect"
+    }
     for path in out.rglob("*"):
         if path.is_file():
             assert b"sk-planted-secret" not in path.read_bytes(), path
-    for said in (done.stdout, done.stderr, again.stdout, again.stderr):
-        assert "sk-planted-secret" not in said
+    for reply in (done.stdout, done.stderr, again.stdout, again.stderr):
+        assert "sk-planted-secret" not in reply
 
 
 def test_the_run_says_what_it_was(swept) -> None:

@@ -80,8 +80,8 @@ def test_files_add_up_and_a_file_replaces_its_own_cells(cli: Cli, maia_data: str
     def score(name: str, rows: list[dict]) -> dict[str, dict]:
         file = tmp_path / f"{name}.jsonl"
         file.write_text("\n".join(json.dumps(row) for row in rows))
-        told = cli("score", "--predictions", str(file), "--data", maia_data, "--out", str(tmp_path / "out"), "--json")
-        assert all(count["missing"] == 0 for count in json.loads(told.stdout)["counts"])
+        result = cli("score", "--predictions", str(file), "--data", maia_data, "--out", str(tmp_path / "out"), "--json")
+        assert all(count["missing"] == 0 for count in json.loads(result.stdout)["counts"])
         return metrics(tmp_path / "out", "m")
 
     rows = answers("m")
@@ -94,5 +94,5 @@ def test_files_add_up_and_a_file_replaces_its_own_cells(cli: Cli, maia_data: str
     assert worse["pool_accuracy"]["value"] is None
     assert worse["rouge"]["value"] == 1.0
     status = json.loads(cli("status", str(tmp_path / "out"), "--json").stdout)
-    told = {(cell["task"], cell["requests"], cell["done"], cell["pending"]) for cell in status["cells"]}
-    assert told == {("vsv", 383, 383, 0), ("oevqa", 48, 48, 0)}
+    messages = {(cell["task"], cell["requests"], cell["done"], cell["pending"]) for cell in status["cells"]}
+    assert messages == {("vsv", 383, 383, 0), ("oevqa", 48, 48, 0)}

@@ -24,12 +24,12 @@ def contents(s3: S3, prefix: str) -> dict[str, bytes]:
 
 
 def rows(files: dict[str, bytes]) -> list[tuple[str, str, str]]:
-    found = []
+    results = []
     for name, content in files.items():
         if name.startswith("/predictions/"):
             table = pq.ParquetFile(io.BytesIO(content)).read(["request_id", "status", "output"])
-            found += [tuple(row.values()) for row in table.to_pylist()]
-    return sorted(found)
+            results += [tuple(row.values()) for row in table.to_pylist()]
+    return sorted(results)
 
 
 @pytest.mark.slow
@@ -44,11 +44,11 @@ def test_a_sweep_on_a_failing_store_is_the_same(cli: Cli, maia_data: str, tmp_pa
                 key = f"data/{path.relative_to(maia_data).as_posix()}"
                 s3.client().put_object(Bucket="bench", Key=key, Body=path.read_bytes())
         cli("run", *flags, "--data", "s3://bench/data", "--out", "s3://bench/out", env=s3.env)
-        left = contents(s3, "out")
+        remaining = contents(s3, "out")
     calm = {f"/{p.relative_to(tmp_path / 'calm')}": p.read_bytes() for p in (tmp_path / "calm").rglob("*.*")}
-    assert rows(left) == rows(calm)
-    assert set(Counter(row[0] for row in rows(left)).values()) == {1}
-    assert json.loads(left["/report/metrics.json"]) == json.loads(calm["/report/metrics.json"])
-    assert f"/{LOCK}" not in left
+    assert rows(remaining) == rows(calm)
+    assert set(Counter(row[0] for row in rows(remaining)).values()) == {1}
+    assert json.loads(remaining["/report/metrics.json"]) == json.loads(calm["/report/metrics.json"])
+    assert f"/{LOCK}" not in remaining
     failures = (tmp_path / "log").read_text().count('" 50')
     assert failures > 5, "the store did not fail"

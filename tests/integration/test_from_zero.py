@@ -36,8 +36,8 @@ assert any(sample.replicas["gpu1"] and sample.replicas["gpu4"] for sample in bot
 def test_nodes_come_for_two_models_and_go(tmp_path: Path) -> None:
     """In a process of its own: Ray joins one cluster a process, and its token is read once."""
     root = ROOT
-    told = subprocess.run([sys.executable, "-c", CLUSTER, str(tmp_path)], cwd=root, capture_output=True, text=True)
-    assert told.returncode == 0, told.stdout + told.stderr
+    run = subprocess.run([sys.executable, "-c", CLUSTER, str(tmp_path)], cwd=root, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
     parts = (tmp_path / "out").glob("predictions/*/*/*.parquet")
     rows = [row for part in parts for row in pq.ParquetFile(part).read(["request_id", "model", "status"]).to_pylist()]
     assert Counter((row["model"], row["status"]) for row in rows) == {("small", "ok"): 192, ("large", "ok"): 192}

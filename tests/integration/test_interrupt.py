@@ -38,36 +38,38 @@ def descendants(pid: int) -> set[int]:
         except OSError:
             continue
         children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found, open_ = set(), [pid]
+    results, open_ = set(), [pid]
     while open_:
-        own = children.get(open_.pop(), [])
-        found.update(own)
-        open_ += own
-    return found
+        subset = children.get(open_.pop(), [])
+        results.update(subset)
+        open_ += subset
+    return results
 
 
 def open_memory() -> set[int]:
     """Shared-memory files that living processes have open or mapped, by inode: semaphores are mapped by other names."""
-    found = set()
+    results = set()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             lines = (process / "maps").read_text().splitlines()
-            found.update(int(line.split()[4]) for line in lines if "/dev/shm/" in line)
+            results.update(int(line.split()[4]) for line in lines if "/dev/shm/" in line)
         with contextlib.suppress(OSError):
-            found.update(one.stat().st_ino for one in (process / "fd").iterdir() if "/dev/shm/" in str(one.readlink()))
-    return found
+            results.update(
+                path.stat().st_ino for path in (process / "fd").iterdir() if "/dev/shm/" in str(path.readlink())
+            )
+    return results
 
 
 def abandoned_memory(before: set[Path]) -> set[Path]:
     """Shared-memory files that are new and that nobody holds; other tests may hold some."""
-    found = set()
+    results = set()
     new = set(Path("/dev/shm").iterdir()) - before
     held = open_memory() if new else set()
     for path in new:
         with contextlib.suppress(FileNotFoundError):  # another test's, gone meanwhile
             if path.stat().st_ino not in held:
-                found.add(path)
-    return found
+                results.add(path)
+    return results
 
 
 @pytest.fixture
@@ -104,10 +106,10 @@ def test_interrupted_and_resumed(
     assert list(short_temp.iterdir()), "temporary files would be seen"
     started = time.monotonic()
     os.kill(process.pid, signal_number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "the same command goes on" in said
-    assert "Traceback" not in said
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "the same command goes on" in output
+    assert "Traceback" not in output
     deadline = started + END_S
     while alive := {pid for pid in below if Path("/proc", str(pid)).exists()}:
         assert time.monotonic() < deadline, [Path("/proc", str(pid), "cmdline").read_text() for pid in alive]
@@ -119,11 +121,11 @@ def test_interrupted_and_resumed(
         assert time.monotonic() < deadline, abandoned
         time.sleep(0.5)
     assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".tmp" or path.name == LOCK]
-    kept = {path: path.read_bytes() for path in parts(tmp_path / "out")}
-    assert kept
+    retained = {path: path.read_bytes() for path in parts(tmp_path / "out")}
+    assert retained
     models.write_text("slow: {engine: random}\n")
     cli("predict", *flags, *place)
     table = pa.concat_tables([pq.ParquetFile(path).read() for path in parts(tmp_path / "out")])
     assert set(Counter(table["request_id"].to_pylist()).values()) == {1}
     assert table.num_rows == 3 * 384
-    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert all(path.read_bytes() == content for path, content in retained.items())

@@ -39,8 +39,8 @@ def begun(words: list[str], out: Path, env: dict[str, str]) -> subprocess.Popen[
 
 
 def named(pid: int, program: str) -> psutil.Process:
-    (one,) = [one for one in psutil.Process(pid).children(recursive=True) if one.name() == program]
-    return one
+    (item,) = [child for child in psutil.Process(pid).children(recursive=True) if child.name() == program]
+    return item
 
 
 @pytest.mark.slow
@@ -53,16 +53,16 @@ def test_a_run_whose_own_ray_is_killed_says_so_and_goes_on(
     below = psutil.Process(process.pid).children(recursive=True)
     named(process.pid, program).kill()
     assert process.wait(60) == 3
-    said = (tmp_path / "log").read_text()
-    assert f"Ray's {name} has ended by SIGKILL" in said
-    assert "Traceback" not in said
+    text = (tmp_path / "log").read_text()
+    assert f"Ray's {name} has ended by SIGKILL" in text
+    assert "Traceback" not in text
     _, alive = psutil.wait_procs(below, 60)
     assert not alive
     assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
-    kept = {path: path.read_bytes() for path in parts(out)}
+    retained = {path: path.read_bytes() for path in parts(out)}
     (tmp_path / "models.yaml").write_text(ANSWERED)
     cli(*words)
-    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert all(path.read_bytes() == content for path, content in retained.items())
     rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(["request_id", "status"]).to_pylist()]
     assert len(rows) == len({row["request_id"] for row in rows})
     assert {row["status"] for row in rows} == {"ok"}
@@ -74,6 +74,6 @@ def test_a_run_on_a_cluster_whose_head_is_killed_says_so(words: list[str], tmp_p
         process = begun([*words, "--address", f"127.0.0.1:{head.gcs}"], tmp_path / "out", head.env)
         named(head.processes[0].pid, "gcs_server").kill()
         assert process.wait(240) == 3
-    said = (tmp_path / "log").read_text()
-    assert "the cluster's head stays away; the same command goes on" in said
-    assert "Traceback" not in said
+    text = (tmp_path / "log").read_text()
+    assert "the cluster's head stays away; the same command goes on" in text
+    assert "Traceback" not in text

@@ -42,13 +42,13 @@ def test_replicas_units_and_the_order_of_shards_change_nothing(
     manifest = Manifest.from_json(page.read_bytes())
     assert len(manifest.shards) > 1
     page.write_bytes(replace(manifest, shards=manifest.shards[::-1]).to_json())
-    found = {}
+    results = {}
     for name, replicas, where in (("one", 1, data), ("four", 4, data), ("turned", 2, turned)):
         models, out = tmp_path / f"{name}.yaml", tmp_path / name
         models.write_text(f"m: {{engine: random, replicas: {{max: {replicas}}}}}\n")
         flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia")
         cli("run", *flags, "--data", str(where), "--out", str(out))
-        found[name] = (rows(out), json.loads((out / "report" / "metrics.json").read_text()))
-    assert len(found["one"][0]) == 6 * 4 * 2 * 9 * 3
-    assert found["one"] == found["four"] == found["turned"]
+        results[name] = (rows(out), json.loads((out / "report" / "metrics.json").read_text()))
+    assert len(results["one"][0]) == 6 * 4 * 2 * 9 * 3
+    assert results["one"] == results["four"] == results["turned"]
     assert parts(tmp_path / "one") != parts(tmp_path / "four"), "the units were cut alike, so nothing was tried"

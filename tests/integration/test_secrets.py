@@ -36,30 +36,30 @@ def leaks(content: bytes, secrets: dict[str, bytes]) -> list[str]:
 
 
 def in_files(folder: Path, secrets: dict[str, bytes]) -> set[str]:
-    found = set()
+    results = set()
     for path in folder.rglob("*"):
         try:
             if path.is_file() and not path.is_symlink():
-                found |= {f"{path}: {name}" for name in leaks(path.read_bytes(), secrets)}
+                results |= {f"{path}: {name}" for name in leaks(path.read_bytes(), secrets)}
         except OSError:  # gone since it was listed
             continue
-    return found
+    return results
 
 
 def in_arguments(root: int, secrets: dict[str, bytes]) -> set[str]:
-    found = set()
+    results = set()
     for process in (psutil.Process(root), *psutil.Process(root).children(recursive=True)):
         try:
             words = " ".join(process.cmdline()).encode()
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
-        found |= {f"arguments of {words[:80]!r}: {name}" for name in leaks(words, secrets)}
-    return found
+        results |= {f"arguments of {words[:80]!r}: {name}" for name in leaks(words, secrets)}
+    return results
 
 
 def in_store(s3: S3, secrets: dict[str, bytes]) -> set[str]:
     client = s3.client()
-    keys = [one["Key"] for one in client.list_objects_v2(Bucket="bench").get("Contents", [])]
+    keys = [item["Key"] for item in client.list_objects_v2(Bucket="bench").get("Contents", [])]
     assert any("predictions/" in key for key in keys)
     assert any(key.endswith("index.html") for key in keys)
     read = {key: client.get_object(Bucket="bench", Key=key)["Body"].read() for key in keys}
@@ -70,7 +70,7 @@ def in_store(s3: S3, secrets: dict[str, bytes]) -> set[str]:
 @pytest.mark.timeout(1200)
 def test_planted_secrets_are_nowhere(command_env: dict[str, str], maia_data: str, tmp_path: Path) -> None:
     models, log, short = tmp_path / "models.yaml", tmp_path / "log", Path("/tmp")
-    seen: set[str] = set()
+    observed: set[str] = set()
     logs = 0
     with ScriptedEndpoint(quoting) as endpoint, s3_server(tmp_path / "moto") as s3:
         models.write_text(f"m: {{engine: openai, model: m, base_url: '{endpoint.base_url}', api_key_env: PLANTED}}\n")
@@ -83,29 +83,29 @@ def test_planted_secrets_are_nowhere(command_env: dict[str, str], maia_data: str
             process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
         try:
             while process.poll() is None:
-                seen |= in_arguments(process.pid, secrets)
+                observed |= in_arguments(process.pid, secrets)
                 for folder in short.glob(f"vlmsweep-{process.pid}-*"):  # Ray's own files, removed at the end
-                    seen |= in_files(folder / "session_latest" / "logs", secrets)
+                    observed |= in_files(folder / "session_latest" / "logs", secrets)
                     logs += 1
                 time.sleep(1)
         finally:
             process.kill()
             process.wait()
-        told = log.read_text()
-        assert process.returncode == 1, told  # refused rows are errors
-        seen |= in_store(s3, secrets)
+        text = log.read_text()
+        assert process.returncode == 1, text  # refused rows are errors
+        observed |= in_store(s3, secrets)
     assert logs > 3, "Ray's logs were never looked at"
-    seen |= in_files(tmp_path, secrets) | in_files(Path(command_env["HOME"]), secrets)
-    assert seen == set()
+    observed |= in_files(tmp_path, secrets) | in_files(Path(command_env["HOME"]), secrets)
+    assert observed == set()
 
 
 def in_anybody_s_arguments(secrets: dict[str, bytes]) -> set[str]:
     """Arguments of every process of the machine: those of a cluster are nobody's children here."""
-    found = set()
+    results = set()
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or ()).encode()
-        found |= {f"arguments of a process: {name}" for name in leaks(words, secrets)}
-    return found
+        results |= {f"arguments of a process: {name}" for name in leaks(words, secrets)}
+    return results
 
 
 def in_answers(head: RayHead, job: str, secrets: dict[str, bytes]) -> set[str]:
@@ -113,9 +113,9 @@ def in_answers(head: RayHead, job: str, secrets: dict[str, bytes]) -> set[str]:
     states = [f"/api/v0/{kind}?detail=1" for kind in ("actors", "jobs", "runtime_envs", "tasks", "workers")]
 
     def answer(path: str) -> requests.Response:
-        told = requests.get(head.url + path, headers={"Authorization": f"Bearer {head.token}"}, timeout=60)
-        assert told.ok, f"{path}: {told.text[:300]}"
-        return told
+        messages = requests.get(head.url + path, headers={"Authorization": f"Bearer {head.token}"}, timeout=60)
+        assert messages.ok, f"{path}: {messages.text[:300]}"
+        return messages
 
     summary = "/nodes?view=summary"
     nodes = [f"/nodes/{node['raylet']['nodeId']}" for node in answer(summary).json()["data"]["summary"]]
@@ -140,7 +140,7 @@ def test_what_a_job_is_sent_is_nowhere_and_all_its_processes_have_it(maia_data: 
         return Say(text="A", delay_s=0.2)
 
     models, log = tmp_path / "models.yaml", tmp_path / "log"
-    seen: set[str] = set()
+    observed: set[str] = set()
     with (
         ScriptedEndpoint(with_the_key_alone) as endpoint,
         s3_server(tmp_path / "moto") as s3,
@@ -158,14 +158,14 @@ def test_what_a_job_is_sent_is_nowhere_and_all_its_processes_have_it(maia_data: 
             )
         try:
             while process.poll() is None:
-                seen |= in_anybody_s_arguments(secrets | sealed)
+                observed |= in_anybody_s_arguments(secrets | sealed)
                 time.sleep(0.1)
         finally:
             process.kill()
             process.wait()
         assert process.returncode == 0, log.read_text()
-        seen |= in_answers(head, "planted", secrets | sealed) | in_files(head.folder, secrets | sealed)
-        seen |= in_store(s3, secrets) | in_files(tmp_path, secrets)
-    assert {one for one in seen if not one.endswith("sealed")} == set()
-    where = {one.partition(":")[0].rpartition("/")[2] for one in seen}
+        observed |= in_answers(head, "planted", secrets | sealed) | in_files(head.folder, secrets | sealed)
+        observed |= in_store(s3, secrets) | in_files(tmp_path, secrets)
+    assert {item for item in observed if not item.endswith("sealed")} == set()
+    where = {item.partition(":")[0].rpartition("/")[2] for item in observed}
     assert {"arguments of a process", "planted", "runtime_env_agent.log"} <= where

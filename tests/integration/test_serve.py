@@ -36,8 +36,13 @@ def serving(
     """An endpoint for the length of a block: what it said of itself, its process, and the folder of its log."""
     models = folder / "models.yaml"
     models.write_text(f"{name}: {entry}")
+<<<<<<< HEAD
     own = ("--port", "0", "--models-file", str(models), "--json")
     command = [sys.executable, "-m", "jobs.cli", "serve", name, *own, *flags]
+=======
+    subset = ("--port", "0", "--models-file", str(models), "--json")
+    command = [sys.executable, "-m", "jobs.cli.main", "serve", name, *subset, *flags]
+>>>>>>> d60489a (Name locals of test helpers after what they hold)
     with (folder / "err").open("wb") as err:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=env, text=True)
     try:
@@ -58,8 +63,8 @@ def serving(
 def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
     """A running endpoint, what it said of itself, and its process."""
     entry = "{engine: random, faults: {answer: '{\"correct\": true}', call_s: 0.05}}"
-    with serving(NAME, entry, tmp_path_factory.mktemp("serve"), command_env) as one:
-        yield one
+    with serving(NAME, entry, tmp_path_factory.mktemp("serve"), command_env) as item:
+        yield item
 
 
 def rows_of(part: Path) -> list[dict[str, Any]]:
@@ -81,10 +86,10 @@ def data_uri() -> str:
 
 
 def test_text_and_a_picture_by_the_official_client(served) -> None:
-    said, _, _ = served
-    assert said["base_url"].startswith("http://127.0.0.1:")
-    asking = client(said)
-    assert [one.id for one in asking.models.list()] == [NAME]
+    output, _, _ = served
+    assert output["base_url"].startswith("http://127.0.0.1:")
+    asking = client(output)
+    assert [item.id for item in asking.models.list()] == [NAME]
     for content in ("Right?", picture(data_uri())):
         turn = {"role": "user", "content": content}
         reply = asking.chat.completions.create(model=NAME, messages=[turn], temperature=0, max_tokens=20, seed=1)
@@ -93,11 +98,11 @@ def test_text_and_a_picture_by_the_official_client(served) -> None:
 
 
 def test_errors_come_in_the_clients_own_classes(served) -> None:
-    said, _, _ = served
-    asking = client(said)
+    output, _, _ = served
+    asking = client(output)
     turn = {"role": "user", "content": "x"}
     with pytest.raises(openai.AuthenticationError):
-        client(said, api_key="wrong").models.list()
+        client(output, api_key="wrong").models.list()
     with pytest.raises(openai.NotFoundError, match="is served here"):
         asking.chat.completions.create(model="other", messages=[turn])
     with pytest.raises(openai.BadRequestError, match="stream"):
@@ -108,8 +113,8 @@ def test_errors_come_in_the_clients_own_classes(served) -> None:
 
 
 def test_requests_at_once_are_gathered_and_each_gets_its_own(served) -> None:
-    said, _, _ = served
-    asking, replies = client(said), {}
+    output, _, _ = served
+    asking, replies = client(output), {}
 
     def ask(number: int) -> None:
         turn = {"role": "user", "content": f"question {number}"}
@@ -138,24 +143,24 @@ def judged(cli: Cli, name: str, said: dict[str, str], data: str, folder: Path) -
 
 @pytest.mark.slow
 def test_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
-    said, _, _ = served
-    row = judged(cli, NAME, said, maia_data, tmp_path)
+    output, _, _ = served
+    row = judged(cli, NAME, output, maia_data, tmp_path)
     assert (row["value"], row["n"], row["n_failed"]) == (1.0, 8, 0)
     for path in (tmp_path / "out").rglob("*"):
-        assert path.is_dir() or said["key"].encode() not in path.read_bytes()
+        assert path.is_dir() or output["key"].encode() not in path.read_bytes()
 
 
 def test_stops_cleanly_and_tells_its_key_to_nobody_else(served) -> None:
-    said, process, folder = served
+    output, process, folder = served
     below = descendants(process.pid)
     assert below
     process.send_signal(signal.SIGINT)
     assert process.wait(120) == 0
-    assert said["key"] not in (folder / "err").read_text()
+    assert output["key"] not in (folder / "err").read_text()
     assert "Traceback" not in (folder / "err").read_text()
     deadline = time.monotonic() + 60
-    while left := [pid for pid in below if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < deadline, left
+    while matching_below := [pid for pid in below if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline, matching_below
         time.sleep(0.2)
     assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
 
@@ -166,10 +171,10 @@ def test_a_checkpoint_answers_about_words_and_pictures_and_judges(
 ) -> None:
     folder = build_tiny(tmp_path / "checkpoint")
     entry = f"{{engine: transformers, model: {folder}, device: cpu, dtype: float32}}"
-    with serving("tiny", entry, tmp_path, command_env) as (said, _, _):
+    with serving("tiny", entry, tmp_path, command_env) as (output, _, _):
         with pytest.raises(openai.AuthenticationError):
-            client(said, api_key="none").models.list()
-        asking = client(said)
+            client(output, api_key="none").models.list()
+        asking = client(output)
         contents = ["Chi entra?", *[[*picture(data_uri()), {"type": "text", "text": f"No. {n}?"}] for n in range(6)]]
 
         def ask(content: object) -> Any:
@@ -179,20 +184,22 @@ def test_a_checkpoint_answers_about_words_and_pictures_and_judges(
         first = [ask(content) for content in contents]
         with ThreadPoolExecutor(len(contents)) as threads:
             replies = list(threads.map(ask, contents))
-        row = judged(cli, "tiny", said, maia_data, tmp_path)
+        row = judged(cli, "tiny", output, maia_data, tmp_path)
     said_by_judge = [row for part in tmp_path.glob("out/judgements/*/*/*.parquet") for row in rows_of(part)]
-    assert {one["status"] for one in said_by_judge} == {"ok"}
+    assert {item["status"] for item in said_by_judge} == {"ok"}
     # What random weights say is seldom a verdict; each answer is asked about three times at the most.
     assert 8 <= len(said_by_judge) <= 3 * 8
-    assert len({one["sample_id"] for one in said_by_judge}) == 8
+    assert len({item["sample_id"] for item in said_by_judge}) == 8
     assert row["n_failed"] == 0, row
     assert row["n"] <= 8, row
-    assert [one.choices[0].message.content for one in replies] == [one.choices[0].message.content for one in first]
-    assert {one.choices[0].finish_reason for one in replies} <= {"stop", "length"}
-    words, *shown = [one.usage for one in replies]
-    assert all(0 < one.completion_tokens <= 5 for one in (words, *shown))
-    assert min(one.prompt_tokens for one in shown) > words.prompt_tokens
-    assert max(one.prompt_tokens_details.cached_tokens for one in shown) > 0, "one picture, encoded once"
+    assert [reply.choices[0].message.content for reply in replies] == [
+        item.choices[0].message.content for item in first
+    ]
+    assert {reply.choices[0].finish_reason for reply in replies} <= {"stop", "length"}
+    words, *displayed = [reply.usage for reply in replies]
+    assert all(0 < word.completion_tokens <= 5 for word in (words, *displayed))
+    assert min(item.prompt_tokens for item in displayed) > words.prompt_tokens
+    assert max(item.prompt_tokens_details.cached_tokens for item in displayed) > 0, "one picture, encoded once"
 
 
 @pytest.mark.slow
@@ -200,10 +207,10 @@ def test_a_cluster_serves_one_at_a_time_and_another_after_it(cli: Cli, tmp_path:
     with ray_head("--num-cpus=2") as head:
         where = ("--address", f"127.0.0.1:{head.gcs}")
         for _ in range(2):
-            with serving(NAME, "{engine: random}", tmp_path, head.env, *where) as (said, _, _):
-                told = cli("serve", "random", "--port", "0", *where, env=head.env, code=3).stderr
-                assert "runs on this cluster already (it serves vlmsweep)" in told
-                assert [one.id for one in client(said).models.list()] == [NAME]
+            with serving(NAME, "{engine: random}", tmp_path, head.env, *where) as (output, _, _):
+                stderr = cli("serve", "random", "--port", "0", *where, env=head.env, code=3).stderr
+                assert "runs on this cluster already (it serves vlmsweep)" in stderr
+                assert [item.id for item in client(output).models.list()] == [NAME]
 
 
 def test_a_port_that_is_taken_and_a_model_that_is_not_known_end_with_2(cli: Cli) -> None:

@@ -27,13 +27,13 @@ def test_two_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
     common = f"engine: transformers, model: {folder}, dtype: float32, replicas: {{max: 1}}"
     common += ", limits: {max_pixels: 3072}, generation: {max_new_tokens: 2}"
     models.write_text("".join(f"{name}: {{{common}}}\n" for name in ("one", "two")))
-    seen: set[frozenset[str]] = set()
+    observed: set[frozenset[str]] = set()
     with ray_head("--num-cpus=6", "--num-gpus=2") as head:
         command = [sys.executable, "-m", "jobs.cli", "run", "--models", "one,two", "--models-file", str(models)]
         place = ["--data", maia_data, "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"]
         dry = [*command, *FLAGS, *place, "--dry-run", "--json"]
-        told = json.loads(subprocess.run(dry, env=head.env, capture_output=True, check=True).stdout)["schedule"]
-        assert (told["gpus"], [one["begins_s"] for one in told["models"]]) == (2, [0.0, 0.0])
+        schedule = json.loads(subprocess.run(dry, env=head.env, capture_output=True, check=True).stdout)["schedule"]
+        assert (schedule["gpus"], [model["begins_s"] for model in schedule["models"]]) == (2, [0.0, 0.0])
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen([*command, *FLAGS, *place], env=head.env, stdout=log, stderr=log)
         try:
@@ -42,13 +42,13 @@ def test_two_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
                 assert time.monotonic() < deadline, (tmp_path / "log").read_text()
                 if (out / "status.json").exists():
                     cells = json.loads((out / "status.json").read_text())["cells"]
-                    seen.add(frozenset(cell["model"] for cell in cells if cell["running"]))
+                    observed.add(frozenset(cell["model"] for cell in cells if cell["running"]))
                 time.sleep(0.1)
         finally:
             process.kill()
             process.wait()
     assert process.returncode == 0, (tmp_path / "log").read_text()
-    assert max(len(models) for models in seen) == 2, seen
+    assert max(len(models) for models in observed) == 2, observed
     rows = [row for part in out.glob("predictions/*/*/*.parquet") for row in pq.ParquetFile(part).read().to_pylist()]
     assert set(Counter(row["request_id"] for row in rows).values()) == {1}
     assert Counter((row["model"], row["status"]) for row in rows) == {(name, "ok"): 64 for name in ("one", "two")}

@@ -41,16 +41,16 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.timeout(1200)
 def test_one_file_and_one_entry(cli: Cli, tree: Path, sums: Path, tmp_path: Path) -> None:
     own_tree = {"env": {"PYTHONPATH": str(tree)}, "cwd": tree}
-    known = json.loads(cli("list", "benchmarks", "--json", **own_tree).stdout)
-    assert any("toy" in row.values() for row in known)
+    payload = json.loads(cli("list", "benchmarks", "--json", **own_tree).stdout)
+    assert any("toy" in row.values() for row in payload)
     models = json.loads(cli("list", "models", "--json", **own_tree).stdout)
     assert any("new-model" in row.values() for row in models)
     data, out = str(tmp_path / "data"), tmp_path / "out"
-    said = json.loads(cli("ingest", "toy", str(sums), "--data", data, "--json", **own_tree).stdout)
-    assert (said["samples"], said["rejected"]) == (7, 1)
-    own = tmp_path / "own.yaml"
-    own.write_text("own-model: {engine: random, seed: 6}\n")
-    flags = ("--models", "new-model,own-model", "--models-file", str(own), "--benchmarks", "toy", "--data", data)
+    output = json.loads(cli("ingest", "toy", str(sums), "--data", data, "--json", **own_tree).stdout)
+    assert (output["samples"], output["rejected"]) == (7, 1)
+    subset = tmp_path / "own.yaml"
+    subset.write_text("own-model: {engine: random, seed: 6}\n")
+    flags = ("--models", "new-model,own-model", "--models-file", str(subset), "--benchmarks", "toy", "--data", data)
     cli("run", *flags, "--out", str(out), **own_tree)
     metrics = json.loads((out / "report" / "metrics.json").read_text())
     by_cell = {(row["model"], row["setting"]): row for row in metrics if row["metric"] == "accuracy"}
@@ -73,8 +73,8 @@ def test_a_benchmark_of_another_package(cli: Cli, tmp_path: Path) -> None:
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-sums\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[vlmsweep.benchmarks]\ntoy = my_sums\n")
-    known = json.loads(cli("list", "benchmarks", "--json", env={"PYTHONPATH": str(tmp_path)}).stdout)
-    assert any("toy" in row.values() for row in known)
+    payload = json.loads(cli("list", "benchmarks", "--json", env={"PYTHONPATH": str(tmp_path)}).stdout)
+    assert any("toy" in row.values() for row in payload)
     text = (tmp_path / "my_sums.py").read_text()
     (tmp_path / "my_sums.py").write_text(text.replace('name = "toy"', 'name = "mate"'))
     twice = cli("list", "benchmarks", env={"PYTHONPATH": str(tmp_path)}, code=2)

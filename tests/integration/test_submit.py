@@ -26,8 +26,8 @@ NAME = "VLMSWEEP_TEST_MARK"
 @pytest.fixture(scope="module")
 def head() -> Iterator[RayHead]:
     # No Python of this project's on its PATH: a job must run on Ray's own all the same.
-    with ray_head("--num-cpus=2", env={"PATH": "/usr/bin:/bin"}) as one:
-        yield one
+    with ray_head("--num-cpus=2", env={"PATH": "/usr/bin:/bin"}) as item:
+        yield item
 
 
 @pytest.fixture
@@ -76,33 +76,33 @@ def test_left_stopped_and_resumed(
     flags += ["--env", NAME]
     # Started and left alone.
     assert run([*flags, "--no-follow", "--json"]) == 0
-    told = json.loads(capfd.readouterr().out)
-    assert told["submitted"]
+    payload = json.loads(capfd.readouterr().out)
+    assert payload["submitted"]
     # The same command follows it; Ctrl-C ends the following and not the job.
     follower = subprocess.Popen(
         [sys.executable, "-m", "jobs.cli", *flags], env={**shell.env, NAME: "x"}, stderr=subprocess.PIPE, text=True
     )
     wait_for(lambda: parts(out))
     follower.send_signal(signal.SIGINT)
-    said = follower.communicate(timeout=240)[1]
-    assert follower.returncode == 130, said
-    assert "nothing new was sent" in said
-    assert "goes on" in said
+    output = follower.communicate(timeout=240)[1]
+    assert follower.returncode == 130, output
+    assert "nothing new was sent" in output
+    assert "goes on" in output
     from cluster.job_client import JobClient
 
     api = JobClient(shell.url)
-    assert api.tries(told["submission_id"]) == [(told["submission_id"], "RUNNING")]
+    assert api.tries(payload["submission_id"]) == [(payload["submission_id"], "RUNNING")]
     # --stop ends it, and what is committed stays.
     assert run([*flags, "--stop"]) == 0
     assert "what is committed stays" in capfd.readouterr().out
-    kept = {path: path.read_bytes() for path in parts(out)}
-    assert kept
+    retained = {path: path.read_bytes() for path in parts(out)}
+    assert retained
     # The same command goes on.
     models.write_text("slow: {engine: random}\n")
     assert run([*flags, "--json"]) == 0
     end = json.loads(capfd.readouterr().out)
     assert end == {
-        "submission_id": told["submission_id"] + "-2",
+        "submission_id": payload["submission_id"] + "-2",
         "submitted": True,
         "status": "SUCCEEDED",
         "exit_code": 0,
@@ -110,10 +110,10 @@ def test_left_stopped_and_resumed(
     ids = Counter(pa.concat_tables([pq.ParquetFile(path).read() for path in parts(out)])["request_id"].to_pylist())
     assert set(ids.values()) == {1}
     assert len(ids) == 2 * 384
-    assert all(path.read_bytes() == content for path, content in kept.items())
+    assert all(path.read_bytes() == content for path, content in retained.items())
     # What the job was given: the named variable, sealed, and nothing else of this shell.
-    assert set(given := api._info(told["submission_id"]).runtime_env["env_vars"]) == {"VLMSWEEP_SEALED"}
-    assert decrypt_env(given["VLMSWEEP_SEALED"]) == {NAME: "seen-by-the-job"}
+    assert set(env_vars := api._info(payload["submission_id"]).runtime_env["env_vars"]) == {"VLMSWEEP_SEALED"}
+    assert decrypt_env(env_vars["VLMSWEEP_SEALED"]) == {NAME: "seen-by-the-job"}
 
 
 def test_a_job_without_a_place_is_given_up(

@@ -40,11 +40,11 @@ def test_a_rank_is_killed_and_nothing_is_lost(
         assert run.poll() is None, "the run was over before a rank could be killed"
         victim = ranks_under(run.pid)[-1]
         os.kill(victim, signal.SIGKILL)
-        _, said = run.communicate(timeout=600)
+        _, output = run.communicate(timeout=600)
     finally:
         run.kill()
         run.wait()
-    assert run.returncode == 0, said
+    assert run.returncode == 0, output
     whole, halves = predictions(out, "whole"), predictions(out, "halves")
     assert set(halves) == set(whole)
     assert {row["status"] for row in halves.values()} == {"ok"}

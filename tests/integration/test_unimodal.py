@@ -32,11 +32,11 @@ def test_text_models_score_statements_and_choose_together(cli: Cli, maia_data: s
     assert all(score < 0 for row in rows for score in logprobs_from_text(row["output"], 2))
     assert len({row["output"] for row in rows}) > 80
     metrics = json.loads((out / "report" / "metrics.json").read_text())
-    shown = {
+    displayed = {
         row["model"]: row["value"] for row in metrics if row["metric"] == "statement_accuracy" and not row["category"]
     }
-    assert set(shown) == {"reader", "chance", "best of 2 text models", "vote of 2 text models"}
-    assert 0.3 < shown["chance"] < 0.7
+    assert set(displayed) == {"reader", "chance", "best of 2 text models", "vote of 2 text models"}
+    assert 0.3 < displayed["chance"] < 0.7
     assert {row["setting"] for row in metrics} == {"unimodal"}
     table = (out / "report" / "tables" / "maia_table5.csv").read_text().splitlines()
     labels = [line.split(",")[1] for line in table]

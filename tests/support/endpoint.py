@@ -70,9 +70,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, {"error": {"message": f"no such path {self.path}"}})
             return
         endpoint = self.server.endpoint
-        asked = endpoint.note(body, {name.lower(): value for name, value in self.headers.items()})
+        requests = endpoint.note(body, {name.lower(): value for name, value in self.headers.items()})
         try:
-            self._follow(asked, endpoint.script(asked))
+            self._follow(requests, endpoint.script(requests))
         finally:
             endpoint.done()
 
@@ -200,14 +200,14 @@ class ScriptedEndpoint:
 
     def note(self, body: dict[str, Any], headers: dict[str, str]) -> Asked:
         with self._lock:
-            asked = Asked(number=len(self.seen), body=body, headers=headers, at=time.monotonic())
-            self.seen.append(asked)
+            requests = Asked(number=len(self.seen), body=body, headers=headers, at=time.monotonic())
+            self.seen.append(requests)
             self._open += 1
             self.most_at_once = max(self.most_at_once, self._open)
             if self._record is not None:
                 with self._record.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(body) + "\n")
-        return asked
+        return requests
 
     def done(self) -> None:
         with self._lock:

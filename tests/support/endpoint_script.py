@@ -172,12 +172,12 @@ class Rule(BaseModel, extra="forbid"):
 
 def by_rules(rules: Sequence[Rule | Mapping[str, Any]]) -> Script:
     """Follow the first rule that fits; an unforeseen request is a 404 that says so."""
-    known = TypeAdapter(list[Rule]).validate_python(rules)
+    known_names = TypeAdapter(list[Rule]).validate_python(rules)
     used: Counter[tuple[int, str]] = Counter()
     lock = threading.Lock()
 
     def script(asked: Asked) -> Action:
-        for index, rule in enumerate(known):
+        for index, rule in enumerate(known_names):
             if rule.when not in asked.text:
                 continue
             with lock:

@@ -62,16 +62,16 @@ class Host:
         words = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self.namespace]
         words += ["unshare", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
         with log.open("ab") as out:
-            made = subprocess.Popen([*words, "/bin/sh", "-c", script], env=env, stdout=out, stderr=out)
-        self.inits.append(made)
-        return made
+            created = subprocess.Popen([*words, "/bin/sh", "-c", script], env=env, stdout=out, stderr=out)
+        self.inits.append(created)
+        return created
 
     def kill(self) -> None:
         """SIGKILL to every process of the host at once."""
-        for one in self.inits:
-            if one.poll() is None:
-                one.kill()
-            one.wait()
+        for container in self.inits:
+            if container.poll() is None:
+                container.kill()
+            container.wait()
 
 
 @dataclass
@@ -98,10 +98,10 @@ def network(folder: Path, names: Sequence[str], net: str = "10.77.0") -> Iterato
     place.mkdir()
     hosts = {}
     for number, name in enumerate(("switch", *names), start=1):
-        own = folder / f"of-{name}"
-        own.mkdir()
-        hosts[name] = Host(name, f"{net}.{number}", f"vs{os.getpid()}-{name}", own, place)
-    made = Network(place, hosts)
+        subset = folder / f"of-{name}"
+        subset.mkdir()
+        hosts[name] = Host(name, f"{net}.{number}", f"vs{os.getpid()}-{name}", subset, place)
+    created = Network(place, hosts)
     try:
         for host in hosts.values():
             _ip("netns", "add", host.namespace)
@@ -112,7 +112,7 @@ def network(folder: Path, names: Sequence[str], net: str = "10.77.0") -> Iterato
         _ip("-n", switch.namespace, "link", "set", "bridge", "up")
         for name in names:
             _plug(hosts[name], switch)
-        yield made
+        yield created
     finally:
         for host in hosts.values():
             host.kill()

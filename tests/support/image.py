@@ -48,21 +48,21 @@ class Stage:
 def stages_of(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
     """Arguments before the first stage, and all stages by name."""
     joined = re.sub(r"\\\n", " ", "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#")))
-    known: dict[str, str] = {}
+    known_names: dict[str, str] = {}
     stages: dict[str, Stage] = {}
-    here: Stage | None = None
+    local: Stage | None = None
     for line in filter(None, map(str.strip, joined.splitlines())):
         word, _, rest = line.partition(" ")
         if word == "FROM":
             base, _, name = rest.partition(" AS ")
-            here = Stage(name.strip(), base.strip())
-            stages[here.name] = here
-        elif here is None:
+            local = Stage(name.strip(), base.strip())
+            stages[local.name] = local
+        elif local is None:
             assert word == "ARG", line
-            known.update([rest.split("=", 1)])
+            known_names.update([rest.split("=", 1)])
         else:
-            here.steps.append(Step(word, rest.strip()))
-    return known, stages
+            local.steps.append(Step(word, rest.strip()))
+    return known_names, stages
 
 
 @dataclass
@@ -216,10 +216,12 @@ def main() -> int:
     if os.geteuid() != 0:
         parser.error("needs root: it mounts and changes the root folder")
     if options.command == "build":
-        Builder(options.base, options.work, dict(one.split("=", 1) for one in options.build_arg)).build(options.target)
+        Builder(options.base, options.work, dict(item.split("=", 1) for item in options.build_arg)).build(
+            options.target
+        )
         return 0
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
-    return run(options.image.absolute(), words, options.writable, dict(one.split("=", 1) for one in options.env))
+    return run(options.image.absolute(), words, options.writable, dict(item.split("=", 1) for item in options.env))
 
 
 if __name__ == "__main__":

@@ -48,23 +48,23 @@ class Asked:
 
 def frame(asked: Sequence[Asked]) -> pd.DataFrame:
     """Their rows, columns as `Benchmark.reduce` gets them."""
-    return pd.DataFrame([row for one in asked for row in (*_pairs(one), *_open(one))])
+    return pd.DataFrame([row for request in asked for row in (*_pairs(request), *_open(request))])
 
 
 def samples(asked: Sequence[Asked]) -> dict[str, Sample]:
     """Their samples, all with the same references."""
     return {
-        one.sample_id: Sample(
-            sample_id=one.sample_id,
-            category=one.category,
-            cluster=one.video,
+        request.sample_id: Sample(
+            sample_id=request.sample_id,
+            category=request.category,
+            cluster=request.video,
             data={
                 "answers": list(ANSWERS),
                 "true": [f"vera {i}" for i in range(8)],
                 "false": [f"falsa {i}" for i in range(8)],
             },
         )
-        for one in asked
+        for request in asked
     }
 
 
@@ -86,10 +86,10 @@ def found(
     metrics: Sequence[Metric], name: str, category: str = "", setting: str = "32-frames", task: str = ""
 ) -> Metric:
     """The one metric of that name."""
-    (one,) = (
+    (item,) = (
         m for m in metrics if (m.metric, m.category, m.setting) == (name, category, setting) and task in ("", m.task)
     )
-    return one
+    return item
 
 
 def _identity(one: Asked, task: str, variant: str, status: str) -> dict[str, Any]:

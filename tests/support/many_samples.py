@@ -53,13 +53,13 @@ def _samples(name: str, count: int) -> list[Sample]:
     if name == "unpie":
         return list(unpie_rows.samples(count // 2).values())
     if name == "vflute":
-        found = vflute_rows.samples(vflute_rows.whole_split()[:: 723 // count or 1])
-        return [replace(one, data={**one.data, "prompt": "", "shots": []}) for one in found.values()]
+        results = vflute_rows.samples(vflute_rows.whole_split()[:: 723 // count or 1])
+        return [replace(result, data={**result.data, "prompt": "", "shots": []}) for result in results.values()]
     items = benchmark("maia").read(_Questions(max(1, count // 24)))
     return [
-        Sample(sample_id=one.sample_id, category=one.category, cluster=one.cluster, data=one.data)
-        for one in items
-        if isinstance(one, RawSample)
+        Sample(sample_id=item.sample_id, category=item.category, cluster=item.cluster, data=item.data)
+        for item in items
+        if isinstance(item, RawSample)
     ]
 
 

@@ -39,24 +39,24 @@ def row(
     **changes: Any,
 ) -> dict[str, Any]:
     """A row of the development version; `changes` are laid over it, None leaves a field out."""
-    parsed, asked = parse_scene(RAW[which]), question(task, pointer, target)
-    made = {
+    parsed, requests = parse_scene(RAW[which]), question(task, pointer, target)
+    created = {
         "example_id": name_of(which),
         "task": task,
         "input_str": f"words about {task} with {len(shots)} examples  \n ",
-        "gold_reference": json.dumps({"answer": asked.gold(parsed)}),
+        "gold_reference": json.dumps({"answer": requests.gold(parsed)}),
         "image": WHITE if task == "txt2txt" else f"{name_of(which)}.png",
         "scene": {**RAW[which], "image_filename": "x.png", "metadata": {"width": 480}},
         "scene_format": "json",
         "object_count": len(parsed.objects),
         "pointer_attribute": {pointer[0]: pointer[1]},
-        "target_attribute": {target: asked.gold(parsed)},
+        "target_attribute": {target: requests.gold(parsed)},
         "few_shot_attributes": [list(shot) for shot in shots],
         "key_attributes": {"img": {}, "data": {}},
-        "linking_attributes": linking_attributes(parsed, asked.asked(parsed), asked.hidden),
+        "linking_attributes": linking_attributes(parsed, requests.asked(parsed), requests.hidden),
         **changes,
     }
-    return {key: value for key, value in made.items() if value is not None}
+    return {key: value for key, value in created.items() if value is not None}
 
 
 def development(folder: Path, files: Mapping[str, Iterable[Any]], pictures: Iterable[str] | None = None) -> Path:
@@ -65,9 +65,9 @@ def development(folder: Path, files: Mapping[str, Iterable[Any]], pictures: Iter
     named: set[str] = set()
     for name, rows in files.items():
         lines = []
-        for one in rows:
-            lines.append(one if isinstance(one, bytes) else json.dumps(one).encode())
-            named |= {one["image"]} if isinstance(one, dict) and isinstance(one.get("image"), str) else set()
+        for item in rows:
+            lines.append(item if isinstance(item, bytes) else json.dumps(item).encode())
+            named |= {item["image"]} if isinstance(item, dict) and isinstance(item.get("image"), str) else set()
         (folder / f"{name}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     for name in named if pictures is None else pictures:
         (folder / "img" / name).write_bytes(png(name))
@@ -103,6 +103,6 @@ def public(folder: Path, splits: Mapping[str, Sequence[Mapping[str, Any]]]) -> P
     """Write one Parquet file a split, two rows a row group."""
     (folder / "data").mkdir(parents=True)
     for name, rows in splits.items():
-        table = pa.Table.from_pylist([dict(one) for one in rows])
+        table = pa.Table.from_pylist([dict(item) for item in rows])
         pq.write_table(table, folder / "data" / f"{name}-00000-of-00001.parquet", row_group_size=2)
     return folder

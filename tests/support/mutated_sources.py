@@ -97,16 +97,16 @@ def ingest_damaged(name: str, folder: Path, many: int) -> tuple[int, int]:
     assert rows >= many
     result = ingest_benchmark(benchmark(name), Folder(str(source)), data)
     listed = [json.loads(line) for line in data.get(f"{name}/rejected.jsonl").splitlines()]
-    assert all(one["item"].strip() and one["reason"].strip() and one["file"] for one in listed)
-    assert all(len(one["reason"]) < 2000 for one in listed)
+    assert all(entry["item"].strip() and entry["reason"].strip() and entry["file"] for entry in listed)
+    assert all(len(entry["reason"]) < 2000 for entry in listed)
     # No row is lost, none is counted twice.
     assert result.manifest.samples + len(listed) == rows
     assert rows / 10 <= result.manifest.samples < rows
-    one = benchmark(name)
-    texts = PromptTexts(one.prompt_texts)
+    item = benchmark(name)
+    texts = PromptTexts(item.prompt_texts)
     for sample in Dataset.open(data, name).samples():
-        for task, settings in one.tasks.items():
+        for task, settings in item.tasks.items():
             for setting in settings:
-                for prompt in one.prompts(sample, task, setting, texts=texts, seed=42, captions={}):
+                for prompt in item.prompts(sample, task, setting, texts=texts, seed=42, captions={}):
                     assert bool(prompt.steps) != bool(prompt.excluded)
     return rows, len(listed)

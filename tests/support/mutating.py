@@ -19,10 +19,10 @@ _HUGE: Final = 100_000
 def mutated(row: dict[str, Any], number: int) -> dict[str, Any]:
     """A copy with one to three changes somewhere in it; every tenth is left as it is."""
     rng = random.Random(number)
-    made = copy.deepcopy(row)
+    created = copy.deepcopy(row)
     for _ in range(0 if number % 10 == 0 else rng.choice((1, 1, 2, 3))):
-        _change(rng, made)
-    return made
+        _change(rng, created)
+    return created
 
 
 def _change(rng: random.Random, row: dict[str, Any]) -> None:

@@ -114,5 +114,5 @@ def _mixed(rng: random.Random) -> str:
 def _nested(rng: random.Random) -> str:
     depth = rng.randrange(1, 40)
     opening = [rng.choice(('{"answer": ', "[", "{", '{"correct": ', "(", "<")) for _ in range(depth)]
-    closing = "".join({"{": "}", "[": "]", "(": ")", "<": ">"}[one[0]] for one in reversed(opening))
+    closing = "".join({"{": "}", "[": "]", "(": ")", "<": ">"}[item[0]] for item in reversed(opening))
     return "".join(opening) + rng.choice(_WORDS) + closing[: rng.randrange(len(closing) + 1)]

@@ -27,22 +27,22 @@ SAMPLES = 24
 
 def requests_of(name: str) -> list[PlannedRequest]:
     """All requests of a few samples in every cell."""
-    return [asked for _, asked in asked_of(name, many(name, SAMPLES))]
+    return [requests for _, requests in asked_of(name, many(name, SAMPLES))]
 
 
 def ids_of(name: str) -> str:
     """Hash of the ids of these requests, in order."""
-    return _hash(asked.request_id for asked in requests_of(name))
+    return _hash(request.request_id for request in requests_of(name))
 
 
 def words_of(benchmark: Benchmark, asked: Iterable[PlannedRequest]) -> dict[str, str]:
     """Version -> hash of its template, and under `asked: VERSION` of the prompts that were built by it."""
-    found = {version: _hash([text]) for version, text in benchmark.prompt_texts.items()}
+    results = {version: _hash([text]) for version, text in benchmark.prompt_texts.items()}
     built: dict[str, list[str]] = defaultdict(list)
-    for one in asked:
-        if not one.excluded:
-            built[one.columns["prompt_version"]].append(one.columns["prompt_sha256"])
-    return found | {f"asked: {version}": _hash(hashes) for version, hashes in built.items()}
+    for request in asked:
+        if not request.excluded:
+            built[request.columns["prompt_version"]].append(request.columns["prompt_sha256"])
+    return results | {f"asked: {version}": _hash(hashes) for version, hashes in built.items()}
 
 
 def current(names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -56,11 +56,11 @@ def changed(recorded: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping
     """What is not as recorded, a sentence each."""
     faults = []
     for name, versions in now.items():
-        known = recorded.get(name, {})
+        known_names = recorded.get(name, {})
         for version, words in versions.items():
-            if version not in known:
+            if version not in known_names:
                 faults.append(f"{name}: {version} is not recorded; run python -m tests.support.prompt_fingerprints")
-            elif known[version] != words:
+            elif known_names[version] != words:
                 faults.append(f"{name}: {version} has changed; give the new wording a new version")
     return faults
 

@@ -16,8 +16,8 @@ def _send(pipe: connection.Connection, **message: Any) -> None:
 def log_as_rank(pipe: connection.Connection, level: int, rank: int) -> None:
     """Log lines of this project and of a library, on three levels."""
     forward_logs(partial(_send, pipe), level, rank)
-    own, foreign = logging.getLogger("models.engines.some"), logging.getLogger("library")
-    own.info("info of ours")
+    subset, foreign = logging.getLogger("models.engines.some"), logging.getLogger("library")
+    subset.info("info of ours")
     foreign.info("info of a library")
-    own.warning("warning of %s", "ours")
+    subset.warning("warning of %s", "ours")
     foreign.error("error of a library", exc_info=ValueError("why"))

@@ -147,22 +147,22 @@ def main() -> int:
         subprocess.run([*argv, WHOLE], check=True)
         started = time.monotonic()
         code = disturbed([*argv, PAIR], out)
-        one, two = predictions(out, WHOLE), predictions(out, PAIR)
-        differing = sorted(key for key in one if key in two and one[key]["output"] != two[key]["output"])
-        found = {
+        item, two = predictions(out, WHOLE), predictions(out, PAIR)
+        differing = sorted(key for key in item if key in two and item[key]["output"] != two[key]["output"])
+        results = {
             "source": str(source.name),
             "exit": code,
             "rows": len(two),
-            "missing": len(set(one) - set(two)),
+            "missing": len(set(item) - set(two)),
             "errors": sum(row["status"] != "ok" for row in two.values()),
             "differing": len(differing),
-            "which": [(key, one[key]["output"], two[key]["output"]) for key in differing[:8]],
+            "which": [(key, item[key]["output"], two[key]["output"]) for key in differing[:8]],
             "whole_bytes": sum(path.stat().st_size for path in checkpoint.glob("*.safetensors")),
             "rank_bytes": shares(file),
             "seconds": round(time.monotonic() - started, 1),
         }
-    print(json.dumps(found, indent=1))
-    return int(bool(code or found["missing"] or found["errors"] or differing))
+    print(json.dumps(results, indent=1))
+    return int(bool(code or results["missing"] or results["errors"] or differing))
 
 
 if __name__ == "__main__":

@@ -24,13 +24,13 @@ BIN = Path(sys.executable).parent
 def free_ports(count: int) -> list[int]:
     """Ports that nobody has. They lie below those that the system gives away and above those of Ray's workers, so that
     nobody is given one of them before Ray, which takes seconds, binds it."""
-    found: list[int] = []
-    while len(found) < count:
+    results: list[int] = []
+    while len(results) < count:
         port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as one, contextlib.suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            found += [port] if port not in found else []
-    return found
+        with socket.socket() as item, contextlib.suppress(OSError):
+            item.bind(("127.0.0.1", port))
+            results += [port] if port not in results else []
+    return results
 
 
 @dataclass
@@ -86,14 +86,14 @@ class RayHead:
 
 def _members(folder: Path) -> list[int]:
     """Processes of this cluster that left its group: its folder stands in their command line or environment."""
-    found = []
+    results = []
     mark = f"{folder}/".encode()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            told = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
-            if int(path.name) != os.getpid() and mark in told:
-                found.append(int(path.name))
-    return found
+            messages = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
+            if int(path.name) != os.getpid() and mark in messages:
+                results.append(int(path.name))
+    return results
 
 
 @contextlib.contextmanager
@@ -105,11 +105,11 @@ def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -
     token_file = folder / "ray_token"
     token_file.write_text(token)
     token_file.chmod(0o600)
-    kept = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    retained = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
     free, dashboard, client = free_ports(3)
     gcs = gcs or free
-    own = {
-        **kept,
+    subset = {
+        **retained,
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "HOME": str(folder / "home"),
         "RAY_AUTH_MODE": "token",
@@ -117,7 +117,7 @@ def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -
         "HF_HUB_OFFLINE": "1",
         **(env or {}),
     }
-    head = RayHead(folder, token, own, gcs, dashboard)
+    head = RayHead(folder, token, subset, gcs, dashboard)
     try:
         head.start(
             *("--head", f"--port={gcs}", f"--dashboard-port={dashboard}", "--dashboard-host=127.0.0.1"),

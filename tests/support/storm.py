@@ -97,16 +97,16 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
         replies = list(engine.generate([call(f"{i}/0", f"question {i}") for i in range(count)], MEDIA))
         seconds, cpu = time.monotonic() - started, time.process_time() - cpu
         engine.close()
-    kinds = Counter("ok" if isinstance(one.outcome, Answer) else one.outcome.type for one in replies)
+    kinds = Counter("ok" if isinstance(reply.outcome, Answer) else reply.outcome.type for reply in replies)
     # The last twentieth waits for its own retries and is no measure of the pace.
-    times = sorted(asked.at for asked in endpoint.seen)
+    times = sorted(request.at for request in endpoint.seen)
     bulk = times[: len(times) * 19 // 20]
     span = bulk[-1] - bulk[0] - paused(weather.refused, bulk[-1])
     calm = _calm(bulk, weather.refused)
     whole = seconds - paused(weather.refused, times[-1])
     return {
         "rows": len(replies),
-        "distinct": len({one.call_id for one in replies}),
+        "distinct": len({reply.call_id for reply in replies}),
         "kinds": dict(kinds),
         "filtered": sum(isinstance(r.outcome, Answer) and r.outcome.finish_reason == "content_filter" for r in replies),
         "wrong": sum(

@@ -40,8 +40,8 @@ def asked_of(
         seed=42,
     )
     for sample in samples:
-        for asked in asker.ask(sample):
-            yield sample, asked
+        for request in asker.ask(sample):
+            yield sample, request
 
 
 def guessed(seed: int = 0) -> Say:
@@ -85,30 +85,30 @@ def scored(
 ) -> pd.DataFrame:
     """One row a request, as `Benchmark.reduce` takes them."""
     texts = PromptTexts(benchmark(name).prompt_texts)
-    return pd.DataFrame([_scored(_row(name, texts, one, say, compare, judge), name) for one in asked])
+    return pd.DataFrame([_scored(_row(name, texts, request, say, compare, judge), name) for request in asked])
 
 
 def _row(
     name: str, texts: PromptTexts, one: tuple[Sample, PlannedRequest], say: Say, compare: Compare, judge: bool | None
 ) -> Row:
-    sample, asked = one
-    columns = asked.columns
+    sample, requests = one
+    columns = requests.columns
     row = Row(
-        request_id=asked.request_id,
+        request_id=requests.request_id,
         sample=sample,
         model="m",
         task=columns["task"],
         setting=columns["setting"],
         variant=columns["variant"],
-        status="excluded" if asked.excluded else "ok",
-        output=None if asked.excluded else say(sample, asked),
+        status="excluded" if requests.excluded else "ok",
+        output=None if requests.excluded else say(sample, requests),
         finish_reason="stop",
     )
-    given = {
+    provided = {
         ask.column: max(compare(ask.candidate, reference) for reference in ask.references)
         for ask in benchmark(name).similarity(row)
     }
-    return replace(row, given=given, verdict=_verdict(benchmark(name).judge(row, texts), judge))
+    return replace(row, given=provided, verdict=_verdict(benchmark(name).judge(row, texts), judge))
 
 
 def _verdict(ask: object, judge: bool | None) -> Verdict:
@@ -140,12 +140,14 @@ def _scored(row: Row, name: str) -> dict[str, Any]:
 
 def found(metrics: Sequence[Metric], name: str, **where: str) -> Metric:
     """The one metric of a name at a place; the whole unless `where` says otherwise."""
-    wanted = {"subset": "", "category": "", **where, "metric": name}
-    (one,) = (m for m in metrics if all(getattr(m, key) == value for key, value in wanted.items()))
-    return one
+    expected = {"subset": "", "category": "", **where, "metric": name}
+    (item,) = (m for m in metrics if all(getattr(m, key) == value for key, value in expected.items()))
+    return item
 
 
 def counts(metrics: Sequence[Metric], **where: str) -> Mapping[tuple[str, str], float | None]:
     """Metrics that are counts, by name and category."""
-    kept = (m for m in metrics if m.unit == "count" and all(getattr(m, key) == value for key, value in where.items()))
-    return {(m.metric, m.category): m.value for m in kept}
+    matching_metrics = (
+        m for m in metrics if m.unit == "count" and all(getattr(m, key) == value for key, value in where.items())
+    )
+    return {(m.metric, m.category): m.value for m in matching_metrics}

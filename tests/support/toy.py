@@ -67,8 +67,8 @@ class Toy(Benchmark):
         """The number."""
         if row.status != "ok":
             return Reading(answer=None, rule=row.status)
-        said = (row.output or "").strip()
-        return Reading(answer=said, rule="text", values={"correct": float(said == str(row.sample.data["answer"]))})
+        output = (row.output or "").strip()
+        return Reading(answer=output, rule="text", values={"correct": float(output == str(row.sample.data["answer"]))})
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
         """Accuracy by setting."""

@@ -59,7 +59,7 @@ class Script:
         if self.gone:
             raise EngineUnreachableError("the endpoint is down")
         for i, call in enumerate(calls):
-            assert all(one in media for one in call.media)
+            assert all(medium in media for medium in call.media)
             if self.raise_on and self.raise_on in str(call.turns):
                 raise RuntimeError("device-side assert")
             if not (self.drop and i == 0):
@@ -74,5 +74,5 @@ def words_of(request: Request) -> str:
 
 
 def carried(unit: WorkUnit, rows: list[dict[str, Any]]) -> Finished:
-    (one,) = unpack_answers(pack_answers([AnsweredUnit(unit=unit, rows=rows)]))
-    return one
+    (item,) = unpack_answers(pack_answers([AnsweredUnit(unit=unit, rows=rows)]))
+    return item

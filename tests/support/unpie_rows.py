@@ -46,8 +46,8 @@ def pictured(**data: Any) -> Sample:
 
 def samples(count: int, **data: Any) -> dict[str, Sample]:
     """So many puns of each split."""
-    made = [sample(split, index, **data) for split in CATEGORIES for index in range(count)]
-    return {one.sample_id: one for one in made}
+    created = [sample(split, index, **data) for split in CATEGORIES for index in range(count)]
+    return {item.sample_id: item for item in created}
 
 
 def asked(of: Sample, task: str, setting: str, variant: str = "", **how: Any) -> Row:
@@ -97,7 +97,7 @@ def cell(
 ) -> list[dict[str, Any]]:
     """All rows of a cell; `say` gives what each row has beside its identity."""
     variants = ("",) if task == "grounding" else SIX
-    return [scored(asked(one, task, setting, v, **say(one, v))) for one in of.values() for v in variants]
+    return [scored(asked(item, task, setting, v, **say(item, v))) for item in of.values() for v in variants]
 
 
 def reduced(rows: Sequence[Mapping[str, Any]], of: Mapping[str, Sample]) -> list[Metric]:
@@ -107,14 +107,14 @@ def reduced(rows: Sequence[Mapping[str, Any]], of: Mapping[str, Sample]) -> list
 
 def found(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: str) -> Metric:
     """The one metric of that name at a place."""
-    wanted = {"subset": "", "category": "", **where}
-    (one,) = (
+    expected = {"subset": "", "category": "", **where}
+    (item,) = (
         metric
         for metric in metrics
         if (metric.metric, metric.setting) == (name, setting)
-        and all(getattr(metric, key) == value for key, value in wanted.items())
+        and all(getattr(metric, key) == value for key, value in expected.items())
     )
-    return one
+    return item
 
 
 def similar(first: float, second: float) -> dict[str, Any]:

@@ -61,21 +61,23 @@ def rows(split: str, count: int = 2) -> list[dict[str, Any]]:
 def write_parquet(path: Path, content: Sequence[Mapping[str, Any]]) -> None:
     """One file of the hub, in row groups of two."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist([dict(one) for one in content]), path, row_group_size=2)
+    pq.write_table(pa.Table.from_pylist([dict(item) for item in content]), path, row_group_size=2)
 
 
 def write_jsonl(path: Path, content: Sequence[Mapping[str, Any]]) -> None:
     """A line a row."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in content), encoding="utf-8")
+    path.write_text("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in content), encoding="utf-8")
 
 
 def mirror(folder: Path, addresses: Sequence[str], *, by: str = "sha256") -> None:
     """Lay pictures into the mirror, named by the address's hash or as in the address."""
     (folder / "mirror").mkdir(parents=True, exist_ok=True)
-    for one in addresses:
-        name = hashlib.sha256(one.encode()).hexdigest() if by == "sha256" else one.rpartition("/")[2].partition("?")[0]
-        (folder / "mirror" / name).write_bytes(picture(one))
+    for item in addresses:
+        name = (
+            hashlib.sha256(item.encode()).hexdigest() if by == "sha256" else item.rpartition("/")[2].partition("?")[0]
+        )
+        (folder / "mirror" / name).write_bytes(picture(item))
 
 
 def write_source(folder: Path, count: int = 2) -> Path:

@@ -69,12 +69,12 @@ def frame(
     rows = []
     for sample in samples:
         for task, setting in cells:
-            said = say(sample, task, setting)
-            state = (status or {}).get((sample.sample_id, setting), "ok" if said is not None else "error")
+            output = say(sample, task, setting)
+            state = (status or {}).get((sample.sample_id, setting), "ok" if output is not None else "error")
             reading = BENCHMARK.read_answer(
                 Row(
                     request_id="r", sample=sample, model="m", task=task, setting=setting, variant="",
-                    status="ok" if state == "ok" else "error", output=said if state == "ok" else None,
+                    status="ok" if state == "ok" else "error", output=output if state == "ok" else None,
                     given=given or {} if task == "freeform" else {},
                 )
             )  # fmt: skip
@@ -98,6 +98,6 @@ def reduced(samples: Sequence[Sample], say: Say, **how: Any) -> list[Metric]:
 
 def found(metrics: Sequence[Metric], metric: str, setting: str = "vlm", subset: str = "", **more: str) -> Metric:
     """The one metric of that name."""
-    wanted = {"task": "mcq", "category": "", **more, "metric": metric, "setting": setting, "subset": subset}
-    (one,) = (m for m in metrics if all(getattr(m, name) == value for name, value in wanted.items()))
-    return one
+    expected = {"task": "mcq", "category": "", **more, "metric": metric, "setting": setting, "subset": subset}
+    (entry,) = (m for m in metrics if all(getattr(m, name) == value for name, value in expected.items()))
+    return entry

@@ -92,7 +92,7 @@ def picture(number: int, *, tags: Sequence[Sequence[float]] = (), form: str = "J
 
 def _pictures(data: Sequence[Mapping[str, Any]], *, tagged: bool) -> list[bytes]:
     return [
-        picture(number, tags=one["meta"]["person_bbox"] if tagged else ()) for number, one in enumerate(data, start=1)
+        picture(number, tags=item["meta"]["person_bbox"] if tagged else ()) for number, item in enumerate(data, start=1)
     ]
 
 
@@ -109,7 +109,7 @@ def write_hub(
     for place, cell in (cells or {}).items():
         images[place] = cell
     table = pa.table(
-        {"image": images, **{name: [one[name] for one in data] for name in data[0]}},
+        {"image": images, **{name: [item[name] for item in data] for name in data[0]}},
     )
     path = folder / "data" / "train-00000-of-00001.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,13 +121,13 @@ def write_drive(folder: Path, data: Sequence[dict[str, Any]] | None = None, *, t
     """The Drive folder's form."""
     data = rows() if data is None else data
     parts = {
-        "vcr_1144_final.json": ("annotated_images", [one for one in data if "@" in one["image_name"]]),
-        "ego4d_533_final.json": ("ego4d_final_annotated", [one for one in data if "@" not in one["image_name"]]),
+        "vcr_1144_final.json": ("annotated_images", [entry for entry in data if "@" in entry["image_name"]]),
+        "ego4d_533_final.json": ("ego4d_final_annotated", [entry for entry in data if "@" not in entry["image_name"]]),
     }
-    content = dict(zip([one["image_name"] for one in data], _pictures(data, tagged=tagged), strict=True))
+    content = dict(zip([entry["image_name"] for entry in data], _pictures(data, tagged=tagged), strict=True))
     for name, (pictures, part) in parts.items():
         (folder / pictures).mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(json.dumps(part, ensure_ascii=False), encoding="utf-8")
-        for one in part:
-            (folder / pictures / f"{one['image_name']}_annot.jpg").write_bytes(content[one["image_name"]])
+        for item in part:
+            (folder / pictures / f"{item['image_name']}_annot.jpg").write_bytes(content[item["image_name"]])
     return folder

@@ -16,7 +16,7 @@ TEST_SIZES = {
     "MemeCap": (98, 98), "NYCartoons": (100, 0),
 }  # fmt: skip
 """Entailment and contradiction rows of the test split, by subset."""
-CATEGORY = {one.name: one.category for one in SUBSETS}
+CATEGORY = {item.name: item.category for item in SUBSETS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,32 +40,32 @@ class Scored:
 
 def frame(rows: Sequence[Scored]) -> pd.DataFrame:
     """The rows, columns as `reduce` gets them; ids are places where no name is given."""
-    return pd.DataFrame([_row(one, place) for place, one in enumerate(rows)])
+    return pd.DataFrame([_row(item, place) for place, item in enumerate(rows)])
 
 
 def samples(rows: Sequence[Scored]) -> dict[str, Sample]:
     """Their samples."""
     words = {number: word for word, number in LABELS.items()}
     return {
-        _name(one, place): Sample(
-            sample_id=_name(one, place),
-            subset=one.subset,
-            category=CATEGORY[one.subset],
-            cluster=one.cluster or _name(one, place),
-            data={"label": words[one.gold], "claim": one.claim, "explanation": "because it is so"},
+        _name(item, place): Sample(
+            sample_id=_name(item, place),
+            subset=item.subset,
+            category=CATEGORY[item.subset],
+            cluster=item.cluster or _name(item, place),
+            data={"label": words[item.gold], "claim": item.claim, "explanation": "because it is so"},
         )
-        for place, one in enumerate(rows)
+        for place, item in enumerate(rows)
     }
 
 
 def whole_split(**how: Any) -> list[Scored]:
     """The whole test split; a callable in `how` is called with gold and place."""
-    found: list[Scored] = []
+    results: list[Scored] = []
     for subset, (entailed, contradicted) in TEST_SIZES.items():
         for gold in [1] * entailed + [0] * contradicted:
-            own = {name: value(gold, len(found)) if callable(value) else value for name, value in how.items()}
-            found.append(Scored(gold=gold, subset=subset, **{"name": f"row {len(found)}", **own}))
-    return found
+            split_rows = {name: value(gold, len(results)) if callable(value) else value for name, value in how.items()}
+            results.append(Scored(gold=gold, subset=subset, **{"name": f"row {len(results)}", **split_rows}))
+    return results
 
 
 def _name(one: Scored, place: int) -> str:

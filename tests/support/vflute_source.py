@@ -32,11 +32,11 @@ def picture(seed: int) -> bytes:
 
 def rows(count: int = 12, split: str = "test") -> list[dict[str, Any]]:
     """Rows in the hub's order with all fields of the authors' file; labels in turn, cartoons always entail."""
-    found = []
+    results = []
     for n in range(count):
         source, phenomenon = KINDS[n % len(KINDS)]
         label = "entailment" if source == "nycartoons" or n // len(KINDS) % 2 == 0 else "contradiction"
-        found.append(
+        results.append(
             {
                 "id": f"{source}-{split}-{n}",
                 "source_dataset": source,
@@ -48,7 +48,7 @@ def rows(count: int = 12, split: str = "test") -> list[dict[str, Any]]:
                 "image": f"{source}/{split}/{n}.png",
             }
         )
-    return found
+    return results
 
 
 def write_json(folder: Path, given: Sequence[Any]) -> Path:

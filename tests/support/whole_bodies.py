@@ -17,12 +17,12 @@ class WholeBodies:
         self.broken = 0
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        wanted = int(environ.get("CONTENT_LENGTH") or 0)
+        expected = int(environ.get("CONTENT_LENGTH") or 0)
         try:
-            body = environ["wsgi.input"].read(wanted) if wanted else b""
+            body = environ["wsgi.input"].read(expected) if expected else b""
         except ConnectionError:  # ended with an answer of this server's unread: its system resets the connection
             body = b""
-        if len(body) < wanted:
+        if len(body) < expected:
             self.broken += 1
             start("400 Bad Request", [])
             return [b"IncompleteBody"]

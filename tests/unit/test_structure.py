@@ -188,12 +188,3 @@ def test_product_is_small() -> None:
 @IN_PROGRESS
 def test_product_has_no_duplicated_block() -> None:
     assert duplicates([ROOT / path for path in sources()], 8) == []
-
-
-def test_duplicates_reports_a_block_once_and_whole(tmp_path: Path) -> None:
-    body = "\n".join(f"    value_{number} = compute({number})" for number in range(10))
-    first, second = tmp_path / "first.py", tmp_path / "second.py"
-    first.write_text(f"def first():\n{body}\n    return 1\n")
-    second.write_text(f'def second():\n    """Differ."""\n\n{body}\n    # a comment\n    return 2\n')
-    assert duplicates([first, second], 8) == [((first, 2, 11), (second, 4, 13))]
-    assert duplicates([first, second], 11) == []

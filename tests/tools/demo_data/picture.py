@@ -83,18 +83,18 @@ class _Placed:
 
     def box(self, own: Box) -> Box:
         """A box of the picture, from one of the thing's own."""
-        left, top, right, bottom = (self.size * edge for edge in own)
+        remaining, top, right, bottom = (self.size * edge for edge in own)
         (x, y) = self.at
-        return (x + left, y + top, x + right, y + bottom)
+        return (x + remaining, y + top, x + right, y + bottom)
 
 
 @lru_cache(maxsize=1)
 def things() -> Mapping[str, Sequence[str]]:
     """All things that can be drawn: name -> its shapes."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for name in _FILES:
-        found |= yaml.safe_load((files("tests.tools.demo_data") / name).read_text(encoding="utf-8"))
-    return found
+        results |= yaml.safe_load((files("tests.tools.demo_data") / name).read_text(encoding="utf-8"))
+    return results
 
 
 def draw(lines: Sequence[str]) -> Image.Image:
@@ -115,7 +115,7 @@ def draw(lines: Sequence[str]) -> Image.Image:
 def people_in(lines: Sequence[str]) -> list[Box]:
     """Boxes around the people who can be spoken to, in the order drawn."""
     placed = [_Placed.read(line) for line in lines]
-    return [one.box(_PEOPLE[one.name]) for one in placed if one.name in _PEOPLE]
+    return [item.box(_PEOPLE[item.name]) for item in placed if item.name in _PEOPLE]
 
 
 def encoded(picture: Image.Image, form: str = "PNG") -> bytes:

@@ -59,10 +59,10 @@ def _far(canvas: Canvas) -> None:
     canvas.fade(0, HEIGHT, ((136, 200, 242), (232, 244, 250)))
     for x, y in ((205, 34), (222, 28), (240, 34)):
         canvas.oval((x, y), 15, 9, (255, 255, 255))
-    for left, peak, right, top in ((-40, 52, 140, 96), (80, 168, 262, 80), (200, 286, 380, 104)):
-        canvas.shape([(left, 216), (peak, top), (right, 216)], (150, 170, 196))
+    for remaining, peak, right, top in ((-40, 52, 140, 96), (80, 168, 262, 80), (200, 286, 380, 104)):
+        canvas.shape([(remaining, 216), (peak, top), (right, 216)], (150, 170, 196))
         snow = 0.26
-        lower = [move((peak, top), (left, 216), snow), move((peak, top), (right, 216), snow)]
+        lower = [move((peak, top), (remaining, 216), snow), move((peak, top), (right, 216), snow)]
         middle = (peak, top + 22)
         canvas.shape(
             [(peak, top), lower[0], (peak - 10, top + 20), middle, (peak + 12, top + 20), lower[1]], (250,) * 3

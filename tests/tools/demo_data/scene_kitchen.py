@@ -75,8 +75,8 @@ def _wall(canvas: Canvas) -> None:
         canvas.box(*edges, WALL)
     for row in range(2):
         for column in range(12):
-            left, top = 28 * column - 14 * row, 128 + 24 * row
-            canvas.box(left + 1, top + 1, left + 27, top + 23, (178, 216, 212), corner=2)
+            remaining, top = 28 * column - 14 * row, 128 + 24 * row
+            canvas.box(remaining + 1, top + 1, remaining + 27, top + 23, (178, 216, 212), corner=2)
     white = (255, 255, 255)
     for edges in ((14, 26, 110, 31), (14, 26, 19, 118), (105, 26, 110, 118), (60, 26, 64, 118), (10, 116, 114, 122)):
         canvas.box(*edges, white)
@@ -102,9 +102,9 @@ def _clock(canvas: Canvas, time: float) -> None:
 
 def _furniture(canvas: Canvas) -> None:
     canvas.box(0, 174, WIDTH, HEIGHT, (226, 214, 196))
-    for left in (6, 222):
-        canvas.box(left, 192, left + 92, 236, (238, 228, 212), corner=3)
-        canvas.disc((left + 46, 200), 3, (150, 130, 110))
+    for remaining in (6, 222):
+        canvas.box(remaining, 192, remaining + 92, 236, (238, 228, 212), corner=3)
+        canvas.disc((remaining + 46, 200), 3, (150, 130, 110))
     canvas.box(0, 174, WIDTH, 186, (182, 128, 80))
     canvas.box(106, 170, 226, HEIGHT, (74, 80, 92), corner=3)
     canvas.box(116, 204, 216, 234, (34, 38, 48), corner=4)

@@ -34,12 +34,12 @@ def write_vague(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pixels = Folder(str(folder)).pixels
     for name, pictures in _FOLDERS.items():
-        own = [(row, lines) for row, lines in rows if ("@" in row["image_name"]) == name.startswith("vcr")]
+        subset = [(row, lines) for row, lines in rows if ("@" in row["image_name"]) == name.startswith("vcr")]
         (folder / pictures).mkdir(parents=True, exist_ok=True)
-        for row, lines in own:
+        for row, lines in subset:
             content = draw_tags(encoded(draw(lines), "JPEG"), people_in(lines), (WIDTH, HEIGHT), pixels)
             (folder / pictures / f"{row['image_name']}_annot.jpg").write_bytes(content)
-        text = json.dumps([row for row, _ in own], ensure_ascii=False, indent=1)
+        text = json.dumps([row for row, _ in subset], ensure_ascii=False, indent=1)
         (folder / name).write_text(text + "\n", encoding="utf-8")
 
 

@@ -22,14 +22,16 @@ ADVISORIES = {
 @pytest.fixture
 def server() -> Iterator[tuple[str, dict[str, list[str]]]]:
     """An OSV server's address, and what it knows by package."""
-    known: dict[str, list[str]] = {}
+    known_names: dict[str, list[str]] = {}
 
     class Osv(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
-            assert all(one["version"] and one["package"]["ecosystem"] == "PyPI" for one in asked)
-            found = [[{"id": name} for name in known.get(one["package"]["name"], [])] for one in asked]
-            self.answer({"results": [{"vulns": one} if one else {} for one in found]})
+            queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+            assert all(request["version"] and request["package"]["ecosystem"] == "PyPI" for request in queries)
+            results = [
+                [{"id": name} for name in known_names.get(request["package"]["name"], [])] for request in queries
+            ]
+            self.answer({"results": [{"vulns": result} if result else {} for result in results]})
 
         def do_GET(self) -> None:
             name = self.path.rpartition("/")[2]
@@ -46,7 +48,7 @@ def server() -> Iterator[tuple[str, dict[str, list[str]]]]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Osv) as http:
         thread = threading.Thread(target=http.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{http.server_address[1]}", known
+        yield f"http://127.0.0.1:{http.server_address[1]}", known_names
         http.shutdown()
         thread.join()
 
@@ -120,6 +122,6 @@ def test_all_of_an_and_one_of_an_or() -> None:
 def test_what_is_locked_here_is_allowed() -> None:
     packages = locked(ROOT / "requirements.lock")
     assert {"ray", "moto", "torch"} <= packages.keys()
-    seen, wrong = bad_licences(packages, Rules.read(ROOT / "pyproject.toml"))
+    observed, wrong = bad_licences(packages, Rules.read(ROOT / "pyproject.toml"))
     assert not wrong
-    assert seen > 100
+    assert observed > 100

@@ -22,7 +22,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from ray.autoscaler._private.aws import config, utils
 
     # Ray keeps its clients: they would outlive the cloud that they speak to.
-    caches = [one for module in (config, utils) for one in vars(module).values() if hasattr(one, "cache_clear")]
+    caches = [
+        variable for module in (config, utils) for variable in vars(module).values() if hasattr(variable, "cache_clear")
+    ]
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "none")
@@ -63,8 +65,8 @@ def open_ports(ec2: Any) -> list[str]:
 
 
 def test_ssh_is_not_open_to_the_internet(cloud: Any, group: str) -> None:
-    made = started(yaml.safe_load(text_with(group)))
-    assert {tuple(n["node_config"]["SecurityGroupIds"]) for n in made["available_node_types"].values()} == {(group,)}
+    created = started(yaml.safe_load(text_with(group)))
+    assert {tuple(n["node_config"]["SecurityGroupIds"]) for n in created["available_node_types"].values()} == {(group,)}
     assert open_ports(cloud) == []
 
     # And this is why every node names a group: rules of ours beside Ray's group would not close it.
@@ -79,29 +81,29 @@ def test_ssh_is_not_open_to_the_internet(cloud: Any, group: str) -> None:
 
 def allowed(name: str) -> list[str]:
     statements = json.loads((HERE / name).read_text())["Statement"]
-    assert all(one["Effect"] == "Allow" for one in statements)
-    actions = [one["Action"] for one in statements]
-    return [name for given in actions for name in ([given] if isinstance(given, str) else given)]
+    assert all(statement["Effect"] == "Allow" for statement in statements)
+    actions = [statement["Action"] for statement in statements]
+    return [name for action in actions for name in ([action] if isinstance(action, str) else action)]
 
 
 def test_the_head_may_do_what_ray_does_and_little_else(cloud: Any, group: str) -> None:
     from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
 
-    made = started(yaml.safe_load(text_with(group)))
-    node = made["available_node_types"]["cpu"]["node_config"]
-    asked: set[str] = set()
-    provider = AWSNodeProvider({**made["provider"], "cache_stopped_nodes": False}, made["cluster_name"])
+    created = started(yaml.safe_load(text_with(group)))
+    node = created["available_node_types"]["cpu"]["node_config"]
+    requests: set[str] = set()
+    provider = AWSNodeProvider({**created["provider"], "cache_stopped_nodes": False}, created["cluster_name"])
     for client in (provider.ec2.meta.client, provider.ec2_fail_fast.meta.client):
-        client.meta.events.register("before-call.ec2", lambda model, **_: asked.add(f"ec2:{model.name}"))
+        client.meta.events.register("before-call.ec2", lambda model, **_: requests.add(f"ec2:{model.name}"))
     image = cloud.describe_images()["Images"][0]["ImageId"]
     provider.create_node({**node, "ImageId": image, "IamInstanceProfile": {}}, {"ray-node-type": "worker"}, 1)
-    (one,) = provider.non_terminated_nodes({})
-    provider.set_node_tags(one, {"ray-node-status": "up-to-date"})
-    provider.terminate_node(one)
+    (item,) = provider.non_terminated_nodes({})
+    provider.set_node_tags(item, {"ray-node-status": "up-to-date"})
+    provider.terminate_node(item)
     assert provider.non_terminated_nodes({}) == []
     rights, few = allowed("aws-head-policy.json"), allowed("aws-worker-policy.json")
-    assert {"ec2:RunInstances", "ec2:CreateTags", "ec2:DescribeInstances", "ec2:TerminateInstances"} <= asked
-    assert asked <= {*rights}
+    assert {"ec2:RunInstances", "ec2:CreateTags", "ec2:DescribeInstances", "ec2:TerminateInstances"} <= requests
+    assert requests <= {*rights}
     assert "iam:PassRole" in rights
     assert not [action for action in rights + few if "*" in action]
     assert not [action for action in few if action.startswith(("ec2:", "iam:"))]
@@ -115,7 +117,11 @@ def test_the_head_may_pass_the_workers_role_alone() -> None:
     assert len(worker) == 1
     assert profiles["head"] not in worker
     statements = json.loads((HERE / "aws-head-policy.json").read_text())["Statement"]
-    (passed,) = [one["Resource"] for one in statements if one["Action"] == "iam:PassRole"]
+    (passed,) = [statement["Resource"] for statement in statements if statement["Action"] == "iam:PassRole"]
     assert passed.rpartition("/")[2] in worker
-    ours = [one["Condition"]["StringEquals"] for one in statements if "ec2:TerminateInstances" in one["Action"]]
+    ours = [
+        statement["Condition"]["StringEquals"]
+        for statement in statements
+        if "ec2:TerminateInstances" in statement["Action"]
+    ]
     assert ours == [{"ec2:ResourceTag/ray-cluster-name": raw["cluster_name"]}]

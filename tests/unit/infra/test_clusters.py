@@ -108,16 +108,16 @@ def test_what_ray_s_google_provider_imports_is_in_the_extra_and_in_the_image() -
 
     assert provider.GCPNodeProvider
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = {re.split("[<>=]", one)[0] for one in project["optional-dependencies"]["gcp"]}
+    expected = {re.split("[<>=]", item)[0] for item in project["optional-dependencies"]["gcp"]}
     folder = Path(provider.__file__).parent
     imported = set(re.findall(r"^(?:from|import) (google\w*|httplib2)", " ".join(
         path.read_text() for path in folder.glob("*.py")), re.MULTILINE))  # fmt: skip
     homes = {"google": "google-auth", "googleapiclient": "google-api-python-client",
              "google_auth_httplib2": "google-auth-httplib2", "httplib2": "httplib2"}  # fmt: skip
-    assert {homes[one] for one in imported} | {"cryptography"} == wanted
+    assert {homes[item] for item in imported} | {"cryptography"} == expected
     cut = [sys.executable, "infra/docker/requirements.py", "--cpu", "requirements.lock"]
     image = subprocess.run(cut, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert wanted <= set(re.findall(r"^([\w.-]+)==", image, re.MULTILINE))
+    assert expected <= set(re.findall(r"^([\w.-]+)==", image, re.MULTILINE))
     assert "'vlmsweep[gcp]'" in (ROOT / "README.md").read_text()
 
 
@@ -133,9 +133,9 @@ def test_on_aws_the_machine_may_fetch_the_image_before_it_does() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_the_head_says_what_may_come(name: str) -> None:
     types = config(name)["available_node_types"]
-    told = parse_max_nodes_label(types["head"]["labels"][GROWS_TO])
+    max_nodes_label = parse_max_nodes_label(types["head"]["labels"][GROWS_TO])
     most = [n["resources"]["GPU"] for n in types.values() for _ in range(n.get("max_workers", 0))]
-    assert told == tuple(sorted((gpus for gpus in most if gpus), reverse=True))
+    assert max_nodes_label == tuple(sorted((gpus for gpus in most if gpus), reverse=True))
     assert sum(node.get("max_workers", 0) for node in types.values()) <= config(name)["max_workers"]
 
 
@@ -184,7 +184,7 @@ def test_the_token_is_a_file_and_nothing_is_open(name: str) -> None:
 def test_ray_is_started_with_flags_that_ray_has(name: str) -> None:
     from ray.scripts.scripts import start
 
-    known = {option for parameter in start.params for option in parameter.opts}
+    known_params = {option for parameter in start.params for option in parameter.opts}
     raw = config(name)
     for line in (*raw["head_start_ray_commands"], *raw["worker_start_ray_commands"]):
-        assert set(re.findall(r"--[a-z-]+", line)) <= known
+        assert set(re.findall(r"--[a-z-]+", line)) <= known_params

@@ -118,10 +118,10 @@ def test_a_worker_claims_what_it_is_given_and_not_the_machine() -> None:
 def test_ray_is_started_with_flags_that_ray_has() -> None:
     from ray.scripts.scripts import start
 
-    known = {option for parameter in start.params for option in parameter.opts}
+    known_params = {option for parameter in start.params for option in parameter.opts}
     for name in ("head", "worker", "gpu-worker"):
         flags = {word.partition("=")[0] for word in SERVICES[name]["command"] if word.startswith("--")}
-        assert flags <= known
+        assert flags <= known_params
 
 
 def test_every_file_that_is_named_is_there() -> None:
@@ -141,15 +141,15 @@ def test_secrets_are_made_once_and_are_those_that_compose_wants(tmp_path: Path) 
     for _ in range(2):
         subprocess.run(["sh", str(script)], check=True, capture_output=True)
         runs.append({path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()})
-    made = runs[0]
-    assert runs[1] == made
-    assert set(made) == {Path(entry["file"]).name for entry in COMPOSE["secrets"].values()}
+    created = runs[0]
+    assert runs[1] == created
+    assert set(created) == {Path(entry["file"]).name for entry in COMPOSE["secrets"].values()}
     assert (tmp_path / "secrets").stat().st_mode & 0o077 == 0
-    assert re.fullmatch("[0-9a-f]{64}", made["ray_token"])
-    (identity,) = json.loads(made["s3_identities.json"])["identities"]
+    assert re.fullmatch("[0-9a-f]{64}", created["ray_token"])
+    (identity,) = json.loads(created["s3_identities.json"])["identities"]
     (pair,) = identity["credentials"]
-    assert f"aws_access_key_id = {pair['accessKey']}\n" in made["aws_credentials"]
-    assert f"aws_secret_access_key = {pair['secretKey']}\n" in made["aws_credentials"]
+    assert f"aws_access_key_id = {pair['accessKey']}\n" in created["aws_credentials"]
+    assert f"aws_secret_access_key = {pair['secretKey']}\n" in created["aws_credentials"]
     ignored = subprocess.run(
         ["git", "check-ignore", "infra/compose/secrets/ray_token"], cwd=ROOT, capture_output=True, text=True
     )
@@ -167,8 +167,8 @@ def test_the_demo_script_uses_flags_that_there_are() -> None:
     used = re.findall(r"^vlmsweep (\w+) (.*)$", text, re.MULTILINE)
     assert [name for name, _ in used] == ["ingest", "submit"]
     for name, rest in used:
-        known = {option for parameter in commands[name].params for option in parameter.opts}
-        assert set(re.findall(r"--[a-z-]+", rest)) <= known
+        known_params = {option for parameter in commands[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= known_params
 
 
 def exported() -> set[str]:
@@ -182,17 +182,19 @@ def exported() -> set[str]:
 
 def expressions() -> list[str]:
     rules = yaml.safe_load((HERE / "alerts.yml").read_text())
-    found = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    exprs = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
     for path in (HERE / "grafana" / "dashboards").glob("*.json"):
-        found += [target["expr"] for panel in json.loads(path.read_text())["panels"] for target in panel["targets"]]
-    return found
+        exprs += [target["expr"] for panel in json.loads(path.read_text())["panels"] for target in panel["targets"]]
+    return exprs
 
 
 def test_dashboards_and_alerts_ask_for_metrics_that_ray_exports() -> None:
-    asked = {name for expression in expressions() for name in re.findall(r"\bray_[a-z_]+", expression)}
-    assert len(asked) > 12
-    assert asked <= exported()
-    assert {name for name in asked if "vlmsweep" in name} == {name for name in exported() if "vlmsweep" in name}
+    matching_expressions = {name for expression in expressions() for name in re.findall(r"\bray_[a-z_]+", expression)}
+    assert len(matching_expressions) > 12
+    assert matching_expressions <= exported()
+    assert {name for name in matching_expressions if "vlmsweep" in name} == {
+        name for name in exported() if "vlmsweep" in name
+    }
     for expression in expressions():
         assert expression.count("(") == expression.count(")")
         assert expression.count("{") == expression.count("}")
@@ -215,9 +217,9 @@ def test_dashboards_are_provisioned() -> None:
 def test_prometheus_finds_every_ray_container_and_reads_the_alerts() -> None:
     config = yaml.safe_load((HERE / "prometheus.yml").read_text())
     (job,) = config["scrape_configs"]
-    (found,) = job["dns_sd_configs"]
-    assert set(found["names"]) == {"head", "worker", "gpu-worker"}
-    for name in found["names"]:
-        assert f"--metrics-export-port={found['port']}" in SERVICES[name]["command"]
+    (results,) = job["dns_sd_configs"]
+    assert set(results["names"]) == {"head", "worker", "gpu-worker"}
+    for name in results["names"]:
+        assert f"--metrics-export-port={results['port']}" in SERVICES[name]["command"]
     targets = {config["target"] for config in SERVICES["prometheus"]["configs"]}
     assert targets == {"/etc/prometheus/prometheus.yml", f"/etc/prometheus/{config['rule_files'][0]}"}

@@ -65,10 +65,10 @@ def test_ray_s_launcher_finds_what_it_calls_in_a_login_shell(tmp_path: Path) -> 
     packages = install.split("--no-install-recommends", 1)[1].split("&&")[0].split()
     assert {"openssh-client", "rsync"} <= set(packages)
     (line,) = [part.strip() for part in install.split("&&") if "/etc/profile.d/" in part]
-    made = tmp_path / "vlmsweep.sh"
-    subprocess.run(["sh", "-c", line.replace("/etc/profile.d/vlmsweep.sh", str(made))], check=True)
+    created = tmp_path / "vlmsweep.sh"
+    subprocess.run(["sh", "-c", line.replace("/etc/profile.d/vlmsweep.sh", str(created))], check=True)
     profile = tmp_path / "profile"
-    profile.write_text(f"PATH=/usr/local/bin:/usr/bin:/bin\nexport PATH\n. {made}\n")
+    profile.write_text(f"PATH=/usr/local/bin:/usr/bin:/bin\nexport PATH\n. {created}\n")
     words = ["bash", "-c", f'. {profile}; echo "$PATH"']
     done = subprocess.run(words, env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True, check=True)
     image = re.search(r"^ENV PATH=(\S+):\$PATH", TEXT[TEXT.index("AS base") :], re.MULTILINE)
@@ -92,8 +92,8 @@ def test_what_is_copied_is_in_the_build_context() -> None:
 
 
 def test_the_steps_that_run_without_an_engine_are_the_file_s() -> None:
-    known, stages = stages_of(TEXT)
-    assert known.keys() == {"PYTHON_IMAGE"}
+    known_names, stages = stages_of(TEXT)
+    assert known_names.keys() == {"PYTHON_IMAGE"}
     assert [stages[name].base for name in ("locked", "build-cpu", "cpu")] == ["${PYTHON_IMAGE}", "locked", "base"]
     assert [step.word for step in stages["cpu"].steps] == ["COPY"]
     (install,) = [step.text for step in stages["base"].steps if step.word == "RUN"]
@@ -135,8 +135,8 @@ def test_every_package_that_runs_has_a_version_for_this_python(version: str) -> 
     taken: dict[str, int] = {}
     for line in "\n".join(loaded("requirements").runtime(text, cpu=False)).splitlines():
         if line[0] not in " #":
-            one = Requirement(line.rstrip("\\ "))
-            taken[one.name] = taken.get(one.name, 0) + (one.marker is None or one.marker.evaluate(where))
+            item = Requirement(line.rstrip("\\ "))
+            taken[item.name] = taken.get(item.name, 0) + (item.marker is None or item.marker.evaluate(where))
     assert taken.keys() >= {"numpy", "scipy", "av", "networkx", "contourpy"}
     assert {name for name, n in taken.items() if n > 1} == set()
     needless = {"httpx2-jsfetch", "tzdata", "colorama"}  # for browsers and Windows

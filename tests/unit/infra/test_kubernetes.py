@@ -26,8 +26,8 @@ GROUP = {"groupName", "priority", "replicas", "minReplicas", "maxReplicas", "lab
 
 
 def ray_cluster(name: str) -> dict:
-    (one,) = OBJECTS[name]
-    spec = one["spec"]
+    (item,) = OBJECTS[name]
+    spec = item["spec"]
     return {"raycluster": lambda: spec, "rayjob": lambda: spec["rayClusterSpec"],
             "raycronjob": lambda: spec["jobTemplate"]["rayClusterSpec"]}[name]()  # fmt: skip
 
@@ -68,8 +68,8 @@ def test_a_typing_error_in_a_pod_would_be_seen() -> None:
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
 def test_kuberay_knows_every_field(name: str) -> None:
-    (one,) = OBJECTS[name]
-    kuberay.check(one)
+    (item,) = OBJECTS[name]
+    kuberay.check(item)
 
 
 @pytest.mark.parametrize(
@@ -89,23 +89,23 @@ def test_kuberay_knows_every_field(name: str) -> None:
 )
 def test_kuberay_would_see_a_mistake(place: tuple[str | int, ...], mistake: dict) -> None:
     for name in ("raycluster", "rayjob", "raycronjob"):
-        (one,) = copy.deepcopy(OBJECTS[name])
-        spec = one["spec"].get("jobTemplate", one["spec"])
+        (item,) = copy.deepcopy(OBJECTS[name])
+        spec = item["spec"].get("jobTemplate", item["spec"])
         spot = spec.get("rayClusterSpec", spec)
         for step in place:
             spot = spot[step]
         spot.update(mistake)
         with pytest.raises(jsonschema.ValidationError):
-            kuberay.check(one)
+            kuberay.check(item)
 
 
 def test_ray_s_kinds_have_the_fields_that_they_have() -> None:
     kinds = {name: OBJECTS[name][0]["kind"] for name in ("raycluster", "rayjob", "raycronjob")}
     assert kinds == {"raycluster": "RayCluster", "rayjob": "RayJob", "raycronjob": "RayCronJob"}
     for name in kinds:
-        (one,) = OBJECTS[name]
-        assert set(one) == {"apiVersion", "kind", "metadata", "spec"}
-        assert one["apiVersion"] == "ray.io/v1"
+        (item,) = OBJECTS[name]
+        assert set(item) == {"apiVersion", "kind", "metadata", "spec"}
+        assert item["apiVersion"] == "ray.io/v1"
         cluster = ray_cluster(name)
         assert set(cluster) == CLUSTER
         assert set(cluster["headGroupSpec"]) == {"labels", "rayStartParams", "template"}
@@ -147,7 +147,7 @@ def test_groups_go_to_zero_and_gpu_nodes_are_tolerated(name: str) -> None:
         assert limits == spec["containers"][0]["resources"]["requests"]
         gpus.add(limits.get("nvidia.com/gpu", 0))
         most += [limits["nvidia.com/gpu"]] * group["maxReplicas"] if "nvidia.com/gpu" in limits else []
-        keys = {one["key"] for one in spec.get("tolerations", [])}
+        keys = {item["key"] for item in spec.get("tolerations", [])}
         assert ("nvidia.com/gpu" in keys) == ("nvidia.com/gpu" in limits)
         assert ("vlmsweep/spot" in keys) == (group["labels"]["market"] == "spot")
         assert group.get("priority", 0) == (group["labels"]["market"] == "spot")  # spot first, on demand where it fails
@@ -184,14 +184,17 @@ def test_objects_fit_shared_memory(name: str, monkeypatch: pytest.MonkeyPatch) -
     from ray._private import utils
 
     cluster = ray_cluster(name)
-    groups = [("head", cluster["headGroupSpec"]), *((one["groupName"], one) for one in cluster["workerGroupSpecs"])]
+    groups = [
+        ("head", cluster["headGroupSpec"]),
+        *((worker_group["groupName"], worker_group) for worker_group in cluster["workerGroupSpecs"]),
+    ]
     for group, spec in groups:
         pod = spec["template"]["spec"]
-        (shared,) = [gib(one["emptyDir"]["sizeLimit"]) for one in pod["volumes"] if one["name"] == "shm"]
+        (shared,) = [gib(volume["emptyDir"]["sizeLimit"]) for volume in pod["volumes"] if volume["name"] == "shm"]
         memory = gib(pod["containers"][0]["resources"]["limits"]["memory"])
         monkeypatch.setattr(utils, "get_shared_memory_bytes", lambda shared=shared: shared)
-        told = spec["rayStartParams"].get("object-store-memory")
-        assert 0 < utils.resolve_object_store_memory(memory, told and int(told)) < shared < memory, group
+        messages = spec["rayStartParams"].get("object-store-memory")
+        assert 0 < utils.resolve_object_store_memory(memory, messages and int(messages)) < shared < memory, group
 
 
 def gib(text: str) -> int:
@@ -209,7 +212,7 @@ def test_a_volume_of_weights_is_not_handed_over_file_by_file(name: str) -> None:
 
 def test_what_has_to_be_filled_in_says_so() -> None:
     """Addresses that nothing here makes are no names that look made; the README lists what has to be replaced."""
-    settings = next(one for one in OBJECTS["store"] if one["kind"] == "ConfigMap")["data"]
+    settings = next(item for item in OBJECTS["store"] if item["kind"] == "ConfigMap")["data"]
     assert "REPLACE" in settings["AWS_ENDPOINT_URL"]
     readme = (ROOT / "README.md").read_text()
     for name in ("raycluster", "rayjob", "raycronjob"):
@@ -232,5 +235,5 @@ def test_jobs_run_what_there_is() -> None:
     nightly = OBJECTS["raycronjob"][0]["spec"]["jobTemplate"]["entrypoint"]
     for line, start, command in ((sweep, "python -m jobs.sweep", "run"), (nightly, "vlmsweep nightly", "nightly")):
         assert line.startswith(start)
-        known = {option for parameter in commands[command].params for option in parameter.opts}
-        assert set(re.findall(r"--[a-z-]+", line)) <= known
+        known_params = {option for parameter in commands[command].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", line)) <= known_params

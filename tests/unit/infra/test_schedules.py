@@ -38,7 +38,7 @@ def test_the_nightly_s_configuration_is_one(name: str) -> None:
         *config["models"],
         config["judge"],
     }
-    assert [benchmark(one).name for one in config["benchmarks"]] == config["benchmarks"]
+    assert [benchmark(item).name for item in config["benchmarks"]] == config["benchmarks"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -72,7 +72,7 @@ END
 
 def night(folder: Path, *, code: int, summary: str | None, ray: str = "") -> tuple[int, dict[str, str]]:
     """The workflow's own step and infra/nightly.sh with a `ray` that runs the job at once and a `python` that ends."""
-    (step,) = [one for one in yaml.safe_load(WORKFLOWS[1].read_text())["jobs"]["nightly"]["steps"] if "id" in one]
+    (step,) = [item for item in yaml.safe_load(WORKFLOWS[1].read_text())["jobs"]["nightly"]["steps"] if "id" in item]
     writes = "" if summary is None else f"printf %s {shlex.quote(summary)} > nightly.md\n"
     fakes = {
         "bin/git": f"tar -c -C {ROOT} infra/nightly.sh infra/nightly.yaml",
@@ -93,18 +93,24 @@ def night(folder: Path, *, code: int, summary: str | None, ray: str = "") -> tup
 
 @pytest.mark.parametrize("code", [0, 1, 3])
 def test_the_nightly_is_a_job_whose_summary_and_exit_code_come_back(tmp_path: Path, code: int) -> None:
-    told = "# Nightly 1 May: all well\n\n2 pairs run.\n"
-    ended, files = night(tmp_path, code=code, summary=told)
+    messages = "# Nightly 1 May: all well\n\n2 pairs run.\n"
+    ended, files = night(tmp_path, code=code, summary=messages)
     assert ended == code
     assert files["GITHUB_OUTPUT"] == f"code={code}\n"
-    assert files["nightly.md"] == files["GITHUB_STEP_SUMMARY"] == told
+    assert files["nightly.md"] == files["GITHUB_STEP_SUMMARY"] == messages
     assert files["submitted"] == (
         "job submit --address http://head:8265 --submission-id nightly-7-1 --working-dir send -- sh infra/nightly.sh\n"
     )
     words = files["send/called"].split()
+<<<<<<< HEAD
     assert words[:3] == ["-m", "jobs.cli", "nightly"]
     known = {option for p in typer.main.get_command(app).commands["nightly"].params for option in p.opts}
     assert {word for word in words if word.startswith("--")} <= known
+=======
+    assert words[:3] == ["-m", "jobs.cli.main", "nightly"]
+    known_params = {option for p in typer.main.get_command(app).commands["nightly"].params for option in p.opts}
+    assert {word for word in words if word.startswith("--")} <= known_params
+>>>>>>> d60489a (Name locals of test helpers after what they hold)
     assert words[words.index("--config") + 1] == "infra/nightly.yaml"
 
 
@@ -159,8 +165,8 @@ def test_console_scripts_lead_to_functions() -> None:
         assert callable(getattr(importlib.import_module(module), name))
 
 
-def test_every_file_of_infra_is_looked_at_by_a_test() -> None:
-    """A file that no test reads would break in silence: each name stands in a test, or its folder is read whole."""
+def test_every_file_of_infra_is_read_by_a_test() -> None:
+    """A file that no test reads would break unnoticed: a test names it, or a test reads its whole folder."""
     tests = " ".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
     whole = ("infra/kubernetes", "infra/compose/grafana/dashboards", "infra/ray")
     files = [p.relative_to(ROOT).as_posix() for p in (ROOT / "infra").rglob("*") if p.is_file()]

@@ -8,8 +8,8 @@ from tests.support.families import TRIALS, covered, elsewhere, healthy, page
 def test_every_entry_is_tried_by_its_architecture_or_said_to_be_elsewhere() -> None:
     tried = {trial.architecture for trial in TRIALS}
     assert tried == set(ARCHITECTURES)
-    shown = {name for architecture in tried for name in covered(architecture)} | set(elsewhere())
-    assert shown == {name for name, spec in load_models().items() if spec.runs_locally}
+    displayed = {name for architecture in tried for name in covered(architecture)} | set(elsewhere())
+    assert displayed == {name for name, spec in load_models().items() if spec.runs_locally}
 
 
 def test_a_trial_is_healthy_when_all_came_back_once() -> None:

@@ -43,7 +43,7 @@ def test_a_cable_is_pulled_and_all_ends_with_the_block(tmp_path: Path) -> None:
         named = net.hosts["a"].start("hostname", env=env, log=tmp_path / "name")
         assert named.wait(120) == 0
         assert (tmp_path / "name").read_text() == "a\n"
-        namespaces = [one.namespace for one in net.hosts.values()]
+        namespaces = [host.namespace for host in net.hosts.values()]
     assert server.poll() is not None
-    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    assert not [one for one in namespaces if one in left]
+    stdout = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    assert not [namespace for namespace in namespaces if namespace in stdout]
