@@ -36,13 +36,8 @@ def serving(
     """An endpoint for the length of a block: what it said of itself, its process, and the folder of its log."""
     models = folder / "models.yaml"
     models.write_text(f"{name}: {entry}")
-<<<<<<< HEAD
-    own = ("--port", "0", "--models-file", str(models), "--json")
-    command = [sys.executable, "-m", "jobs.cli", "serve", name, *own, *flags]
-=======
     subset = ("--port", "0", "--models-file", str(models), "--json")
-    command = [sys.executable, "-m", "jobs.cli.main", "serve", name, *subset, *flags]
->>>>>>> d60489a (Name locals of test helpers after what they hold)
+    command = [sys.executable, "-m", "jobs.cli", "serve", name, *subset, *flags]
     with (folder / "err").open("wb") as err:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=env, text=True)
     try:

@@ -121,11 +121,7 @@ def attempt(trial: Trial, data: Path, checkpoint: Path, room: Path, head: RayHea
     requests = MODEL if trial.role == "model" else "random"
     roles = () if trial.role == "model" else (f"--{trial.role}", MODEL)
     command = [
-<<<<<<< HEAD
-        *(sys.executable, "-m", "jobs.cli", "run", "--models", asked, *roles, "--models-file", str(models)),
-=======
-        *(sys.executable, "-m", "jobs.cli.main", "run", "--models", requests, *roles, "--models-file", str(models)),
->>>>>>> d60489a (Name locals of test helpers after what they hold)
+        *(sys.executable, "-m", "jobs.cli", "run", "--models", requests, *roles, "--models-file", str(models)),
         *("--benchmarks", trial.benchmark, "--tasks", trial.tasks, "--settings", trial.settings),
         *("--limit", str(trial.limit), "--data", str(data), "--out", str(out), "--json"),
         *("--address", f"127.0.0.1:{head.gcs}"),

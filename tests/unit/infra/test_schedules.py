@@ -102,15 +102,9 @@ def test_the_nightly_is_a_job_whose_summary_and_exit_code_come_back(tmp_path: Pa
         "job submit --address http://head:8265 --submission-id nightly-7-1 --working-dir send -- sh infra/nightly.sh\n"
     )
     words = files["send/called"].split()
-<<<<<<< HEAD
     assert words[:3] == ["-m", "jobs.cli", "nightly"]
-    known = {option for p in typer.main.get_command(app).commands["nightly"].params for option in p.opts}
-    assert {word for word in words if word.startswith("--")} <= known
-=======
-    assert words[:3] == ["-m", "jobs.cli.main", "nightly"]
     known_params = {option for p in typer.main.get_command(app).commands["nightly"].params for option in p.opts}
     assert {word for word in words if word.startswith("--")} <= known_params
->>>>>>> d60489a (Name locals of test helpers after what they hold)
     assert words[words.index("--config") + 1] == "infra/nightly.yaml"
 
 
