@@ -1,11 +1,10 @@
-r"""V-FLUTE: the label and the explanation in a model's text, read twice.
+r"""Parse the label and the explanation of V-FLUTE's answers, in two ways.
 
-`read_authors` gives what the script published with the paper gives, character for character, so that its numbers
-compare with the published ones. `read_robust` is ours: it knows negation, other markers, and more than one marker. Both
+`parse_as_authors` reproduces the script published with the paper, character for character, so that its numbers compare
+with the published ones. `parse_robust` is ours: it handles negation, other markers, and more than one marker. Both
 results are stored, and reports show how often they differ.
 
-Neither grows faster than the text, but for one clean-up of the authors' that stays exact up to `_LONG` characters. Only
-the standard library is used, and `vflute_words`.
+Both take time linear in the text, except for one clean-up of the authors' that stays exact up to `_LONG` characters.
 """
 
 import re
@@ -18,35 +17,35 @@ from pipelines.benchmarks.vflute.entailment_cues import Evidence, Label
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A label and the reason given for it."""
+class Answer:
+    """A label and its explanation."""
 
     label: Label | None
     """1 for entailment, 0 for contradiction, None where the text gives neither."""
     explanation: str | None
-    """None only where there was no text at all."""
+    """None only where there is no text at all."""
 
 
 def stage1_question(instruction: str) -> str:
-    """What a scene graph is asked for: `instruction` without its last sentence and without question marks.
+    """Return the question for a scene graph: the instruction without its last sentence and without question marks.
 
-    The pieces between question marks are joined by blanks and the last one is left out; the claim stays in.
+    The parts between question marks are joined by spaces, without the last one; the claim stays.
     """
     return " ".join(instruction.split("?")[:-1]).strip()
 
 
 def _without_reasoning(text: str) -> str:
-    """`text` without `<think>` blocks; one never closed takes the rest with it, one never opened what is before."""
+    """Remove `<think>` blocks; one never closed takes the rest with it, one never opened all before it."""
     start, end = "<think>", "</think>"
     opening, closing = text.find(start), text.find(end)
     if closing >= 0 and (opening < 0 or closing < opening):
         text = text[closing + len(end) :]
-    kept, position = [], 0
+    parts, position = [], 0
     while (opening := text.find(start, position)) >= 0:
-        kept.append(text[position:opening])
+        parts.append(text[position:opening])
         closing = text.find(end, opening)
         position = len(text) if closing < 0 else closing + len(end)
-    return "".join([*kept, text[position:]])
+    return "".join([*parts, text[position:]])
 
 
 # ------------------------------------------------------------------------------------------- authors'
@@ -56,13 +55,13 @@ _LABEL_WORD: Final = {
     1: re.compile(r"entailment|Entailment|entails|Entails"),
     0: re.compile(r"contradiction|Contradiction|contradicts|Contradicts"),
 }
-_SAYS_NEITHER: Final = (
+_NEITHER_PHRASES: Final = (
     "not possible to definitively label",
     "neither",
     "does not support or contradict",
     "entailment or contradiction",
 )
-_SAYS_ENTAILMENT: Final = (
+_ENTAILMENT_PHRASES: Final = (
     "entail",
     "supports the claim",
     "is consistent",
@@ -72,34 +71,33 @@ _SAYS_ENTAILMENT: Final = (
     "is in agreement",
     "confirms the claim",
 )
-_SAYS_CONTRADICTION: Final = ("contradict", "appears to contest")
+_CONTRADICTION_PHRASES: Final = ("contradict", "appears to contest")
 
 
-def read_authors(raw: str | None, *, scene_graph: bool) -> Reading:
-    """The reading that published numbers rest on.
+def parse_as_authors(raw: str | None, *, scene_graph: bool) -> Answer:
+    """Parse an answer as the script of the authors does, on which the published numbers rest.
+
+    Its peculiarities are kept: a marker needs a colon and one of three spellings, `contradict` wins after a marker,
+    `entail` wins without one.
 
     Args:
-        raw: the model's text as it came, or None where there is none.
-        scene_graph: whether the model was shown a scene graph, whose mention the explanation then loses.
-
-    Returns:
-        The label and the tidied explanation. Follows the script of the authors, its oddities included: a marker needs
-        a colon and one of three spellings, `contradict` wins behind a marker, `entail` wins without one.
+        raw: the model's output, or None where there is none.
+        scene_graph: whether the prompt held a scene graph, whose mention is removed from the explanation.
     """
     if raw is None:
-        return Reading(None, None)
+        return Answer(None, None)
     output = _without_reasoning(raw)
     label: Label | None
     if marker := _PLAIN_MARKER.search(output):
-        label = _label_behind_marker(output[marker.end() :].lower())
-        explanation = output[: marker.start()].strip() or _behind_label_word(output, label) or output
+        label = _label_after_marker(output[marker.end() :].lower())
+        explanation = output[: marker.start()].strip() or _text_after_label_word(output, label) or output
     else:
         label, explanation = _label_in_prose(output.lower()), output
-    explanation = _tidied(explanation)
-    return Reading(label, _without_scene_graph(explanation) if scene_graph else explanation)
+    explanation = _tidy(explanation)
+    return Answer(label, _without_scene_graph(explanation) if scene_graph else explanation)
 
 
-def _label_behind_marker(text: str) -> Label | None:
+def _label_after_marker(text: str) -> Label | None:
     if "neither" in text:
         return None
     if "contradict" in text:
@@ -108,19 +106,19 @@ def _label_behind_marker(text: str) -> Label | None:
 
 
 def _label_in_prose(text: str) -> Label | None:
-    if any(phrase in text for phrase in _SAYS_NEITHER):
+    if any(phrase in text for phrase in _NEITHER_PHRASES):
         return None
-    if any(phrase in text for phrase in _SAYS_ENTAILMENT):
+    if any(phrase in text for phrase in _ENTAILMENT_PHRASES):
         return 1
-    return 0 if any(phrase in text for phrase in _SAYS_CONTRADICTION) else None
+    return 0 if any(phrase in text for phrase in _CONTRADICTION_PHRASES) else None
 
 
-def _behind_label_word(output: str, label: Label | None) -> str:
+def _text_after_label_word(output: str, label: Label | None) -> str:
     word = None if label is None else _LABEL_WORD[label].search(output)
     return output[word.end() :].strip() if word else ""
 
 
-def _tidied(explanation: str) -> str:
+def _tidy(explanation: str) -> str:
     for ending in (".", ":", "\n"):
         for word in ("Contradiction", "Entailment"):
             explanation = explanation.replace(word + ending, "")
@@ -151,21 +149,21 @@ _LONG = 20_000  # characters, ten times what a model may write
 def _without_scene_graph(explanation: str) -> str:
     if "scene graph" not in explanation.lower():
         return explanation
-    for wording, instead in _SCENE_GRAPH_WORDING:
-        explanation = explanation.replace(wording, instead)
+    for wording, replacement in _SCENE_GRAPH_WORDING:
+        explanation = explanation.replace(wording, replacement)
     explanation = explanation.strip()
-    if len(explanation) > _LONG:  # the loop below looks through the whole text for every word
-        return re.sub(r"\S+", lambda word: _spaced(word[0]), explanation)
+    if len(explanation) > _LONG:  # the loop below searches the whole text for every word
+        return re.sub(r"\S+", lambda word: _without_underscores(word[0]), explanation)
     for word in explanation.split():
         if "_" not in explanation:
             break
-        spaced = _spaced(word)
+        spaced = _without_underscores(word)
         if spaced != word:
             explanation = explanation.replace(word, spaced)
     return explanation
 
 
-def _spaced(word: str) -> str:
+def _without_underscores(word: str) -> str:
     return word if "_" not in word or "emoji" in word else word.replace("_", " ").replace('"', "")
 
 
@@ -173,7 +171,7 @@ def _spaced(word: str) -> str:
 
 _DROPPED = str.maketrans("", "", "*`#")
 _LINE_BREAK = re.compile(r"\r\n?")
-# A hyphen between two words (`label-free`) marks nothing.
+# A hyphen between two words (`label-free`) is not a marker.
 _MARKER = re.compile(
     r"\b(?:label|answer|verdict)\b[\"'”’)\]]?+(?:[^\S\n]*+(?:[:：=]|is\b|[–—]++)|[^\S\n]++-++|-++(?![^\W_]))[^\S\n]*+",
     re.IGNORECASE,
@@ -188,16 +186,15 @@ _LEADING = re.compile(
 )
 
 
-def read_robust(raw: str | None) -> Reading:
-    """A second reading, for texts in forms that the authors' script does not foresee.
+def parse_robust(raw: str | None) -> Answer:
+    """Parse an answer in forms that the authors' script does not foresee.
+
+    The label comes from the last marker with one (`Label:`, `final answer is` ...), else from the last sentence, else
+    from the whole text, else from verbs such as `supports`; negated words do not count. The explanation is the text
+    without that marker's line.
 
     Args:
-        raw: the model's text as it came, or None where there is none.
-
-    Returns:
-        The label that the last marker with one gives (`Label:`, `final answer is` ...), else the last sentence, else
-        the whole text, else verbs such as `supports`; and the text without that marker's line. A negated word counts
-        for nothing.
+        raw: the model's output, or None where there is none.
     """
     text = _LINE_BREAK.sub("\n", _without_reasoning(raw or "")).translate(_DROPPED).strip()
     evidence = Evidence(text)
@@ -206,17 +203,17 @@ def read_robust(raw: str | None) -> Reading:
         label = evidence.stem_vote(candidate, end)
         if label is not None:
             sentence = starts[bisect_right(starts, start) - 1]
-            return Reading(label, _without_leading_label(_without_line(text, sentence, candidate, end)))
+            return Answer(label, _without_leading_label(_without_line(text, sentence, candidate, end)))
     label = evidence.stem_vote(starts[-1] if starts else 0, len(text))
     if label is None:
         label = evidence.stem_vote(0, len(text))
     if label is None:
         label = evidence.verb_vote(len(text))
-    return Reading(label, _without_leading_label(text))
+    return Answer(label, _without_leading_label(text))
 
 
 def _markers_from_last(text: str) -> Iterator[tuple[int, int, int]]:
-    """For each marker: where it begins, and where the text it points at begins and ends."""
+    """Yield for each marker its start, and the start and end of the text that it points at."""
     breaks = [*(match.start() for match in re.finditer("\n", text)), len(text)]
     for marker in reversed(list(_MARKER.finditer(text))):
         line_end = breaks[bisect_left(breaks, marker.end())]
@@ -229,7 +226,7 @@ def _markers_from_last(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _without_line(text: str, start: int, candidate: int, end: int) -> str:
-    """`text` without the marker's line from `start` on, and without the line below where that is the label alone."""
+    """Remove the marker's line from `start` on, and the line below where that is the label alone."""
     line_end = text.find("\n", start, candidate)
     if line_end < 0 or _BARE_LABEL.fullmatch(text, candidate, end):
         line_end = end

@@ -1,7 +1,7 @@
-"""V-FLUTE: the words of a text that speak for entailment or for contradiction, with negation in mind.
+"""Words that speak for entailment or for contradiction, with negation.
 
-A word counts for nothing when a negation stands before it with at most two words between; a comma or the end of a
-sentence ends what a negation reaches. Only the standard library is used here.
+A word does not count if a negation precedes it with at most two words between; a comma or the end of a sentence ends
+the reach of a negation.
 """
 
 import re
@@ -33,7 +33,7 @@ _SIDE_WITH: Final = {
 
 
 class Evidence:
-    """Where in a text the words stand that vote, so that any part of it can be asked without reading it again."""
+    """Positions of the words that vote, so that any part of a text can be evaluated without parsing it again."""
 
     def __init__(self, text: str) -> None:
         self._stems: dict[Label, list[int]] = {0: [], 1: []}
@@ -54,11 +54,11 @@ class Evidence:
                 voters[side].append(start)
 
     def stem_vote(self, start: int, end: int) -> Label | None:
-        """What the label words between two positions say; None where they say nothing or both."""
-        return None if _among(self._undecided, start, end) else _one_side(self._stems, start, end)
+        """Return the label of the label words between two positions; None where there are none or both."""
+        return None if _any_between(self._undecided, start, end) else _one_side(self._stems, start, end)
 
     def verb_vote(self, end: int) -> Label | None:
-        """The same for verbs such as `supports` and `refutes`, over the whole text."""
+        """Return the label of verbs such as `supports` and `refutes` up to a position; None where none or both."""
         return None if self._undecided else _one_side(self._verbs, 0, end)
 
 
@@ -82,17 +82,17 @@ def _negated(words: list[str], index: int) -> bool:
             return True
         if before and (words[before - 1], word) in _TWO_WORD_NEGATIONS:
             return True
-        if not word[0].isalnum():  # a clause ends here: in "No, it contradicts" nothing is negated
+        if not word[0].isalnum():  # a clause ends: in "No, it contradicts" nothing is negated
             return False
     return False
 
 
-def _among(positions: list[int], start: int, end: int) -> bool:
+def _any_between(positions: list[int], start: int, end: int) -> bool:
     return bisect_left(positions, start) < bisect_left(positions, end)
 
 
 def _one_side(sides: dict[Label, list[int]], start: int, end: int) -> Label | None:
-    entails, contradicts = _among(sides[1], start, end), _among(sides[0], start, end)
+    entails, contradicts = _any_between(sides[1], start, end), _any_between(sides[0], start, end)
     if entails == contradicts:
         return None
     return 1 if entails else 0

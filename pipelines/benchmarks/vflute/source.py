@@ -1,4 +1,4 @@
-"""Ingest of V-FLUTE: the authors' file with pictures beside it, the hub's Parquet files, or both joined by id."""
+"""Read V-FLUTE as distributed: the authors' file with picture files, the hub's Parquet files, or both joined by id."""
 
 from __future__ import annotations
 
@@ -12,118 +12,121 @@ from pipelines.benchmarks.vflute.facts import FULL_TEST
 from pipelines.benchmarks.vflute.source_hub import (
     EXEMPLARS,
     Exemplar,
+    ExemplarSelection,
     HubRow,
-    Picked,
     hub_claims,
     hub_files,
     hub_rows,
-    pick_exemplars,
+    select_exemplars,
 )
-from pipelines.benchmarks.vflute.source_text import FILES, TextRow, label_leaks, rows_of, text_file
+from pipelines.benchmarks.vflute.source_text import FILES, TextRow, find_text_file, label_leaks, read_rows
 from pipelines.errors import SourceError
 
 _FOLDERS: Final = ("", "images/")
-"""Where pictures may lie, paths of the file being relative to it."""
-_NAMED = 5
+"""Folders that the picture paths of the file may be relative to."""
+_NAMED: Final = 5  # ids that a notice names
 
 
-def shot_role(place: int) -> str:
-    """What an exemplar's picture is to every sample."""
-    return f"shot/{place}"
+def shot_role(index: int) -> str:
+    """Return the media role of an exemplar's picture."""
+    return f"shot/{index}"
 
 
 def read_vflute(source: Source) -> Iterator[RawSample | Rejection | Notice]:
-    """All rows of the test split.
+    """Read all rows of the test split.
 
     Raises:
-        SourceError: neither the authors' file nor the hub's files are there, or one cannot be read as a whole.
+        SourceError: there are neither the authors' file nor the hub's files, or one is unreadable as a whole.
     """
-    path, files = text_file(source), hub_files(source, "test")
+    path, files = find_text_file(source), hub_files(source, "test")
     if not path and not files:
-        raise SourceError(f"{source.uri}: neither {' nor '.join(FILES)} nor data/test-*.parquet is here")
+        raise SourceError(f"{source.uri}: found neither {' nor '.join(FILES)} nor data/test-*.parquet")
     rows: dict[str, TextRow] = {}
-    for row in rows_of(source, path) if path else ():
+    for row in read_rows(source, path) if path else ():
         if isinstance(row, Rejection):
             yield row
         elif row.id in rows:
             yield Rejection(file=path, item=row.id, reason="duplicate id; the first row of this id is kept")
         else:
             rows[row.id] = row
-    shots = yield from _shots(source, files, rows)
-    book = _Book(source=source, path=path, rows=rows, shots=shots)
+    shots = yield from _load_shots(source, files, rows)
+    assembler = _SampleAssembler(source=source, path=path, rows=rows, shots=shots)
     if files:
-        for one in hub_rows(source, files, "test"):
-            yield one if isinstance(one, Rejection) else book.joined(one)
-    for row in list(book.rows.values()):
-        yield book.with_file(row, hub=bool(files))
-    yield from book.notices(hub=bool(files))
+        for row in hub_rows(source, files, "test"):
+            yield row if isinstance(row, Rejection) else assembler.join(row)
+    for row in list(assembler.rows.values()):
+        yield assembler.with_picture_file(row, has_hub=bool(files))
+    yield from assembler.notices(has_hub=bool(files))
 
 
 @dataclass(slots=True, kw_only=True)
 class _Shots:
-    """Exemplars as every sample carries them."""
+    """Exemplars as stored in every sample."""
 
     media: tuple[MediaFile, ...] = ()
     data: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Book:
-    """Rows of the authors' file that still wait for a picture, and what is worth a notice."""
+class _SampleAssembler:
+    """Combines rows of the authors' file with pictures, and collects what needs a notice."""
 
     source: Source
     path: str
     rows: dict[str, TextRow]
+    """Rows without a picture so far."""
     shots: _Shots
     folder: str = ""
-    made: int = 0
-    plain: list[str] = field(default_factory=list)
+    """Folder in which the last picture was found."""
+    samples: int = 0
+    without_instruction: list[str] = field(default_factory=list)
     leaking: list[str] = field(default_factory=list)
-    odd: list[str] = field(default_factory=list)
+    mismatched: list[str] = field(default_factory=list)
 
-    def joined(self, hub: HubRow) -> RawSample | Rejection:
-        """A row of the hub with the authors' row of the same id."""
+    def join(self, hub: HubRow) -> RawSample | Rejection:
+        """Join a row of the hub with the authors' row of the same id."""
         row = self.rows.pop(hub.row.id, None)
         if row is None:
-            self.plain.append(hub.row.id)
+            self.without_instruction.append(hub.row.id)
             row = hub.row
-        elif different := _different(row, hub.row):
-            reason = f"{different} is not the same in {self.path} and in {hub.file}; one of them is of other data"
+        elif name := _differing_field(row, hub.row):
+            reason = f"`{name}` differs between {self.path} and {hub.file}; one of them holds other data"
             return Rejection(file=self.path, item=row.id, reason=reason)
-        name = hub.name or row.picture or f"{row.id}.png"
-        picture = MediaFile(role="picture", kind="image", path=name, content=hub.picture)
+        path = hub.name or row.picture or f"{row.id}.png"
+        picture = MediaFile(role="picture", kind="image", path=path, content=hub.picture)
         return self._sample(row, picture, hub.file)
 
-    def with_file(self, row: TextRow, *, hub: bool) -> RawSample | Rejection:
-        """A row of the authors' file with the picture that it names."""
+    def with_picture_file(self, row: TextRow, *, has_hub: bool) -> RawSample | Rejection:
+        """Combine a row of the authors' file with the picture that it names."""
         for folder in dict.fromkeys((self.folder, *_FOLDERS)):
             if self.source.exists(folder + row.picture):
                 self.folder = folder
                 picture = MediaFile(role="picture", kind="image", path=folder + row.picture)
                 return self._sample(row, picture, self.path)
-        wanted = " nor ".join(folder + row.picture for folder in _FOLDERS)
-        more = ", and data/test-*.parquet has no such id" if hub else ""
-        return Rejection(file=self.path, item=row.id, reason=f"no picture: neither {wanted} is here{more}")
+        paths = " nor ".join(folder + row.picture for folder in _FOLDERS)
+        hub = ", and data/test-*.parquet has no such id" if has_hub else ""
+        return Rejection(file=self.path, item=row.id, reason=f"no picture: found neither {paths}{hub}")
 
-    def notices(self, *, hub: bool) -> Iterator[Notice]:
-        """What is odd about the whole."""
-        if hub and self.plain:
-            lacking = f"{len(self.plain)} rows have no instruction in {self.path}" if self.path else f"no {FILES[0]}"
-            yield Notice(f"{lacking}: they are asked in this project's own words, not in the authors'")
+    def notices(self, *, has_hub: bool) -> Iterator[Notice]:
+        """Yield irregularities of the whole data set."""
+        if has_hub and self.without_instruction:
+            count = len(self.without_instruction)
+            reason = f"{count} rows have no instruction in {self.path}" if self.path else f"no {FILES[0]}"
+            yield Notice(f"{reason}: their prompts use this project's own wording, not the authors'")
         if self.leaking:
-            yield Notice(f"captions that begin with a label left from annotation, kept: {_listed(self.leaking)}")
-        if self.odd:
-            yield Notice(f"phenomenon does not belong to the source, kept: {_listed(self.odd)}")
-        if self.made != FULL_TEST:
-            yield Notice(f"{self.made} of the {FULL_TEST} test rows: not comparable with published numbers")
+            yield Notice(f"captions that begin with a label left from annotation, kept: {_join_ids(self.leaking)}")
+        if self.mismatched:
+            yield Notice(f"phenomenon does not belong to the source, kept: {_join_ids(self.mismatched)}")
+        if self.samples != FULL_TEST:
+            yield Notice(f"{self.samples} of the {FULL_TEST} test rows: not comparable with published numbers")
 
     def _sample(self, row: TextRow, picture: MediaFile, file: str) -> RawSample:
-        self.made += 1
+        self.samples += 1
         subset = row.subset
         if label_leaks(row.claim):
             self.leaking.append(row.id)
         if row.phenomenon not in subset.phenomena:
-            self.odd.append(row.id)
+            self.mismatched.append(row.id)
         data: dict[str, Any] = {
             "source": row.source_dataset,
             "phenomenon": row.phenomenon,
@@ -143,8 +146,8 @@ class _Book:
         )
 
 
-def _shots(source: Source, files: list[str], rows: Mapping[str, TextRow]) -> Generator[Notice, None, _Shots]:
-    """Choose the exemplars; without a training split there are none, and few-shot is excluded.
+def _load_shots(source: Source, files: list[str], rows: Mapping[str, TextRow]) -> Generator[Notice, None, _Shots]:
+    """Select the exemplars; without a training split there are none, and few-shot settings are excluded.
 
     Returns:
         `_Shots`, as the generator's value.
@@ -152,48 +155,49 @@ def _shots(source: Source, files: list[str], rows: Mapping[str, TextRow]) -> Gen
     try:
         train = hub_files(source, "train")
         avoid = {row.claim for row in rows.values()} | (hub_claims(source, files) if train else set())
-        picked = pick_exemplars(source, train, avoid) if train else Picked()
+        selection = select_exemplars(source, train, avoid) if train else ExemplarSelection()
     except SourceError as error:
         yield Notice(f"no few-shot exemplars, few-shot settings are excluded: {error}")
         return _Shots()
     if not train:
         yield Notice("no data/train-*.parquet: few-shot settings have no exemplars and are excluded")
         return _Shots()
-    for problem in picked.problems:
+    for problem in selection.problems:
         yield Notice(problem)
-    if picked.exemplars:
-        yield Notice(f"few-shot exemplars in their order: {', '.join(one.id for one in picked.exemplars)}")
-    if len(picked.exemplars) < len(EXEMPLARS):
-        yield Notice(f"{len(picked.exemplars)} of {len(EXEMPLARS)} few-shot exemplars: settings of more are excluded")
+    exemplars = selection.exemplars
+    if exemplars:
+        yield Notice(f"few-shot exemplars in their order: {', '.join(exemplar.id for exemplar in exemplars)}")
+    if len(exemplars) < len(EXEMPLARS):
+        yield Notice(f"{len(exemplars)} of {len(EXEMPLARS)} few-shot exemplars: settings with more are excluded")
     templates = sorted({row.prompt for row in rows.values()})
-    media = (_shot_media(place, one) for place, one in enumerate(picked.exemplars))
-    return _Shots(media=tuple(media), data=tuple(_shot_data(one, templates) for one in picked.exemplars))
+    media = (_shot_media(index, exemplar) for index, exemplar in enumerate(exemplars))
+    return _Shots(media=tuple(media), data=tuple(_shot_data(exemplar, templates) for exemplar in exemplars))
 
 
-def _shot_media(place: int, one: Exemplar) -> MediaFile:
-    name = one.row.name or f"{one.id}.png"
-    return MediaFile(role=shot_role(place), kind="image", path=name, content=one.row.picture)
+def _shot_media(index: int, exemplar: Exemplar) -> MediaFile:
+    path = exemplar.row.name or f"{exemplar.id}.png"
+    return MediaFile(role=shot_role(index), kind="image", path=path, content=exemplar.row.picture)
 
 
-def _shot_data(one: Exemplar, templates: list[str]) -> dict[str, str]:
-    row = one.row.row
+def _shot_data(exemplar: Exemplar, templates: list[str]) -> dict[str, str]:
+    row = exemplar.row.row
     return {
-        "id": one.id,
+        "id": exemplar.id,
         "claim": row.claim,
         "label": row.label,
         "explanation": row.explanation,
-        "prompt": one.template(templates),
+        "prompt": exemplar.template(templates),
     }
 
 
-def _different(a: TextRow, b: TextRow) -> str:
-    """The first field in which two rows of one id differ, blanks and line ends aside; '' for none."""
+def _differing_field(a: TextRow, b: TextRow) -> str:
+    """Return the first field in which two rows of one id differ, except for whitespace; '' for none."""
     for name in ("claim", "label", "explanation"):
         if " ".join(getattr(a, name).split()) != " ".join(getattr(b, name).split()):
-            return f"`{name}`"
+            return name
     return ""
 
 
-def _listed(ids: list[str]) -> str:
+def _join_ids(ids: list[str]) -> str:
     more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
     return ", ".join(ids[:_NAMED]) + more

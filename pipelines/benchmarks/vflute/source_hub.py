@@ -1,4 +1,4 @@
-"""V-FLUTE's rows in the hub's form: `data/SPLIT-*.parquet` with the pictures inside, and exemplars for few-shot."""
+"""V-FLUTE in the hub's form: `data/SPLIT-*.parquet` with embedded pictures, and the selection of exemplars."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.source import Source
-from pipelines.benchmarks.vflute.source_text import TextRow, validated
+from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from pipelines.errors import DecodeError, SourceError
 
 EXEMPLARS: Final[tuple[tuple[str, str], ...]] = (
@@ -30,13 +30,13 @@ EXEMPLARS: Final[tuple[tuple[str, str], ...]] = (
     ("memecap", "contradiction"),
     ("nycartoons", "entailment"),
 )
-"""Source and label of each exemplar, in the order shown; five shots are the first five."""
+"""Source and label of each exemplar in prompt order; five shots are the first five."""
 
-_TEXT: Final = ("claim", "label", "explanation", "phenomenon", "source_dataset")
+_TEXT_COLUMNS: Final = ("claim", "label", "explanation", "phenomenon", "source_dataset")
 _SHARD = re.compile(r".*-(\d+)-of-(\d+)\.parquet")
-_BATCH = 16
-_MOST_GROUP = 2 << 30  # decoded bytes of the pictures of one row group, which are held together
-_SEED = 42  # part of the digests that choose exemplars
+_BATCH_ROWS: Final = 16
+_MAX_GROUP_BYTES: Final = 2 << 30  # of the pictures of one row group, which are held together
+_SEED: Final = 42  # part of the digests that select exemplars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class HubRow:
     """One row of a split."""
 
     index: int
-    """Its place in the split, over all files."""
+    """Index in the split, over all files."""
     file: str
     row: TextRow
     picture: bytes
@@ -54,35 +54,35 @@ class HubRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exemplar:
-    """A solved training row."""
+    """A training row that is shown with its answer."""
 
     digest: str
-    """SHA-256 of seed, split and row, hex; the smallest is taken."""
+    """SHA-256 of seed, split and row, hex; the smallest is selected."""
     row: HubRow
 
     @property
     def id(self) -> str:
-        """As ids of the test split are made."""
+        """Id in the form of the test split's ids."""
         return f"{self.row.row.source_dataset}-train-{self.row.index}"
 
     def template(self, templates: Sequence[str]) -> str:
-        """Its instruction among the sorted distinct ones of the test file."""
+        """Return its instruction, one of the sorted distinct ones of the test file."""
         return templates[int(self.digest, 16) % len(templates)] if templates else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picked:
-    """The exemplars that could be had, in the order shown, and what was found wrong on the way."""
+class ExemplarSelection:
+    """The available exemplars in prompt order, and the problems found with candidates."""
 
     exemplars: tuple[Exemplar, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def hub_files(source: Source, split: str) -> list[str]:
-    """The split's files in their order.
+    """Return the split's files in order.
 
     Raises:
-        SourceError: some of them are not there, so that places of rows in the split cannot be told.
+        SourceError: some of them are missing, so that the rows' indices in the split are unknown.
     """
     files = source.glob(f"data/{split}-*.parquet")
     numbers = [match for file in files if (match := _SHARD.fullmatch(file))]
@@ -90,36 +90,38 @@ def hub_files(source: Source, split: str) -> list[str]:
     if totals and {int(match[1]) for match in numbers} != set(range(max(totals))):
         raise SourceError(
             f"{source.uri}/data: {len(numbers)} of {max(totals)} files of the {split} split; fetch the others, "
-            "ids are places in the whole split"
+            "because ids are indices in the whole split"
         )
     return files
 
 
 def hub_claims(source: Source, files: Sequence[str]) -> set[str]:
-    """All captions of a split; pictures are not unpacked."""
-    found: set[str] = set()
+    """Return all captions of a split without reading pictures."""
+    claims: set[str] = set()
     for path in files:
-        for batch in _batches(_opened(source, path), ["claim"], MOST_WORDS, f"{source.uri}/{path}"):
-            found.update(claim for claim in batch.column(0).to_pylist() if isinstance(claim, str))
-    return found
+        for batch in _batches(_open_parquet(source, path), ["claim"], MOST_WORDS, f"{source.uri}/{path}"):
+            claims.update(claim for claim in batch.column(0).to_pylist() if isinstance(claim, str))
+    return claims
 
 
 def hub_rows(source: Source, files: Sequence[str], split: str) -> Iterator[HubRow | Rejection]:
-    """Rows with their pictures, a few at a time.
+    """Yield rows with their pictures, a few in memory at a time.
 
     Raises:
-        SourceError: a file cannot be read; what follows it has no known place in the split.
+        SourceError: a file cannot be read; the rows after it have no known index in the split.
     """
     index = 0
     for path in files:
-        for batch in _batches(_opened(source, path), [*_TEXT, "image"], MOST_PICTURES, f"{source.uri}/{path}"):
+        for batch in _batches(
+            _open_parquet(source, path), [*_TEXT_COLUMNS, "image"], MOST_PICTURES, f"{source.uri}/{path}"
+        ):
             for fields in batch.to_pylist():
                 yield _row(fields, index, split, path)
                 index += 1
 
 
-def pick_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> Picked:
-    """Choose the ten exemplars from the training split: steady, from train only, no caption of the test split.
+def select_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> ExemplarSelection:
+    """Select the ten exemplars from the training split, deterministically and without captions of the test split.
 
     Args:
         source: the folder.
@@ -129,77 +131,81 @@ def pick_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> Pic
     Raises:
         SourceError: a file cannot be read.
     """
-    wanted = {kind: EXEMPLARS.count(kind) for kind in EXEMPLARS}
-    race = _Race(wanted=wanted)
+    best = _BestCandidates(counts={kind: EXEMPLARS.count(kind) for kind in EXEMPLARS})
     index = 0
     for path in files:
-        file = _opened(source, path)
+        file = _open_parquet(source, path)
         for group in range(file.num_row_groups):
-            found = _batches(file, _TEXT, MOST_WORDS, f"{source.uri}/{path}", group)
-            texts = [row for batch in found for row in batch.to_pylist()]
-            _enter(race, texts, index, avoid, _Pictures(file, group, source, path))
+            text_batches = _batches(file, _TEXT_COLUMNS, MOST_WORDS, f"{source.uri}/{path}", group)
+            texts = [row for batch in text_batches for row in batch.to_pylist()]
+            _add_candidates(best, texts, index, avoid, _Pictures(file, group, source, path))
             index += len(texts)
-    left = {kind: list(found) for kind, found in race.best.items()}
-    order = [left[kind].pop(0) if left.get(kind) else None for kind in EXEMPLARS]
-    missing = [f"{source_name}/{label}" for (source_name, label), one in zip(EXEMPLARS, order, strict=True) if not one]
+    remaining = {kind: list(candidates) for kind, candidates in best.by_kind.items()}
+    order = [remaining[kind].pop(0) if remaining.get(kind) else None for kind in EXEMPLARS]
+    missing = ["/".join(kind) for kind, exemplar in zip(EXEMPLARS, order, strict=True) if not exemplar]
     if missing:
-        race.problems.append(f"no few-shot exemplar of {', '.join(missing)} in the training split")
-    # Only a gapless beginning is of use: five shots are the first five places.
+        best.problems.append(f"no few-shot exemplar of {', '.join(missing)} in the training split")
+    # Only a gapless beginning is usable: five shots are the first five entries.
     usable = order[: order.index(None)] if None in order else order
-    return Picked(exemplars=tuple(one for one in usable if one), problems=tuple(race.problems))
+    return ExemplarSelection(
+        exemplars=tuple(exemplar for exemplar in usable if exemplar), problems=tuple(best.problems)
+    )
 
 
 @dataclass(slots=True, kw_only=True)
-class _Race:
+class _BestCandidates:
     """The best candidates so far by source and label."""
 
-    wanted: Mapping[tuple[str, str], int]
-    best: dict[tuple[str, str], list[Exemplar]] = field(default_factory=dict)
+    counts: Mapping[tuple[str, str], int]
+    """How many exemplars of a kind are needed."""
+    by_kind: dict[tuple[str, str], list[Exemplar]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def beaten(self, kind: tuple[str, str], digest: str) -> bool:
-        """Whether a candidate has no chance."""
-        best = self.best.get(kind, [])
-        return len(best) >= self.wanted.get(kind, 0) and (not best or digest > best[-1].digest)
+    def excludes(self, kind: tuple[str, str], digest: str) -> bool:
+        """Return whether better candidates fill all places of a kind."""
+        best = self.by_kind.get(kind, [])
+        return len(best) >= self.counts.get(kind, 0) and (not best or digest > best[-1].digest)
 
-    def enter(self, kind: tuple[str, str], one: Exemplar) -> None:
-        """Let one in that `beaten` did not turn away."""
-        best = sorted([*self.best.get(kind, []), one], key=lambda exemplar: exemplar.digest)
-        self.best[kind] = best[: self.wanted[kind]]
+    def add(self, kind: tuple[str, str], candidate: Exemplar) -> None:
+        """Add a candidate that is not excluded."""
+        best = sorted([*self.by_kind.get(kind, []), candidate], key=lambda exemplar: exemplar.digest)
+        self.by_kind[kind] = best[: self.counts[kind]]
 
 
 class _Pictures:
-    """The pictures of one row group, unpacked when first asked for."""
+    """The pictures of one row group, read on first access."""
 
     def __init__(self, file: pq.ParquetFile, group: int, source: Source, path: str) -> None:
         self._file, self._group, self.source, self.path = file, group, source, path
         self._table: pa.Table | None = None
 
-    def __getitem__(self, place: int) -> Any:
+    def __getitem__(self, index: int) -> Any:
         if self._table is None:
-            where = f"{self.source.uri}/{self.path}"
-            found = _batches(self._file, ["image"], _MOST_GROUP, where, self._group)
-            self._table = pa.Table.from_batches(found)
-        return self._table.column(0)[place].as_py()
+            uri = f"{self.source.uri}/{self.path}"
+            picture_batches = _batches(self._file, ["image"], _MAX_GROUP_BYTES, uri, self._group)
+            self._table = pa.Table.from_batches(picture_batches)
+        return self._table.column(0)[index].as_py()
 
 
-def _enter(race: _Race, texts: list[dict[str, Any]], first: int, avoid: set[str], pictures: _Pictures) -> None:
-    places = [(digest_of(first + place), place) for place in range(len(texts))]
-    for digest, place in sorted(places):
-        fields = texts[place]
+def _add_candidates(
+    best: _BestCandidates, texts: list[dict[str, Any]], first: int, avoid: set[str], pictures: _Pictures
+) -> None:
+    """Add the rows of a row group that may be exemplars; `first` is the index of its first row in the split."""
+    for digest, index in sorted((digest_of(first + index), index) for index in range(len(texts))):
+        fields = texts[index]
         kind = (fields["source_dataset"], fields["label"])
-        if race.beaten(kind, digest) or fields["claim"] in avoid:
+        if best.excludes(kind, digest) or fields["claim"] in avoid:
             continue
-        row = _row({**fields, "image": pictures[place]}, first + place, "train", pictures.path)
+        row = _row({**fields, "image": pictures[index]}, first + index, "train", pictures.path)
         if isinstance(row, Rejection) or not _is_picture(pictures.source, row.picture):
             reason = row.reason if isinstance(row, Rejection) else "its picture cannot be decoded"
-            race.problems.append(f"train row {first + place} is no exemplar: {reason}; the next one is taken")
+            best.problems.append(f"train row {first + index} cannot be an exemplar: {reason}; the next one is used")
             continue
-        race.enter(kind, Exemplar(digest=digest, row=row))
+        best.add(kind, Exemplar(digest=digest, row=row))
 
 
 def digest_of(index: int) -> str:
-    """What a training row's place in the split comes to in the choice of exemplars."""
+    """Return the digest by which a training row competes in the selection of exemplars."""
     return hashlib.sha256(f"{_SEED}|train|{index}".encode()).hexdigest()
 
 
@@ -211,14 +217,14 @@ def _is_picture(source: Source, content: bytes) -> bool:
     return True
 
 
-def _opened(source: Source, path: str) -> pq.ParquetFile:
+def _open_parquet(source: Source, path: str) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(io.BytesIO(source.read_bytes(path)))
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(f"{source.uri}/{path}", error) from error
-    absent = [name for name in (*_TEXT, "image") if name not in file.schema_arrow.names]
-    if absent:
-        raise SourceError(f"{source.uri}/{path}: no column {', '.join(absent)}")
+    missing = [name for name in (*_TEXT_COLUMNS, "image") if name not in file.schema_arrow.names]
+    if missing:
+        raise SourceError(f"{source.uri}/{path}: no column {', '.join(missing)}")
     return file
 
 
@@ -230,20 +236,21 @@ def _batches(
     file: pq.ParquetFile, columns: Sequence[str], most: int, where: str, group: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     try:
-        yield from batches(file, columns, rows=_BATCH, most=most, where=where, group=group)
+        yield from batches(file, columns, rows=_BATCH_ROWS, most=most, where=where, group=group)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(where, error) from error
 
 
 def _row(fields: Mapping[str, Any], index: int, split: str, path: str) -> HubRow | Rejection:
-    named = fields.get("source_dataset")
-    item = f"{named}-{split}-{index}" if isinstance(named, str) and named else f"row {index} of the {split} split"
-    row = validated({name: fields.get(name) for name in _TEXT} | {"id": item}, item, path)
+    name = fields.get("source_dataset")
+    item = f"{name}-{split}-{index}" if isinstance(name, str) and name else f"row {index} of the {split} split"
+    row = validate_row({name: fields.get(name) for name in _TEXT_COLUMNS} | {"id": item}, item, path)
     if isinstance(row, Rejection):
         return row
     image = fields.get("image")
     content = image.get("bytes") if isinstance(image, Mapping) else image
     if not isinstance(content, bytes) or not content:
         return Rejection(file=path, item=item, reason="the row has no picture")
-    name = image.get("path") if isinstance(image, Mapping) else None
-    return HubRow(index=index, file=path, row=row, picture=content, name=name if isinstance(name, str) else "")
+    file_name = image.get("path") if isinstance(image, Mapping) else None
+    file_name = file_name if isinstance(file_name, str) else ""
+    return HubRow(index=index, file=path, row=row, picture=content, name=file_name)

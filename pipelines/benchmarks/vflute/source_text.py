@@ -1,4 +1,4 @@
-"""V-FLUTE's rows as text: `vflute-v2-test.json` or `.csv` of the authors' repository, row by row."""
+"""Read and validate V-FLUTE's text rows: `vflute-v2-test.json` or `.csv` of the authors' repository."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from pipelines.benchmarks.vflute.facts import Subset, subset_of
 from pipelines.errors import SourceError
 
 FILES: Final = ("vflute-v2-test.json", "vflute-v2-test.csv")
-"""Both hold the same rows; the first that is there is read."""
-CLAIM_TOKEN: Final = "REPLACE_CLAIM"  # noqa: S105  a place in a template, no secret
+"""Both hold the same rows; the first that exists is read."""
+CLAIM_TOKEN: Final = "REPLACE_CLAIM"  # noqa: S105 - a placeholder in a template, no secret
 
 _LEAK = re.compile(r"\s*(?:label|answer)\s*:\s*(?:entailment|contradiction)\b", re.IGNORECASE)
-_Words = Annotated[str, StringConstraints(pattern=r"\S")]
+_NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 class TextRow(BaseModel):
-    """What a row of any distributed form says; texts are kept to the letter."""
+    """The texts of a row in any distributed form, unchanged."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", populate_by_name=True)
-    id: _Words = ""
-    source_dataset: _Words
-    phenomenon: _Words
-    claim: _Words
+    id: _NonBlank = ""
+    source_dataset: _NonBlank
+    phenomenon: _NonBlank
+    claim: _NonBlank
     label: Literal["entailment", "contradiction"]
-    explanation: _Words
+    explanation: _NonBlank
     prompt: str = ""
     """The instruction's template, '' in the hub's form."""
     picture: str = Field(default="", alias="image")
@@ -44,27 +44,27 @@ class TextRow(BaseModel):
 
     @property
     def subset(self) -> Subset:
-        """Where the row counts.
+        """Subset of the row.
 
         Raises:
-            ValueError: nowhere.
+            ValueError: it belongs to none.
         """
         return subset_of(self.source_dataset, self.phenomenon)
 
 
 @dataclass(frozen=True, slots=True)
-class _Raw:
+class _RawRow:
     item: str
     fields: Any
 
 
-def text_file(source: Source) -> str:
-    """The file of rows at the top of the folder; '' when there is none."""
+def find_text_file(source: Source) -> str:
+    """Return the file of rows at the top of the folder; '' if there is none."""
     return next((name for name in FILES if source.exists(name)), "")
 
 
-def rows_of(source: Source, path: str) -> Iterator[TextRow | Rejection]:
-    """The rows of a text file.
+def read_rows(source: Source, path: str) -> Iterator[TextRow | Rejection]:
+    """Read and validate the rows of a text file.
 
     Raises:
         SourceError: the file as a whole cannot be read.
@@ -72,55 +72,55 @@ def rows_of(source: Source, path: str) -> Iterator[TextRow | Rejection]:
     content = source.read_bytes(path)
     try:
         text = content.decode("utf-8-sig")
-        raw = list(_json(text, path) if path.endswith(".json") else _csv(text))
+        raw_rows = list(_json_rows(text, path) if path.endswith(".json") else _csv_rows(text))
     except (UnicodeDecodeError, json.JSONDecodeError, csv.Error, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({error}); fetch the file again") from error
     except _FormError as error:
         raise SourceError(f"{source.uri}/{path}: {error}") from error
-    for one in raw:
-        yield _checked(one, path)
+    for raw in raw_rows:
+        yield _validate_test_row(raw, path)
 
 
 class _FormError(ValueError):
-    """Readable, and not what was expected."""
+    """The file is readable but not in the expected form."""
 
 
-def _json(text: str, path: str) -> Iterator[_Raw]:
+def _json_rows(text: str, path: str) -> Iterator[_RawRow]:
     rows = json.loads(text)
     if not isinstance(rows, list):
-        raise _FormError(f"a list of rows was expected, this is {type(rows).__name__}")
+        raise _FormError(f"expected a list of rows, found {type(rows).__name__}")
     for number, row in enumerate(rows, start=1):
-        named = row.get("id") if isinstance(row, dict) else None
-        yield _Raw(named if isinstance(named, str) and named.strip() else f"row {number} of {path}", row)
+        row_id = row.get("id") if isinstance(row, dict) else None
+        yield _RawRow(row_id if isinstance(row_id, str) and row_id.strip() else f"row {number} of {path}", row)
 
 
-def _csv(text: str) -> Iterator[_Raw]:
+def _csv_rows(text: str) -> Iterator[_RawRow]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    wanted = ("id", "source_dataset", "phenomenon", "path", "claim", "label", "explanation", "prompt")
-    absent = [name for name in wanted if name not in (reader.fieldnames or ())]
-    if absent:
-        raise _FormError(f"no column {', '.join(absent)}; there are {', '.join(reader.fieldnames or ())}")
+    columns = ("id", "source_dataset", "phenomenon", "path", "claim", "label", "explanation", "prompt")
+    missing = [name for name in columns if name not in (reader.fieldnames or ())]
+    if missing:
+        raise _FormError(f"no column {', '.join(missing)}; found {', '.join(reader.fieldnames or ())}")
     for row in reader:
         fields = {**row, "image": row["path"]}
-        yield _Raw(row["id"] if (row["id"] or "").strip() else f"line {reader.line_num}", fields)
+        yield _RawRow(row["id"] if (row["id"] or "").strip() else f"line {reader.line_num}", fields)
 
 
-def _checked(raw: _Raw, path: str) -> TextRow | Rejection:
-    row = validated(raw.fields, raw.item, path)
+def _validate_test_row(raw: _RawRow, path: str) -> TextRow | Rejection:
+    row = validate_row(raw.fields, raw.item, path)
     if isinstance(row, Rejection):
         return row
     if not row.id:
         return Rejection(file=path, item=raw.item, reason="no `id`")
     if CLAIM_TOKEN not in row.prompt:
-        reason = f"`prompt` has no {CLAIM_TOKEN}: the claim would not be asked about"
+        reason = f"`prompt` has no {CLAIM_TOKEN}: the claim would be missing from the prompt"
         return Rejection(file=path, item=raw.item, reason=reason)
     if problem := _path_problem(row.picture):
         return Rejection(file=path, item=raw.item, reason=problem)
     return row
 
 
-def validated(fields: Any, item: str, path: str) -> TextRow | Rejection:
-    """One row of any form."""
+def validate_row(fields: Any, item: str, path: str) -> TextRow | Rejection:
+    """Validate one row of any form."""
     try:
         row = TextRow.model_validate(fields)
         _ = row.subset
@@ -133,13 +133,13 @@ def validated(fields: Any, item: str, path: str) -> TextRow | Rejection:
 
 def _path_problem(path: str) -> str:
     if not path.strip():
-        return "no path of a picture"
+        return "no picture path"
     parts = posixpath.normpath(path).split("/")
     if path.startswith("/") or ".." in parts or "\\" in path or ":" in parts[0]:
-        return f"the picture's path {path!r} leaves the folder"
+        return f"the picture path {path!r} leaves the folder"
     return ""
 
 
 def label_leaks(claim: str) -> bool:
-    """Whether a caption begins with a label of its own, left over from annotation."""
+    """Return whether a caption begins with a label left over from annotation."""
     return _LEAK.match(claim) is not None

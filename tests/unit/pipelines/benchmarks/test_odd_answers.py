@@ -52,8 +52,8 @@ def freeform(*, cot: bool) -> Reader:
 
 def authors(*, scene_graph: bool) -> Reader:
     return Reader(
-        read=lambda raw: vflute_reading.read_authors(raw, scene_graph=scene_graph),
-        answer=lambda raw: vflute_reading.read_authors(raw, scene_graph=scene_graph).label,
+        read=lambda raw: vflute_reading.parse_as_authors(raw, scene_graph=scene_graph),
+        answer=lambda raw: vflute_reading.parse_as_authors(raw, scene_graph=scene_graph).label,
     )
 
 
@@ -77,7 +77,7 @@ READERS = {
     "vague-freeform-cot": freeform(cot=True),
     "vflute-authors": authors(scene_graph=False),
     "vflute-authors-scene-graph": authors(scene_graph=True),
-    "vflute-robust": Reader(vflute_reading.read_robust, lambda raw: vflute_reading.read_robust(raw).label),
+    "vflute-robust": Reader(vflute_reading.parse_robust, lambda raw: vflute_reading.parse_robust(raw).label),
     "unpie-grounding": Reader(unpie_reading.read_grounding, matched),
     "unpie-translation-de": translation("de"),
     "unpie-translation-ko": translation("ko"),

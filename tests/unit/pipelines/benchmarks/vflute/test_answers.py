@@ -1,4 +1,4 @@
-"""Reading V-FLUTE's answers: golden rows, properties, long texts, and the public rows where they are at hand."""
+"""Parsing V-FLUTE's answers: golden rows, properties, long texts, and the public rows where they are available."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.vflute.answers import Reading, read_authors, read_robust, stage1_question
+from pipelines.benchmarks.vflute.answers import Answer, parse_as_authors, parse_robust, stage1_question
 from pipelines.benchmarks.vflute.entailment_cues import Label
 from tests.support.paths import ROOT
 
@@ -58,10 +58,10 @@ PIECES = [
 ]
 ANSWERS = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 REFUSALS = ["I'm sorry, but I can't help with that.", "I cannot see the image.", "As an AI, I do not judge pictures."]
-READERS: dict[str, Callable[[str], Reading]] = {
-    "authors": lambda raw: read_authors(raw, scene_graph=False),
-    "authors-scene-graph": lambda raw: read_authors(raw, scene_graph=True),
-    "robust": read_robust,
+READERS: dict[str, Callable[[str], Answer]] = {
+    "authors": lambda raw: parse_as_authors(raw, scene_graph=False),
+    "authors-scene-graph": lambda raw: parse_as_authors(raw, scene_graph=True),
+    "robust": parse_robust,
 }
 LONG = [
     *("label: ", "label:\n", "label is label ", "label" + " " * 50, "not entail. ", "LABEL: neither ", "Therefore, "),
@@ -75,14 +75,14 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("row", rows("answers"), ids=lambda row: repr((row["raw"] or "")[:50]))
 def test_answers_of_the_golden_rows(row: dict[str, Any]) -> None:
-    assert read_authors(row["raw"], scene_graph=False) == Reading(*row["authors"])
-    assert read_robust(row["raw"]) == Reading(*row["robust"])
+    assert parse_as_authors(row["raw"], scene_graph=False) == Answer(*row["authors"])
+    assert parse_robust(row["raw"]) == Answer(*row["robust"])
 
 
 @pytest.mark.parametrize("row", rows("scene_graph"), ids=lambda row: row["raw"])
 def test_talk_of_scene_graphs_goes(row: dict[str, Any]) -> None:
-    assert read_authors(row["raw"], scene_graph=True).explanation == row["explanation"]
-    assert read_authors(row["raw"], scene_graph=False).explanation == row["raw"]
+    assert parse_as_authors(row["raw"], scene_graph=True).explanation == row["explanation"]
+    assert parse_as_authors(row["raw"], scene_graph=False).explanation == row["raw"]
 
 
 @pytest.mark.parametrize("row", rows("stage1"), ids=lambda row: row["instruction"])
@@ -91,19 +91,19 @@ def test_questions_for_a_scene_graph(row: dict[str, Any]) -> None:
 
 
 def test_no_text_has_no_scene_graph_to_lose() -> None:
-    assert read_authors(None, scene_graph=True) == Reading(None, None)
+    assert parse_as_authors(None, scene_graph=True) == Answer(None, None)
 
 
 def test_a_very_long_explanation_loses_its_underscores_too() -> None:
     text = "the scene graph " + "a_b emoji_1 " * 6_000
-    explanation = read_authors(text, scene_graph=True).explanation
+    explanation = parse_as_authors(text, scene_graph=True).explanation
     assert explanation is not None
     assert explanation == "the image " + "a b emoji_1 " * 5_999 + "a b emoji_1"
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @given(raw=ANSWERS)
-def test_a_reading_is_always_the_same(read: Callable[[str], Reading], raw: str) -> None:
+def test_a_reading_is_always_the_same(read: Callable[[str], Answer], raw: str) -> None:
     reading = read(raw)
     assert reading == read(raw)
     assert reading.label in {None, 0, 1}
@@ -113,20 +113,20 @@ def test_a_reading_is_always_the_same(read: Callable[[str], Reading], raw: str) 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @given(raw=st.text(alphabet=" \t\r\n"), thought=ANSWERS)
-def test_nothing_is_read_from_nothing(read: Callable[[str], Reading], raw: str, thought: str) -> None:
-    assert read(raw) == Reading(None, "")
-    assert read(f"{raw}<think>{thought.replace('</think>', '')}") == Reading(None, "")
+def test_nothing_is_read_from_nothing(read: Callable[[str], Answer], raw: str, thought: str) -> None:
+    assert read(raw) == Answer(None, "")
+    assert read(f"{raw}<think>{thought.replace('</think>', '')}") == Answer(None, "")
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_a_refusal_has_no_label(read: Callable[[str], Reading], refusal: str) -> None:
-    assert read(refusal) == Reading(None, refusal)
+def test_a_refusal_has_no_label(read: Callable[[str], Answer], refusal: str) -> None:
+    assert read(refusal) == Answer(None, refusal)
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("piece", LONG, ids=repr)
-def test_long_texts_are_read_at_once(piece: str, read: Callable[[str], Reading]) -> None:
+def test_long_texts_are_read_at_once(piece: str, read: Callable[[str], Answer]) -> None:
     raw = (piece * (200_000 // len(piece) + 1))[:200_000]
     started = time.process_time()
     read(raw)
@@ -135,7 +135,7 @@ def test_long_texts_are_read_at_once(piece: str, read: Callable[[str], Reading])
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_many_different_words_with_underscores_are_read_at_once(read: Callable[[str], Reading]) -> None:
+def test_many_different_words_with_underscores_are_read_at_once(read: Callable[[str], Answer]) -> None:
     for length in (19_000, 200_000):
         raw = ("the scene graph " + " ".join(f"a_{number}" for number in range(40_000)))[:length]
         started = time.process_time()
@@ -159,9 +159,9 @@ def test_both_readings_give_back_what_the_reference_answers_say(public_rows: lis
         label, reference = LABELS[row["label"]], row["explanation"].strip()
         raw = f"{row['explanation']}\nLABEL: {row['label']}"
         kept = reference.rpartition("Therefore,")[0].strip() or reference  # the one clean-up that meets references
-        authors, robust = read_authors(raw, scene_graph=False), read_robust(raw)
-        assert authors == Reading(label, kept if "Therefore," in reference else reference), row["id"]
-        assert robust == Reading(label, reference.translate(str.maketrans("", "", "*`#")).strip()), row["id"]
+        authors, robust = parse_as_authors(raw, scene_graph=False), parse_robust(raw)
+        assert authors == Answer(label, kept if "Therefore," in reference else reference), row["id"]
+        assert robust == Answer(label, reference.translate(str.maketrans("", "", "*`#")).strip()), row["id"]
 
 
 @pytest.mark.parametrize(
@@ -169,16 +169,16 @@ def test_both_readings_give_back_what_the_reference_answers_say(public_rows: lis
 )
 def test_robust_finds_other_markers_behind_real_explanations(public_rows: list[dict[str, str]], marker: str) -> None:
     for row in public_rows:
-        reading = read_robust(f"{row['explanation']}\n\n{marker.format(row['label'].title())}")
+        reading = parse_robust(f"{row['explanation']}\n\n{marker.format(row['label'].title())}")
         wanted = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
-        assert reading == Reading(LABELS[row["label"]], wanted), row["id"]
+        assert reading == Answer(LABELS[row["label"]], wanted), row["id"]
 
 
 def test_robust_finds_a_label_in_front_of_real_explanations(public_rows: list[dict[str, str]]) -> None:
     for row in public_rows:
-        reading = read_robust(f"Label: {row['label']}\n{row['explanation']}")
+        reading = parse_robust(f"Label: {row['label']}\n{row['explanation']}")
         wanted = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
-        assert reading == Reading(LABELS[row["label"]], wanted), row["id"]
+        assert reading == Answer(LABELS[row["label"]], wanted), row["id"]
 
 
 def test_questions_keep_the_claim_and_lose_the_demand(public_rows: list[dict[str, str]]) -> None:

@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.benchmarks.vflute.facts import subset_of
-from pipelines.benchmarks.vflute.source_text import TextRow, validated
+from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from pipelines.plan.requests import PlannedRequest
 from tests.support.paths import SHARED_DATA
 from tests.support.sweeps import found, reduced
@@ -26,7 +26,7 @@ def samples() -> list[Sample]:
     if not PUBLIC.is_file():
         pytest.skip(f"the public rows of V-FLUTE are not at {PUBLIC}")
     with PUBLIC.open(encoding="utf-8", newline="") as file:
-        rows = [validated({**row, "image": row["path"]}, row["id"], PUBLIC.name) for row in csv.DictReader(file)]
+        rows = [validate_row({**row, "image": row["path"]}, row["id"], PUBLIC.name) for row in csv.DictReader(file)]
     assert len(rows) == 400
     return [_sample(row) for row in rows if isinstance(row, TextRow)]
 

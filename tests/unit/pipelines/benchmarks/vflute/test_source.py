@@ -109,8 +109,8 @@ def test_texts_are_kept_to_the_letter(tmp_path: Path) -> None:
         ({"image": "/etc/passwd"}, "leaves the folder"),
         ({"image": "a/../../b.png"}, "leaves the folder"),
         ({"image": "s3://bucket/x.png"}, "leaves the folder"),
-        ({"image": ""}, "no path of a picture"),
-        ({"image": "irfl/test/77.png"}, "neither irfl/test/77.png nor images/irfl/test/77.png is here"),
+        ({"image": ""}, "no picture path"),
+        ({"image": "irfl/test/77.png"}, "found neither irfl/test/77.png nor images/irfl/test/77.png"),
     ],
 )
 def test_one_bad_row_is_listed_and_the_others_stay(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_odd_rows_stay_and_are_told(tmp_path: Path) -> None:
     [
         ("vflute-v2-test.json", b"[{", "cannot be read"),
         ("vflute-v2-test.json", b"\xff\xfe\x00", "cannot be read"),
-        ("vflute-v2-test.json", b"{}", "a list of rows was expected"),
+        ("vflute-v2-test.json", b"{}", "expected a list of rows"),
         ("vflute-v2-test.csv", b"id,claim\n1,x\n", "no column source_dataset, phenomenon, path"),
         ("data/test-00000-of-00001.parquet", b"PAR1", "cannot be read as Parquet"),
         ("other.json", b"[]", "neither vflute-v2-test.json nor vflute-v2-test.csv"),
@@ -189,7 +189,7 @@ def test_the_hubs_files_alone_have_ids_by_place_and_no_instruction(tmp_path: Pat
     assert [one.sample_id for one in samples] == [row["id"] for row in given]
     assert [one.data["prompt"] for one in samples] == [""] * 12
     assert not rejections
-    assert any("no vflute-v2-test.json: they are asked in this project's own words" in text for text in notices)
+    assert any("no vflute-v2-test.json: their prompts use this project's own wording" in text for text in notices)
 
 
 def test_both_are_joined_by_id_whatever_the_order(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_two_rows_of_one_id_must_say_the_same(tmp_path: Path) -> None:
     write_json(tmp_path, [{**given[0], "claim": given[0]["claim"] + "\r\n"}, {**given[1], "label": "contradiction"}])
     samples, rejections, _ = read(tmp_path)
     assert given[0]["id"] in {one.sample_id for one in samples}
-    assert [(one.item, "`label` is not the same" in one.reason) for one in rejections] == [(given[1]["id"], True)]
+    assert [(one.item, "`label` differs between" in one.reason) for one in rejections] == [(given[1]["id"], True)]
 
 
 def test_hub_rows_without_picture_or_with_a_wrong_field(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_exemplars_have_no_caption_of_the_test_split_and_a_sound_picture(tmp_pat
     shots = samples[0].data["shots"]
     assert [shot["id"] for shot in shots[2:5]] == expected(rows(96, "train"))[2:5]
     assert not {shot["id"] for shot in shots} & {known, broken}
-    assert any("its picture cannot be decoded; the next one is taken" in text for text in notices)
+    assert any("its picture cannot be decoded; the next one is used" in text for text in notices)
     assert {shot["prompt"] for shot in shots} == {""}
 
 
