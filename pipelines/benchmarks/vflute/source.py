@@ -52,8 +52,8 @@ def read_vflute(source: Source) -> Iterator[RawSample | Rejection | Notice]:
     shots = yield from _load_shots(source, files, rows)
     assembler = _SampleAssembler(source=source, path=path, rows=rows, shots=shots)
     if files:
-        for row in hub_rows(source, files, "test"):
-            yield row if isinstance(row, Rejection) else assembler.join(row)
+        for hub_row in hub_rows(source, files, "test"):
+            yield hub_row if isinstance(hub_row, Rejection) else assembler.join(hub_row)
     for row in list(assembler.rows.values()):
         yield assembler.with_picture_file(row, has_hub=bool(files))
     yield from assembler.notices(has_hub=bool(files))
