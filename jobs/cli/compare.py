@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
+from jobs.cli.options import names
+from jobs.flags import Json, Verbose
 from jobs.output import prepare
 
 
@@ -18,8 +19,8 @@ def compare(
         str | None, typer.Option("--models", help="One model, or A,B: A of the first, B of the second.")
     ] = None,
     config: ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals."""
     from jobs.cli.render import show_comparison
@@ -27,4 +28,4 @@ def compare(
     from pipelines.storage.store import Store
 
     prepare(verbose=verbose, config=config)
-    show_comparison(compared(Store(out_a), Store(out_b), o.names(models)), as_json=json)
+    show_comparison(compared(Store(out_a), Store(out_b), names(models)), as_json=json)

@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
 from jobs.cli.progress import Progress
 from jobs.cli.run import print_result
+from jobs.flags import Json, Verbose
 from jobs.output import prepare, results_only_on_stdout
 
 
 def demo(
     out: Annotated[str, typer.Option("--out", help="A local folder for data, model and results.")] = "demo-out",
     config: ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> int:
     """Run the main job on sample data with a tiny local model; its answers are chance."""
     from jobs.demo.main import run_demo

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
+from jobs.cli.options import names
+from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
 from jobs.output import prepare, print_json, print_line, results_only_on_stdout
 
 
@@ -15,13 +16,13 @@ def doctor(
     models: Annotated[
         str | None, typer.Option("--models", help="Only these, and end with 3 if one cannot run.")
     ] = None,
-    models_file: o.ModelsFile = None,
+    models_file: ModelsFiles = None,
     data: Annotated[str | None, typer.Option("--data", help="A place that must be reachable and writable.")] = None,
     out: Annotated[str | None, typer.Option("--out", help="Another one.")] = None,
-    address: o.Address = None,
+    address: RayAddress = None,
     config: ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> int:
     """Tell what this machine or cluster can run; ends with 3 if something that was asked for cannot."""
     from jobs.doctor import ok, run_checks, to_dicts
@@ -30,7 +31,7 @@ def doctor(
 
     prepare(verbose=verbose, config=config)
     known = load_models(models_file or [])
-    chosen = select_models(o.names(models), known) if models else known
+    chosen = select_models(names(models), known) if models else known
     places = [place for place in (data, out) if place]
     with results_only_on_stdout():
         found = run_checks(chosen, named=bool(models), places=places, address=address or ray_address())

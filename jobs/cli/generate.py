@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
+from jobs.flags import Json, Verbose
 from jobs.output import print_json, print_line
 from pipelines.errors import UsageError
 
@@ -30,8 +30,8 @@ def generate(
     seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 42,
     workers: Annotated[int, typer.Option("--workers", help="Processes; they change nothing in what is made.")] = 1,
     config: ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> None:
     """Make a MATE-style benchmark of our own, ready for `ingest`."""
     from pipelines.benchmarks import closest

@@ -8,20 +8,20 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
 from jobs.cli.progress import Progress
+from jobs.flags import DataUri, Json, Verbose
 from jobs.output import prepare, print_json, print_line
 
 
 def ingest(
     benchmark: Annotated[str, typer.Argument(help="Which benchmark the source is.")],
     source: Annotated[str, typer.Argument(help="The benchmark as distributed: a folder or s3://bucket/key.")],
-    data: o.Data,
+    data: DataUri,
     column_map: Annotated[Path | None, typer.Option("--column-map", help="YAML: our names -> the source's.")] = None,
     config: ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> None:
     """Read a benchmark as distributed, check every row, write canonical shards."""
     from jobs.cli.spec_builder import read_column_map

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""`vlmsweep list`: benchmarks, models or settings that can be run."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
-from jobs.dry_run.gpu_memory import MODEL_HEADS, model_rows
+from jobs.flags import Json, ModelsFiles, Verbose
 from jobs.output import prepare, print_json, print_line, table
-from pipelines.benchmarks import benchmark, benchmark_names, closest
+from models.errors import suggest
+from pipelines.errors import UsageError
+
+_LISTS = ("benchmarks", "models", "settings")
 
 
 def list_(
     what: Annotated[str, typer.Argument(help="benchmarks, models or settings")],
-    models_file: o.ModelsFile = None,
+    models_file: ModelsFiles = None,
     config: ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> None:
     """List what can be run."""
-    from jobs.cli.list import listing
-
     prepare(verbose=verbose, config=config)
-    heads, rows = listing(what, models_file or [])
+    if what not in _LISTS:
+        raise UsageError(f"unknown list {what!r}{suggest(what, _LISTS)}")
+    headers, rows = _model_list(models_file or []) if what == "models" else _benchmark_list(what)
     if json:
-        print_json([dict(zip(heads, row, strict=True)) for row in rows])
+        print_json([dict(zip(headers, row, strict=True)) for row in rows])
         return
     # Reasons are sentences, too long for a column.
-    reasons = heads[-1] == "why not"
-    print_line(table(heads[:-1], [row[:-1] for row in rows]) if reasons else table(heads, rows))
-    for row in rows if reasons else []:
+    has_reasons = headers[-1] == "why not"
+    print_line(table(headers[:-1], [row[:-1] for row in rows]) if has_reasons else table(headers, rows))
+    for row in rows if has_reasons else []:
         if row[-1]:
             print_line(f"{row[0]}: {row[-1]}")
 
 
-def listing(what: str, models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Heads and rows of `vlmsweep list`."""
-    if what == "benchmarks":
-        chosen = [benchmark(name) for name in benchmark_names()]
-        rows = [
-            [one.name, one.title, ", ".join((*one.tasks, *one.derived_tasks)), one.headline, one.source]
-            for one in chosen
-        ]
-        return ("benchmark", "title", "tasks", "headline", "source"), rows
-    if what == "settings":
-        cells = [
-            [name, task, ", ".join(settings)]
-            for name in benchmark_names()
-            for task, settings in benchmark(name).tasks.items()
-        ]
-        return ("benchmark", "task", "settings"), cells
-    if what == "models":
-        from models.catalog_loader import load_models
+def _benchmark_list(what: str) -> tuple[tuple[str, ...], list[list[str]]]:
+    from pipelines.benchmarks import benchmark, benchmark_names
 
-        return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))
-    raise closest("list", what, ["benchmarks", "models", "settings"])
+    benchmarks = [benchmark(name) for name in benchmark_names()]
+    if what == "benchmarks":
+        return ("benchmark", "title", "tasks", "headline", "source"), [
+            [entry.name, entry.title, ", ".join((*entry.tasks, *entry.derived_tasks)), entry.headline, entry.source]
+            for entry in benchmarks
+        ]
+    return ("benchmark", "task", "settings"), [
+        [entry.name, task, ", ".join(settings)] for entry in benchmarks for task, settings in entry.tasks.items()
+    ]
+
+
+def _model_list(models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:
+    from jobs.dry_run.gpu_memory import MODEL_HEADS, model_rows
+    from models.catalog_loader import load_models
+
+    return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))

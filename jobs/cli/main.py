@@ -48,7 +48,7 @@ def _prepare_process(
         LogFormat, typer.Option("--log-format", help="text for people, json: one object a line; accepted anywhere.")
     ] = LogFormat.TEXT,
 ) -> None:
-    log_as_json(wanted=log_format is LogFormat.JSON)
+    log_as_json(enabled=log_format is LogFormat.JSON)
     from jobs.submit.decrypt_env import decrypt_worker_env
 
     decrypt_worker_env()

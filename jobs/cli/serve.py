@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
+from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
 from jobs.output import prepare
 
 
@@ -17,14 +17,14 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port; 0 takes a free one.")] = 8000,
-    models_file: o.ModelsFile = None,
+    models_file: ModelsFiles = None,
     key_env: Annotated[str | None, typer.Option("--key-env", help="Variable that holds the key to ask for.")] = None,
     no_key: Annotated[bool, typer.Option("--no-key", help="Answer anybody.")] = False,
     idle_s: Annotated[float, typer.Option("--idle-s", min=1.0, help="Idle seconds until GPUs are given back.")] = 300.0,
-    address: o.Address = None,
+    address: RayAddress = None,
     config: ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> int:
     """Serve a model as an OpenAI-compatible endpoint until interrupted: a judge, a captioner, or for any other tool."""
     from jobs.cli.spec_builder import checked_model

@@ -1,14 +1,16 @@
-"""From flags to a checked `RunSpec`."""
+"""Build a checked `RunSpec` from flags."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from jobs.cli.options import names
+from jobs.flags import SweepFlags
 from models.catalog_loader import load_models, select_models
 from models.environment import ray_address, secret
 from models.errors import YamlFileError
@@ -21,97 +23,94 @@ from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.plan.selection import Limit
 from pipelines.storage.backend import is_remote
 
-_UNHEARD = {"predict": ("judge", "scorers", "human"), "report": ("judge", "scorers", "cost_limit")}
-"""Flags that say nothing to a stage that runs alone; it takes them, that one file of flags serves all stages."""
+_UNUSED: Mapping[str, dict[str, Any]] = {
+    "predict": {"judge": None, "scorers": None, "human": None},
+    "report": {"judge": None, "scorers": None, "cost_limit": None},
+}
+"""Flags without effect on a stage that runs alone; it accepts them so that one file of flags serves all stages."""
 
 
-def build_run_spec(flags: Mapping[str, Any], stages: Sequence[str] = ()) -> RunSpec:
-    """The sweep that these flags mean.
+def build_run_spec(flags: SweepFlags, stages: Sequence[str] = ()) -> RunSpec:
+    """Build the checked spec of a sweep.
 
     Args:
-        flags: parameters of a command by name.
-        stages: those that will be run; none for all.
+        flags: The flags of a command.
+        stages: The stages that will run; none: all.
 
     Raises:
-        UsageError: a name is not known, a value has the wrong form, a file cannot be read, or a key is not set.
+        UsageError: a name is unknown, a value has the wrong form, a file cannot be read, or a key is not set.
     """
-    if not names(flags["models"]):
+    if not names(flags.models):
         raise UsageError("--models: name at least one model; see `vlmsweep list models`")
-    if not names(flags["benchmarks"]):
+    if not names(flags.benchmarks):
         raise UsageError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
     if len(stages) == 1:
-        flags = {**flags, **dict.fromkeys(_UNHEARD.get(stages[0], ()))}
-    models = load_models(flags.get("models_file") or [])
-    chosen = select_models(names(flags["models"]), models)
-    return _spec(flags, chosen, names(flags["benchmarks"]), models)
+        flags = replace(flags, **_UNUSED.get(stages[0], {}))
+    catalog = load_models(flags.models_file or [])
+    return _spec(flags, select_models(names(flags.models), catalog), names(flags.benchmarks), catalog)
 
 
-def validate_remote_flags(flags: Mapping[str, Any]) -> dict[str, ModelSpec]:
-    """The models of flags that another machine will run; nothing that only that machine can know is looked at.
+def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
+    """Return the models of flags for another machine; nothing that only that machine can know is checked.
 
     Raises:
-        UsageError: a name is not known, a value has the wrong form, or a file cannot be read.
+        UsageError: a name is unknown, a value has the wrong form, or a file cannot be read.
     """
-    models = load_models(flags.get("models_file") or [])
-    wanted = names(flags["models"])
-    if not wanted or not names(flags["benchmarks"]):
+    catalog = load_models(flags.models_file or [])
+    if not names(flags.models) or not names(flags.benchmarks):
         raise UsageError("--models and --benchmarks: name at least one of each")
-    for name in (flags.get("judge"), flags.get("captioner")):
-        _helper(None if name == SELF else name, models)
-    human = [one for one in flags.get("human") or () if not is_remote(parse_human_flag(one)[1])]
-    _spec({**flags, "judge": None, "captioner": None, "human": human}, {}, names(flags["benchmarks"]), models)
-    return select_models(wanted, models)
+    for name in (flags.judge, flags.captioner):
+        _helper(None if name == SELF else name, catalog)
+    local_files = [spec for spec in flags.human or () if not is_remote(parse_human_flag(spec)[1])]
+    _spec(replace(flags, judge=None, captioner=None, human=local_files), {}, names(flags.benchmarks), catalog)
+    return select_models(names(flags.models), catalog)
 
 
-def external_spec(flags: Mapping[str, Any]) -> RunSpec:
-    """The spec for answers made elsewhere; models and benchmarks are those of the file."""
-    models = load_models(flags.get("models_file") or [])
-    wanted = names(flags.get("benchmarks")) or tuple(benchmark_names())
-    return _spec(flags, {}, wanted, models)
+def external_spec(flags: SweepFlags) -> RunSpec:
+    """Build the spec for answers made elsewhere; models and benchmarks are those of the file."""
+    benchmarks = names(flags.benchmarks) or tuple(benchmark_names())
+    return _spec(flags, {}, benchmarks, load_models(flags.models_file or []))
 
 
 def _spec(
-    flags: Mapping[str, Any],
-    chosen: Mapping[str, ModelSpec],
-    benchmarks: Sequence[str],
-    models: Mapping[str, ModelSpec],
+    flags: SweepFlags, models: Mapping[str, ModelSpec], benchmarks: Sequence[str], catalog: Mapping[str, ModelSpec]
 ) -> RunSpec:
-    judge = _helper(flags.get("judge"), models)
-    own_captions = flags.get("captioner") == SELF
-    captioner = None if own_captions else _helper(flags.get("captioner"), models)
-    for name, spec in {**chosen, **dict([pair for pair in (judge, captioner) if pair])}.items():
-        _check(name, spec, dry_run=bool(flags.get("dry_run")))
-        if flags.get("cost_limit") and spec.is_endpoint and spec.price is None:
-            raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file to reckon with")
+    judge = _helper(flags.judge, catalog)
+    own_captions = flags.captioner == SELF
+    captioner = None if own_captions else _helper(flags.captioner, catalog)
+    for name, spec in {**models, **dict([pair for pair in (judge, captioner) if pair])}.items():
+        _check(name, spec, dry_run=flags.dry_run)
+        if flags.cost_limit and spec.is_endpoint and spec.price is None:
+            raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")
     return RunSpec(
-        data=_place(flags["data"], "--data"),
-        out=_place(flags["out"], "--out"),
-        models=chosen,
+        data=_location(flags.data, "--data"),
+        out=_location(flags.out, "--out"),
+        models=models,
         benchmarks=tuple(benchmarks),
-        tasks=names(flags.get("tasks")),
-        settings=names(flags.get("settings")),
-        limit=Limit.parse(flags["limit"]) if flags.get("limit") else None,
-        sample_ids=tuple(flags.get("sample_ids") or ()),
+        tasks=names(flags.tasks),
+        settings=names(flags.settings),
+        limit=Limit.parse(flags.limit) if flags.limit else None,
+        sample_ids=tuple(flags.sample_ids or ()),
         judge=judge,
         captioner=captioner,
         own_captions=own_captions,
-        scorers=tuple(ScorerSpec.parse(text) for text in flags.get("scorers") or ()),
-        address=flags.get("address") or ray_address(),
-        fail_on_error=FailureBudget(str(flags.get("fail_on_error", "true"))),
-        seed=int(flags.get("seed", 42)),
-        prompts=_own_wording(flags.get("prompts"), benchmarks),
-        instead=dict(_pair(text) for text in flags.get("instead") or ()),
+        scorers=tuple(ScorerSpec.parse(text) for text in flags.scorers or ()),
+        address=flags.address or ray_address(),
+        fail_on_error=FailureBudget(flags.fail_on_error),
+        seed=flags.seed,
+        prompts=_prompt_texts(flags.prompts, benchmarks),
+        instead=dict(_version_pair(text) for text in flags.prompt_versions or ()),
         command=tuple(sys.argv),
-        human=read_human(flags.get("human") or ()),
-        cost_limit=_dollars(flags.get("cost_limit")),
+        human=read_human(flags.human or ()),
+        cost_limit=_dollars(flags.cost_limit),
     )
 
 
 def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
-    """One model by name, looked at as far as that can be done without loading it.
+    """Return a model by name, checked as far as possible without loading it.
 
     Raises:
-        UsageError: it is not known, cannot run, or its key is not set.
+        UsageError: it is unknown, cannot run, or its key is not set.
     """
     spec = select_models([name], load_models(files))[name]
     _check(name, spec, dry_run=False)
@@ -119,7 +118,7 @@ def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
 
 
 def read_column_map(path: Path) -> dict[str, str]:
-    """`--column-map`: YAML of our names and the source's.
+    """Read `--column-map`: YAML of our names and the source's.
 
     Raises:
         UsageError: it cannot be read or has another form.
@@ -128,16 +127,16 @@ def read_column_map(path: Path) -> dict[str, str]:
         raw, _ = read_yaml(path, "file")
     except YamlFileError as error:
         raise UsageError(f"--column-map {error}") from error
-    if not isinstance(raw, dict) or not all(isinstance(one, str) for pair in raw.items() for one in pair):
-        raise UsageError(f"--column-map {path}: a mapping of names to names was expected, such as `sentence: text`")
+    if not isinstance(raw, dict) or not all(isinstance(name, str) for pair in raw.items() for name in pair):
+        raise UsageError(f"--column-map {path}: expected a mapping of names to names, such as `sentence: text`")
     return dict(raw)
 
 
-def _dollars(value: object) -> float | None:
+def _dollars(value: str | None) -> float | None:
     if value is None:
         return None
     try:
-        dollars = float(str(value).removeprefix("$"))
+        dollars = float(value.removeprefix("$"))
     except ValueError:
         dollars = 0.0
     if not 0.0 < dollars < float("inf"):
@@ -150,7 +149,7 @@ def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, Mod
 
 
 def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
-    """What can be known before a cluster is started: the entry can run, keys are set, local folders are there."""
+    """Check before a cluster starts: the entry can run, keys are set, local folders exist."""
     if spec.unsupported:
         raise UsageError(
             f"model {name!r} cannot run as it is listed. {spec.unsupported.reason.strip()} It runs with "
@@ -163,19 +162,19 @@ def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
         raise UsageError(f"model {name!r}: no folder {spec.model}; give a checkpoint's folder or a hub id")
 
 
-def _place(uri: str, flag: str) -> str:
+def _location(uri: str, flag: str) -> str:
     if "://" in uri and not is_remote(uri):
         raise UsageError(f"{flag} {uri}: only folders and s3:// addresses are supported")
     return uri if is_remote(uri) else os.path.abspath(Path(uri).expanduser())  # noqa: PTH100  links stay as given
 
 
-def _own_wording(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, dict[str, str]]:
-    """`DIR/BENCHMARK/VERSION.txt`; a file that no prompt answers to is an error, not a silence."""
+def _prompt_texts(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Read `DIR/BENCHMARK/VERSION.txt`; a file that matches no prompt is an error."""
     if folder is None:
         return {}
     if not folder.is_dir():
         raise UsageError(f"--prompts {folder}: no such folder")
-    wording: dict[str, dict[str, str]] = {}
+    texts: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*/*.txt")):
         name = path.parent.name
         if name not in benchmarks:
@@ -183,11 +182,11 @@ def _own_wording(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, di
         known = benchmark(name).prompt_texts
         if path.stem not in known:
             raise UsageError(f"--prompts {path}: {name} has no prompt {path.stem!r}; known: {', '.join(sorted(known))}")
-        wording.setdefault(name, {})[path.stem] = path.read_text(encoding="utf-8").removesuffix("\n")
-    return wording
+        texts.setdefault(name, {})[path.stem] = path.read_text(encoding="utf-8").removesuffix("\n")
+    return texts
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _version_pair(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not (old and equals and new):
         raise UsageError(f"--prompt-version {text!r}: give OLD=NEW, such as oevqa-it-v1=oevqa-it-v1-plain")

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import options as o
 from jobs.cli.config_file import ConfigFile
+from jobs.flags import Json, Verbose
 from jobs.output import prepare, print_json, print_line, table
 
 
 def status(
     uri: Annotated[str, typer.Argument(help="The --out of a run.")],
     config: ConfigFile = None,
-    verbose: o.Verbose = False,
-    json: o.Json = False,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> None:
     """Show how far a run is."""
     from pipelines.sweep.status import status_rows

@@ -1,112 +1,92 @@
-"""TODO doc."""
+"""What `vlmsweep submit` sends: the command line of the driver, the code, and the files that the flags name."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from jobs.submit.start import START
+from jobs.flags import SweepFlags
+from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json
+from pipelines.storage.backend import is_remote
 
 PACKAGES = ("cluster", "jobs", "models", "pipelines")
-
-
-SENT = frozenset({".py", ".yaml", ".csv", ".j2", ".css", ".typed"})
-"""Code and tables; sample pictures and clips are for the demo alone."""
-
-
-FILES = "submitted"
+SENT_SUFFIXES = frozenset({".py", ".yaml", ".csv", ".j2", ".css", ".sh", ".typed"})
+"""Code and tables; sample images and clips are for the demo only."""
+USER_FILES = "submitted"
 """Folder of the user's own files inside the job."""
+_NOT_SENT = ("address", "dry_run", "verbose", "json")
+_FILES = ("models_file", "prompts", "human")
+"""Flags that name local files: the job gets copies and their new paths."""
 
 
-_SINGLE = {
-    "models": "--models",
-    "benchmarks": "--benchmarks",
-    "tasks": "--tasks",
-    "settings": "--settings",
-    "limit": "--limit",
-    "data": "--data",
-    "out": "--out",
-    "judge": "--judge",
-    "captioner": "--captioner",
-    "fail_on_error": "--fail-on-error",
-    "cost_limit": "--cost-limit",
-    "seed": "--seed",
-}
-
-
-_REPEATED = {"sample_ids": "--sample-id", "scorers": "--scorer", "instead": "--prompt-version"}
-
-
-def entrypoint(flags: Mapping[str, Any]) -> str:
-    """The driver's command line on the cluster: the script that is sent along, and its flags there."""
-    words = ["sh", f"{FILES}/start.sh"]
-    for name, flag in _SINGLE.items():
-        if flags.get(name) is not None:
-            words += [flag, str(flags[name])]
-    for name, flag in _REPEATED.items():
-        for value in flags.get(name) or ():
-            words += [flag, str(value)]
-    for i, path in enumerate(flags.get("models_file") or ()):
-        words += ["--models-file", f"{FILES}/{_models_name(i, path)}"]
-    if flags.get("prompts"):
-        words += ["--prompts", f"{FILES}/prompts"]
-    for i, spec in enumerate(flags.get("human") or ()):
-        name, place, _ = _people(i, spec)
-        words += ["--human", f"{name}={place}"]
+def entrypoint(flags: SweepFlags) -> str:
+    """Return the driver's command line on the cluster: the script that is sent, and its flags there."""
+    words = ["sh", f"{USER_FILES}/start.sh"]
+    hints = get_type_hints(SweepFlags, include_extras=True)
+    for field in fields(SweepFlags):
+        if field.name not in (*_NOT_SENT, *_FILES):
+            option = hints[field.name].__metadata__[0].default  # where typer keeps the first name
+            words += _words(option, getattr(flags, field.name))
+    words += _words("--models-file", [_models_path(i, path) for i, path in enumerate(flags.models_file or ())])
+    words += _words("--prompts", f"{USER_FILES}/prompts" if flags.prompts else None)
+    human = (_human_files(i, spec) for i, spec in enumerate(flags.human or ()))
+    words += _words("--human", [f"{name}={path}" for name, path, _ in human])
     words += ["--log-format", "json"] if logs_are_json() else []
-    return shlex.join([*words, "--verbose"] if flags.get("verbose") else words)
+    return shlex.join([*words, "--verbose"] if flags.verbose else words)
 
 
-def stage(flags: Mapping[str, Any], folder: Path, *, code: str) -> None:
-    """Put together what is sent: code unless the image has it, and the files that the flags name."""
+def _words(option: str, value: Any) -> list[str]:
+    if value is None:
+        return []
+    values = value if isinstance(value, list) else [value]
+    return [word for item in values for word in (option, str(item))]
+
+
+def stage(flags: SweepFlags, folder: Path, *, code: str) -> None:
+    """Copy into a folder what is sent: code unless the image has it, and the files that the flags name."""
     if code == "here":
         for package in PACKAGES:
             root = Path(str(files(package)))
             for path in sorted(root.rglob("*")):
-                if path.is_file() and path.suffix in SENT and not _hidden(path.relative_to(root)):
+                if path.is_file() and path.suffix in SENT_SUFFIXES and not _is_hidden(path.relative_to(root)):
                     _copy(path, folder / package / path.relative_to(root))
-    (folder / FILES).mkdir(parents=True, exist_ok=True)
-    (folder / FILES / "start.sh").write_text(START)
-    for i, path in enumerate(flags.get("models_file") or ()):
-        _copy(path, folder / FILES / _models_name(i, path))
-    prompts = flags.get("prompts")
-    for path in sorted(prompts.glob("*/*.txt")) if prompts else ():
-        _copy(path, folder / FILES / "prompts" / path.relative_to(prompts))
-    for i, spec in enumerate(flags.get("human") or ()):
-        _, place, sent = _people(i, spec)
-        for path in sent:
-            _copy(path, folder / place if place.endswith(".csv") else folder / place / path.name)
+    _copy(Path(str(files("jobs.submit") / "start.sh")), folder / USER_FILES / "start.sh")
+    for i, path in enumerate(flags.models_file or ()):
+        _copy(path, folder / _models_path(i, path))
+    for path in sorted(flags.prompts.glob("*/*.txt")) if flags.prompts else ():
+        _copy(path, folder / USER_FILES / "prompts" / path.relative_to(flags.prompts or ""))
+    for i, spec in enumerate(flags.human or ()):
+        _, target, sources = _human_files(i, spec)
+        for path in sources:
+            _copy(path, folder / target if target.endswith(".csv") else folder / target / path.name)
 
 
-def _people(number: int, spec: str) -> tuple[str, str, list[Path]]:
-    """Benchmark and place of a `--human` as the job is told them, and the files that go; none of what is in a store."""
-    from pipelines.ingest.human_files import parse_human_flag
-    from pipelines.storage.backend import is_remote
-
+def _human_files(number: int, spec: str) -> tuple[str, str, list[Path]]:
+    """Return the benchmark of a `--human` flag, its path in the job, and the local files to send, if any."""
     name, uri = parse_human_flag(spec)
     path = Path(uri).expanduser()
     if is_remote(uri):
         return name, uri, []
     if path.is_file():
-        return name, f"{FILES}/people-{number}.csv", [path]
-    return name, f"{FILES}/people-{number}", sorted(path.glob("*.csv"))
+        return name, f"{USER_FILES}/people-{number}.csv", [path]
+    return name, f"{USER_FILES}/people-{number}", sorted(path.glob("*.csv"))
 
 
-def _hidden(path: Path) -> bool:
+def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") or part == "__pycache__" for part in path.parts)
 
 
-def _models_name(place: int, path: Path) -> str:
-    return f"models-{place}-{re.sub(r'[^A-Za-z0-9._-]', '_', path.name).lstrip('.')}"
+def _models_path(number: int, path: Path) -> str:
+    return f"{USER_FILES}/models-{number}-{re.sub(r'[^A-Za-z0-9._-]', '_', path.name).lstrip('.')}"
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Content alone: the package's name at the cluster is a hash, and no machine's file times shall change it."""
+    """Copy the content only: file times must not change the hash by which the cluster names the package."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)

@@ -108,7 +108,7 @@ def test_interrupted_and_resumed(
     os.kill(process.pid, signal_number)
     _, output = process.communicate(timeout=60)
     assert process.returncode == 130, output
-    assert "the same command goes on" in output
+    assert "Run the same command again to resume" in output
     assert "Traceback" not in output
     deadline = started + END_S
     while alive := {pid for pid in below if Path("/proc", str(pid)).exists()}:

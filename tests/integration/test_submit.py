@@ -87,14 +87,14 @@ def test_left_stopped_and_resumed(
     output = follower.communicate(timeout=240)[1]
     assert follower.returncode == 130, output
     assert "nothing new was sent" in output
-    assert "goes on" in output
+    assert "continues" in output
     from cluster.job_client import JobClient
 
     api = JobClient(shell.url)
     assert api.tries(payload["submission_id"]) == [(payload["submission_id"], "RUNNING")]
     # --stop ends it, and what is committed stays.
     assert run([*flags, "--stop"]) == 0
-    assert "what is committed stays" in capfd.readouterr().out
+    assert "committed rows stay" in capfd.readouterr().out
     retained = {path: path.read_bytes() for path in parts(out)}
     assert retained
     # The same command goes on.

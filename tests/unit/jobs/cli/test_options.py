@@ -66,7 +66,7 @@ def test_values_are_read_as_they_are_written(tmp_path: Path) -> None:
     )
     assert (given["models"], given["benchmarks"], given["data"]) == ("2026-13-45", "maia,mate", "2026-01-02")
     assert (given["out"], given["limit"], given["sample_ids"]) == ("1e3", "1:30", ["010", "1_0"])
-    assert (given["instead"], given["seed"], given["dry_run"]) == (["a=b"], 7, True)
+    assert (given["prompt_versions"], given["seed"], given["dry_run"]) == (["a=b"], 7, True)
     assert not given["scorers"]
     given = taken(serve_command, tmp_path, "model: random\nport: 80\nidle-s: 1.5\nno-key: true\n")
     assert (given["model"], given["port"], given["idle_s"], given["no_key"]) == ("random", 80, 1.5, True)

@@ -6,10 +6,12 @@ import shlex
 import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.cli.main import run
+from jobs.flags import SweepFlags
 from jobs.submit.package import entrypoint, stage
 from models.environment import read_variables
 from models.errors import MissingSecretError
@@ -19,8 +21,8 @@ SECRETS = (".env", ".env.local", "prod.env", "ray_token", "key.pem", "secrets/op
            "clip.mp4", "checkpoint/model.safetensors", ".aws/credentials")  # fmt: skip
 
 
-def flags(**more: object) -> dict[str, object]:
-    return {"models": "random", "benchmarks": "maia", "data": "s3://b/data", "out": "s3://b/o p", "seed": 42, **more}
+def flags(**more: Any) -> SweepFlags:
+    return SweepFlags(models="random", benchmarks="maia", data="s3://b/data", out="s3://b/o p", **more)
 
 
 def test_the_command_line_says_the_flags_again(tmp_path: Path) -> None:
@@ -28,7 +30,7 @@ def test_the_command_line_says_the_flags_again(tmp_path: Path) -> None:
     line = entrypoint(flags(models_file=[models], sample_ids=["a'b", "c"], prompts=tmp_path, judge=None))
     assert shlex.split(line) == [
         *("sh", "submitted/start.sh", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/data"),
-        *("--out", "s3://b/o p", "--seed", "42", "--sample-id", "a'b", "--sample-id", "c"),
+        *("--out", "s3://b/o p", "--fail-on-error", "true", "--seed", "42", "--sample-id", "a'b", "--sample-id", "c"),
         *("--models-file", "submitted/models-0-my_models.yaml", "--prompts", "submitted/prompts"),
     ]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
-
-from jobs.submit.start import START
 
 BRIEF = "import os, sys; print(os.environ['NAME'], *sys.argv[1:])"
 
@@ -27,7 +26,7 @@ def python(folder: Path, name: str) -> Path:
 )
 def test_whose_python_runs(tmp_path: Path, told: str, runs: str) -> None:
     rays, on_path = python(tmp_path, "rays"), python(tmp_path, "path")
-    (tmp_path / "start.sh").write_text(START)
+    (tmp_path / "start.sh").write_text((files("jobs.submit") / "start.sh").read_text())
     agent = ["sh", "-c", "sh -c \"sh start.sh --models 'a b'; exit $?\"; exit $?", "raylet"]
     if told:
         agent.append(f"--python_worker_command={told.format(ray=rays, folder=tmp_path)}")

@@ -102,7 +102,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]
     monkeypatch.setattr(root, "handlers", [logging.StreamHandler(told)])
     monkeypatch.setattr(root, "level", logging.INFO)
     logging.getLogger("vlmsweep").manager._clear_cache()  # levels are remembered
-    log_as_json(wanted=True)
+    log_as_json(enabled=True)
     return lambda: [json.loads(line) for line in told.getvalue().splitlines()]
 
 
@@ -128,5 +128,5 @@ def test_every_line_is_json_progress_and_traces_too(lines: Callable[[], list[dic
     assert told["message"].startswith("predict m: 3 of 3, 1 failed in ")
     assert broke["message"] == "it\nbroke"
     assert "ValueError: two" in broke["trace"]
-    log_as_json(wanted=False)
+    log_as_json(enabled=False)
     assert not logs_are_json()

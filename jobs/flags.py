@@ -1,0 +1,130 @@
+"""The flags of a sweep: one field is one flag of `run`, `predict`, `score`, `report`, `nightly` and `submit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+DataUri = Annotated[str, Option("--data", help="Location of the ingested data: a folder or s3://bucket/key.")]
+ModelsFiles = Annotated[
+    list[Path] | None, Option("--models-file", help="YAML of models, added to the catalog; may be repeated.")
+]
+RayAddress = Annotated[
+    str | None, Option("--address", help="A Ray cluster; default: RAY_ADDRESS, else a local embedded one.")
+]
+Verbose = Annotated[bool, Option("--verbose", "-v", help="Enable verbose logging.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object on standard output.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFlags:
+    """Flags that all commands share which run a sweep or a stage of it."""
+
+    models: Annotated[str, Option("--models", help="Models by name, comma-separated.")]
+    benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.")]
+    tasks: Annotated[str | None, Option("--tasks", help="Only these tasks.")] = None
+    settings: Annotated[str | None, Option("--settings", help="Only these settings.")] = None
+    limit: Annotated[str | None, Option("--limit", help="First N samples, a share (0.1), or a range (11-20).")] = None
+    data: DataUri
+    out: Annotated[str, Option("--out", help="Location of the results: a folder or s3://bucket/key.")]
+    judge: Annotated[str | None, Option("--judge", help="The model that judges open answers.")] = None
+    captioner: Annotated[
+        str | None,
+        Option("--captioner", help="The model that captions for text-only models; self: each model for itself."),
+    ] = None
+    fail_on_error: Annotated[
+        str, Option("--fail-on-error", help="End with 1 when rows failed: true, false, a fraction, or a count allowed.")
+    ] = "true"
+    cost_limit: Annotated[
+        str | None, Option("--cost-limit", help="Dollars that this run may spend, by the prices of the models file.")
+    ] = None
+    seed: Annotated[int, Option("--seed", help="Seed of draws such as the order of options.")] = 42
+    sample_ids: Annotated[list[str] | None, Option("--sample-id", help="Only this sample; may be repeated.")] = None
+    scorers: Annotated[
+        list[str] | None,
+        Option("--scorer", help="bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID; may be repeated."),
+    ] = None
+    prompt_versions: Annotated[
+        list[str] | None,
+        Option("--prompt-version", help="OLD=NEW: use another version of a prompt; may be repeated."),
+    ] = None
+    models_file: ModelsFiles = None
+    prompts: Annotated[
+        Path | None, Option("--prompts", help="Folder of your own prompt texts: DIR/BENCHMARK/VERSION.txt.")
+    ] = None
+    human: Annotated[
+        list[str] | None,
+        Option(
+            "--human",
+            help="BENCHMARK=FILE.csv or BENCHMARK=FOLDER of people's answers, labels or judgements, local or s3://; "
+            "may be repeated. Formats: docs/human-files.md.",
+        ),
+    ] = None
+    address: RayAddress = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the plan and run nothing.")] = False
+    verbose: Verbose = False
+    json: Json = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreFlags(SweepFlags):
+    """Flags of `score`; with `predictions`, models and benchmarks are those of the file."""
+
+    predictions: Annotated[
+        Path | None, Option("--predictions", help="Answers made elsewhere: FILE.jsonl or FILE.parquet.")
+    ] = None
+    models: Annotated[str, Option("--models", help="Models by name, comma-separated.", show_default=False)] = ""
+    benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.", show_default=False)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightlyFlags(SweepFlags):
+    """Flags of `nightly`."""
+
+    benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.")] = (
+        "vague,vflute,maia,mate,unpie"
+    )
+    history: Annotated[
+        str | None,
+        Option("--history", help="Location of the nights' records: a folder or s3://bucket/key. [OUT/history]"),
+    ] = None
+    summary: Annotated[Path | None, Option("--summary", help="Write the Markdown summary to this file as well.")] = None
+    gpu_hour_usd: Annotated[float | None, Option("--gpu-hour-usd", min=0, help="Price of one GPU for an hour.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitFlags(SweepFlags):
+    """Flags of `submit`."""
+
+    address: Annotated[str, Option("--address", help="The cluster's dashboard, such as http://127.0.0.1:8265.")]
+    env: Annotated[
+        list[str] | None,
+        Option(
+            "--env",
+            help="NAME of a variable of this shell for driver and workers, such as a model's key or a store's "
+            "credentials; may be repeated. Its value is encrypted with the cluster's token, without which it is "
+            "refused, and appears in no log and in no process's arguments.",
+        ),
+    ] = None
+    submission_id: Annotated[
+        str | None,
+        Option(
+            "--submission-id",
+            help="Name of the job; a job of this name that succeeded is not run again. Default: made from the flags.",
+        ),
+    ] = None
+    pending_timeout: Annotated[
+        float, Option("--pending-timeout", min=1, help="Seconds to wait for a place on the cluster, then stop.")
+    ] = 600.0
+    entrypoint_num_cpus: Annotated[
+        float, Option("--entrypoint-num-cpus", min=0, help="CPUs reserved for the driver; 0 keeps it on the head.")
+    ] = 0.0
+    entrypoint_memory: Annotated[int, Option("--entrypoint-memory", min=0, help="Bytes reserved for the driver.")] = 0
+    code: Annotated[str, Option("--code", help="here: send this installation's code; image: the cluster has it.")] = (
+        "here"
+    )
+    follow: Annotated[bool, Option("--follow/--no-follow", help="Show the job's log until it ends.")] = True
+    stop: Annotated[bool, Option("--stop", help="Stop the job of these flags instead of starting it.")] = False
