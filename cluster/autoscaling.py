@@ -1,34 +1,34 @@
-"""Whether nodes may still come to a cluster that was joined, and how many GPUs they bring.
+"""How many GPU nodes an autoscaling cluster may grow to.
 
-Ray tells nobody what its autoscaler may add, nor for certain that there is one: nodes of a fixed cluster may have types
-as well. So the head says it by a label, which the files in `infra/` set beside the node groups it is taken from.
+Ray does not expose what its autoscaler may add, nor reliably whether there is one. So the head has a label, which the
+files in `infra/` set next to the node groups.
 """
 
 from __future__ import annotations
 
 import re
 
-GROWS_TO = "vlmsweep/grows-to"
-"""Label of a node, the head as a rule: nodes with GPUs that there may be at the most, such as `10x1_6x8`."""
+MAX_NODES_LABEL = "vlmsweep/grows-to"
+"""Label of a node, normally the head: the maximum number of GPU nodes, such as `10x1_6x8`."""
 _NODES = re.compile(r"([1-9]\d{0,4})x([1-9]\d?)")
 
 
 def parse_max_nodes_label(text: str) -> tuple[int, ...]:
-    """GPUs of each node of `COUNTxGPUS_COUNTxGPUS`, largest first: `2x1_1x4` is (4, 1, 1).
+    """Return the GPUs of each node of `COUNTxGPUS_COUNTxGPUS`, largest first: `2x1_1x4` is (4, 1, 1).
 
     Raises:
-        ValueError: it is not written so.
+        ValueError: it has another form.
     """
-    found = [_NODES.fullmatch(part) for part in text.split("_")]
-    if not all(found):
+    matches = [_NODES.fullmatch(part) for part in text.split("_")]
+    if not all(matches):
         raise ValueError(
-            f"label {GROWS_TO} is {text!r}; write COUNTxGPUS, such as 10x1_6x8 for 10 nodes of 1 and 6 of 8"
+            f"label {MAX_NODES_LABEL} is {text!r}; write COUNTxGPUS, such as 10x1_6x8 for 10 nodes of 1 and 6 of 8"
         )
-    return tuple(sorted((int(one[2]) for one in found if one for _ in range(int(one[1]))), reverse=True))
+    return tuple(sorted((int(match[2]) for match in matches if match for _ in range(int(match[1]))), reverse=True))
 
 
 def max_gpu_nodes() -> tuple[int, ...]:
-    """GPUs of each node that the joined cluster may have at the most, as its label tells; () without one.
+    """Return the GPUs of each node of the connected cluster at full scale, from its label; () without one.
 
     Raises:
         ValueError: the label cannot be read.
@@ -36,5 +36,5 @@ def max_gpu_nodes() -> tuple[int, ...]:
     import ray
 
     labels = (node.get("Labels") or {} for node in ray.nodes() if node.get("Alive"))
-    told = next((own[GROWS_TO] for own in labels if GROWS_TO in own), "")
-    return parse_max_nodes_label(told) if told else ()
+    text = next((label[MAX_NODES_LABEL] for label in labels if MAX_NODES_LABEL in label), "")
+    return parse_max_nodes_label(text) if text else ()

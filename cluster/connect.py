@@ -1,4 +1,4 @@
-"""Join a Ray cluster, or start one inside this process when none is named."""
+"""Connect to a Ray cluster, or start an embedded one."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from cluster.watchdog import watch_embedded_ray, watch_head
 
 log = logging.getLogger(__name__)
 
-KNOCK_S = 5.0
+PING_S = 5.0
 _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """What there is to compute on."""
+    """Capacity of a connected cluster."""
 
     address: str
     """'' for the embedded one."""
     cpus: float
     gpus: float
     max_gpu_nodes: tuple[int, ...] = ()
-    """GPUs of each node that there may be at the most, where an autoscaler adds them and the head says so."""
+    """GPUs of each node at full scale, if an autoscaler adds nodes and the head's label says how many."""
 
     @property
     def has_gpus(self) -> bool:
-        """Whether there are GPUs, or there will be when they are asked for."""
+        """Whether there are GPUs, or the autoscaler can add some."""
         return self.gpus > 0 or bool(self.max_gpu_nodes)
 
 
-_OPEN: dict[str | None, ClusterInfo] = {}
-"""The cluster of the block that this process is in, by the address that was asked for."""
+_CONNECTED: dict[str | None, ClusterInfo] = {}
+"""Clusters that this process is connected to, by requested address: an inner block uses the outer block's."""
 
 
 @contextlib.contextmanager
 def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInfo]:
-    """A cluster for the length of a block: the one at `address`, or an embedded one that ends with the block.
+    """Connect to the cluster at `address` for the length of a block; None starts an embedded one that ends with it.
 
-    Inside a Ray job the job's own cluster is used. The embedded cluster listens under a token of its own and keeps its
-    files in a folder that is removed at the end; nothing is left in the home directory. Inside a block of the same
-    address the outer block's cluster is used.
+    Inside a Ray job the job's own cluster is used. The embedded cluster has a token of its own and keeps its files in a
+    folder that is removed at the end; nothing is left in the home directory. An inner block of the same address uses
+    the outer block's cluster.
 
     Raises:
         ClusterError: the cluster cannot be joined.
     """
-    if address in _OPEN:
-        yield refresh(_OPEN[address])
+    if address in _CONNECTED:
+        yield refresh(_CONNECTED[address])
         return
     with contextlib.ExitStack() as stack:
         if not verbose:
@@ -67,8 +67,8 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
             stack.enter_context(_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))
         if address is None:
             stack.enter_context(_environment(_embedded_settings()))
-            _forget_token()
-            _remove_left_over(Path(_short_temp()))
+            _reset_token()
+            _remove_stale_files(Path(_short_temp()))
             folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-", dir=_short_temp())
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
         elif ":" in address:
@@ -81,24 +81,24 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         else:
             options["address"] = address
         try:
-            with _own_signals(), contextlib.nullcontext() if verbose else _silent_stderr():
+            with _kept_signals(), contextlib.nullcontext() if verbose else _silent_stderr():
                 ray.init(**options)
         except Exception as error:
             # Ray raises the bare class where a machine is too busy to start it within half a minute.
             if type(error) is not Exception and not isinstance(error, _CANNOT_START):
                 raise
-            place = f"the cluster at {address}" if address else "a local Ray"
-            mend = "check the address and that it runs" if address else "run again when this machine is less busy"
-            raise ClusterError(f"{place} cannot be used: {error}; {mend}") from error
+            target = f"the cluster at {address}" if address else "a local Ray"
+            remedy = "check the address and that it runs" if address else "run again when this machine is less busy"
+            raise ClusterError(f"{target} cannot be used: {error}; {remedy}") from error
         stack.callback(ray.shutdown)
         head = ray.get_runtime_context().gcs_address
         stack.enter_context(watch_embedded_ray(folder) if address is None else watch_head(head, check_reachable))
-        _OPEN[address] = _looked_at(address)
-        stack.callback(_OPEN.pop, address)
-        yield _OPEN[address]
+        _CONNECTED[address] = _inspect(address)
+        stack.callback(_CONNECTED.pop, address)
+        yield _CONNECTED[address]
 
 
-def _looked_at(address: str | None) -> ClusterInfo:
+def _inspect(address: str | None) -> ClusterInfo:
     import ray
 
     total = ray.cluster_resources()
@@ -112,7 +112,7 @@ def _looked_at(address: str | None) -> ClusterInfo:
 
 
 def refresh(info: ClusterInfo) -> ClusterInfo:
-    """The joined cluster as it is now: one that grows has other nodes than when it was joined."""
+    """Return the current capacity: a cluster that grows has other nodes than when it was joined."""
     if not info.max_gpu_nodes:
         return info
     import ray
@@ -132,10 +132,10 @@ def _embedded_settings() -> dict[str, str]:
 
 
 def check_reachable(address: str) -> None:
-    """See in seconds whether anybody listens at `host:port`: Ray itself would wait for minutes without a word."""
+    """Fail fast if nothing listens at `host:port`; Ray would retry silently for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=KNOCK_S):
+        with socket.create_connection((host, int(port)), timeout=PING_S):
             return
     except (OSError, ValueError) as error:
         raise ClusterError(
@@ -144,8 +144,8 @@ def check_reachable(address: str) -> None:
 
 
 @contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep the program's way with SIGTERM: Ray puts its own in place, which ends the process on the spot."""
+def _kept_signals() -> Iterator[None]:
+    """Restore the program's SIGTERM handler: Ray installs its own, which ends the process at once."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     if threading.current_thread() is threading.main_thread():
@@ -156,20 +156,20 @@ def _own_signals() -> Iterator[None]:
 def _silent_stderr() -> Iterator[None]:
     """Close standard error to native code while Ray starts: it announces its own settings there, past any logger."""
     sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    original = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(original, 2)
+        os.close(original)
+        os.close(null)
 
 
 @contextlib.contextmanager
 def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for Ray's own processes and put the old ones back."""
+    """Set variables for Ray's processes within the block and restore the old ones."""
     old = {name: os.environ.get(name) for name in settings}  # noqa: TID251  Ray takes these settings no other way
     os.environ.update(settings)  # noqa: TID251
     try:
@@ -182,18 +182,18 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value  # noqa: TID251
 
 
-def _forget_token() -> None:
-    """Let Ray read its token again: it does so once a process, and each embedded cluster has a token of its own."""
+def _reset_token() -> None:
+    """Make Ray read its token again: it reads it once per process, and each embedded cluster has its own."""
     try:
         from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # native
-    except ImportError:  # a Ray that keeps them elsewhere: then a second cluster in one process is refused by itself
+    except ImportError:  # a Ray that keeps them elsewhere refuses a second cluster in one process
         return
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
 
 
-def _remove_left_over(folder: Path) -> None:
-    """Remove what runs that were killed could not: folders named by processes that are no more."""
+def _remove_stale_files(folder: Path) -> None:
+    """Remove the folders of killed runs: their names hold the ids of processes that do not exist."""
     for path in folder.glob("vlmsweep-*-*"):
         owner = path.name.split("-")[1]
         if owner.isdigit() and not Path("/proc", owner).exists() and Path("/proc/self").exists():
@@ -204,6 +204,6 @@ def _remove_left_over(folder: Path) -> None:
 
 
 def _short_temp() -> str:
-    """Ray's socket paths must stay below 107 characters, so a long TMPDIR is not used."""
+    """Return the temporary folder, or /tmp for a long TMPDIR: Ray's socket paths are limited to 107 characters."""
     folder = tempfile.gettempdir()
     return folder if len(folder) <= 24 else "/tmp"  # noqa: S108

@@ -1,4 +1,4 @@
-"""Whether a replica can be placed at all: said in words within a minute, where Ray would wait without one."""
+"""Check within a minute that a replica fits on some node; Ray would wait without a message."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def wait_for_capacity(
 
     Args:
         demand: resources that one replica takes, all on one node, such as `{"GPU": 4, "CPU": 1}`.
-        patience_s: seconds to wait for a node that nobody has announced.
-        grows: the cluster may add nodes; it sees the demand meanwhile, and nodes on their way are waited for.
-        stopped: whether nobody wants the place any more.
+        patience_s: seconds to wait for a node that is not announced.
+        grows: the cluster may add nodes; its autoscaler sees the demand, and pending nodes are waited for.
+        stopped: whether the place is not needed any more.
 
     Raises:
-        ClusterError: no node is large enough, and none is coming; says what is lacking.
-        StoppedError: `stopped` says so.
+        ClusterError: no node is large enough and none is pending; says what is missing.
+        RunCancelledError: `stopped` returned true.
     """
     import ray
 
@@ -41,22 +41,22 @@ def wait_for_capacity(
     if not grows:
         raise ClusterError(problem)
     log.warning("waiting for a node: %s", problem)
-    with _wished_for(demand):
+    with _visible_demand(demand):
         while problem:
             if stopped():
-                raise RunCancelledError("stopped while a node was waited for")
-            if time.monotonic() > end and not _nodes_are_coming():
+                raise RunCancelledError("cancelled while waiting for a node")
+            if time.monotonic() > end and not _has_pending_nodes():
                 raise ClusterError(problem)
             time.sleep(POLL_S)
             problem = describe_shortage(demand, _alive(ray.nodes()))
 
 
 @contextlib.contextmanager
-def _wished_for(demand: Mapping[str, float]) -> Iterator[None]:
-    """Let the autoscaler see a demand for the length of a block.
+def _visible_demand(demand: Mapping[str, float]) -> Iterator[None]:
+    """Show a demand to the autoscaler for the length of a block, as a pending placement group.
 
-    A placement group that waits is such a demand. `request_resources` is not used: there is one such request a
-    cluster, which Ray Data's own for another model would replace, and which keeps its nodes for ever after.
+    `request_resources` is not used: a cluster has one such request, which Ray Data's for another model would replace,
+    and it keeps its nodes forever.
     """
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
@@ -65,12 +65,12 @@ def _wished_for(demand: Mapping[str, float]) -> Iterator[None]:
     try:
         yield
     finally:
-        if ray.is_initialized():  # else this very call would start a Ray
+        if ray.is_initialized():  # else this call would start a Ray
             remove_placement_group(group)
 
 
 def gpus_of_nodes() -> list[int]:
-    """GPUs of each node that is alive and has some."""
+    """Return the GPUs of each live node that has some."""
     import ray
 
     counts = [int(node.get("GPU", 0)) for node in _alive(ray.nodes())]
@@ -78,22 +78,22 @@ def gpus_of_nodes() -> list[int]:
 
 
 def describe_shortage(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> str:
-    """What keeps a demand from every node, in words; '' when one is large enough.
+    """Describe why no node meets a demand; '' if one does.
 
     Args:
-        demand: resources wanted together.
+        demand: resources needed on one node.
         nodes: resources of each node.
     """
-    wanted = {name: amount for name, amount in demand.items() if amount > 0}
-    if any(all(node.get(name, 0) >= amount for name, amount in wanted.items()) for node in nodes):
+    needed = {name: amount for name, amount in demand.items() if amount > 0}
+    if any(all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in nodes):
         return ""
-    there = "; ".join(sorted({_words({name: node.get(name, 0) for name in wanted}) for node in nodes})) or "none"
-    short = [name for name, amount in wanted.items() if all(node.get(name, 0) < amount for node in nodes)]
-    lacks = f"no node has {_words({name: wanted[name] for name in short})}" if short else "no node has both"
-    return f"a replica needs {_words(wanted)} on one node, and {lacks} (nodes: {there})"
+    available = "; ".join(sorted({_format({name: node.get(name, 0) for name in needed}) for node in nodes})) or "none"
+    missing = [name for name, amount in needed.items() if all(node.get(name, 0) < amount for node in nodes)]
+    shortage = f"no node has {_format({name: needed[name] for name in missing})}" if missing else "no node has both"
+    return f"a replica needs {_format(needed)} on one node, and {shortage} (nodes: {available})"
 
 
-def _words(amounts: Mapping[str, float]) -> str:
+def _format(amounts: Mapping[str, float]) -> str:
     return " and ".join(f"{amount:g} {name}{'s' if amount != 1 else ''}" for name, amount in amounts.items())
 
 
@@ -101,15 +101,15 @@ def _alive(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
     return [node["Resources"] for node in nodes if node.get("Alive")]
 
 
-def _nodes_are_coming() -> bool:
-    """Whether an autoscaler, of Ray's first or second kind, has nodes under way."""
+def _has_pending_nodes() -> bool:
+    """Return whether an autoscaler of Ray, version 1 or 2, has pending nodes."""
     import ray
     from ray.autoscaler.v2.sdk import get_cluster_status
     from ray.experimental.internal_kv import _internal_kv_get
 
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        told = json.loads(_internal_kv_get("__autoscaling_status") or "{}")
-        report = told.get("autoscaler_report") or {}
+        status_v1 = json.loads(_internal_kv_get("__autoscaling_status") or "{}")
+        report = status_v1.get("autoscaler_report") or {}
         if report.get("pending_nodes") or report.get("pending_launches"):
             return True
     with contextlib.suppress(RuntimeError, TimeoutError, AttributeError, ray.exceptions.RayError):

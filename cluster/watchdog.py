@@ -1,9 +1,11 @@
-"""What a driver hangs on, watched while it runs: the processes of an embedded Ray, or the head of a cluster.
+"""Watch what a driver depends on: the processes of an embedded Ray, or the head of a cluster.
 
-Without it a driver whose raylet or head is gone is ended by Ray's native code: after a minute, with 1 and in silence.
+Without it Ray's native code ends a driver whose raylet or head is gone: after a minute, with 1 and without a message.
 """
 
 from __future__ import annotations
+
+from cluster.errors import ClusterError
 
 import logging
 import os
@@ -19,113 +21,113 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.5
+POLL_S = 0.5
 VITAL = {"raylet": "raylet", "gcs_server": "head"}
-"""Ray's own names of its processes, and what they are called here."""
-ORDERLY, ORDERLY_S = (0, -signal.SIGTERM, -signal.SIGINT), 60.0
-"""How Ray ends where the signal that ends this process went to all of its group: then this one is on its way too."""
-KNOCK_EVERY_S = 5.0
-AWAY_S = 45.0
-"""A head may be away for so long; Ray ends its drivers after 60 s."""
+"""Ray's names of its vital processes, and their names in messages."""
+SHUTDOWN_CODES, SHUTDOWN_S = (0, -signal.SIGTERM, -signal.SIGINT), 60.0
+"""Return codes of Ray where a signal went to the whole process group: then this process is ending as well."""
+PING_EVERY_S = 5.0
+MAX_ABSENCE_S = 45.0
+"""Longest absence of a head; Ray ends its drivers after 60 s."""
 _UNREACHABLE = 3
 
 
 @contextmanager
 def watch_embedded_ray(folder: str) -> Iterator[None]:
-    """For the length of a block, end this process with 3 when its embedded Ray is gone; the log says why.
+    """End this process with 3 if its embedded Ray dies within the block, and log why.
 
-    It ends where it stands: what is in flight hangs on the same Ray. What was committed is kept, as after a kill.
+    It ends at once: requests in flight depend on the same Ray. Committed rows are kept, as after a kill.
 
     Args:
-        folder: of Ray's files, which is removed then.
+        folder: The folder of Ray's files, which is removed then.
     """
     import ray
 
-    node = ray._private.worker._global_node  # noqa: SLF001  Ray tells of its processes nowhere else
-    with _beside(_watch, node, folder):
+    node = ray._private.worker._global_node  # noqa: SLF001  Ray has no public list of its processes
+    with _in_thread(_watch, node, folder):
         yield
 
 
 @contextmanager
-def watch_head(address: str, knock: Callable[[str], None]) -> Iterator[None]:
-    """For the length of a block, end this process with 3 when the head of its cluster stays away; the log says so.
+def watch_head(address: str, ping: Callable[[str], None]) -> Iterator[None]:
+    """End this process with 3 if the head of its cluster stays unreachable within the block, and log it.
 
     Args:
-        address: of the head, `host:port`.
-        knock: raises `RuntimeError` where nobody answers there.
+        address: The head's `host:port`.
+        ping: Raises `ClusterError` if nothing answers there.
     """
-    with _beside(_watch_head, address, knock):
+    with _in_thread(_watch_head, address, ping):
         yield
 
 
 @contextmanager
-def _beside(watch: Callable[..., None], *arguments: Any) -> Iterator[None]:
-    over = threading.Event()
-    thread = threading.Thread(target=watch, args=(*arguments, over), name="ray-vigil", daemon=True)
+def _in_thread(watch: Callable[..., None], *arguments: Any) -> Iterator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=watch, args=(*arguments, stop), name="ray-watchdog", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()
 
 
-def _watch(node: Any, folder: str, over: threading.Event) -> None:
-    while not over.wait(LOOK_S):
+def _watch(node: Any, folder: str, stop: threading.Event) -> None:
+    while not stop.wait(POLL_S):
         dead = [(VITAL[kind], process.returncode) for kind, process in node.dead_processes() if kind in VITAL]
         if dead:
             name, code = dead[0]
-            if code in ORDERLY and over.wait(ORDERLY_S):
+            if code in SHUTDOWN_CODES and stop.wait(SHUTDOWN_S):
                 return
-            how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-            why = ", as for want of memory" if code == -signal.SIGKILL else ""
-            log.error("Ray's %s has ended %s%s; the same command goes on from here", name, how, why)
-            left = _below(os.getpid())
+            cause = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+            hint = ", possibly out of memory" if code == -signal.SIGKILL else ""
+            log.error("Ray's %s was ended %s%s. Run the same command again to resume.", name, cause, hint)
+            descendants = _descendants(os.getpid())
             node.kill_all_processes(check_alive=False)
-            for pid in left:
+            for pid in descendants:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             shutil.rmtree(folder, ignore_errors=True)
-            _end()
+            _exit()
 
 
-def _watch_head(address: str, knock: Callable[[str], None], over: threading.Event) -> None:
-    if not _answers(knock, address):
-        return  # the cluster was joined another way, and this address tells nothing
-    last = monotonic()
-    told = False
-    while not over.wait(KNOCK_EVERY_S):
-        if _answers(knock, address):
-            last, told = monotonic(), False
-        elif not told:
-            log.warning("the cluster's head at %s is gone; if it stays away this run ends within a minute", address)
-            told = True
-        elif monotonic() - last > AWAY_S:
-            log.error("the cluster's head stays away; the same command goes on from here once there is one")
-            _end()
+def _watch_head(address: str, ping: Callable[[str], None], stop: threading.Event) -> None:
+    if not _answers(ping, address):
+        return  # the cluster was joined another way, and this address says nothing about it
+    last_answer = monotonic()
+    is_reported = False
+    while not stop.wait(PING_EVERY_S):
+        if _answers(ping, address):
+            last_answer, is_reported = monotonic(), False
+        elif not is_reported:
+            log.warning("the cluster's head at %s does not answer; if it stays unreachable this run ends within a minute", address)
+            is_reported = True
+        elif monotonic() - last_answer > MAX_ABSENCE_S:
+            log.error("the cluster's head stays unreachable. Run the same command again once it is up to resume.")
+            _exit()
 
 
-def _answers(knock: Callable[[str], None], address: str) -> bool:
+def _answers(ping: Callable[[str], None], address: str) -> bool:
     try:
-        knock(address)
-    except RuntimeError:
+        ping(address)
+    except ClusterError:
         return False
     return True
 
 
-def _end() -> None:
+def _exit() -> None:
     logging.shutdown()
     sys.stdout.flush()
     os._exit(_UNREACHABLE)
 
 
-def _below(pid: int) -> set[int]:
-    """Processes below one: agents would wait a minute for a head that is gone."""
+def _descendants(pid: int) -> set[int]:
+    """Return the descendants of a process: Ray's agents would wait a minute for a head that is gone."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended since
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found: set[int] = set()
-    while more := {child for child, parent in parents.items() if parent in found | {pid}} - found:
-        found |= more
-    return found
+    descendants: set[int] = set()
+    while children := {pid_ for pid_, parent in parents.items() if parent in descendants | {pid}} - descendants:
+        descendants |= children
+    return descendants

@@ -13,7 +13,7 @@ from typing import Any
 
 from cluster.connect import connect
 from cluster.errors import ClusterError
-from cluster.hardware import Node, cards_here, memory_here, nodes_of
+from cluster.hardware import Node, local_gpus, local_memory, node_inventory
 from models.availability import unavailable_reason
 from models.gpu_memory import Placement, bytes_per_weight, model_size, plan_placement
 from models.spec import ModelSpec
@@ -57,7 +57,7 @@ def run_checks(
         nodes = None
         try:
             with connect(address):
-                nodes = nodes_of()
+                nodes = node_inventory()
         except ClusterError as error:
             found.append(CheckResult("cluster", "bad", str(error)))
     if nodes is None:
@@ -85,16 +85,16 @@ def _here() -> CheckResult:
 
 
 def _this_node() -> Node:
-    cards = tuple(card.total for card in cards_here())
+    cards = tuple(card.total for card in local_gpus())
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Node(name="this machine", cpus=float(cpus), memory=memory_here()[0], cards=cards)
+    return Node(name="this machine", cpus=float(cpus), memory=local_memory()[0], gpu_bytes=cards)
 
 
 def _node(node: Node) -> CheckResult:
-    sizes = sorted({f"{card / 1e9:.0f} GB" for card in node.cards})
-    gpus = f"{len(node.cards)} GPUs of {' and '.join(sizes)}" if node.cards else "no GPU: models run on the CPU"
+    sizes = sorted({f"{card / 1e9:.0f} GB" for card in node.gpu_bytes})
+    gpus = f"{len(node.gpu_bytes)} GPUs of {' and '.join(sizes)}" if node.gpu_bytes else "no GPU: models run on the CPU"
     words = f"{node.cpus:g} CPUs, {node.memory / 1e9:.0f} GB memory, {gpus}"
-    return CheckResult(node.name, "ok" if node.cards else "note", words)
+    return CheckResult(node.name, "ok" if node.gpu_bytes else "note", words)
 
 
 def _place(uri: str) -> CheckResult:
@@ -135,7 +135,7 @@ def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) ->
     size = model_size(spec)
     if size is None:
         return CheckResult(name, "note", "its size is not known: give parameters_b in its entry")
-    cards = [node.cards for node in nodes if node.cards]
+    cards = [node.gpu_bytes for node in nodes if node.gpu_bytes]
     if not cards or spec.device == "cpu":
         return _on_cpu(name, size.parameters * bytes_per_weight(spec), max(node.memory for node in nodes), unable)
 

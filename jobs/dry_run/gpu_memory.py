@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cluster.hardware import cards_here
+from cluster.hardware import local_gpus
 from jobs.doctor import CheckResult, models_here
 from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_per_weight, model_size, plan_placement
@@ -73,7 +73,7 @@ def placement_summary(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) ->
         return None
     known = list(cards) or _cards()
     best = plan_placement(spec, size, known, batch=load_of(plan))
-    seen = "seen here" if cards or cards_here() else "assumed, for none is seen here"
+    seen = "seen here" if cards or local_gpus() else "assumed, for none is seen here"
     words = (
         f"{placed.tensor_parallel} GPU{'s' if placed.tensor_parallel > 1 else ''} a replica, "
         f"{placed.bytes_per_gpu / 1e9:.1f} GB each (weights {placed.need.weights / 1e9:.1f}, "
@@ -101,4 +101,4 @@ def _shown(one: Placement) -> dict[str, Any]:
 
 
 def _cards() -> list[int]:
-    return [card.total for card in cards_here()] or [ASSUMED_GPU_BYTES] * _MOST_ASSUMED
+    return [card.total for card in local_gpus()] or [ASSUMED_GPU_BYTES] * _MOST_ASSUMED

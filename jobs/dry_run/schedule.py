@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.connect import connect
-from cluster.hardware import cards_here
+from cluster.hardware import local_gpus
 from cluster.placement import gpus_of_nodes
 from cluster.scheduling.gpu_scheduler import run_schedule
 from cluster.scheduling.simulator import simulate
@@ -101,7 +101,7 @@ def site_of(address: str | None, works: Sequence[ModelWorkload], specs: Mapping[
                     cluster.max_gpu_nodes, f"all that the cluster at {address} may grow to", start_s
                 )
             return FleetDescription(tuple(gpus_of_nodes()), f"the cluster at {address} as it is")
-    if here := len(cards_here()):
+    if here := len(local_gpus()):
         return FleetDescription((here,), "this machine")
     most = max(work.gpus * specs[work.name].replicas.max for work in works)
     node = max(8, *(work.gpus for work in works))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from models.errors import PrefixSharingUnsupportedError
+
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ ROW_ERRORS: tuple[type[Exception], ...] = (
     MemoryError,
     StopIteration,
     jinja2.TemplateError,
+    PrefixSharingUnsupportedError,
 )
 """What one call's own content can make a processor, a template or a model raise."""
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.autoscaling import GROWS_TO, max_gpu_nodes, parse_max_nodes_label
+from cluster.autoscaling import MAX_NODES_LABEL, max_gpu_nodes, parse_max_nodes_label
 
 COUNTS = st.dictionaries(st.integers(1, 16), st.integers(1, 30), min_size=1, max_size=4)
 
@@ -32,7 +32,7 @@ def test_any_other_text_is_refused_in_words(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "8", "8x", "x8", "0x8", "8x0", "8x1,4x8", "8x1_", "-1x8", "999999x1", "8x1 _4x8"])
 def test_not_a_label(text: str) -> None:
-    with pytest.raises(ValueError, match=GROWS_TO):
+    with pytest.raises(ValueError, match=MAX_NODES_LABEL):
         parse_max_nodes_label(text)
 
 
@@ -43,8 +43,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]]) -> Non
 
 
 def test_the_label_of_a_living_node_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    dead = {"Alive": False, "Labels": {GROWS_TO: "9x9"}}
-    cluster(monkeypatch, [dead, {"Alive": True}, {"Alive": True, "Labels": {GROWS_TO: "2x1_1x4"}}])
+    dead = {"Alive": False, "Labels": {MAX_NODES_LABEL: "9x9"}}
+    cluster(monkeypatch, [dead, {"Alive": True}, {"Alive": True, "Labels": {MAX_NODES_LABEL: "2x1_1x4"}}])
     assert max_gpu_nodes() == (4, 1, 1)
 
 

@@ -20,7 +20,7 @@ class Node:
         print("the rest is ended")
 
 logging.basicConfig()
-watchdog.LOOK_S = 0.05
+watchdog.POLL_S = 0.05
 watchdog.ORDERLY_S = float(sys.argv[5])
 ray._private.worker._global_node = Node()
 with watchdog.watch_embedded_ray(sys.argv[3]):
@@ -42,7 +42,7 @@ def knock(address):
         raise RuntimeError("nobody at " + address)
 
 logging.basicConfig()
-watchdog.KNOCK_EVERY_S, watchdog.AWAY_S = 0.05, float(sys.argv[2])
+watchdog.PING_EVERY_S, watchdog.MAX_ABSENCE_S = 0.05, float(sys.argv[2])
 with watchdog.watch_head("head:1", knock):
     while len(told) < int(sys.argv[3]):
         time.sleep(0.01)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.autoscaling import GROWS_TO, parse_max_nodes_label
+from cluster.autoscaling import MAX_NODES_LABEL, parse_max_nodes_label
 from tests.support.paths import ROOT
 
 FILES = ("aws", "gcp")
@@ -133,7 +133,7 @@ def test_on_aws_the_machine_may_fetch_the_image_before_it_does() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_the_head_says_what_may_come(name: str) -> None:
     types = config(name)["available_node_types"]
-    max_nodes_label = parse_max_nodes_label(types["head"]["labels"][GROWS_TO])
+    max_nodes_label = parse_max_nodes_label(types["head"]["labels"][MAX_NODES_LABEL])
     most = [n["resources"]["GPU"] for n in types.values() for _ in range(n.get("max_workers", 0))]
     assert max_nodes_label == tuple(sorted((gpus for gpus in most if gpus), reverse=True))
     assert sum(node.get("max_workers", 0) for node in types.values()) <= config(name)["max_workers"]

@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from cluster.autoscaling import GROWS_TO, parse_max_nodes_label
+from cluster.autoscaling import MAX_NODES_LABEL, parse_max_nodes_label
 from tests.support import kuberay
 from tests.support.paths import ROOT
 
@@ -152,7 +152,7 @@ def test_groups_go_to_zero_and_gpu_nodes_are_tolerated(name: str) -> None:
         assert ("vlmsweep/spot" in keys) == (group["labels"]["market"] == "spot")
         assert group.get("priority", 0) == (group["labels"]["market"] == "spot")  # spot first, on demand where it fails
     assert gpus == {0, 1, 8}
-    assert parse_max_nodes_label(cluster["headGroupSpec"]["labels"][GROWS_TO]) == tuple(sorted(most, reverse=True))
+    assert parse_max_nodes_label(cluster["headGroupSpec"]["labels"][MAX_NODES_LABEL]) == tuple(sorted(most, reverse=True))
 
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])

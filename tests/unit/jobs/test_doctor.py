@@ -23,7 +23,7 @@ def findings(capsys: pytest.CaptureFixture[str], *flags: str, code: int = 0) -> 
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *cards: int, memory: int = 64) -> None:
-    node = Node(name="this machine", cpus=8, memory=memory * GB, cards=tuple(card * GB for card in cards))
+    node = Node(name="this machine", cpus=8, memory=memory * GB, gpu_bytes=tuple(card * GB for card in cards))
     monkeypatch.setattr(doctor, "_this_node", lambda: node)
 
 
@@ -66,7 +66,7 @@ def test_sums(
 
 
 def test_each_node_of_a_cluster_is_looked_at_by_itself() -> None:
-    nodes = [Node(name=name, cpus=8, memory=GB, cards=(80 * GB,) * 2) for name in "ab"]
+    nodes = [Node(name=name, cpus=8, memory=GB, gpu_bytes=(80 * GB,) * 2) for name in "ab"]
     (name, spec), *_ = select_models(["qwen2.5-vl-72b"], load_models()).items()
     found = doctor._model(name, spec, nodes, named=True)
     assert found.state == "bad"  # four GPUs in all, but no node has them together

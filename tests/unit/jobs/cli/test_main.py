@@ -247,7 +247,7 @@ def test_a_part_of_ray_that_is_gone_is_told_in_a_line(
     def gone() -> NoReturn:
         raise ActorDiedError
 
-    monkeypatch.setattr("jobs.doctor.cards_here", gone)
+    monkeypatch.setattr("jobs.doctor.local_gpus", gone)
     assert run(["doctor"]) == 3
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("vlmsweep: Ray failed (ActorDiedError: ")
@@ -264,7 +264,7 @@ def test_bug_ends_with_70_and_its_traceback(
     def fail() -> NoReturn:
         raise bug
 
-    monkeypatch.setattr("jobs.doctor.cards_here", fail)
+    monkeypatch.setattr("jobs.doctor.local_gpus", fail)
     assert run(["doctor"]) == 70
     error = capsys.readouterr().err
     assert error.startswith("Traceback (most recent call last)")
@@ -274,7 +274,7 @@ def test_bug_ends_with_70_and_its_traceback(
 
 def test_bug_keeps_its_traceback_in_json_logs() -> None:
     code = (
-        "import jobs.doctor\njobs.doctor.cards_here = lambda: {}['missing']\n"
+        "import jobs.doctor\njobs.doctor.local_gpus = lambda: {}['missing']\n"
         "from jobs.cli import main\nmain(['doctor', '--log-format', 'json'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
@@ -289,8 +289,8 @@ def test_a_model_that_does_not_fit_here_is_not_said_to_run(
     (tmp_path / "m.yaml").write_text(
         "huge: {engine: transformers, model: x, parameters_b: 72}\nodd: {engine: transformers, model: y}\n"
     )
-    monkeypatch.setattr("jobs.doctor.cards_here", list)
-    monkeypatch.setattr("jobs.doctor.memory_here", lambda: (24 * 10**9, 0))
+    monkeypatch.setattr("jobs.doctor.local_gpus", list)
+    monkeypatch.setattr("jobs.doctor.local_memory", lambda: (24 * 10**9, 0))
     assert run(["list", "models", "--json", "--models-file", str(tmp_path / "m.yaml")]) == 0
     rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["huge"]["runs here"] == "no"

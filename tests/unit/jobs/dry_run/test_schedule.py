@@ -39,7 +39,7 @@ def on(
 
     monkeypatch.setattr(page, "connect", joined)
     monkeypatch.setattr(page, "gpus_of_nodes", lambda: list(nodes))
-    monkeypatch.setattr(page, "cards_here", lambda: [Gpu("x", 1, 1)] * cards)
+    monkeypatch.setattr(page, "local_gpus", lambda: [Gpu("x", 1, 1)] * cards)
 
 
 def test_a_schedule_tells_when_each_model_runs(spec: RunSpec) -> None:
