@@ -5,8 +5,6 @@ Without it Ray's native code ends a driver whose raylet or head is gone: after a
 
 from __future__ import annotations
 
-from cluster.errors import ClusterError
-
 import logging
 import os
 import shutil
@@ -18,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
+
+from cluster.errors import ClusterError
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,10 @@ def _watch_head(address: str, ping: Callable[[str], None], stop: threading.Event
         if _answers(ping, address):
             last_answer, is_reported = monotonic(), False
         elif not is_reported:
-            log.warning("the cluster's head at %s does not answer; if it stays unreachable this run ends within a minute", address)
+            log.warning(
+                "the cluster's head at %s does not answer; if it stays unreachable this run ends within a minute",
+                address,
+            )
             is_reported = True
         elif monotonic() - last_answer > MAX_ABSENCE_S:
             log.error("the cluster's head stays unreachable. Run the same command again once it is up to resume.")

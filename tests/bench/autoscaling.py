@@ -230,7 +230,11 @@ def cluster_from_zero(folder: Path, idle_minutes: float) -> Iterator[RayHead]:
     env = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "0"}
     (gcs,) = free_ports(1)
     (folder / "autoscaler.json").write_text(json.dumps(config(idle_minutes, gcs)))
-    flags = ("--num-cpus=0", f"--labels={MAX_NODES_LABEL}={max_gpu_nodes}", f"--autoscaling-config={folder}/autoscaler.json")
+    flags = (
+        "--num-cpus=0",
+        f"--labels={MAX_NODES_LABEL}={max_gpu_nodes}",
+        f"--autoscaling-config={folder}/autoscaler.json",
+    )
     with ray_head(*flags, env=env, gcs=gcs) as head:
         yield head
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from models.errors import PrefixSharingUnsupportedError
-
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from torch import Tensor
 from models.engines.transformers.chat_formats import FORMS
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.media_inputs import MediaRules, media_rules, places, show
+from models.errors import PrefixSharingUnsupportedError
 from models.messages import Call, CallReply, Failure, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 

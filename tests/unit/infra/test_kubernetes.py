@@ -152,7 +152,9 @@ def test_groups_go_to_zero_and_gpu_nodes_are_tolerated(name: str) -> None:
         assert ("vlmsweep/spot" in keys) == (group["labels"]["market"] == "spot")
         assert group.get("priority", 0) == (group["labels"]["market"] == "spot")  # spot first, on demand where it fails
     assert gpus == {0, 1, 8}
-    assert parse_max_nodes_label(cluster["headGroupSpec"]["labels"][MAX_NODES_LABEL]) == tuple(sorted(most, reverse=True))
+    assert parse_max_nodes_label(cluster["headGroupSpec"]["labels"][MAX_NODES_LABEL]) == tuple(
+        sorted(most, reverse=True)
+    )
 
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])

@@ -8,11 +8,21 @@ from typing import NoReturn
 import pytest
 
 from jobs.cli.main import run
-from pipelines.ingest.dataset import Dataset
 
 COMMANDS = {
     "ingest": ("ingest", "maia", "{source}", "--data", "{folder}/data"),
-    "plan": ("run", "--models", "random", "--benchmarks", "maia", "--data", "{data}", "--out", "{folder}/o", "--dry-run"),
+    "plan": (
+        "run",
+        "--models",
+        "random",
+        "--benchmarks",
+        "maia",
+        "--data",
+        "{data}",
+        "--out",
+        "{folder}/o",
+        "--dry-run",
+    ),
     "status": ("status", "{folder}"),
 }
 FUNCTIONS = {
