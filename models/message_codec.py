@@ -25,23 +25,9 @@ def _decode_part(raw: list[Any]) -> Part:
 
 def dump_requests(requests: Sequence[Request]) -> bytes:
     """Encode requests as UTF-8 JSON."""
-    raw = [
-        [
-            request.request_id,
-            [
-                [
-                    [[turn.role, [_encode_part(part) for part in turn.parts]] for turn in step.turns],
-                    [getattr(step.generation, name) for name in Generation.__slots__],
-                    list(step.choices),
-                    list(step.scored),
-                ]
-                for step in request.steps
-            ],
-        ]
-        for request in requests
-    ]
-    # Model text may hold half a surrogate pair, which UTF-8 cannot encode: ASCII escapes can.
-    return json.dumps(raw, ensure_ascii=True, separators=(",", ":")).encode()
+    return _dump(
+        [[request.request_id, [_encode_step(step) for step in request.steps]] for request in requests]
+    ).encode()
 
 
 def load_requests(content: bytes) -> list[Request]:
@@ -49,6 +35,30 @@ def load_requests(content: bytes) -> list[Request]:
     return [
         Request(request_id=request_id, steps=tuple(map(_decode_step, steps)))
         for request_id, steps in json.loads(content)
+    ]
+
+
+def dump_steps(steps: Sequence[Step]) -> str:
+    """Encode the steps of one request as ASCII JSON."""
+    return _dump([_encode_step(step) for step in steps])
+
+
+def load_steps(text: str) -> tuple[Step, ...]:
+    """Decode the steps that `dump_steps` encoded."""
+    return tuple(map(_decode_step, json.loads(text)))
+
+
+def _dump(raw: list[Any]) -> str:
+    # Model text may hold half a surrogate pair, which UTF-8 cannot carry: ASCII escapes can.
+    return json.dumps(raw, ensure_ascii=True, separators=(",", ":"))
+
+
+def _encode_step(step: Step) -> list[Any]:
+    return [
+        [[turn.role, [_encode_part(part) for part in turn.parts]] for turn in step.turns],
+        [getattr(step.generation, name) for name in Generation.__slots__],
+        list(step.choices),
+        list(step.scored),
     ]
 
 

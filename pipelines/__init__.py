@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from pipelines.progress import NullProgress, ProgressListener
     from pipelines.report.compare import Comparison, Difference, compare
     from pipelines.storage.store import Store
-    from pipelines.sweep.run import SweepResult, run_sweep
+    from pipelines.sweep.result import SweepResult
+    from pipelines.sweep.run import run_sweep
     from pipelines.version import __version__
 
 __all__ = [
@@ -100,7 +101,8 @@ _MODULES: Final = {
     "pipelines.progress": "NullProgress ProgressListener",
     "pipelines.report.compare": "Comparison Difference compare",
     "pipelines.storage.store": "Store",
-    "pipelines.sweep.run": "SweepResult run_sweep",
+    "pipelines.sweep.result": "SweepResult",
+    "pipelines.sweep.run": "run_sweep",
     "pipelines.version": "__version__",
 }
 """Module -> public names; a module is imported when one of its names is first used, which keeps imports light."""

@@ -68,12 +68,6 @@ class CostLimitReachedError(ModelUnavailableError):
     """The run reached its cost limit. Committed rows stay; run again with a higher limit to continue."""
 
 
-class PlanMismatchError(PipelineError):
-    """A worker derives other requests than the plan holds: another version of the code or of the data."""
-
-    exit_code = 3
-
-
 class InternalError(PipelineError):
     """A bug in a worker. The worker's exception is the `__cause__` and its traceback part of the message."""
 

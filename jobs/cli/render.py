@@ -10,7 +10,7 @@ from typing import Any
 from jobs.output import print_json, print_line, table
 from pipelines.benchmarks import benchmark
 from pipelines.report.compare import Comparison, Difference
-from pipelines.sweep.run import SweepResult
+from pipelines.sweep.result import SweepResult
 
 
 def show_comparison(found: Comparison, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from jobs.output import prepare, print_error, print_json, print_line, results_on
 
 if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec
-    from pipelines.sweep.run import SweepResult
+    from pipelines.sweep.result import SweepResult
 
 
 @takes(SweepFlags)
@@ -50,7 +50,7 @@ def score(flags: ScoreFlags) -> int:
         return 0
     progress = Progress(quiet=flags.json)
     with results_only_on_stdout():
-        result = score_external(spec, flags.predictions, watcher=progress)
+        result = score_external(spec, flags.predictions, progress=progress)
     progress.finish()
     return print_result(result, spec, as_json=flags.json)
 
@@ -78,7 +78,7 @@ def _run_stages(flags: SweepFlags, stages: tuple[str, ...]) -> int:
         return 0
     progress = Progress(quiet=flags.json)
     with results_only_on_stdout():
-        result = run_sweep(spec, stages=stages, watcher=progress)
+        result = run_sweep(spec, stages=stages, progress=progress)
     progress.finish()
     return print_result(result, spec, as_json=flags.json)
 

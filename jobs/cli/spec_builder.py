@@ -99,7 +99,7 @@ def _spec(
         fail_on_error=FailureBudget(flags.fail_on_error),
         seed=flags.seed,
         prompts=_prompt_texts(flags.prompts, benchmarks),
-        instead=dict(_version_pair(text) for text in flags.prompt_versions or ()),
+        prompt_versions=dict(_version_pair(text) for text in flags.prompt_versions or ()),
         command=tuple(sys.argv),
         human=read_human(flags.human or ()),
         cost_limit=_dollars(flags.cost_limit),

@@ -18,7 +18,8 @@ from pipelines.ingest.source_folder import Folder
 from pipelines.plan.run_spec import RunSpec
 from pipelines.progress import ProgressListener
 from pipelines.storage.store import Store
-from pipelines.sweep.run import SweepResult, run_sweep
+from pipelines.sweep.result import SweepResult
+from pipelines.sweep.run import run_sweep
 
 MODEL = "tiny-qwen2.5-vl"
 BASELINE = "chance"
@@ -65,7 +66,7 @@ def run_demo(out: str, *, watcher: ProgressListener) -> tuple[RunSpec, SweepResu
         captioner=(CAPTIONER, _tiny(checkpoint, CAPTION_TOKENS)),
         command=tuple(sys.argv),
     )
-    return spec, run_sweep(spec, watcher=watcher)
+    return spec, run_sweep(spec, progress=watcher)
 
 
 def _ingest_sample(name: str, samples: Path, data: Store, watcher: ProgressListener) -> None:

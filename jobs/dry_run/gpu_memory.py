@@ -11,7 +11,7 @@ from jobs.doctor import CheckResult, models_here
 from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_per_weight, model_size, plan_placement
 from models.spec import ModelSpec
-from pipelines.plan.records import Plan
+from pipelines.plan.records import ModelPlan
 
 _MOST_ASSUMED = 16
 """GPUs of a cluster that nobody has looked at yet."""
@@ -44,14 +44,14 @@ def _model_row(name: str, spec: ModelSpec, found: CheckResult) -> list[str]:
     ]
 
 
-def load_of(plan: Plan) -> BatchShape:
+def load_of(plan: ModelPlan) -> BatchShape:
     """The batch that a plan's calls make on average: media are shared, the words and the answer are each row's own."""
     calls = max(plan.calls, 1)
     words = (plan.prompt_tokens - plan.shared_tokens + plan.output_tokens) / calls
     return BatchShape(prefix_tokens=round(plan.shared_tokens / calls), own_tokens=max(1, round(words)))
 
 
-def placement_for(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> Placement | None:
+def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> Placement | None:
     """How a model lies on GPUs as its entry says; None when its size is not known.
 
     Args:
@@ -66,7 +66,7 @@ def placement_for(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> Pla
     return plan_placement(spec, size, known, batch=load_of(plan), tensor_parallel=spec.tensor_parallel)
 
 
-def placement_summary(spec: ModelSpec, plan: Plan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
+def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
     """The entry's placement and the one that arithmetic proposes, as data and in words."""
     size, placed = model_size(spec), placement_for(spec, plan, cards)
     if size is None or placed is None:

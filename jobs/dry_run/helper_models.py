@@ -1,4 +1,4 @@
-"""What captioners and the judge will be asked in a sweep that has not run: for `--dry-run`, which only reads."""
+"""Requests that captioners and the judge of a sweep will get: for `--dry-run`, which only reads."""
 
 from __future__ import annotations
 
@@ -9,148 +9,153 @@ from typing import Literal
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
-from pipelines.benchmarks.records import JudgeAsk, Row, Sample
+from pipelines.benchmarks.records import JudgeAsk, Row
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.captions import load_captions
-from pipelines.plan.planner import load_completed, selected_samples
-from pipelines.plan.records import Plan
-from pipelines.plan.requests import PlannedRequest, RequestBuilder
+from pipelines.plan.context import SweepContext
+from pipelines.plan.plan_store import iter_selected_samples
+from pipelines.plan.planner import load_completed
+from pipelines.plan.records import ModelPlan
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.token_estimate import CHARS_PER_TOKEN, count_words
+from pipelines.plan.stored_plan import PlanRow
+from pipelines.plan.token_estimate import CHARS_PER_TOKEN, estimate_tokens
 from pipelines.predict.stage import caption_plans
-from pipelines.score.judge import Judge
-from pipelines.score.stage import context_of, planned_rows
-from pipelines.storage.store import Store
+from pipelines.score.judge import JudgeReplies
+from pipelines.score.rows import ScoringContext
+from pipelines.score.stage import planned_rows, scoring_context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Helper:
-    """A model that is asked beside those that are evaluated, and what it will be asked at the most."""
+    """A captioner or judge, and the most requests that it will get."""
 
     role: Literal["captioner", "judge"]
     name: str
     spec: ModelSpec
-    plan: Plan
-    told: str
-    """What it is and how far its numbers are to be trusted, in few words."""
+    plan: ModelPlan
+    description: str
+    """Its role, and how reliable its numbers are, in few words."""
 
 
-def captioners(spec: RunSpec) -> list[Helper]:
-    """Captions that are still to be made, one a picture."""
+def captioners(context: SweepContext) -> list[Helper]:
+    """Return the captioners with their pending captions, one a picture."""
     return [
-        Helper(role="captioner", name=name, spec=model, plan=plan, told="captioner")
-        for name, model in spec.captioners.items()
-        for plan in caption_plans(spec, name)
+        Helper(role="captioner", name=name, spec=model, plan=plan, description="captioner")
+        for name, model in context.spec.captioners.items()
+        for plan in caption_plans(context, name)
         if plan.total
     ]
 
 
-def placeholder_captions(spec: RunSpec, asker: RequestBuilder, dataset: Dataset) -> dict[str, str]:
-    """Captions by picture hash: those that are there, and in place of the others words of the greatest length."""
-    known = load_captions(Store(spec.out), asker.benchmark_name, asker.captioner)
-    name = asker.captioner.rpartition("@")[0]
-    for captioning in [one for one, _ in spec.caption_askers(name)] if name else []:
-        if captioning.benchmark_name == asker.benchmark_name:
-            for _, sample in selected_samples(dataset, spec.limit, spec.sample_ids):
-                for asked in captioning.ask(sample):
-                    known.setdefault(asked.columns["variant"], _words(asked))
-    return known
+def placeholder_captions(context: SweepContext, builder: RequestBuilder, dataset: Dataset) -> dict[str, str]:
+    """Return captions by picture hash: existing ones, and text of the greatest length in place of the others."""
+    captions = dict(context.captions(builder))
+    name = builder.captioner.rpartition("@")[0]
+    for caption_builder, _ in context.caption_builders(name) if name else []:
+        if caption_builder.benchmark_name == builder.benchmark_name:
+            plan = context.plans.open(dataset, caption_builder, context.spec.selection)
+            for row in plan.iter_columns():
+                captions.setdefault(row.variant, _longest_text(caption_builder, row))
+    return captions
 
 
-def judges(spec: RunSpec, entries: Sequence[ManifestEntry], *, to_come: Sequence[ManifestEntry] = ()) -> list[Helper]:
-    """What the judge will be asked at the most: every answer that needs it, again as often as it may be unreadable.
+def judges(
+    context: SweepContext, entries: Sequence[ManifestEntry], *, pending: Sequence[ManifestEntry] = ()
+) -> list[Helper]:
+    """Return the judge of each benchmark with the most questions that it will get: all rounds of every open verdict.
 
     Args:
-        spec: the sweep.
+        context: the sweep.
         entries: whose answers are judged; all of the output.
-        to_come: those whose open requests will be answered first, each with as long an answer as it may have.
+        pending: those whose open requests will be answered first, each with as long an answer as it may have.
     """
-    if not spec.judge:
+    if not context.spec.judge:
         return []
-    out = Store(spec.out)
-    found = []
-    for name in sorted({entry.benchmark for entry in entries}):
-        if type(benchmark(name)).judge is Benchmark.judge:
+    name, spec = context.spec.judge
+    helpers = []
+    for benchmark_name in sorted({entry.benchmark for entry in entries}):
+        if type(benchmark(benchmark_name)).judge is Benchmark.judge:
             continue
-        own = [entry for entry in entries if entry.benchmark == name]
-        asking = _Asking(Judge.recall(*spec.judge, out, name, mend=False), Plan(own[0].parsed_asker()))
-        for entry in own:
-            asking.answered(entry, out)
-        for entry in (one for one in to_come if one.benchmark == name):
-            asking.to_come(entry, spec)
-        rounds = f"judge, at most {asking.rounds} rounds" if asking.rounds > 1 else "judge, at most"
-        found.append(
-            Helper(role="judge", name=asking.judge.name, spec=asking.judge.spec, plan=asking.plan, told=rounds)
-        )
-    return found
+        judged = [entry for entry in entries if entry.benchmark == benchmark_name]
+        judge = JudgeReplies.load(name, spec, context.out, benchmark_name, repair=False)
+        questions = _QuestionCount(judge, ModelPlan(judged[0].builder))
+        for entry in judged:
+            questions.add_answered(context, entry)
+        for entry in pending:
+            if entry.benchmark == benchmark_name:
+                questions.add_pending(context, entry)
+        rounds = f"judge, at most {questions.rounds} rounds" if questions.rounds > 1 else "judge, at most"
+        helpers.append(Helper(role="judge", name=name, spec=spec, plan=questions.plan, description=rounds))
+    return helpers
 
 
 @dataclass(slots=True)
-class _Asking:
+class _QuestionCount:
     """Counts a judge's questions about one benchmark."""
 
-    judge: Judge
-    plan: Plan
+    judge: JudgeReplies
+    plan: ModelPlan
     rounds: int = 1
     _seen: set[str] = field(default_factory=set)
 
-    def answered(self, entry: ManifestEntry, out: Store) -> None:
-        """Of answers that are there: verdicts that are open, equal questions once."""
-        context, one = context_of(entry), benchmark(entry.benchmark)
-        for _, row in planned_rows(entry, context, out):
-            ask = one.judge(row, context.texts)
-            if not isinstance(ask, JudgeAsk):
-                continue
-            request = self.judge.open_question(ask, one.read_verdict)
-            if request is not None and request.request_id not in self._seen:
+    def add_answered(self, context: SweepContext, entry: ManifestEntry) -> None:
+        """Add the open verdicts on existing answers, equal questions once."""
+        scoring = scoring_context(entry)
+        read_verdict = scoring.builder.benchmark.read_verdict
+        for row in planned_rows(context, entry, scoring):
+            ask = _judge_question(scoring, row)
+            request = self.judge.open_question(ask, read_verdict) if ask else None
+            if ask and request and request.request_id not in self._seen:
                 self._seen.add(request.request_id)
-                self._count(ask, self.judge.verdict(ask, one.read_verdict).tries, row)
+                self._add(ask, self.judge.verdict(ask, read_verdict).tries, row)
 
-    def to_come(self, entry: ManifestEntry, spec: RunSpec) -> None:
-        """Of answers that are not: equal ones, which share a verdict, cannot be foretold."""
-        context, one = context_of(entry), benchmark(entry.benchmark)
-        finished = load_completed(Store(spec.out), entry.benchmark, entry.model).finished
-        asker = entry.parsed_asker()
-        captions = placeholder_captions(spec, asker, context.dataset)
-        for _, sample in selected_samples(context.dataset, spec.limit, spec.sample_ids):
-            for asked in asker.ask(sample, captions):
-                if asked.excluded or bytes.fromhex(asked.request_id) in finished:
-                    continue
-                row = _longest(asked, sample, context.seed)
-                ask = one.judge(row, context.texts)
-                if isinstance(ask, JudgeAsk):
-                    self._count(ask, 0, row)
+    def add_pending(self, context: SweepContext, entry: ManifestEntry) -> None:
+        """Add the verdicts on answers to come: which of them will be equal, and share a verdict, is unknown."""
+        scoring, spec, builder = scoring_context(entry), context.spec, entry.builder
+        finished = load_completed(context.out, entry.benchmark, entry.model).finished
+        samples = {sample.sample_id: sample for sample in iter_selected_samples(scoring.dataset, spec.selection)}
+        captions = placeholder_captions(context, builder, scoring.dataset)
+        for plan_row in context.plans.open(scoring.dataset, builder, spec.selection, captions).iter_columns():
+            request_id = builder.request_id(plan_row)
+            if plan_row.excluded or bytes.fromhex(request_id) in finished:
+                continue
+            row = Row(
+                request_id=request_id,
+                sample=samples[plan_row.sample_id],
+                model=builder.model,
+                task=plan_row.task,
+                setting=plan_row.setting,
+                variant=plan_row.variant,
+                status="ok",
+                output=_longest_text(builder, plan_row),
+                finish_reason="stop",
+                steps=tuple("word" for _ in builder.generation_settings(plan_row)[:-1]),
+                seed=builder.seed,
+            )
+            if ask := _judge_question(scoring, row):
+                self._add(ask, 0, row)
 
-    def _count(self, ask: JudgeAsk, tried: int, row: Row) -> None:
+    def _add(self, ask: JudgeAsk, tries: int, row: Row) -> None:
         self.plan.requests["judge", ""] += 1
         self.plan.pending["judge", ""] += 1
         self.rounds = max(self.rounds, len(ask.seeds))
-        for attempt in range(tried, len(ask.seeds)):
-            request = self.judge.question(ask, attempt)
-            self.plan.calls += len(request.steps)
-            count_words(self.plan, request, row.sample)
+        media = {ref.sha256: ref for ref in row.sample.media}
+        for attempt in range(tries, len(ask.seeds)):
+            steps = self.judge.question(ask, attempt).steps
+            tokens = estimate_tokens(steps, media)
+            self.plan.calls += len(steps)
+            self.plan.prompt_tokens += tokens.prompt_tokens
+            self.plan.shared_tokens += tokens.media_tokens
+            self.plan.output_tokens += sum(step.generation.max_new_tokens for step in steps)
 
 
-def _words(asked: PlannedRequest) -> str:
-    """Words that say nothing, as many as a request may be answered with."""
-    steps = asked.request.steps
-    most = steps[-1].generation.max_new_tokens * CHARS_PER_TOKEN if steps else 0
-    return " ".join(["word"] * max(1, round(most / len("word "))))
+def _judge_question(scoring: ScoringContext, row: Row) -> JudgeAsk | None:
+    ask = scoring.builder.benchmark.judge(row, scoring.texts)
+    return ask if isinstance(ask, JudgeAsk) else None
 
 
-def _longest(asked: PlannedRequest, sample: Sample, seed: int) -> Row:
-    """An answer that says nothing, as long as it may be."""
-    return Row(
-        request_id=asked.request_id,
-        sample=sample,
-        model=asked.columns["model"],
-        task=asked.columns["task"],
-        setting=asked.columns["setting"],
-        variant=asked.columns["variant"],
-        status="ok",
-        output=_words(asked),
-        finish_reason="stop",
-        steps=tuple("word" for _ in asked.request.steps[:-1]),
-        seed=seed,
-    )
+def _longest_text(builder: RequestBuilder, row: PlanRow) -> str:
+    """Return meaningless text as long as the answer to a request may be."""
+    settings = builder.generation_settings(row)
+    characters = settings[-1][0] * CHARS_PER_TOKEN if settings else 0
+    return " ".join(["word"] * max(1, round(characters / len("word "))))

@@ -10,12 +10,12 @@ from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import schedule_summary
 from jobs.output import print_json, print_line, table
 from models.spec import ModelSpec
-from pipelines.plan.records import Plan
+from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
 
 
 def show_plan(
-    spec: RunSpec, plans: Mapping[str, Sequence[Plan]], helpers: Sequence[Helper] = (), *, as_json: bool
+    spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]], helpers: Sequence[Helper] = (), *, as_json: bool
 ) -> None:
     """Print what a run would do: requests, groups, tokens, GPUs and price; of models, captioners and the judge."""
     rows = [_plan_row(spec.models[model], model, plan) for model, own in plans.items() for plan in own]
@@ -57,7 +57,7 @@ def show_plan(
 def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:
     """Rows of captioners and the judge, like those of models."""
     return [
-        {**_plan_row(one.spec, f"{one.name} ({one.told})", one.plan), "role": one.role, "name": one.name}
+        {**_plan_row(one.spec, f"{one.name} ({one.description})", one.plan), "role": one.role, "name": one.name}
         for one in helpers
     ]
 
@@ -100,7 +100,7 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
+def _plan_row(one: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
     local = one.runs_locally
     placed = placement_for(one, plan) if local else None
     price = None
@@ -109,7 +109,7 @@ def _plan_row(one: ModelSpec, model: str, plan: Plan) -> dict[str, Any]:
         price = f"at most ${cost / 1e6:,.2f}"
     return {
         "model": model,
-        "benchmark": plan.asker.benchmark_name,
+        "benchmark": plan.builder.benchmark_name,
         "requests": plan.total,
         "to_do": plan.to_do,
         "calls": plan.calls,

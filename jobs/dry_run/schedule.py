@@ -14,7 +14,7 @@ from cluster.scheduling.workload import Fleet, ModelWorkload, lower_bound
 from jobs.output import results_only_on_stdout
 from models.spec import ModelSpec
 from pipelines.plan.cost_model import model_workload, model_workloads
-from pipelines.plan.records import Plan
+from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
 
 
@@ -109,7 +109,7 @@ def site_of(address: str | None, works: Sequence[ModelWorkload], specs: Mapping[
     return FleetDescription((node,) * -(-most // node), words, Fleet(gpus=0).node_start_s)
 
 
-def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[Plan]]) -> dict[str, object] | None:
+def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) -> dict[str, object] | None:
     """The schedule of what is to be done, for a dry run; None where no model runs on GPUs of ours.
 
     Raises:

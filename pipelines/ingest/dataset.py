@@ -159,6 +159,24 @@ class Dataset:
         return media_path(ref)
 
 
+class Datasets:
+    """Opens each dataset of a run once."""
+
+    def __init__(self) -> None:
+        self._opened: dict[tuple[str, str], Dataset] = {}
+
+    def open(self, data: str, benchmark: str) -> Dataset:
+        """Open `DATA/BENCHMARK`.
+
+        Raises:
+            DatasetError: as `Dataset.open`.
+        """
+        key = (data, benchmark)
+        if key not in self._opened:
+            self._opened[key] = Dataset.open(Store(data), benchmark)
+        return self._opened[key]
+
+
 def media_path(ref: MediaRef) -> str:
     """Return the path of a stored medium relative to the dataset's store."""
     return f"media/{ref.sha256}{ref.extension}"

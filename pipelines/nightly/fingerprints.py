@@ -44,14 +44,14 @@ def code_fingerprint() -> str:
 def pair_fingerprint_parts(spec: RunSpec, builder: RequestBuilder, dataset: Dataset) -> dict[str, str]:
     """Return the hashes of one model on one benchmark, by part."""
     name = builder.benchmark_name
-    sweep = spec.describe()
+    sweep = spec.to_manifest()
     cut = {key: sweep[key] for key in ("limit", "sample_ids", "seed")}
     return {
         "code": code_fingerprint(),
         "dataset": dataset.manifest.dataset_fingerprint[:16],
         "model": _hash({"fingerprint": dict(builder.model_fingerprint), "generation": dict(builder.generation)}),
-        "prompt": _hash({**benchmark(name).prompt_texts, **builder.prompts, "instead": dict(builder.instead)}),
-        "cells": _hash({"cells": [[cell.task, cell.setting] for cell in builder.cells], "cut": cut}),
+        "prompt": _hash({**benchmark(name).prompt_texts, **builder.prompts, "instead": dict(builder.prompt_versions)}),
+        "cells": _hash({"cells": [[cell.task, cell.setting] for cell in builder.task_settings], "cut": cut}),
         "captioner": builder.captioner,
         "judge": _hash({spec.judge[0]: answer_fingerprint(spec.judge[1])}) if spec.judge else "",
         "scorers": _hash(

@@ -14,11 +14,13 @@ from cluster.connect import connect
 from cluster.errors import ClusterError
 from models.errors import ModelError
 from pipelines.errors import DamagedPartError, DatasetError, LockedError, ModelUnavailableError, UsageError
+from pipelines.ingest.dataset import Datasets
 from pipelines.nightly.cost import cost, token_difference, usage
 from pipelines.nightly.fingerprints import changed_parts, code_fingerprint, pair_fingerprint_parts
 from pipelines.nightly.history import History, Pair, night_name
 from pipelines.nightly.records import MetricShift, NightlyResult, PairStatus
 from pipelines.nightly.summary import summary
+from pipelines.plan.requests import model_builders
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import CellCount
 from pipelines.progress import NullProgress, ProgressListener
@@ -42,10 +44,11 @@ def due_pairs(spec: RunSpec, history: History) -> list[PairStatus]:
     Raises:
         DatasetError: a benchmark was never ingested.
     """
+    datasets = Datasets()
     builders = {
         (model, builder.benchmark_name): (builder, dataset)
         for model in spec.models
-        for builder, dataset in spec.askers(model)
+        for builder, dataset in model_builders(spec, model, datasets)
     }
     last = history.last_pairs(builders)
     statuses = []
@@ -127,7 +130,7 @@ def _run_model(
     before = usage(sweep)
     start = time.monotonic()
     try:
-        result = run_sweep(sweep, watcher=progress)
+        result = run_sweep(sweep, progress=progress)
     except _ERRORS_OF_ONE_MODEL as error:
         if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
             log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people

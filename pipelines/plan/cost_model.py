@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from cluster.scheduling.workload import ModelWorkload
 from models.spec import ModelSpec
-from pipelines.plan.records import Plan
+from pipelines.plan.records import ModelPlan
 from pipelines.plan.units import WorkUnit
 
 
@@ -44,14 +44,16 @@ def replica_gpus(spec: ModelSpec) -> int:
 
 
 def model_workloads(
-    plans: Mapping[str, Sequence[Plan]], specs: Mapping[str, ModelSpec], card: GpuProfile | None = None
+    plans: Mapping[str, Sequence[ModelPlan]], specs: Mapping[str, ModelSpec], card: GpuProfile | None = None
 ) -> list[ModelWorkload]:
     """What the models that run on GPUs of ours have to do; a model whose size is not known is taken for 8B."""
     wanted = (name for name, own in plans.items() if replica_gpus(specs[name]) and any(plan.units for plan in own))
     return [model_workload(name, plans[name], specs[name], card) for name in wanted]
 
 
-def model_workload(name: str, plans: Sequence[Plan], spec: ModelSpec, card: GpuProfile | None = None) -> ModelWorkload:
+def model_workload(
+    name: str, plans: Sequence[ModelPlan], spec: ModelSpec, card: GpuProfile | None = None
+) -> ModelWorkload:
     """What one model has to do; of one that needs no GPU of ours the seconds say nothing."""
     card = card or GpuProfile()
     return ModelWorkload(
@@ -71,12 +73,12 @@ def _weight_bytes(spec: ModelSpec) -> float:
     return _parameters(spec) * (4 if spec.dtype == "float32" else 2)
 
 
-def unit_seconds(plan: Plan, unit: WorkUnit, spec: ModelSpec, card: GpuProfile) -> float:
+def unit_seconds(plan: ModelPlan, unit: WorkUnit, spec: ModelSpec, card: GpuProfile) -> float:
     """Seconds of one unit on one replica: its media read once each, its questions as suffixes, its answers written.
 
     The plan knows tokens in sum; a unit has its share by requests and by media groups.
     """
-    groups = len({piece.group for piece in unit.pieces if piece.group})
+    groups = len({media_slice.group for media_slice in unit.slices if media_slice.group})
     media = plan.distinct_media_tokens / max(1, len(plan.groups))
     text = (plan.prompt_tokens - plan.shared_tokens) / max(1, plan.to_do)
     written = plan.output_tokens / max(1, plan.to_do) * card.answer_share

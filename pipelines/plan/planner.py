@@ -1,178 +1,160 @@
-"""Plan: samples become media groups, groups become units of work, and what is already done is left out."""
+"""Plan a model's work: the rows of a stored plan become media groups and units of work, completed requests skipped."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from models.messages import Media
-from pipelines.benchmarks.records import Sample
-from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.records import CompletedRequests, Plan
-from pipelines.plan.requests import PlannedRequest, RequestBuilder
-from pipelines.plan.selection import Limit
-from pipelines.plan.token_estimate import count_words
-from pipelines.plan.units import Place, Pool, UnitMaker, retry_units
+from pipelines.plan.context import SweepContext
+from pipelines.plan.records import CompletedRequests, ModelPlan
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.stored_plan import PlanRow, StoredPlan
+from pipelines.plan.units import Place, Pool, RetryPool, SampleRequests, UnitMaker, retry_units
 from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
+_MAX_NEW_TOKENS = 0
+"""Place of this setting in `RequestBuilder.generation_settings`."""
+
 
 def load_completed(
-    out: Store, benchmark: str, model: str, kind: str = "predictions", *, mend: bool = False
+    out: Store, benchmark: str, model: str, kind: str = "predictions", *, repair: bool = False
 ) -> CompletedRequests:
-    """What earlier runs committed.
+    """Load which requests earlier runs committed.
 
     Args:
         out: the output.
         benchmark: whose.
         model: whose.
         kind: `predictions` or `captions`.
-        mend: set damaged parts aside and take out rows that stand in two parts; only for who holds the output.
+        repair: move damaged parts aside and delete rows that are in two parts; only for the owner of the output's lock.
     """
-    done = CompletedRequests()
-    doubled: dict[str, set[bytes]] = {}
-    for path, table in iter_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"], repair=mend):
+    completed = CompletedRequests()
+    duplicates: dict[str, set[bytes]] = {}
+    for path, table in iter_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"], repair=repair):
         for request_id, status in zip(*(table[name].to_pylist() for name in ("request_id", "status")), strict=True):
             key = bytes.fromhex(request_id)
-            if key in done.finished or (key in done.failed and status == "error"):
-                doubled.setdefault(path, set()).add(key)
+            if key in completed.finished or (key in completed.failed and status == "error"):
+                duplicates.setdefault(path, set()).add(key)
             elif status == "error":
-                done.failed[key] = path
+                completed.failed[key] = path
             else:
-                if key in done.failed:
-                    doubled.setdefault(done.failed.pop(key), set()).add(key)
-                done.finished.add(key)
-    if mend:
-        for path, keys in doubled.items():
-            _take_out(out, path, keys)
-    return done
+                if key in completed.failed:
+                    duplicates.setdefault(completed.failed.pop(key), set()).add(key)
+                completed.finished.add(key)
+    if repair:
+        for path, keys in duplicates.items():
+            _delete_rows(out, path, keys)
+    return completed
 
 
-def _take_out(out: Store, path: str, keys: set[bytes]) -> None:
-    """Leave out of a part the rows that another part has: a worker of a dead run committed them late."""
-    log.warning("%s/%s: %d rows stand in another part too and are taken out of this one", out.uri, path, len(keys))
+def _delete_rows(out: Store, path: str, keys: set[bytes]) -> None:
+    """Delete from a part the rows that another part has: a worker of a dead run committed them late."""
+    log.warning("%s/%s: %d rows are in another part too; deleting them from this one", out.uri, path, len(keys))
     rows = read_part(out, path)
-    kept = rows.filter(pa.array([bytes.fromhex(one) not in keys for one in rows["request_id"].to_pylist()]))
-    if kept.num_rows:
-        out.put(path, to_parquet(kept, rows.schema))
+    remaining = rows.filter(pa.array([bytes.fromhex(name) not in keys for name in rows["request_id"].to_pylist()]))
+    if remaining.num_rows:
+        out.put(path, to_parquet(remaining, rows.schema))
     else:
         out.delete(path)
 
 
-def plan_requests(  # noqa: PLR0913  one keyword a choice
-    dataset: Dataset,
-    asker: RequestBuilder,
-    done: CompletedRequests,
-    *,
-    limit: Limit | None = None,
-    sample_ids: Sequence[str] = (),
-    captions: Mapping[str, str] | None = None,
-    replicas: int = 1,
-) -> Plan:
+def plan_model(
+    plan: StoredPlan, builder: RequestBuilder, completed: CompletedRequests, *, replicas: int = 1
+) -> ModelPlan:
     """Plan one model on one benchmark.
 
     Args:
-        dataset: canonical data.
-        asker: makes the requests.
-        done: what needs not be asked again.
-        limit: cut of the samples in canonical order.
-        sample_ids: only these samples, when given.
-        captions: what the captioner said, by picture hash.
-        replicas: engines that the units will be spread over; which unit a request is in may hang on it, its id and its
-            answer do not.
-
-    Raises:
-        UsageError: a sample id that the dataset does not have.
+        plan: every request, whichever model answers it.
+        builder: addresses the plan's rows to the model.
+        completed: requests that are not sent again.
+        replicas: engines that share the units. Which unit a request is in may depend on it, its id and answer do not.
     """
-    plan = Plan(asker)
-    maker = UnitMaker(asker, replicas, _selected(dataset, limit, sample_ids))
-    pool: Pool = {}
-    partial: set[tuple[Place, str]] = set()
-    retries: dict[str, dict[Place, dict[str, list[str]]]] = {}
-    shown: set[str] = set()
-    shard_now = ""
-    for shard, sample in selected_samples(dataset, limit, sample_ids):
-        if shard != shard_now:  # no group reaches beyond its shard: ids need not be held for longer
-            plan.units += maker.units(pool, partial)
-            pool, partial, shard_now = {}, set(), shard
-        maker.samples += 1
-        for asked in asker.ask(sample, captions):
-            place = (shard, asked.group)
-            if asker.kind == "caption":
-                if asked.request_id in shown:
-                    partial.add((place, sample.sample_id))
+    work = ModelPlan(builder)
+    maker = UnitMaker(builder, replicas, plan.samples)
+    retries: RetryPool = {}
+    seen: set[str] = set()
+    for part in plan.parts:  # no group reaches beyond its part: ids need not be held for longer
+        maker.samples += part.samples
+        pool: Pool = {}
+        for index, row in plan.iter_part(part, payload=False):
+            request_id = builder.request_id(row)
+            if builder.kind == "caption":
+                if request_id in seen:
                     continue
-                shown.add(asked.request_id)
-            plan.requests[asked.columns["task"], asked.columns["setting"]] += 1
-            if place not in maker.sizes:
-                maker.sizes[place] = decoded_bytes(asked, sample)
-            key = bytes.fromhex(asked.request_id)
-            if key in done.finished:
-                partial.add((place, sample.sample_id))
+                seen.add(request_id)
+            place = (part.path, row.media_group)
+            maker.sizes.setdefault(place, row.decoded_bytes)
+            cell = (row.task, row.setting)
+            work.requests[cell] += 1
+            key = bytes.fromhex(request_id)
+            if key in completed.finished:
                 continue
-            plan.pending[asked.columns["task"], asked.columns["setting"]] += 1
-            _count(plan, asked, sample)
-            if key in done.failed:
-                partial.add((place, sample.sample_id))
-                plan.failed[asked.columns["task"], asked.columns["setting"]] += 1
-                ids = retries.setdefault(done.failed[key], {}).setdefault(place, {})
-                ids.setdefault(sample.sample_id, []).append(asked.request_id)
-                continue
-            members = pool.setdefault(place, [])
-            if not members or members[-1][0] != sample.sample_id:
-                members.append((sample.sample_id, []))
-            members[-1][1].append(asked.request_id)
-    plan.units += maker.units(pool, partial)
-    plan.units += retry_units(retries, asker.benchmark_name, maker.sizes)
-    return plan
+            work.pending[cell] += 1
+            _add_estimate(work, row)
+            if key in completed.failed:
+                work.failed[cell] += 1
+                _add(retries.setdefault(completed.failed[key], {}), place, row.sample_id, index, request_id)
+            else:
+                _add(pool, place, row.sample_id, index, request_id)
+        work.units += maker.units(pool)
+    work.units += retry_units(retries, builder.benchmark_name, maker.sizes)
+    return work
 
 
-def _selected(dataset: Dataset, limit: Limit | None, sample_ids: Sequence[str]) -> int:
-    """How many samples a plan is about."""
-    span = limit.span(dataset.manifest.samples) if limit else range(dataset.manifest.samples)
-    return min(len(span), len(set(sample_ids))) if sample_ids else len(span)
+def _add(pool: Pool, place: Place, sample_id: str, index: int, request_id: str) -> None:
+    members = pool.setdefault(place, [])
+    if not members or members[-1].sample_id != sample_id:
+        members.append(SampleRequests(sample_id))
+    members[-1].rows.append(index)
+    members[-1].ids.append(request_id)
 
 
-def selected_samples(dataset: Dataset, limit: Limit | None, sample_ids: Sequence[str]) -> Iterator[tuple[str, Sample]]:
-    """The samples that `--limit` and `--sample-id` leave, in canonical order, each with its shard's path."""
-    wanted = set(sample_ids)
-    span = limit.span(dataset.manifest.samples) if limit else range(dataset.manifest.samples)
-    position = 0
-    for shard in dataset.manifest.shards:
-        if position >= span.stop or position + shard.rows <= span.start:
-            position += shard.rows
-            continue
-        for sample in dataset.read_shard(shard.path):
-            if position in span and (not sample_ids or sample.sample_id in wanted):
-                wanted.discard(sample.sample_id)
-                yield shard.path, sample
-            position += 1
-    if wanted:
-        where = "among the samples that --limit leaves" if limit else f"in {dataset.manifest.benchmark}"
-        raise UsageError(f"no sample {min(wanted)!r} {where}")
-    if not len(span):
-        raise UsageError(f"--limit leaves nothing of the {dataset.manifest.samples} samples")
-
-
-def decoded_bytes(asked: PlannedRequest, sample: Sample) -> int:
-    """Bytes of the pixels that a request's pictures and clips have when they are decoded; single colours have none."""
-    sizes = {ref.sha256: ref for ref in sample.media}
-    media = [part for step in asked.request.steps for turn in step.turns for part in turn.parts]
-    shown = {part for part in media if isinstance(part, Media) and part.source in sizes}
-    return sum(max(1, one.frames) * sizes[one.source].width * sizes[one.source].height * 3 for one in shown)
-
-
-def _count(plan: Plan, asked: PlannedRequest, sample: Sample) -> None:
-    """Add what a request that is to do costs; a done one costs nothing more."""
-    if asked.excluded:
+def _add_estimate(work: ModelPlan, row: PlanRow) -> None:
+    if row.excluded:
         return
-    plan.calls += len(asked.request.steps)
-    new_group = bool(asked.group) and asked.group not in plan.groups
-    if asked.group:
-        plan.groups.add(asked.group)
-    count_words(plan, asked.request, sample, new_group=new_group)
+    generation = work.builder.generation_settings(row)
+    work.calls += len(generation)
+    work.output_tokens += sum(step[_MAX_NEW_TOKENS] for step in generation)
+    work.prompt_tokens += row.prompt_tokens
+    work.shared_tokens += row.media_tokens
+    if row.media_group and row.media_group not in work.groups:
+        work.groups.add(row.media_group)
+        work.distinct_media_tokens += row.first_media_tokens
+
+
+Captions = Callable[[SweepContext, RequestBuilder, Dataset], Mapping[str, str]]
+
+
+def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[str, list[ModelPlan]]:
+    """Plan every model of a sweep, benchmark by benchmark; completed requests are skipped.
+
+    Damaged or duplicate rows of the output are repaired by a run that holds its lock.
+
+    Args:
+        context: the sweep.
+        captions: gives the captions that prompts can hold, by picture hash; None for those of the output.
+    """
+    spec = context.spec
+    return {
+        model: [
+            plan_model(
+                context.plans.write(
+                    dataset,
+                    builder,
+                    spec.selection,
+                    captions(context, builder, dataset) if captions else context.captions(builder),
+                ),
+                builder,
+                load_completed(context.out, builder.benchmark_name, model, repair=context.can_repair),
+                replicas=spec.models[model].replicas.max,
+            )
+            for builder, dataset in context.model_builders(model)
+        ]
+        for model in spec.models
+    }

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""What one model has to do on one benchmark."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pipelines.plan.units import WorkUnit
 
 @dataclass(slots=True)
 class CompletedRequests:
-    """What earlier runs left: ids that need nothing more, and failed ids with the parts that hold them."""
+    """What earlier runs committed: finished requests, and failed ones with the parts that hold them."""
 
     finished: set[bytes] = field(default_factory=set)
-    """Ids as 16 bytes, which is a third of their hex in memory."""
+    """Ids as 16 bytes, a third of their hex form in memory."""
     failed: dict[bytes, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Plan:
-    """All that is to be done for one model on one benchmark, and what is done already."""
+class ModelPlan:
+    """The work of one model on one benchmark: what is pending, and counts of what is done."""
 
-    asker: RequestBuilder
+    builder: RequestBuilder
     units: list[WorkUnit] = field(default_factory=list)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Requests of the whole plan by (task, setting), done ones too."""
     pending: Counter[tuple[str, str]] = field(default_factory=Counter)
     failed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Pending ones that an earlier run failed at."""
+    """Pending requests that failed in an earlier run."""
     calls: int = 0
-    """Model calls still to be made, all steps counted."""
+    """Pending model calls, all steps counted."""
     groups: set[str] = field(default_factory=set)
-    """Media groups of what is to do; text-only requests are in none."""
+    """Media groups of pending requests; text-only requests are in none."""
     prompt_tokens: int = 0
-    """Estimate over what is to do: 3.5 characters a token, 28 x 28 pixels a token, two frames a token's depth."""
+    """Estimate over pending requests: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."""
     shared_tokens: int = 0
-    """Part of the estimate that media make up."""
+    """Those of pictures and clips."""
     distinct_media_tokens: int = 0
     """The same with each media group counted once: what shared prefixes leave to compute."""
     output_tokens: int = 0
@@ -49,5 +49,5 @@ class Plan:
 
     @property
     def to_do(self) -> int:
-        """Requests that are not done."""
+        """Pending requests."""
         return sum(self.pending.values())

@@ -1,61 +1,33 @@
-"""From samples to requests: the one place where ids are made, used alike by the planner and by the workers."""
+"""From samples to prompts, and from prompts to one model's requests: the one place where request ids are made."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from models.messages import Generation, Media, Request, Step, prompt_sha256
+from models.fingerprint import answer_fingerprint
+from models.message_codec import dump_steps
+from models.messages import Generation, Request, Step, prompt_sha256
+from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.hashing import stable_id
+from pipelines.ingest.dataset import Dataset, Datasets, media_path
 from pipelines.plan.captions import caption_key
-from pipelines.plan.selection import TaskSetting
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRequest:
-    """One request of the plan: what is sent, and the columns that describe it."""
-
-    columns: dict[str, Any]
-    request: Request
-    excluded: str
-
-    @property
-    def request_id(self) -> str:
-        """The request's id."""
-        return self.request.request_id
-
-    @property
-    def group(self) -> str:
-        """The media group: what is fetched, decoded and encoded once for all that share it; '' for text."""
-        media = first_media(self.request)
-        return media_group_key(media) if media else ""
-
-
-def media_group_key(media: Media) -> str:
-    """The media group of requests that start with this medium."""
-    return f"{media.kind}:{media.source}:{media.frames}"
-
-
-def first_media(request: Request) -> Media | None:
-    """The medium that a request starts with."""
-    for step in request.steps:
-        for turn in step.turns:
-            for part in turn.parts:
-                if isinstance(part, Media):
-                    return part
-    return None
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import TaskSetting, cells_of
+from pipelines.plan.stored_plan import PlanRow, iter_media, media_group_key
+from pipelines.plan.token_estimate import decoded_bytes, estimate_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestBuilder:
-    """Makes requests of one benchmark for one model. Light and sent to every worker."""
+    """Builds the prompts of one benchmark and addresses them to one model. Light, and sent to every worker."""
 
     benchmark_name: str
     dataset_fingerprint: str
@@ -63,96 +35,108 @@ class RequestBuilder:
     model_fingerprint: Mapping[str, Any]
     """All of the model's spec that changes answers (`models.fingerprint.answer_fingerprint`)."""
     generation: Mapping[str, Any]
-    """The model's own generation settings, laid over the benchmark's."""
-    cells: tuple[TaskSetting, ...]
+    """The model's own generation settings, which override the benchmark's."""
+    task_settings: tuple[TaskSetting, ...]
     prompts: Mapping[str, str]
     """The user's own wording by prompt version."""
-    instead: Mapping[str, str]
+    prompt_versions: Mapping[str, str]
     """Prompt version -> another version of the benchmark, used in its place."""
     seed: int
     captioner: str = ""
     """Key of the captioner whose captions the prompts may hold; '' for none."""
     kind: Literal["answer", "caption"] = "answer"
-    """A captioner is asked what the benchmark wants captioned, once a picture, and nothing else."""
+    """A captioner gets what the benchmark wants captioned, once a picture, and nothing else."""
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
 
     @cached_property
-    def _benchmark(self) -> Benchmark:
+    def benchmark(self) -> Benchmark:
+        """The benchmark."""
         return benchmark(self.benchmark_name)
 
     @cached_property
-    def _texts(self) -> PromptTexts:
-        return PromptTexts(self._benchmark.prompt_texts, self.prompts, self.instead)
+    def texts(self) -> PromptTexts:
+        """The wording of its prompts.
 
-    def ask(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[PlannedRequest]:
-        """All requests of one sample, cell by cell, in the order of their variants.
+        Raises:
+            ValueError: the user's own wording lacks a placeholder or has one too many.
+        """
+        return PromptTexts(self.benchmark.prompt_texts, self.prompts, self.prompt_versions)
+
+    def plan_fields(self) -> dict[str, Any]:
+        """Return what decides the prompts: all fields but the model's."""
+        return {name: value for name, value in json.loads(self.to_json()).items() if name not in _MODEL_FIELDS}
+
+    def plan_rows(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[PlanRow]:
+        """Build all prompts of one sample, by task and setting, in the order of their variants.
 
         Args:
             sample: whose.
-            captions: what the captioner said, by picture hash; read only when there is a captioner.
+            captions: captions by picture hash; read only when there is a captioner.
         """
         if self.kind == "caption":
-            yield from self._captions(sample)
+            for setting in dict.fromkeys(cell.setting for cell in self.task_settings):
+                for step in self.benchmark.caption(sample, setting, self.texts):
+                    source = next((media.source for media in iter_media([step])), "")
+                    yield _plan_row(sample, TaskSetting("caption", ""), Prompt(variant=source, steps=(step,)))
             return
-        known = (captions or {}) if self.captioner else None
-        for cell in self.cells:
-            for prompt in self._benchmark.prompts(
-                sample, cell.task, cell.setting, texts=self._texts, seed=self.seed, captions=known
+        known_captions = (captions or {}) if self.captioner else None
+        for cell in self.task_settings:
+            for prompt in self.benchmark.prompts(
+                sample, cell.task, cell.setting, texts=self.texts, seed=self.seed, captions=known_captions
             ):
-                yield self._addressed(sample, cell, prompt)
+                yield _plan_row(sample, cell, prompt)
 
-    def _captions(self, sample: Sample) -> Iterator[PlannedRequest]:
-        """The same picture has the same id whoever shows it, so that it is captioned once."""
-        for setting in dict.fromkeys(cell.setting for cell in self.cells):
-            for wanted in self._benchmark.caption(sample, setting, self._texts):
-                step = self._with_generation(wanted)
-                columns = self._columns(
-                    sample, TaskSetting("caption", ""), caption_key(self.model, self.model_fingerprint)
-                )
-                columns["prompt_sha256"] = prompt_sha256([step])
-                request_id = stable_id({"caption": columns["prompt_version"], "asked": self._asked([step], columns)})
-                request = Request(request_id=request_id, steps=(step,))
-                media = first_media(request)
-                columns["variant"] = media.source if media else ""
-                yield PlannedRequest(columns={"request_id": request_id, **columns}, request=request, excluded="")
-
-    def _addressed(self, sample: Sample, cell: TaskSetting, prompt: Prompt) -> PlannedRequest:
-        steps = tuple(self._with_generation(step) for step in prompt.steps)
-        columns = self._columns(sample, cell, prompt.version)
-        columns |= {"variant": prompt.variant, "prompt_sha256": prompt_sha256(steps)}
-        request_id = stable_id({**columns, **self._asked(steps, columns)})
-        return PlannedRequest(
-            columns={"request_id": request_id, **columns},
-            request=Request(request_id=request_id, steps=steps),
-            excluded=prompt.excluded,
-        )
-
-    def _columns(self, sample: Sample, cell: TaskSetting, version: str) -> dict[str, Any]:
-        return {
-            "sample_id": sample.sample_id,
+    def columns(self, row: PlanRow) -> dict[str, Any]:
+        """Return the columns of a prediction that are known before it is made, `request_id` among them."""
+        columns = {
+            "sample_id": row.sample_id,
             "benchmark": self.benchmark_name,
-            "task": cell.task,
-            "setting": cell.setting,
-            "variant": "",
+            "task": row.task,
+            "setting": row.setting,
+            "variant": row.variant,
             "model": self.model,
             "model_revision": str(self.model_fingerprint.get("revision") or ""),
             "dataset_fingerprint": self.dataset_fingerprint,
-            "prompt_version": version,
-            "prompt_sha256": "",
+            "prompt_version": row.prompt_version if self.kind == "answer" else self._caption_key,
+            "prompt_sha256": row.prompt_sha256,
         }
-
-    def _asked(self, steps: Sequence[Step], columns: Mapping[str, Any]) -> dict[str, Any]:
-        """What makes an id beside the columns: the model's fingerprint and the settings of generation."""
-        return {
+        inputs = {
             "model_fingerprint": dict(self.model_fingerprint),
-            "generation": [[getattr(step.generation, name) for name in Generation.__slots__] for step in steps],
-            "prompt_sha256": columns["prompt_sha256"],
+            "generation": self.generation_settings(row),
+            "prompt_sha256": row.prompt_sha256,
         }
+        if self.kind == "caption":  # the same picture has the same id whoever shows it, so that it is captioned once
+            request_id = stable_id({"caption": columns["prompt_version"], "asked": inputs})
+        else:
+            request_id = stable_id({**columns, **inputs})
+        return {"request_id": request_id, **columns}
 
-    def _with_generation(self, step: Step) -> Step:
-        return replace(step, generation=replace(step.generation, **self.generation)) if self.generation else step
+    def request_id(self, row: PlanRow) -> str:
+        """Return the id of the model's request for a prompt."""
+        return str(self.columns(row)["request_id"])
+
+    def request(self, row: PlanRow, request_id: str) -> Request:
+        """Return what is sent to the model."""
+        steps = row.steps
+        if self.generation:
+            steps = tuple(replace(step, generation=replace(step.generation, **self.generation)) for step in steps)
+        return Request(request_id=request_id, steps=steps)
+
+    def generation_settings(self, row: PlanRow) -> list[list[Any]]:
+        """Return the values of `Generation`'s fields for each step, the model's own before the benchmark's."""
+        return [
+            [self.generation.get(name, value) for name, value in zip(Generation.__slots__, step, strict=True)]
+            for step in _load(row.generation)
+        ]
+
+    @cached_property
+    def _caption_key(self) -> str:
+        return caption_key(self.model, self.model_fingerprint)
 
     def to_json(self) -> str:
-        """For workers and for `run.json`."""
+        """Return the form of `run.json`."""
         return json.dumps(
             {
                 "benchmark_name": self.benchmark_name,
@@ -160,9 +144,9 @@ class RequestBuilder:
                 "model": self.model,
                 "model_fingerprint": dict(self.model_fingerprint),
                 "generation": dict(self.generation),
-                "cells": [[cell.task, cell.setting] for cell in self.cells],
+                "cells": [[cell.task, cell.setting] for cell in self.task_settings],
                 "prompts": dict(self.prompts),
-                "instead": dict(self.instead),
+                "instead": dict(self.prompt_versions),
                 "seed": self.seed,
                 "captioner": self.captioner,
                 "kind": self.kind,
@@ -172,6 +156,100 @@ class RequestBuilder:
 
     @classmethod
     def from_json(cls, text: str) -> RequestBuilder:
-        """The inverse of `to_json`."""
+        """Read the form of `run.json`."""
         raw = json.loads(text)
-        return cls(**{**raw, "cells": tuple(TaskSetting(*cell) for cell in raw["cells"])})
+        cells, versions = raw.pop("cells"), raw.pop("instead")
+        return cls(**raw, task_settings=tuple(TaskSetting(*cell) for cell in cells), prompt_versions=versions)
+
+
+_MODEL_FIELDS = ("model", "model_fingerprint", "generation")
+
+
+@lru_cache(maxsize=1024)
+def _load(generation: str) -> list[list[Any]]:
+    settings: list[list[Any]] = json.loads(generation)
+    return settings
+
+
+def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt) -> PlanRow:
+    refs = {ref.sha256: ref for ref in sample.media}
+    media = list(iter_media(prompt.steps))
+    tokens = estimate_tokens(prompt.steps, refs)
+    return PlanRow(
+        sample_id=sample.sample_id,
+        task=cell.task,
+        setting=cell.setting,
+        variant=prompt.variant,
+        media_group=media_group_key(media[0]) if media else "",
+        prompt_version=prompt.version,
+        prompt_sha256=prompt_sha256(prompt.steps),
+        excluded=prompt.excluded,
+        generation=json.dumps(_generation(prompt.steps)),
+        prompt_tokens=tokens.prompt_tokens,
+        media_tokens=tokens.media_tokens,
+        first_media_tokens=tokens.first_media_tokens,
+        decoded_bytes=decoded_bytes(prompt.steps, refs),
+        media_files={part.source: media_path(refs[part.source]) for part in media if part.source in refs},
+        messages=dump_steps(prompt.steps),
+    )
+
+
+def _generation(steps: Sequence[Step]) -> list[list[Any]]:
+    return [[getattr(step.generation, name) for name in Generation.__slots__] for step in steps]
+
+
+def model_builders(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:
+    """Return what builds a model's requests, benchmark by benchmark.
+
+    Raises:
+        DatasetError: a benchmark was never ingested.
+    """
+    name = model if spec.own_captions else spec.captioner[0] if spec.captioner else ""
+    key = caption_key(name, answer_fingerprint(spec.captioners[name])) if name else ""
+    return [
+        (replace(builder, captioner=key), dataset)
+        for builder, dataset in _builders(spec, model, spec.models[model], datasets)
+    ]
+
+
+def caption_builders(spec: RunSpec, captioner: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:
+    """Return what builds a captioner's requests, benchmark by benchmark."""
+    builders = _builders(spec, captioner, spec.captioners[captioner], datasets)
+    return [(replace(builder, kind="caption"), dataset) for builder, dataset in builders]
+
+
+def check_data(spec: RunSpec, datasets: Datasets) -> None:
+    """Check that every benchmark's data is there, before anything is started.
+
+    Raises:
+        DatasetError: a benchmark was never ingested.
+        StoreError: the data's place is unreachable.
+    """
+    for name in spec.benchmarks:
+        if cells_of(benchmark(name), spec.tasks, spec.settings):
+            datasets.open(spec.data, name)
+
+
+def _builders(
+    spec: RunSpec, model: str, model_spec: ModelSpec, datasets: Datasets
+) -> Iterator[tuple[RequestBuilder, Dataset]]:
+    fingerprint = answer_fingerprint(model_spec)
+    for name in spec.benchmarks:
+        cells = cells_of(benchmark(name), spec.tasks, spec.settings)
+        if not cells:
+            continue
+        dataset = datasets.open(spec.data, name)
+        versions = benchmark(name).prompt_texts
+        builder = RequestBuilder(
+            benchmark_name=name,
+            dataset_fingerprint=dataset.manifest.dataset_fingerprint,
+            model=model,
+            model_fingerprint=fingerprint,
+            generation=model_spec.generation.model_dump(exclude_none=True),
+            task_settings=tuple(cells),
+            prompts=spec.prompts.get(name, {}),
+            prompt_versions={old: new for old, new in spec.prompt_versions.items() if old in versions},
+            seed=spec.seed,
+        )
+        _ = builder.texts  # own wording is checked before anything is started
+        yield builder, dataset

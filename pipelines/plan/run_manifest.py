@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.benchmarks import benchmark
 from pipelines.errors import StoreError
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.selection import Limit, TaskSetting, cells_of
+from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, cells_of
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -23,7 +23,7 @@ PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCut:
-    """Cells that an earlier run asked about other samples than the last one did."""
+    """Tasks and settings that an earlier run evaluated on other samples than the last one."""
 
     cells: tuple[TaskSetting, ...]
     limit: str | None = None
@@ -37,42 +37,59 @@ class ManifestEntry:
     benchmark: str
     model: str
     data: str
-    asker: str
-    """JSON of the `RequestBuilder`, with the cells of all cuts."""
+    builder: RequestBuilder
+    """Of its requests, with the tasks and settings of all cuts."""
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
     external: bool = False
     """The answers were made elsewhere."""
     earlier: tuple[SampleCut, ...] = ()
-    """Cells that stand in the report on other samples than `limit` and `sample_ids` say."""
+    """Tasks and settings that the report shows on other samples than `limit` and `sample_ids` select."""
+
+    @property
+    def selection(self) -> SampleSelection:
+        """The samples that `limit` and `sample_ids` select."""
+        return SampleSelection(Limit.parse(self.limit) if self.limit else None, self.sample_ids)
 
     def by_cut(self) -> list[ManifestEntry]:
-        """The same as entries of one cut each, no cell in two of them."""
-        asker = self.parsed_asker()
-        other = {cell for cut in self.earlier for cell in cut.cells}
-        cuts = [
-            SampleCut(
-                cells=tuple(c for c in asker.cells if c not in other), limit=self.limit, sample_ids=self.sample_ids
-            )
-        ]
+        """Return the same as entries of one cut each, no task and setting in two of them."""
+        earlier_cells = {cell for cut in self.earlier for cell in cut.cells}
+        cells = tuple(cell for cell in self.builder.task_settings if cell not in earlier_cells)
+        current = SampleCut(cells=cells, limit=self.limit, sample_ids=self.sample_ids)
         return [
             replace(
                 self,
-                asker=replace(asker, cells=cut.cells).to_json(),
+                builder=replace(self.builder, task_settings=cut.cells),
                 limit=cut.limit,
                 sample_ids=cut.sample_ids,
                 earlier=(),
             )
-            for cut in (*cuts, *self.earlier)
+            for cut in (current, *self.earlier)
         ]
 
-    def parsed_limit(self) -> Limit | None:
-        """The cut of the samples."""
-        return Limit.parse(self.limit) if self.limit else None
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form of `run.json`."""
+        raw = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "builder"}
+        return {**raw, "asker": self.builder.to_json(), "earlier": [asdict(cut) for cut in self.earlier]}
 
-    def parsed_asker(self) -> RequestBuilder:
-        """The maker of its requests."""
-        return RequestBuilder.from_json(self.asker)
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> ManifestEntry:
+        """Read the form of `run.json`.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is not one.
+        """
+        earlier = tuple(
+            SampleCut(
+                cells=tuple(TaskSetting(**cell) for cell in cut["cells"]),
+                limit=cut["limit"],
+                sample_ids=tuple(cut["sample_ids"]),
+            )
+            for cut in raw.get("earlier", ())
+        )
+        values = {name: value for name, value in raw.items() if name != "asker"}
+        builder = RequestBuilder.from_json(raw["asker"])
+        return cls(**{**values, "builder": builder, "sample_ids": tuple(raw["sample_ids"]), "earlier": earlier})
 
 
 def merge_entries(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[ManifestEntry]:
@@ -90,73 +107,83 @@ def merge_entries(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) ->
 
 
 def _joined(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
-    before, now = old.parsed_asker(), new.parsed_asker()
-    wanted = {*before.cells, *now.cells}
-    both = tuple(cell for cell in cells_of(benchmark(new.benchmark), [], []) if cell in wanted)
-    if replace(before, cells=()) != replace(now, cells=()) or old.external != new.external:
+    if not _same_requests(old, new):
         return new
+    current = new.builder.task_settings
+    selected = {*old.builder.task_settings, *current}
+    both = tuple(cell for cell in cells_of(benchmark(new.benchmark), [], []) if cell in selected)
     cuts = []
-    for one in old.by_cut():
-        cells = tuple(cell for cell in one.parsed_asker().cells if cell not in now.cells)
-        if cells and (one.limit, one.sample_ids) != (new.limit, new.sample_ids):
-            cuts.append(SampleCut(cells=cells, limit=one.limit, sample_ids=one.sample_ids))
-    return replace(new, asker=replace(now, cells=both).to_json(), earlier=tuple(cuts))
+    for cut in old.by_cut():
+        cells = tuple(cell for cell in cut.builder.task_settings if cell not in current)
+        if cells and (cut.limit, cut.sample_ids) != (new.limit, new.sample_ids):
+            cuts.append(SampleCut(cells=cells, limit=cut.limit, sample_ids=cut.sample_ids))
+    return replace(new, builder=replace(new.builder, task_settings=both), earlier=tuple(cuts))
 
 
-_TOLD = {
+def _same_requests(old: ManifestEntry, new: ManifestEntry) -> bool:
+    """Whether two entries build the same requests, whatever their tasks, settings and samples."""
+    before, now = (replace(entry.builder, task_settings=()) for entry in (old, new))
+    return before == now and old.external == new.external
+
+
+_DIFFERENCES = {
     "dataset_fingerprint": "other data",
     "model_fingerprint": "another revision or entry of the model",
     "generation": "other generation settings",
     "prompts": "other wording (--prompts)",
-    "instead": "other prompt versions (--prompt-version)",
+    "prompt_versions": "other prompt versions (--prompt-version)",
     "seed": "another --seed",
     "captioner": "another --captioner",
 }
 
 
 def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[str]:
-    """Which cells of earlier runs leave the report because of this one, a sentence a model and benchmark."""
+    """Say which tasks and settings of earlier runs leave the report because of this one, a sentence an entry."""
     earlier = {(entry.benchmark, entry.model): entry for entry in old}
-    told: list[str] = []
+    sentences: list[str] = []
     for entry in new:
-        one = earlier.get((entry.benchmark, entry.model))
-        if one is None:
+        before = earlier.get((entry.benchmark, entry.model))
+        if before is None:
             continue
-        told += _cut_down(one, entry)
-        before, now = one.parsed_asker(), entry.parsed_asker()
-        gone = [cell for cell in before.cells if cell not in _joined(one, entry).parsed_asker().cells]
-        if not gone:
+        sentences += _other_samples(before, entry)
+        remaining = _joined(before, entry).builder.task_settings
+        dropped = [cell for cell in before.builder.task_settings if cell not in remaining]
+        if not dropped:
             continue
-        why = [words for name, words in _TOLD.items() if getattr(before, name) != getattr(now, name)]
-        why += ["answers made elsewhere" if entry.external else "answers of its own"] * (one.external != entry.external)
-        tasks, settings = (_listed(getattr(c, kind) for c in (*now.cells, *gone)) for kind in ("task", "setting"))
-        told.append(
-            f"{entry.model} on {entry.benchmark}: {_cells_told(gone)} of an earlier run leave this report, because now "
-            f"there is {', '.join(why)}; their predictions are kept. This command with --tasks {tasks} --settings "
-            f"{settings} asks them anew, to stand beside these; the command that asked them brings them back alone"
+        reasons = [
+            words
+            for name, words in _DIFFERENCES.items()
+            if getattr(before.builder, name) != getattr(entry.builder, name)
+        ]
+        if before.external != entry.external:
+            reasons.append("answers made elsewhere" if entry.external else "answers of its own")
+        cells = (*entry.builder.task_settings, *dropped)
+        tasks, settings = (",".join(dict.fromkeys(getattr(c, kind) for c in cells)) for kind in ("task", "setting"))
+        sentences.append(
+            f"{entry.model} on {entry.benchmark}: {_cell_names(dropped)} of an earlier run leave this report, because "
+            f"now there is {', '.join(reasons)}; their predictions are kept. This command with --tasks {tasks} "
+            f"--settings {settings} runs them again next to these; the earlier command brings them back alone"
         )
-    return told
+    return sentences
 
 
-def _cut_down(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
-    """Cells that this run asks about samples that are not all of those they stood on before."""
-    now = new.parsed_asker()
-    for one in old.by_cut():
-        before = one.parsed_asker()
-        cells = [cell for cell in before.cells if cell in now.cells]
-        if cells and replace(before, cells=()) == replace(now, cells=()) and not _covers(new, one):
+def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
+    """Say which tasks and settings this run evaluates on samples that are not all of those of an earlier run."""
+    for cut in old.by_cut():
+        cells = [cell for cell in cut.builder.task_settings if cell in new.builder.task_settings]
+        if cells and _same_requests(cut, new) and not _covers(new, cut):
             yield (
-                f"{new.model} on {new.benchmark}: {_cells_told(cells)} stand in this report on other "
-                f"samples ({_cut_told(new)}) than before ({_cut_told(one)}); what was answered is "
-                f"kept, and this command with {_cut_told(one)} brings it back"
+                f"{new.model} on {new.benchmark}: {_cell_names(cells)} are on other samples in this report "
+                f"({_selection_flags(new)}) than before ({_selection_flags(cut)}); earlier predictions are "
+                f"kept, and this command with {_selection_flags(cut)} brings them back"
             )
 
 
 def _covers(new: ManifestEntry, old: ManifestEntry) -> bool:
-    """Whether a cut leaves all that another leaves, as far as can be told without the data."""
+    """Whether a selection includes all samples of another, as far as can be known without the data."""
     if new.sample_ids and not (old.sample_ids and {*old.sample_ids} <= {*new.sample_ids}):
         return False
-    wide, narrow = new.parsed_limit(), old.parsed_limit()
+    wide, narrow = new.selection.limit, old.selection.limit
     if wide is None or wide == narrow:
         return True
     if narrow is None:
@@ -166,19 +193,15 @@ def _covers(new: ManifestEntry, old: ManifestEntry) -> bool:
     return wide.first <= narrow.first and (wide.last is None or (narrow.last is not None and narrow.last <= wide.last))
 
 
-def _cut_told(entry: ManifestEntry) -> str:
+def _selection_flags(entry: ManifestEntry) -> str:
     flags = [f"--limit {entry.limit}"] if entry.limit else []
     flags += [f"--sample-id {name}" for name in entry.sample_ids[:3]]
     flags += [f"and {len(entry.sample_ids) - 3} more of --sample-id"] if len(entry.sample_ids) > 3 else []
     return " ".join(flags) or "no --limit and no --sample-id"
 
 
-def _cells_told(cells: Iterable[TaskSetting]) -> str:
+def _cell_names(cells: Iterable[TaskSetting]) -> str:
     return ", ".join(f"{cell.task} {cell.setting}" for cell in cells)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ",".join(dict.fromkeys(names))
 
 
 def load_run(out: Store) -> dict[str, Any]:
@@ -193,22 +216,10 @@ def load_run(out: Store) -> dict[str, Any]:
         return {}
     try:
         run: dict[str, Any] = json.loads(raw)
-        run["entries"] = [_entry(raw) for raw in run["entries"]]
+        run["entries"] = [ManifestEntry.from_dict(raw) for raw in run["entries"]]
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"{out.uri}/run.json: damaged ({error}); move it away, predictions are kept") from error
     return run
-
-
-def _entry(raw: Mapping[str, Any]) -> ManifestEntry:
-    earlier = tuple(
-        SampleCut(
-            cells=tuple(TaskSetting(**cell) for cell in cut["cells"]),
-            limit=cut["limit"],
-            sample_ids=tuple(cut["sample_ids"]),
-        )
-        for cut in raw.get("earlier", ())
-    )
-    return ManifestEntry(**{**raw, "sample_ids": tuple(raw["sample_ids"]), "earlier": earlier})
 
 
 def save_run(
@@ -241,7 +252,7 @@ def save_run(
         },
         "versions": versions(),
         "spending": earlier.get("spending", []),
-        "entries": [asdict(entry) for entry in entries],
+        "entries": [entry.to_dict() for entry in entries],
     }
     out.put("run.json", json.dumps(run, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace"))
     return {**run, "entries": list(entries)}

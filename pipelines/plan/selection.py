@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -53,11 +54,27 @@ class Limit:
             return None
         return cls(first=first, last=last) if 1 <= first <= last else None
 
+    def __str__(self) -> str:
+        return json.dumps(self.share) if self.share is not None else f"{self.first}-{self.last or ''}"
+
     def span(self, total: int) -> range:
         """Positions (0-based) that are in, of `total` samples."""
         if self.share is not None:
             return range(max(1, round(self.share * total)) if total else 0)
         return range(self.first - 1, min(total, total if self.last is None else self.last))
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSelection:
+    """The samples that a plan covers: `--limit` and `--sample-id`."""
+
+    limit: Limit | None = None
+    sample_ids: tuple[str, ...] = ()
+
+    def count(self, total: int) -> int:
+        """Return how many of `total` samples are selected."""
+        span = self.limit.span(total) if self.limit else range(total)
+        return min(len(span), len(set(self.sample_ids))) if self.sample_ids else len(span)
 
 
 def check_names(kind: str, wanted: Iterable[str], known: Sequence[str]) -> None:

@@ -1,31 +1,54 @@
-"""TODO doc."""
+"""Estimates of the tokens and pixels that a request costs."""
 
 from __future__ import annotations
 
-from models.messages import Media, Request, Text
-from pipelines.benchmarks.records import Sample
-from pipelines.plan.records import Plan
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from models.messages import Media, Step, Text
+from pipelines.benchmarks.records import MediaRef
 
 CHARS_PER_TOKEN = 3.5
-
-
 PIXELS_PER_TOKEN = 28 * 28
+UNKNOWN_PIXELS = 640 * 360
 
 
-def count_words(plan: Plan, request: Request, sample: Sample, *, new_group: bool = False) -> None:
-    """Add the tokens that a request reads and may write, as they are estimated."""
-    sizes = {ref.sha256: ref for ref in sample.media}
-    for step in request.steps:
-        plan.output_tokens += step.generation.max_new_tokens
-        for turn in step.turns:
-            for part in turn.parts:
-                if isinstance(part, Text):
-                    plan.prompt_tokens += round(len(part.text) / CHARS_PER_TOKEN)
-                elif isinstance(part, Media):
-                    ref = sizes.get(part.source)
-                    pixels = ref.width * ref.height if ref else 640 * 360
-                    tokens = round(pixels / PIXELS_PER_TOKEN) * max(1, (part.frames + 1) // 2)
-                    plan.prompt_tokens += tokens
-                    plan.shared_tokens += tokens
-                    plan.distinct_media_tokens += tokens if new_group else 0
-                    new_group = False
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEstimate:
+    """Prompt tokens of one request over all its steps."""
+
+    prompt_tokens: int = 0
+    media_tokens: int = 0
+    """Those of pictures and clips."""
+    first_media_tokens: int = 0
+    """Those of the first picture or clip, which a media group shares."""
+
+
+def estimate_tokens(steps: Sequence[Step], media: Mapping[str, MediaRef]) -> TokenEstimate:
+    """Estimate the prompt tokens of a request: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.
+
+    Args:
+        steps: of the request.
+        media: the sample's pictures and clips, by content hash.
+    """
+    text, shown = 0, []
+    for part in (part for step in steps for turn in step.turns for part in turn.parts):
+        if isinstance(part, Text):
+            text += round(len(part.text) / CHARS_PER_TOKEN)
+        elif isinstance(part, Media):
+            ref = media.get(part.source)
+            pixels = ref.width * ref.height if ref else UNKNOWN_PIXELS
+            shown.append(round(pixels / PIXELS_PER_TOKEN) * max(1, (part.frames + 1) // 2))
+    return TokenEstimate(
+        prompt_tokens=text + sum(shown), media_tokens=sum(shown), first_media_tokens=shown[0] if shown else 0
+    )
+
+
+def decoded_bytes(steps: Sequence[Step], media: Mapping[str, MediaRef]) -> int:
+    """Return the bytes of a request's decoded pictures and clips, each once; single-colour ones have none."""
+    parts = {part for step in steps for turn in step.turns for part in turn.parts if isinstance(part, Media)}
+    return sum(
+        max(1, part.frames) * media[part.source].width * media[part.source].height * 3
+        for part in parts
+        if part.source in media
+    )

@@ -1,6 +1,6 @@
 """Units of work: what one worker loads, one replica answers and one commit writes.
 
-A unit is a large media group's piece, or several small groups together. Its name is a hash of the ids in it, so the
+A unit is a slice of a large media group, or several small groups together. Its name is a hash of the ids in it, so the
 same work has the same name on every machine.
 """
 
@@ -18,26 +18,40 @@ from pipelines.storage.parts import part_folder
 MAX_UNIT_REQUESTS = 256
 """A MAIA clip's 216 questions are one unit; a larger group is cut, so that no commit is worth many minutes."""
 PACK_REQUESTS = 64
-"""Small groups are put together up to this, so that a store is not filled with tiny files."""
-LEAST_UNIT_REQUESTS = 32
-"""Where balance over many replicas asks for smaller units, they get no smaller than this."""
-SHARES = 4
-"""Units that a replica shall find to do at the least, so that none waits long for the last one."""
+"""Small groups are packed together up to this, so that a store is not filled with tiny files."""
+MIN_UNIT_REQUESTS = 32
+"""Units that are made smaller to balance many replicas get no smaller than this."""
+UNITS_PER_REPLICA = 4
+"""Units that each replica should find to do at the least, so that none waits long for the last one."""
 KINDS = {"answer": "predictions", "caption": "captions"}
 """Where parts of each kind go."""
 Place: TypeAlias = tuple[str, str]
-"""A shard and a media group."""
-Pool: TypeAlias = dict[Place, list[tuple[str, list[str]]]]
-"""What is to be asked of one shard: by place, the samples in order with their request ids."""
+"""A part of the plan and a media group."""
+
+
+@dataclass(slots=True)
+class SampleRequests:
+    """Pending requests of one sample in one media group."""
+
+    sample_id: str
+    rows: list[int] = field(default_factory=list)
+    """Indices in the part of the plan."""
+    ids: list[str] = field(default_factory=list)
+
+
+Pool: TypeAlias = dict[Place, list[SampleRequests]]
+"""Pending requests by place, samples in order."""
+RetryPool: TypeAlias = dict[str, Pool]
+"""Failed requests by the part of the output that holds them."""
 
 
 @dataclass(frozen=True, slots=True)
 class MediaGroupSlice:
-    """Samples of one shard whose requests share a media group."""
+    """Rows of one part of the plan whose requests share a media group."""
 
-    shard: str
+    plan_part: str
     group: str
-    samples: tuple[str, ...]
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,127 +61,119 @@ class WorkUnit:
     benchmark: str
     part: str
     """Path of the Parquet part that it commits, relative to the output."""
-    pieces: tuple[MediaGroupSlice, ...]
+    slices: tuple[MediaGroupSlice, ...]
     requests: int
     media_bytes: int = 0
     """Pixels of its pictures and clips as decoded, before they are shrunk to what the model takes."""
-    only: tuple[str, ...] = ()
-    """Ids that are wanted, when the pieces hold others that are done already; empty: all that the pieces hold."""
-    carry: bool = False
-    """The part exists and some of its rows failed: they are asked again, the part's other rows are kept."""
+    retried: tuple[str, ...] = ()
+    """Not empty: the part exists, and these of its rows failed. They are sent again, its other rows stay."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON types."""
+        """Return JSON types."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> WorkUnit:
-        """The inverse of `to_dict`."""
-        pieces = tuple(MediaGroupSlice(p["shard"], p["group"], tuple(p["samples"])) for p in raw["pieces"])
-        return cls(**{**raw, "pieces": pieces, "only": tuple(raw["only"])})
+        """Read what `to_dict` returned."""
+        slices = tuple(MediaGroupSlice(s["plan_part"], s["group"], tuple(s["rows"])) for s in raw["slices"])
+        return cls(**{**raw, "slices": slices, "retried": tuple(raw["retried"])})
 
 
 @dataclass(slots=True)
 class UnitMaker:
-    """Cuts large groups into even pieces and puts small ones of one shard together."""
+    """Cuts large groups into even slices and packs small ones of one part of the plan together."""
 
-    asker: RequestBuilder
+    builder: RequestBuilder
     replicas: int
     expected: int
     """Samples of the whole plan."""
     samples: int = 0
-    """Of these, how many were seen so far."""
+    """Samples planned so far."""
     pending: int = 0
-    """Requests that they are to be asked."""
+    """Their pending requests."""
     sizes: dict[Place, int] = field(default_factory=dict)
     """Bytes of each media group's pixels, as decoded."""
 
-    def units(self, pool: Pool, partial: set[tuple[Place, str]]) -> Iterator[WorkUnit]:
-        """The units of one shard."""
+    def units(self, pool: Pool) -> Iterator[WorkUnit]:
+        """Yield the units of one part of the plan."""
         if not pool:
             return
-        self.pending += sum(len(own) for members in pool.values() for _, own in members)
-        most = self._most()
-        pack = min(PACK_REQUESTS, most)
+        self.pending += sum(len(sample.ids) for members in pool.values() for sample in members)
+        limit = self._max_requests()
+        pack = min(PACK_REQUESTS, limit)
         packed: list[tuple[MediaGroupSlice, list[str]]] = []
         size = 0
-        for (shard, group), members in pool.items():
-            for names, ids in _cut(members, most):
+        for (plan_part, group), members in pool.items():
+            for rows, ids in _cut(members, limit):
                 if packed and size + len(ids) > pack:
-                    yield _unit(packed, partial, self)
+                    yield self._unit(packed)
                     packed, size = [], 0
-                packed.append((MediaGroupSlice(shard, group, names), ids))
+                packed.append((MediaGroupSlice(plan_part, group, rows), ids))
                 size += len(ids)
-        yield _unit(packed, partial, self)
+        yield self._unit(packed)
 
-    def _most(self) -> int:
-        """Requests of one unit at the most: fewer where replicas would else find too few units to share.
+    def _max_requests(self) -> int:
+        """Return the largest size of a unit: smaller where replicas would else find too few units to share.
 
-        What the whole plan asks is judged by the shards so far, which is exact for a plan of one shard; a large plan
-        has units of the full size on any number of replicas.
+        The size of the whole plan is extrapolated from the parts so far, which is exact for a plan of one part; a
+        large plan has units of the full size on any number of replicas.
         """
         if self.replicas <= 1:
             return MAX_UNIT_REQUESTS
         total = self.pending * max(1.0, self.expected / max(1, self.samples))
-        share = ceil(total / (self.replicas * SHARES))
-        return max(LEAST_UNIT_REQUESTS, min(MAX_UNIT_REQUESTS, share))
+        share = ceil(total / (self.replicas * UNITS_PER_REPLICA))
+        return max(MIN_UNIT_REQUESTS, min(MAX_UNIT_REQUESTS, share))
+
+    def _unit(self, packed: list[tuple[MediaGroupSlice, list[str]]]) -> WorkUnit:
+        ids = [request_id for _, slice_ids in packed for request_id in slice_ids]
+        slices = tuple(media_slice for media_slice, _ in packed)
+        folder = part_folder(KINDS[self.builder.kind], self.builder.benchmark_name, self.builder.model)
+        return WorkUnit(
+            benchmark=self.builder.benchmark_name,
+            part=f"{folder}/{unit_name(ids)}.parquet",
+            slices=slices,
+            requests=len(ids),
+            media_bytes=_media_bytes(slices, self.sizes),
+        )
 
 
-def _cut(members: list[tuple[str, list[str]]], most: int) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Runs of samples of about even size; a sample is never cut."""
-    total = sum(len(own) for _, own in members)
-    even = ceil(total / ceil(total / most))
-    names: list[str] = []
+def _cut(members: Sequence[SampleRequests], limit: int) -> Iterator[tuple[tuple[int, ...], list[str]]]:
+    """Yield rows and ids of runs of samples of about even size; a sample is never cut."""
+    total = sum(len(sample.ids) for sample in members)
+    even = ceil(total / ceil(total / limit))
+    rows: list[int] = []
     ids: list[str] = []
-    for name, own in members:
-        if ids and len(ids) + len(own) > max(even, 1):
-            yield tuple(names), ids
-            names, ids = [], []
-        names.append(name)
-        ids += own
-    yield tuple(names), ids
+    for sample in members:
+        if ids and len(ids) + len(sample.ids) > max(even, 1):
+            yield tuple(rows), ids
+            rows, ids = [], []
+        rows += sample.rows
+        ids += sample.ids
+    yield tuple(rows), ids
 
 
-def _unit(
-    packed: list[tuple[MediaGroupSlice, list[str]]], partial: set[tuple[Place, str]], maker: UnitMaker
-) -> WorkUnit:
-    ids = sorted(request_id for _, own in packed for request_id in own)
-    pieces = tuple(piece for piece, _ in packed)
-    asker = maker.asker
-    folder = part_folder(KINDS[asker.kind], asker.benchmark_name, asker.model)
-    filtered = any(((piece.shard, piece.group), name) in partial for piece in pieces for name in piece.samples)
-    return WorkUnit(
-        benchmark=asker.benchmark_name,
-        part=f"{folder}/{unit_name(ids)}.parquet",
-        pieces=pieces,
-        requests=len(ids),
-        media_bytes=_media_bytes(pieces, maker.sizes),
-        only=tuple(ids) if filtered else (),
-    )
-
-
-def _media_bytes(pieces: Sequence[MediaGroupSlice], sizes: Mapping[Place, int]) -> int:
-    return sum(sizes.get(place, 0) for place in {(piece.shard, piece.group) for piece in pieces})
+def _media_bytes(slices: Sequence[MediaGroupSlice], sizes: Mapping[Place, int]) -> int:
+    return sum(sizes.get(place, 0) for place in {(entry.plan_part, entry.group) for entry in slices})
 
 
 def unit_name(request_ids: Sequence[str]) -> str:
-    """The name of the unit that holds exactly these requests."""
+    """Return the name of the unit that holds exactly these requests."""
     return hashlib.sha256("".join(sorted(request_ids)).encode()).hexdigest()[:24]
 
 
-def retry_units(
-    retries: dict[str, dict[Place, dict[str, list[str]]]], benchmark: str, sizes: Mapping[Place, int]
-) -> Iterator[WorkUnit]:
-    """Units that ask failed requests again, each into the part that holds them."""
-    for part, places in retries.items():
-        ids = [one for samples in places.values() for own in samples.values() for one in own]
-        pieces = tuple(MediaGroupSlice(shard, group, tuple(samples)) for (shard, group), samples in places.items())
+def retry_units(retries: RetryPool, benchmark: str, sizes: Mapping[Place, int]) -> Iterator[WorkUnit]:
+    """Yield units that send failed requests again, each for the part that holds them."""
+    for part, pool in retries.items():
+        ids = tuple(request_id for members in pool.values() for sample in members for request_id in sample.ids)
+        slices = tuple(
+            MediaGroupSlice(plan_part, group, tuple(row for sample in members for row in sample.rows))
+            for (plan_part, group), members in pool.items()
+        )
         yield WorkUnit(
             benchmark=benchmark,
             part=part,
-            pieces=pieces,
+            slices=slices,
             requests=len(ids),
-            media_bytes=_media_bytes(pieces, sizes),
-            only=tuple(ids),
-            carry=True,
+            media_bytes=_media_bytes(slices, sizes),
+            retried=ids,
         )

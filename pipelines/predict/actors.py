@@ -73,7 +73,7 @@ def _load(unit: WorkUnit, loader: Any, alone: frozenset[str], ledger: Any) -> An
     if deaths:
         log.warning("processes died %d times while they loaded this", deaths)
     try:
-        loaded = _retry_store(partial(loader.load, unit, alone, blind=deaths >= LOAD_DEATHS))
+        loaded = _retry_store(partial(loader.load, unit, alone, skip_media=deaths >= LOAD_DEATHS))
         log.info("%d requests are loaded", unit.requests)
         return loaded
     finally:
@@ -90,7 +90,7 @@ def commit_units(batch: Any, out: str, lock: str, lines: Lines = None) -> Any:
     """
     import pyarrow as pa
 
-    from pipelines.predict.commit import Committer, first_failures, own_tokens
+    from pipelines.predict.commit import Committer, first_failures, new_tokens
     from pipelines.predict.serialization import unpack_answers
 
     receipts = []
@@ -101,10 +101,10 @@ def commit_units(batch: Any, out: str, lock: str, lines: Lines = None) -> Any:
         if not one.fatal:
             receipt["part"] = one.unit.part
             receipt["span"] = [one.span.replica, one.span.began, one.span.ended]
-            if not one.kept:
+            if not one.is_committed:
                 with worker_log_context(lines, part=one.unit.part):
                     receipt["counts"] = _retry_store(partial(committer.commit, one.unit, one.rows))
-                receipt["tokens"] = own_tokens(one.unit, one.rows)
+                receipt["tokens"] = new_tokens(one.unit, one.rows)
                 receipt["failed"] = first_failures(one.rows)
                 receipt["broke"] = "cost_limit" in one.rows["error_type"].to_pylist()
         receipts.append(receipt)
@@ -164,13 +164,13 @@ class EngineActor:
         Small ones go on to their commit together. Which ones must hang on nothing but their sizes: when a replica dies,
         Ray calls another with the same convoy and drops as many rows from the front as have come already.
         """
-        from pipelines.predict.serialization import AnsweredUnit, pack_answers, unpack_convoy
+        from pipelines.predict.serialization import AnsweredUnit, pack_answers, unpack_units
 
         if self._bug:
             raise self._bug
         many = len(batch["units"].chunk(0)[0].values) > 1
         held: list[AnsweredUnit] = []
-        for loaded in unpack_convoy(batch):
+        for loaded in unpack_units(batch):
             if held and sum(one.unit.requests for one in held) + loaded.unit.requests > MAX_UNIT_REQUESTS:
                 yield pack_answers(held)
                 held = []
@@ -180,12 +180,12 @@ class EngineActor:
 
     def _answered(self, loaded: Any, *, many: bool) -> Any:
         from models.errors import EngineDiedError, EngineUnreachableError
-        from pipelines.predict.serialization import AnsweredUnit, ReplicaSpan
+        from pipelines.predict.serialization import AnsweredUnit, ReplicaSpan, to_table
 
         began = time.time()
         unit = loaded.unit
-        if many and not unit.carry and self._committed(unit.part):
-            return AnsweredUnit(unit=unit, kept=True)
+        if many and not unit.retried and self._committed(unit.part):
+            return AnsweredUnit(unit=unit, is_committed=True)
         if not self._fatal:
             try:
                 rows = self._answerer.answer(loaded)
@@ -199,7 +199,7 @@ class EngineActor:
                 count_answering(self._model, answered_s=ended - began, waited_s=began - self._free_since)
                 self._free_since = ended
                 log.info("%d rows are answered in %.1f s", len(rows), ended - began)
-                return AnsweredUnit(unit=unit, rows=rows, span=ReplicaSpan(self._name, began, ended))
+                return AnsweredUnit(unit=unit, rows=to_table(rows), span=ReplicaSpan(self._name, began, ended))
         return AnsweredUnit(unit=unit, fatal=self._fatal)
 
     def _committed(self, part: str) -> bool:

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Commit: the rows of an answered unit are written as one part, in one step."""
 
 from __future__ import annotations
 
@@ -20,39 +20,41 @@ class Committer:
         self._out, self._lock = Store(out), lock
 
     def commit(self, unit: WorkUnit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
-        """Write the part; returns (task, setting, status, rows) of its own requests, carried rows left out.
+        """Write the part and return (task, setting, status, rows) of its new rows.
 
         Raises:
-            FencedError: the run that this worker belongs to was taken for dead and replaced.
+            FencedError: another run has taken over the output from the run of this worker.
         """
         content = to_parquet(rows.sort_by("request_id"), PREDICTIONS)
         check_lock(self._out, self._lock)
         self._out.put(unit.part, content)
-        own = set(unit.only) if unit.carry else None
+        retried = set(unit.retried)
         columns = (rows[name].to_pylist() for name in ("request_id", "task", "setting", "status"))
         counts = Counter(
             (task, setting, status)
             for request_id, task, setting, status in zip(*columns, strict=True)
-            if own is None or request_id in own
+            if not retried or request_id in retried
         )
         return [(*key, n) for key, n in counts.items()]
 
 
-def own_tokens(unit: WorkUnit, rows: pa.Table) -> list[int]:
-    """Tokens read, written and cached for a unit's own requests, rows that it carries over left out."""
-    own = set(unit.only) if unit.carry else None
-    kept = [row for row in rows.select(["request_id", *_TOKENS]).to_pylist() if own is None or row["request_id"] in own]
-    return [sum(row[name] or 0 for row in kept) for name in _TOKENS]
+def new_tokens(unit: WorkUnit, rows: pa.Table) -> list[int]:
+    """Return the tokens read, written and cached for the new rows of a unit."""
+    retried = set(unit.retried)
+    new_rows = [
+        row for row in rows.select(["request_id", *_TOKENS]).to_pylist() if not retried or row["request_id"] in retried
+    ]
+    return [sum(row[name] or 0 for row in new_rows) for name in _TOKENS]
 
 
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
 
 
-FAILURES_TOLD = 3
+LOGGED_FAILURES = 3
 
 
 def first_failures(rows: pa.Table) -> list[tuple[str, str]]:
-    """Request id and type of the first few errors."""
+    """Return request id and error type of the first few failed rows."""
     columns = rows.select(["request_id", "status", "error_type"]).to_pylist()
     failed = [(row["request_id"], row["error_type"] or "") for row in columns if row["status"] == "error"]
-    return failed[:FAILURES_TOLD]
+    return failed[:LOGGED_FAILURES]

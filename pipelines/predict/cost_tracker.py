@@ -40,24 +40,24 @@ class CostTracker:
         share = max(self.limit - self.total, 1e-9) / spec.replicas.max
         return spec.model_copy(update={"cost_limit": min(share, spec.cost_limit or share)})
 
-    def note(self, name: str, spec: ModelSpec, tokens: tuple[int, int]) -> None:
+    def record(self, name: str, spec: ModelSpec, tokens: tuple[int, int]) -> None:
         """Count one commit."""
         before = self.tokens.get(name, (0, 0))
         self.tokens[name] = (before[0] + tokens[0], before[1] + tokens[1])
         if spec.price:
             self.dollars[name] = spec.price.dollars(*self.tokens[name])
 
-    def check(self, name: str, *, stopped: bool) -> None:
+    def check(self, name: str, *, is_refused: bool) -> None:
         """End the run when its money is gone.
 
         Args:
-            name: the model that is being asked.
-            stopped: its engine has already refused calls for want of money.
+            name: the running model.
+            is_refused: its engine has already refused calls because of its own limit.
 
         Raises:
             CostLimitReachedError: it is.
         """
-        if self.limit is not None and (stopped or self.total >= self.limit):
+        if self.limit is not None and (is_refused or self.total >= self.limit):
             raise CostLimitReachedError(
                 f"model {name!r}: the cost limit of ${self.limit:.2f} for this run is reached (${self.total:.4f} spent "
                 "by the prices of the models file); what was answered is kept; the same command goes on with the rest"
@@ -80,7 +80,7 @@ class CostTracker:
         return {"limit": self.limit, "dollars": self.total, "models": models}
 
 
-def note_spending(out: Store, run: Mapping[str, Any], spending: CostTracker) -> None:
+def record_spending(out: Store, run: Mapping[str, Any], spending: CostTracker) -> None:
     """Add this run's line to `spending` in `run.json`; a run that asked nobody adds none."""
     if not spending.tokens:
         return

@@ -115,7 +115,7 @@ def _receipt(raw: Mapping[str, Any]) -> Receipt:
         tokens=(raw["tokens"][0], raw["tokens"][1]),
         cached=raw["tokens"][2],
         failed=tuple((request_id, error) for request_id, error in raw["failed"]),
-        out_of_money=raw["broke"],
+        cost_limit_reached=raw["broke"],
     )
 
 
@@ -138,7 +138,7 @@ def _find_place(job: Job, cluster: ClusterInfo) -> None:
     if "GPU" in demand:
         demand.setdefault("CPU", 1.0)  # Ray Data's own default beside GPUs
     try:
-        wait_for_capacity(demand, patience_s=PLACE_S, grows=bool(cluster.address), stopped=job.stopped)
+        wait_for_capacity(demand, patience_s=PLACE_S, grows=bool(cluster.address), stopped=job.is_stopped)
     except ClusterError as error:
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
         if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:
@@ -149,7 +149,7 @@ def _find_place(job: Job, cluster: ClusterInfo) -> None:
 def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
     import ray.data as rd
 
-    replicas, lines = _replicas(job, cluster), fields_for_workers(run=job.lock, model=job.model)
+    replicas, lines = _replicas(job, cluster), fields_for_workers(run=job.lock_token, model=job.model)
     convoys = batch_units(job.units, replicas)
     alone = exclusive_media_groups(convoys)
     items = [
@@ -191,7 +191,7 @@ def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
                 batch_format="pyarrow",
                 num_cpus=COMMIT_CPUS,
                 compute=rd.TaskPoolStrategy(size=min(len(items), COMMITS_A_REPLICA * replicas)),
-                fn_kwargs={"out": job.out, "lock": job.lock, "lines": lines},
+                fn_kwargs={"out": job.out, "lock": job.lock_token, "lines": lines},
             )
         )
 

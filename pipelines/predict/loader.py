@@ -1,21 +1,19 @@
-"""Loading a unit and committing it, without any cluster; between the two it is answered, see `answering`."""
+"""Load a unit of work: its rows of the plan become requests, their media are fetched, decoded and shrunk."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from models.messages import Failure, Frames, Media, Reply, Request
-from pipelines.benchmarks.records import Sample
-from pipelines.errors import DecodeError, PlanMismatchError
-from pipelines.ingest.dataset import Dataset, media_path
+from pipelines.errors import DecodeError
 from pipelines.media.decoder import Decoder, blank_frames
 from pipelines.media.frame_cache import FrameSource, LocalFrameCache
-from pipelines.plan.captions import load_captions
-from pipelines.plan.requests import PlannedRequest, RequestBuilder, media_group_key
-from pipelines.plan.units import WorkUnit, unit_name
+from pipelines.plan.context import WorkerContext
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media, media_group_key
+from pipelines.plan.units import WorkUnit
 from pipelines.schemas import prediction_row
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -26,166 +24,146 @@ _DEADLY = "processes died each time they loaded this, as for want of memory; low
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A unit made ready for an engine."""
+    """A unit ready for an engine."""
 
     unit: WorkUnit
     columns: dict[str, dict[str, Any]]
     """Columns of PREDICTIONS that are known beforehand, by request id."""
     requests: list[Request]
-    """What the engine shall answer."""
+    """Sent to the engine."""
     media: dict[Media, Frames]
     ready: list[dict[str, Any]] = field(default_factory=list)
-    """Rows that need no engine: excluded ones, those whose media failed, those carried over from an earlier part."""
+    """Rows that need no engine: excluded ones, those whose media failed, those kept from an earlier part."""
 
 
-@lru_cache(maxsize=4)
-def shard_samples(data_uri: str, benchmark: str, shard: str) -> dict[str, Sample]:
-    """One shard's samples by id; units of one shard come one after the other."""
-    dataset = Dataset.open(Store(data_uri), benchmark)
-    return {sample.sample_id: sample for sample in dataset.read_shard(shard)}
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A row of the plan, addressed to the model."""
+
+    row: PlanRow
+    columns: dict[str, Any]
+    request: Request
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def media(self) -> list[Media]:
+        return list(iter_media(self.request.steps))
 
 
 class Loader:
-    """Loads units: samples, requests, and media fetched, decoded and shrunk to what the model takes."""
+    """Loads units of one model."""
 
-    def __init__(
-        self,
-        *,
-        data: str,
-        out: str,
-        askers: Sequence[RequestBuilder],
-        max_pixels: int | None = None,
-        max_frames: int | None = None,
-        frames: FrameSource | None = None,
-    ) -> None:
-        self._data, self._out = Store(data), Store(out)
-        self._askers = {asker.benchmark_name: asker for asker in askers}
-        self._max_pixels, self._max_frames = max_pixels, max_frames
-        self._known_captions: dict[str, dict[str, str]] = {}
+    def __init__(self, spec: UnitLoaderSpec, frames: FrameSource | None = None) -> None:
+        self._spec = spec
+        self._data, self._out = Store(spec.context.data_uri), Store(spec.context.out_uri)
+        self._plans = PlanReader(self._out)
+        self._builders = {builder.benchmark_name: builder for builder in spec.builders}
         self._decoder = Decoder()
         self._frames = frames or LocalFrameCache()
 
-    def load(self, unit: WorkUnit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
+    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Loaded:
         """Load one unit.
 
         Args:
             unit: which.
-            alone: media groups that nobody else is going to load.
-            blind: read no medium; what would show one fails.
+            exclusive_groups: media groups that no other unit needs.
+            skip_media: read no medium; requests that show one fail.
 
         Raises:
-            PlanMismatchError: the requests are not those of the plan.
-            StoreError: data could not be fetched.
+            StoreError: data is unavailable.
+            DamagedPartError: the plan was altered.
         """
-        asked = list({one.request_id: (one, sample) for one, sample in self._asked(unit)}.values())
-        names = [one.request_id for one, _ in asked]
-        wanted = unit.only or names
-        if set(wanted) - set(names) or (not unit.carry and f"{unit_name(wanted)}.parquet" != unit.part.split("/")[-1]):
-            raise PlanMismatchError(f"{unit.part}: the requests made here are not those of the plan; run again")
-        chosen = [(one, sample) for one, sample in asked if one.request_id in set(wanted)]
-        ready = self._carried(unit)
-        ready += [_excluded(one) for one, _ in chosen if one.excluded]
-        shown = [pair for pair in chosen if not pair[0].excluded]
-        media, problems = self._fetch(shown, self._data.sub(unit.benchmark), alone, blind=blind)
+        planned = self._planned(unit)
+        included = [entry for entry in planned if not entry.row.excluded]
+        store = self._data.sub(unit.benchmark)
+        media, problems = self._fetch(included, store, exclusive_groups, skip_media=skip_media)
+        ready = self._kept_rows(unit)
+        ready += [_excluded_row(entry) for entry in planned if entry.row.excluded]
         requests = []
-        for one, _ in chosen:
-            problem = next((problems[m] for m in _media_of(one.request) if m in problems), None)
-            if problem is not None:
-                failed = Reply(request_id=one.request_id, outcome=Failure(type="media", message=problem))
-                ready.append(prediction_row(one.columns, failed))
-            elif not one.excluded:
-                requests.append(one.request)
-        columns = {one.request_id: one.columns for one, _ in chosen}
+        for entry in included:
+            problem = next((problems[medium] for medium in entry.media if medium in problems), None)
+            if problem is None:
+                requests.append(entry.request)
+            else:
+                failure = Failure(type="media", message=problem)
+                ready.append(prediction_row(entry.columns, Reply(request_id=entry.request_id, outcome=failure)))
+        columns = {entry.request_id: entry.columns for entry in planned}
         return Loaded(unit=unit, columns=columns, requests=requests, media=media, ready=ready)
 
     def close(self) -> None:
         """End the decoder's process."""
         self._decoder.close()
 
-    def _asked(self, unit: WorkUnit) -> Iterator[tuple[PlannedRequest, Sample]]:
-        asker = self._askers[unit.benchmark]
-        captions = self._captions(asker)
-        for piece in unit.pieces:
-            samples = shard_samples(self._data.uri, unit.benchmark, piece.shard)
-            for name in piece.samples:
-                for asked in asker.ask(samples[name], captions):
-                    if asked.group == piece.group:
-                        yield asked, samples[name]
+    def _planned(self, unit: WorkUnit) -> list[_Planned]:
+        builder = self._builders[unit.benchmark]
+        planned = []
+        for media_slice in unit.slices:
+            for row in self._plans.rows(media_slice.plan_part, media_slice.rows):
+                columns = builder.columns(row)
+                planned.append(_Planned(row, columns, builder.request(row, columns["request_id"])))
+        return planned
 
-    def _captions(self, asker: RequestBuilder) -> dict[str, str]:
-        """Read once: the captions were all made before the first unit was planned."""
-        if asker.captioner and asker.benchmark_name not in self._known_captions:
-            found = load_captions(self._out, asker.benchmark_name, asker.captioner)
-            self._known_captions[asker.benchmark_name] = found
-        return self._known_captions.get(asker.benchmark_name, {})
-
-    def _carried(self, unit: WorkUnit) -> list[dict[str, Any]]:
-        if not unit.carry:
+    def _kept_rows(self, unit: WorkUnit) -> list[dict[str, Any]]:
+        if not unit.retried:
             return []
-        again = set(unit.only)
+        retried = set(unit.retried)
         rows: list[dict[str, Any]] = read_part(self._out, unit.part).to_pylist()
-        return [row for row in rows if row["request_id"] not in again]
+        return [row for row in rows if row["request_id"] not in retried]
 
     def _fetch(
-        self, asked: Sequence[tuple[PlannedRequest, Sample]], store: Store, alone: Collection[str], *, blind: bool
+        self, planned: Sequence[_Planned], store: Store, exclusive_groups: Collection[str], *, skip_media: bool
     ) -> tuple[dict[Media, Frames], dict[Media, str]]:
-        """Decode each distinct medium once; what cannot be decoded is told by medium."""
+        """Decode each distinct medium once; return the frames, and the reason for each that cannot be decoded."""
         frames: dict[Media, Frames] = {}
         problems: dict[Media, str] = {}
-        for one, sample in asked:
-            for media in _media_of(one.request):
-                if media in frames or media in problems:
+        for entry in planned:
+            for medium in entry.media:
+                if medium in frames or medium in problems:
                     continue
-                if blind and not media.source.startswith(_BLANK):
-                    problems[media] = _DEADLY
+                if skip_media and not medium.source.startswith(_BLANK):
+                    problems[medium] = _DEADLY
                     continue
+                shared = media_group_key(medium) not in exclusive_groups
                 try:
-                    frames[media] = self._decode(media, sample, store, shared=media_group_key(media) not in alone)
+                    frames[medium] = self._decode(medium, entry.row, store, shared=shared)
                 except DecodeError as error:
-                    problems[media] = str(error)
+                    problems[medium] = str(error)
                 except FileNotFoundError as error:
-                    problems[media] = f"the stored file is gone: {error}"
+                    problems[medium] = f"the stored file is gone: {error}"
         return frames, problems
 
-    def _decode(self, media: Media, sample: Sample, store: Store, *, shared: bool) -> Frames:
-        if self._max_frames and media.frames > self._max_frames:
-            media = replace(media, frames=self._max_frames)
-        if media.source.startswith(_BLANK):
-            return blank_frames(media)
-        ref = next(ref for ref in sample.media if ref.sha256 == media.source)
+    def _decode(self, medium: Media, row: PlanRow, store: Store, *, shared: bool) -> Frames:
+        max_frames, max_pixels = self._spec.max_frames, self._spec.max_pixels
+        if max_frames and medium.frames > max_frames:
+            medium = replace(medium, frames=max_frames)
+        if medium.source.startswith(_BLANK):
+            return blank_frames(medium)
+        path = row.media_files[medium.source]
         return self._frames.fetch(
-            f"{media.kind}:{media.source}:{media.frames}:{self._max_pixels}",
-            lambda: self._decoder.decode(store, media_path(ref), media, self._max_pixels),
+            f"{medium.kind}:{medium.source}:{medium.frames}:{max_pixels}",
+            lambda: self._decoder.decode(store, path, medium, max_pixels),
             shared=shared,
         )
 
 
-def _media_of(request: Request) -> list[Media]:
-    return [part for step in request.steps for turn in step.turns for part in turn.parts if isinstance(part, Media)]
-
-
-def _excluded(asked: PlannedRequest) -> dict[str, Any]:
-    return {**asked.columns, "status": "excluded", "error_type": "excluded", "error": asked.excluded, "steps": []}
+def _excluded_row(entry: _Planned) -> dict[str, Any]:
+    reason = {"status": "excluded", "error_type": "excluded", "error": entry.row.excluded}
+    return {**entry.columns, **reason, "steps": []}
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnitLoaderSpec:
     """Light and hashable, so that a worker process keeps one loader for all units of a run."""
 
-    data: str
-    out: str
-    askers: tuple[str, ...]
-    """JSON of each benchmark's `RequestBuilder`."""
+    context: WorkerContext
+    builders: tuple[RequestBuilder, ...]
+    """One a benchmark."""
     max_pixels: int | None = None
     max_frames: int | None = None
 
     def build(self, frames: FrameSource | None = None) -> Loader:
-        """The loader, with a decoder of its own; what others have decoded comes from `frames`."""
-        return Loader(
-            data=self.data,
-            out=self.out,
-            askers=[RequestBuilder.from_json(text) for text in self.askers],
-            max_pixels=self.max_pixels,
-            max_frames=self.max_frames,
-            frames=frames,
-        )
+        """Build the loader, with a decoder of its own; what others have decoded comes from `frames`."""
+        return Loader(self, frames)

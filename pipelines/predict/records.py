@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Jobs, receipts and counts of a run: data only."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Job:
     loader: LoaderSpec
     out: str
     units: Sequence[WorkUnit]
-    lock: str = ""
-    """The run that holds the output (`lock.held`); workers of any other are refused."""
-    stopped: Callable[[], bool] = lambda: False
-    """Whether the sweep ends early, asked while a node is waited for."""
+    lock_token: str = ""
+    """Names the run that holds the output's lock; commits of any other are refused."""
+    is_stopped: Callable[[], bool] = lambda: False
+    """Whether the sweep ends early; checked while waiting for a node."""
 
 
 class LoaderSpec(Hashable, Protocol):
     """A light, hashable description from which a worker builds a loader."""
 
     def build(self, frames: FrameSource | None = None) -> Any:
-        """The loader, with `load(unit, alone, blind) -> Loaded`; what others have decoded comes from `frames`."""
+        """Build the loader; what other processes have decoded comes from `frames`."""
         ...
 
 
@@ -76,8 +76,8 @@ class Receipt:
     ended: float = 0.0
     tokens: tuple[int, int] = (0, 0)
     """Read and written for those rows, as the engine counts."""
-    out_of_money: bool = False
-    """Some of the rows were not asked, because their engine may spend no more."""
+    cost_limit_reached: bool = False
+    """Some of the rows were not sent, because their engine may spend no more."""
     cached: int = 0
     """Tokens of the prompts that had been read before."""
     failed: tuple[tuple[str, str], ...] = ()

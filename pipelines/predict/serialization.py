@@ -27,19 +27,11 @@ class ReplicaSpan:
     ended: float = 0.0
 
 
-def pack_loaded(loaded: Loaded) -> pa.Table:
-    """One unit as one row."""
-    return pack_units([loaded])
-
-
-def pack_units(convoy: Sequence[Loaded]) -> pa.Table:
-    """Units that go to one replica as one row; the pixels that they share are in it once.
-
-    A single-colour clip crosses as its name alone.
-    """
+def pack_units(batch: Sequence[Loaded]) -> pa.Table:
+    """Pack a batch of units into one row; pixels that they share are in it once, a single-colour clip as its name."""
     heads: list[dict[str, Any]] = []
     blobs: list[Any] = []
-    for media, frames in {media: frames for loaded in convoy for media, frames in loaded.media.items()}.items():
+    for media, frames in {media: frames for loaded in batch for media, frames in loaded.media.items()}.items():
         head: dict[str, Any] = {"media": [media.kind, media.source, media.frames]}
         if media.source.startswith("blank:"):
             heads.append({**head, "blank": int(frames.pixels.shape[0])})
@@ -55,29 +47,24 @@ def pack_units(convoy: Sequence[Loaded]) -> pa.Table:
         blobs.append(pa.py_buffer(np.ascontiguousarray(frames.pixels)))
         if frames.encoded is not None:
             blobs.append(pa.py_buffer(frames.encoded))
-    units = [json.dumps(loaded.unit.to_dict()) for loaded in convoy]
-    columns = [json.dumps(loaded.columns) for loaded in convoy]
+    units = [json.dumps(loaded.unit.to_dict()) for loaded in batch]
+    columns = [json.dumps(loaded.columns) for loaded in batch]
     texts, bytes_ = pa.large_list(pa.large_string()), pa.large_list(pa.large_binary())
     return pa.table(
         {
             "units": pa.array([units], texts),
             "columns": pa.array([columns], texts),
-            "requests": pa.array([[dump_requests(loaded.requests) for loaded in convoy]], bytes_),
-            "ready": pa.array([[_ipc(loaded.ready) for loaded in convoy]], bytes_),
+            "requests": pa.array([[dump_requests(loaded.requests) for loaded in batch]], bytes_),
+            "ready": pa.array([[_to_ipc(to_table(loaded.ready)) for loaded in batch]], bytes_),
             "heads": pa.array([json.dumps(heads)], pa.large_string()),
             "blobs": pa.array([[memoryview(blob) for blob in blobs]], bytes_),
         }
     )
 
 
-def unpack_loaded(table: pa.Table) -> Loaded:
-    """The inverse of `pack_loaded`; pixels are read-only views of the row."""
-    return next(unpack_convoy(table))
-
-
-def unpack_convoy(table: pa.Table) -> Iterator[Loaded]:
-    """The inverse of `pack_units`, unit by unit; each unit is given the pixels of all."""
-    media = _unpacked_media(table)
+def unpack_units(table: pa.Table) -> Iterator[Loaded]:
+    """Yield the units of a row; each gets the pixels of all, as read-only views of the row."""
+    media = _unpack_media(table)
     lists = [table[name].chunk(0)[0].values for name in ("units", "columns", "requests", "ready")]
     for unit, columns, requests, ready in zip(*lists, strict=True):
         yield Loaded(
@@ -89,25 +76,25 @@ def unpack_convoy(table: pa.Table) -> Iterator[Loaded]:
         )
 
 
-def _unpacked_media(table: pa.Table) -> dict[Media, Frames]:
+def _unpack_media(table: pa.Table) -> dict[Media, Frames]:
     values = table["blobs"].chunk(0)[0].values
     views = iter([memoryview(values[i].as_buffer()) for i in range(len(values))])
-    found: dict[Media, Frames] = {}
+    media_frames: dict[Media, Frames] = {}
     for head in json.loads(table["heads"][0].as_py()):
         media = Media(*head["media"])
         if "blank" in head:
-            found[media] = blank_frames(replace(media, frames=head["blank"]) if media.kind == "video" else media)
+            media_frames[media] = blank_frames(replace(media, frames=head["blank"]) if media.kind == "video" else media)
             continue
         pixels = np.frombuffer(next(views), np.uint8).reshape(head["shape"])
         encoded = bytes(next(views)) if head["encoded"] else None
-        found[media] = Frames(
+        media_frames[media] = Frames(
             pixels=pixels,
             seconds=tuple(head["seconds"]),
             fps=head["fps"],
             total_frames=head["total"],
             encoded=encoded,
         )
-    return found
+    return media_frames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,61 +102,56 @@ class AnsweredUnit:
     """A unit on its way from a replica to its commit."""
 
     unit: WorkUnit
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: pa.Table = field(default_factory=PREDICTIONS.empty_table)
     """Of PREDICTIONS."""
     fatal: str = ""
-    """Why the model cannot be had; then there are no rows."""
-    kept: bool = False
+    """Why the model is unavailable; then there are no rows."""
+    is_committed: bool = False
     """An earlier attempt committed this unit: there are no rows, and nothing is to be written."""
     span: ReplicaSpan = ReplicaSpan()
-    """Who answered it, and when."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """The same where it is committed, its rows as a table of PREDICTIONS."""
-
-    unit: WorkUnit
-    rows: pa.Table
-    fatal: str
-    kept: bool
-    span: ReplicaSpan
 
 
 def pack_answers(answers: Sequence[AnsweredUnit]) -> pa.Table:
-    """Answered units as one row."""
+    """Pack answered units into one row."""
     heads = [
         {
-            "unit": one.unit.to_dict(),
-            "fatal": one.fatal,
-            "kept": one.kept,
-            "span": [one.span.replica, one.span.began, one.span.ended],
+            "unit": answered.unit.to_dict(),
+            "fatal": answered.fatal,
+            "is_committed": answered.is_committed,
+            "span": [answered.span.replica, answered.span.began, answered.span.ended],
         }
-        for one in answers
+        for answered in answers
     ]
     return pa.table(
         {
             "heads": pa.array([json.dumps(heads)], pa.large_string()),
-            "rows": pa.array([[_ipc(one.rows) for one in answers]], pa.large_list(pa.large_binary())),
+            "rows": pa.array([[_to_ipc(answered.rows) for answered in answers]], pa.large_list(pa.large_binary())),
         }
     )
 
 
-def unpack_answers(table: pa.Table) -> Iterator[Finished]:
-    """The inverse of `pack_answers`, unit by unit."""
+def unpack_answers(table: pa.Table) -> Iterator[AnsweredUnit]:
+    """Yield the answered units of a row."""
     rows = table["rows"].chunk(0)[0].values
-    for head, own in zip(json.loads(table["heads"][0].as_py()), rows, strict=True):
-        unit = WorkUnit.from_dict(head["unit"])
-        rows_of_unit = _from_ipc(own.as_py())
-        yield Finished(
-            unit=unit, rows=rows_of_unit, fatal=head["fatal"], kept=head["kept"], span=ReplicaSpan(*head["span"])
+    for head, content in zip(json.loads(table["heads"][0].as_py()), rows, strict=True):
+        yield AnsweredUnit(
+            unit=WorkUnit.from_dict(head["unit"]),
+            rows=_from_ipc(content.as_py()),
+            fatal=head["fatal"],
+            is_committed=head["is_committed"],
+            span=ReplicaSpan(*head["span"]),
         )
 
 
-def _ipc(rows: list[dict[str, Any]]) -> bytes:
+def to_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return rows as a table of PREDICTIONS; missing columns are null."""
+    return pa.Table.from_pylist(rows, PREDICTIONS)
+
+
+def _to_ipc(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, PREDICTIONS) as writer:
-        writer.write_table(pa.Table.from_pylist(rows, PREDICTIONS))
+        writer.write_table(rows)
     return bytes(sink.getvalue())
 
 

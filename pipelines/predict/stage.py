@@ -1,4 +1,4 @@
-"""The models of a sweep are asked: captioners first, then each model about all its benchmarks."""
+"""Predict: captioners run first, then each model on all its benchmarks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cluster.scheduling.gpu_scheduler import GpuScheduler, can_run_concurrently,
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError, ModelUnavailableError
 from pipelines.logging_context import log_context
+from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
-from pipelines.plan.planner import load_completed, plan_requests
-from pipelines.plan.records import Plan
-from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.planner import load_completed, plan_model
+from pipelines.plan.records import ModelPlan
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_units
 from pipelines.predict.loader import UnitLoaderSpec
@@ -28,121 +28,114 @@ from pipelines.predict.metrics import count_commit, count_spent, count_waiting
 from pipelines.predict.records import Job, Receipt, count_statuses
 from pipelines.predict.status import StatusWriter
 from pipelines.progress import ProgressListener
-from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
 
-def caption(spec: RunSpec, cluster: ClusterInfo, watcher: ProgressListener, spending: CostTracker) -> bool:
-    """Ask each captioner about every picture that it has not seen; says whether anything was asked.
+def caption(context: SweepContext, cluster: ClusterInfo, costs: CostTracker) -> None:
+    """Caption every picture that has no caption yet.
 
     Raises:
-        ModelUnavailableError: the one that was named cannot be had.
+        ModelUnavailableError: the captioner that a flag named is unavailable.
     """
-    asked = False
-    for name, model in spec.captioners.items():
+    for name, model in context.spec.captioners.items():
+        job = _job(context, name, model, caption_plans(context, name))
+        if not job.units:
+            continue
         try:
-            asked |= _caption_by(name, model, spec, cluster, watcher, spending)
+            run_job(f"caption {name}", job, cluster, context.progress, costs)
         except ModelUnavailableError:
-            if not spec.own_captions:
-                raise  # a model without its own captions is told about when it is to predict
-    return asked
+            if not context.spec.own_captions:
+                raise  # a model without its own captions is reported when it is to predict
 
 
-def _caption_by(  # noqa: PLR0917  what a run consists of
-    name: str, model: ModelSpec, spec: RunSpec, cluster: ClusterInfo, watcher: ProgressListener, spending: CostTracker
-) -> bool:
-    plans = caption_plans(spec, name)
-    job = _job(spec, name, model, plans)
-    if job.units:
-        run_job(f"caption {name}", job, cluster, watcher, spending)
-    return bool(job.units)
-
-
-def caption_plans(spec: RunSpec, name: str) -> list[Plan]:
-    """What a captioner is still to be asked, benchmark by benchmark; mends the output only for a run that holds it."""
-    out = Store(spec.out)
+def caption_plans(context: SweepContext, captioner: str) -> list[ModelPlan]:
+    """Plan a captioner's pending requests, benchmark by benchmark."""
+    spec = context.spec
     return [
-        plan_requests(
-            dataset,
-            asker,
-            load_completed(out, asker.benchmark_name, name, "captions", mend=bool(spec.lock)),
-            limit=spec.limit,
-            sample_ids=spec.sample_ids,
-            replicas=spec.captioners[name].replicas.max,
+        plan_model(
+            context.plans.write(dataset, builder, spec.selection),
+            builder,
+            load_completed(context.out, builder.benchmark_name, captioner, "captions", repair=context.can_repair),
+            replicas=spec.captioners[captioner].replicas.max,
         )
-        for asker, dataset in spec.caption_askers(name)
+        for builder, dataset in context.caption_builders(captioner)
     ]
 
 
-def predict(  # noqa: PLR0917  what a run consists of
-    spec: RunSpec,
+def predict(
+    context: SweepContext,
     cluster: ClusterInfo,
-    plans: Mapping[str, Sequence[Plan]],
-    board: StatusWriter,
-    watcher: ProgressListener,
-    spending: CostTracker,
+    plans: Mapping[str, Sequence[ModelPlan]],
+    status: StatusWriter,
+    costs: CostTracker,
 ) -> list[str]:
-    """All benchmarks of a model by the same replicas; a model that cannot be had stops no other.
+    """Run every model on all its benchmarks with the same replicas; one that is unavailable stops no other.
 
-    Models follow one another. Where there are GPUs they run beside each other as far as that is reckoned to pay, but
-    for a run with a cost limit: what one may spend hangs on what the one before has left.
+    Models follow one another. Where there are GPUs they run concurrently as far as that is estimated to pay, except
+    in a run with a cost limit: what one may spend depends on what the one before has left.
+
+    Returns:
+        Why models are unavailable, one sentence each.
     """
-    jobs = {model: job for model, own in plans.items() if (job := _job(spec, model, spec.models[model], own)).units}
+    specs = context.spec.models
+    jobs = {
+        name: job for name, model_plans in plans.items() if (job := _job(context, name, specs[name], model_plans)).units
+    }
     problems = []
 
-    def ask(
-        model: str,
+    def run_model(
+        name: str,
         cluster: ClusterInfo,
-        watcher: ProgressListener,
-        check: Callable[[Receipt], None],
-        stopped: Callable[[], bool] = lambda: False,
+        progress: ProgressListener,
+        on_receipt: Callable[[Receipt], None],
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        board.begin(model)
+        status.begin(name)
         try:
-            job = replace(jobs[model], stopped=stopped)
-            run_job(f"predict {model}", job, cluster, watcher, spending, check)
+            job = replace(jobs[name], is_stopped=is_stopped)
+            run_job(f"predict {name}", job, cluster, progress, costs, on_commit=on_receipt)
         except CostLimitReachedError:
             raise
         except ModelUnavailableError as error:
             log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
             problems.append(str(error))
         finally:
-            board.end(model)
+            status.end(name)
 
     nodes = cluster.max_gpu_nodes or (gpus_of_nodes() if cluster.gpus else ())
-    if can_run_concurrently(len(jobs), nodes, spending.limit):
-        works = [model_workload(model, plans[model], spec.models[model]) for model in jobs]
-        watcher.phase(f"predict {', '.join(jobs)}", sum(unit.requests for job in jobs.values() for unit in job.units))
-        predict_concurrently(choose_schedule(works, nodes), cluster, watcher, board, ask)
+    if can_run_concurrently(len(jobs), nodes, costs.limit):
+        workloads = [model_workload(name, plans[name], specs[name]) for name in jobs]
+        total = sum(unit.requests for job in jobs.values() for unit in job.units)
+        context.progress.phase(f"predict {', '.join(jobs)}", total)
+        predict_concurrently(choose_schedule(workloads, nodes), cluster, context.progress, status, run_model)
     else:
-        for model in jobs:
-            ask(model, cluster, watcher, partial(board.note, model))
+        for name in jobs:
+            run_model(name, cluster, context.progress, partial(status.record, name))
     return problems
 
 
-def _job(spec: RunSpec, name: str, model: ModelSpec, plans: Sequence[Plan]) -> Job:
-    limits = model.limits
+def _job(context: SweepContext, name: str, model: ModelSpec, plans: Sequence[ModelPlan]) -> Job:
     loader = UnitLoaderSpec(
-        data=spec.data,
-        out=spec.out,
-        askers=tuple(plan.asker.to_json() for plan in plans),
-        max_pixels=limits.max_pixels,
-        max_frames=limits.max_frames,
+        context=context.worker(),
+        builders=tuple(plan.builder for plan in plans),
+        max_pixels=model.limits.max_pixels,
+        max_frames=model.limits.max_frames,
     )
     units = [unit for plan in plans for unit in plan.units]
-    return Job(model=name, spec=model, loader=loader, out=spec.out, units=units, lock=spec.lock)
+    return Job(model=name, spec=model, loader=loader, out=context.out.uri, units=units, lock_token=context.lock_token)
 
 
-def run_job(  # noqa: PLR0917  what a run consists of
+def run_job(
     title: str,
     job: Job,
     cluster: ClusterInfo,
-    watcher: ProgressListener,
-    spending: CostTracker,
-    note: Callable[[Receipt], None] | None = None,
+    progress: ProgressListener,
+    costs: CostTracker,
+    *,
+    on_commit: Callable[[Receipt], None] | None = None,
 ) -> None:
-    """Ask one model, telling the watcher of rows, and the spending of what they cost.
+    """Run one model's units; report rows to the listener and tokens to the cost tracker.
 
     Raises:
         CostLimitReachedError: the run may cost no more; what was committed stays.
@@ -152,76 +145,79 @@ def run_job(  # noqa: PLR0917  what a run consists of
 
     def on_receipt(receipt: Receipt) -> None:
         nonlocal waiting
-        if note:
-            note(receipt)
+        if on_commit:
+            on_commit(receipt)
         rows, failed = count_statuses(receipt)
         waiting -= rows
         count_commit(job.model, receipt)
         count_waiting(job.model, waiting)
-        watcher.advance(rows, failed)
-        spending.note(job.model, job.spec, receipt.tokens)
-        count_spent(job.model, spending.dollars.get(job.model, 0.0))
-        spending.check(job.model, stopped=receipt.out_of_money)
+        progress.advance(rows, failed)
+        costs.record(job.model, job.spec, receipt.tokens)
+        count_spent(job.model, costs.dollars.get(job.model, 0.0))
+        costs.check(job.model, is_refused=receipt.cost_limit_reached)
 
-    watcher.phase(title, waiting)
-    spending.check(job.model, stopped=False)
-    with log_context(run=job.lock, model=job.model):
+    progress.phase(title, waiting)
+    costs.check(job.model, is_refused=False)
+    with log_context(run=job.lock_token, model=job.model):
         log.info("%s: %d requests in %d units", title, waiting, len(job.units))
         count_waiting(job.model, waiting)
         try:
-            run_units(replace(job, spec=spending.limited(job.spec)), cluster, on_receipt)
+            run_units(replace(job, spec=costs.limited(job.spec)), cluster, on_receipt)
         finally:
             count_waiting(job.model, 0)
 
 
-class _Rows(Protocol):
+class _RowListener(Protocol):
     def advance(self, rows: int, failed: int) -> None: ...
 
 
-class _Shared:
-    """A watcher for threads: the phase is everybody's and was begun before, rows are told one after the other."""
+class _SharedProgress:
+    """A progress listener for threads: the common phase has begun, and rows are reported one after the other."""
 
-    def __init__(self, watcher: _Rows) -> None:
-        self._watcher, self._lock = watcher, threading.Lock()
+    def __init__(self, progress: _RowListener) -> None:
+        self._progress, self._lock = progress, threading.Lock()
 
     def phase(self, title: str, total: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def advance(self, rows: int, failed: int) -> None:
-        """So many more rows are done."""
+        """Report finished rows."""
         with self._lock:
-            self._watcher.advance(rows, failed)
+            self._progress.advance(rows, failed)
+
+
+RunModel = Callable[[str, ClusterInfo, _SharedProgress, Callable[[Receipt], None], Callable[[], bool]], None]
 
 
 def predict_concurrently(
-    book: GpuScheduler,
+    scheduler: GpuScheduler,
     cluster: ClusterInfo,
-    watcher: _Rows,
-    board: StatusWriter,
-    ask: Callable[[str, ClusterInfo, _Shared, Callable[[Receipt], None], Callable[[], bool]], None],
+    progress: _RowListener,
+    status: StatusWriter,
+    run_model: RunModel,
 ) -> None:
-    """Ask all models of a book; returns when each has ended.
+    """Run all models of a schedule; return when each has ended.
 
     Args:
-        book: who begins when, on which share of the GPUs.
-        cluster: what there is in all.
-        watcher: is told of rows.
-        board: is told of commits.
-        ask: asks one model, given its name, its share of the cluster, a watcher, what to call with each receipt, and
-            what tells whether it shall end.
+        scheduler: says which model starts when, on which share of the GPUs.
+        cluster: all hardware.
+        progress: gets the rows.
+        status: gets the commits.
+        run_model: runs one model, given its name, its share of the cluster, a listener, a callback for receipts, and
+            a function that says whether it should end.
 
     Raises:
-        Exception: the first that `ask` raised; the other models are stopped at their next commit.
+        Exception: the first that `run_model` raised; the other models are stopped at their next commit.
     """
-    shared, gpus = _Shared(watcher), {work.name: work.gpus for work in book.works}
+    shared, gpus = _SharedProgress(progress), {workload.name: workload.gpus for workload in scheduler.works}
 
     def run(name: str, replicas: int, stop: threading.Event) -> None:
-        def note(receipt: Receipt) -> None:
-            board.note(name, receipt)
+        def on_receipt(receipt: Receipt) -> None:
+            status.record(name, receipt)
             if stop.is_set():
                 raise RunCancelledError(name)
 
         share = replace(cluster, gpus=float(replicas * gpus[name]), max_gpu_nodes=()) if gpus[name] else cluster
-        ask(name, share, shared, note, stop.is_set)
+        run_model(name, share, shared, on_receipt, stop.is_set)
 
-    run_concurrently(book, run)
+    run_concurrently(scheduler, run)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipelines.errors import StoreError
-from pipelines.plan.records import Plan
+from pipelines.plan.records import ModelPlan
 from pipelines.predict.records import CellCount, Receipt
 from pipelines.storage.store import Store
 
@@ -32,7 +32,7 @@ class StatusWriter:
     that are being asked now, `pending` those whose turn has not come.
     """
 
-    def __init__(self, out: Store, plans: Mapping[str, Sequence[Plan]]) -> None:
+    def __init__(self, out: Store, plans: Mapping[str, Sequence[ModelPlan]]) -> None:
         self._out = out
         self._requests: dict[_Key, int] = {}
         self._left: dict[_Key, int] = {}
@@ -44,7 +44,7 @@ class StatusWriter:
         for model, own in plans.items():
             for plan in own:
                 for (task, setting), n in plan.requests.items():
-                    key = (model, plan.asker.benchmark_name, task, setting)
+                    key = (model, plan.builder.benchmark_name, task, setting)
                     self._requests[key] = n
                     self._left[key] = plan.pending[task, setting]
         self._others = [
@@ -80,7 +80,7 @@ class StatusWriter:
             self._running.discard(model)
             self.write()
 
-    def note(self, model: str, receipt: Receipt) -> None:
+    def record(self, model: str, receipt: Receipt) -> None:
         """A unit is committed."""
         name = receipt.part.split("/")[1].removeprefix("benchmark=")
         with self._lock:

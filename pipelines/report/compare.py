@@ -154,10 +154,10 @@ def _model_pairs(
 
 def _caveats(pair: _Pair) -> Iterator[str]:
     a, b = pair.a, pair.b
-    first, second = a.parsed_asker(), b.parsed_asker()
+    first, second = a.builder, b.builder
     if first.dataset_fingerprint != second.dataset_fingerprint:
         yield f"{a.benchmark}: the data differ ({first.dataset_fingerprint[:8]}, {second.dataset_fingerprint[:8]})"
-    if (first.prompts, first.instead, first.seed) != (second.prompts, second.instead, second.seed):
+    if (first.prompts, first.prompt_versions, first.seed) != (second.prompts, second.prompt_versions, second.seed):
         yield f"{a.benchmark}: the wording or the seed of the prompts differs"
     revisions = [str(asker.model_fingerprint.get("revision") or "") for asker in (first, second)]
     if a.model == b.model and revisions[0] != revisions[1]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from models.messages import Request, Text
+from models.messages import Step, Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.errors import DamagedPartError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import is_person, load_human_files
-from pipelines.plan.captions import load_captions
-from pipelines.plan.planner import selected_samples
-from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.context import EntryPlan
+from pipelines.plan.plan_store import iter_selected_samples
+from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import CellCount
 from pipelines.report.model import ExampleAnswer
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
@@ -33,111 +32,121 @@ _SCORE_COLUMNS = ("answer", "rule", "flags", "finish_reason", "verdict_state")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryResults:
-    """What one model on one benchmark comes to."""
+    """The results of one model on one benchmark."""
 
     metrics: list[dict[str, Any]]
-    """Rows of `metrics.json`, with `note`, and `plain`: the number is no share, and not to be read as percent."""
+    """Rows of `metrics.json`, with `note` and `plain` (see `_metric_row`)."""
     counts: list[CellCount]
     answers: list[ExampleAnswer]
     judge_failed: int
-    """Rows whose verdict the judge's engine failed to give."""
+    """Rows whose verdict failed at the judge's engine."""
     marks: Mapping[str, float] = field(default_factory=dict)
     """Numbers of single rows that the tables of people's files need."""
     efficiency: Efficiency | None = None
-    """Tokens computed; None where no answer tells."""
+    """Tokens computed; None where no answer reports them."""
 
 
-def reduce_entry(entry: ManifestEntry, out_uri: str) -> EntryResults:
-    """Reduce one entry; runs where the data is near, needs no cluster."""
-    out = Store(out_uri)
-    dataset = Dataset.open(Store(entry.data), entry.benchmark)
-    planned, samples, words, media = _planned(entry, dataset, out)
-    one, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
-    frame = one.people().labelled(_joined(planned, _scores(out, entry)), files, entry.model)
-    made = one.reduce(frame, samples)
+@dataclass(frozen=True, slots=True)
+class PlannedEntry:
+    """An entry of an output with its plans: what a reducer works on."""
+
+    entry: ManifestEntry
+    plans: Sequence[EntryPlan]
+
+
+@dataclass(slots=True)
+class _EntryRequests:
+    """Every request of an entry's plans."""
+
+    columns: dict[str, list[str]]
+    """Identity of each request, and what it takes from its sample."""
+    samples: dict[str, Sample]
+    """By id."""
+    example_texts: dict[str, str] = field(default_factory=dict)
+    """Prompt of the requests that are shown as examples."""
+    media_keys: dict[str, bytes] = field(default_factory=dict)
+
+
+_COLUMNS = ("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster")
+
+
+def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri: str) -> EntryResults:
+    """Reduce one entry; runs where the data is near, needs no cluster.
+
+    Args:
+        planned: the entry.
+        people: entries of the people who answered the same benchmark.
+        out_uri: the output.
+    """
+    out, entry = Store(out_uri), planned.entry
+    requests = _entry_requests(planned)
+    reporter, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
+    frame = reporter.people().labelled(_join(requests.columns, _scores(out, entry)), files, entry.model)
+    metrics = reporter.reduce(frame, requests.samples)
     if files and not is_person(entry.model):
-        made += one.people().metrics(frame, samples, files, _people(entry.benchmark, out))
+        human_frames = {
+            person.entry.model: _join(_entry_requests(person).columns, _scores(out, person.entry)) for person in people
+        }
+        metrics += reporter.people().metrics(frame, requests.samples, files, human_frames)
+    measured = None if entry.external else requests.media_keys
     return EntryResults(
-        metrics=[_row(entry, metric) for metric in made],
+        metrics=[_metric_row(entry, metric) for metric in metrics],
         counts=_counts(entry, frame),
-        answers=_examples(entry, out, frame, words),
+        answers=_examples(entry, out, frame, requests.example_texts),
         judge_failed=int((frame["verdict_state"] == "failed").sum()),
-        marks=one.people().marks(frame, files),
-        efficiency=None if entry.external else measure_efficiency(entry.benchmark, entry.model, out, media),
+        marks=reporter.people().marks(frame, files),
+        efficiency=measure_efficiency(entry.benchmark, entry.model, out, measured) if measured is not None else None,
     )
 
 
-def _people(name: str, out: Store) -> dict[str, pd.DataFrame]:
-    """Scores of the people who answered this benchmark, by name."""
-    found = {}
-    for entry in load_run(out).get("entries", []):
-        if entry.benchmark == name and is_person(entry.model):
-            planned, _, _, _ = _planned(entry, Dataset.open(Store(entry.data), name), out)
-            found[entry.model] = _joined(planned, _scores(out, entry))
-    return found
-
-
-def reduce_ensemble(entries: Sequence[ManifestEntry], out_uri: str) -> EntryResults:
-    """What the models of one benchmark come to together, where it says so; all must have answered the same data."""
-    out = Store(out_uri)
+def reduce_ensemble(group: Sequence[PlannedEntry], out_uri: str) -> EntryResults:
+    """Reduce what the models of one benchmark come to together; all must have answered the same data."""
+    out, first = Store(out_uri), group[0].entry
     frames: dict[str, pd.DataFrame] = {}
     samples: dict[str, Sample] = {}
-    for entry in entries:
-        planned, own, _, _ = _planned(entry, Dataset.open(Store(entry.data), entry.benchmark), out)
-        samples |= own
-        frames[entry.model] = _joined(planned, _scores(out, entry))
-    made = benchmark(entries[0].benchmark).reduce_together(frames, samples)
-    rows = [{**_row(entries[0], metric), "model": name} for name, own in made.items() for metric in own]
+    for planned in group:
+        requests = _entry_requests(planned)
+        samples |= requests.samples
+        frames[planned.entry.model] = _join(requests.columns, _scores(out, planned.entry))
+    metrics = benchmark(first.benchmark).reduce_together(frames, samples)
+    rows = [{**_metric_row(first, metric), "model": name} for name, named in metrics.items() for metric in named]
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0)
 
 
-def _planned(
-    entry: ManifestEntry, dataset: Dataset, out: Store
-) -> tuple[dict[str, list[str]], dict[str, Sample], dict[str, str], dict[str, bytes]]:
-    """Every request that the plan has: identity columns, samples by id, words of those shown as examples, media."""
-    captions = load_captions(out, entry.benchmark, entry.parsed_asker().captioner)
-    names = ("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster")
-    columns: dict[str, list[str]] = {name: [] for name in names}
-    samples: dict[str, Sample] = {}
-    words: dict[str, str] = {}
-    media: dict[str, bytes] = {}
-    shown: Counter[tuple[str, str]] = Counter()
-    for asker, sample in _asked_samples(entry, dataset):
-        samples[sample.sample_id] = sample
-        for asked in asker.ask(sample, captions):
-            own = {**asked.columns, "subset": sample.subset, "category": sample.category, "cluster": sample.cluster}
-            for name in names:
-                columns[name].append(own[name])
-            media[asked.request_id] = media_key(asked.request)
-            cell = (own["task"], own["setting"])
-            # A thin, steady choice over the whole set: which answers are shown hangs on nothing but their ids.
-            if shown[cell] < EXAMPLES_PER_CELL and _drawn(asked.request_id, shown[cell]):
-                shown[cell] += 1
-                words[asked.request_id] = _words(asked.request)
-    return columns, samples, words, media
+def _entry_requests(planned: PlannedEntry) -> _EntryRequests:
+    dataset = Dataset.open(Store(planned.entry.data), planned.entry.benchmark)
+    requests = _EntryRequests({name: [] for name in _COLUMNS}, {})
+    examples: Counter[tuple[str, str]] = Counter()
+    for cut in planned.plans:
+        requests.samples |= {sample.sample_id: sample for sample in iter_selected_samples(dataset, cut.entry.selection)}
+        for row in cut.plan:
+            sample, steps = requests.samples[row.sample_id], row.steps
+            request_id = cut.entry.builder.request_id(row)
+            identity = (request_id, row.sample_id, row.task, row.setting, row.variant)
+            for name, value in zip(_COLUMNS, (*identity, sample.subset, sample.category, sample.cluster), strict=True):
+                requests.columns[name].append(value)
+            requests.media_keys[request_id] = media_key(steps)
+            cell = (row.task, row.setting)
+            # A thin, steady choice over the whole set: which answers are shown depends on nothing but their ids.
+            if examples[cell] < EXAMPLES_PER_CELL and _is_example(request_id, examples[cell]):
+                examples[cell] += 1
+                requests.example_texts[request_id] = _text(steps)
+    return requests
 
 
-def _asked_samples(entry: ManifestEntry, dataset: Dataset) -> Iterator[tuple[RequestBuilder, Sample]]:
-    """Cut by cut: the maker of its cells' requests, and each sample that they are made of."""
-    for one in entry.by_cut():
-        asker = one.parsed_asker()
-        for _, sample in selected_samples(dataset, one.parsed_limit(), one.sample_ids):
-            yield asker, sample
-
-
-def _drawn(request_id: str, already: int) -> bool:
+def _is_example(request_id: str, already: int) -> bool:
     return already == 0 or hashlib.sha256(request_id.encode()).digest()[0] < 16
 
 
-def _words(request: Request) -> str:
-    if not request.steps:
+def _text(steps: Sequence[Step]) -> str:
+    if not steps:
         return ""
-    last = request.steps[-1]
+    last = steps[-1]
     return "\n".join([*(p.text for turn in last.turns for p in turn.parts if isinstance(p, Text)), *last.scored])
 
 
 def _scores(out: Store, entry: ManifestEntry) -> dict[str, dict[str, Any]]:
-    """Score rows by request id; only of parts whose predictions are still there."""
+    """Return score rows by request id; only of parts whose predictions still exist."""
     folder = part_folder("predictions", entry.benchmark, entry.model)
     rows: dict[str, dict[str, Any]] = {}
     for info in out.list(folder, "*.parquet"):
@@ -147,30 +156,30 @@ def _scores(out: Store, entry: ManifestEntry) -> dict[str, dict[str, Any]]:
         try:
             rows.update((row["request_id"], row) for row in read_part(out, path).to_pylist())
         except DamagedPartError as error:
-            raise DamagedPartError(f"{error}; `vlmsweep score` with the same flags makes it again") from error
+            raise DamagedPartError(f"{error}; `vlmsweep score` with the same flags writes it again") from error
     return rows
 
 
-def _joined(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
-    """One row a planned request; `missing` where there is no score."""
+def _join(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
+    """Return one row a planned request; its status is `missing` where there is no score."""
     import pandas as pd
 
-    found = [scores.get(request_id) for request_id in planned["request_id"]]
+    rows = [scores.get(request_id) for request_id in planned["request_id"]]
     frame = pd.DataFrame(dict(planned))
-    frame["status"] = [row["status"] if row else "missing" for row in found]
+    frame["status"] = [row["status"] if row else "missing" for row in rows]
     for name in _SCORE_COLUMNS:
-        frame[name] = pd.Series([row[name] if row else None for row in found], dtype=object)
+        frame[name] = pd.Series([row[name] if row else None for row in rows], dtype=object)
     frame["verdict_state"] = frame["verdict_state"].fillna("absent")
-    values = [dict(row["values"]) if row else {} for row in found]
-    for name in sorted({name for own in values for name in own}):
-        frame[name] = pd.Series([own.get(name) for own in values], dtype="float64")
+    values = [dict(row["values"]) if row else {} for row in rows]
+    for name in sorted({name for row_values in values for name in row_values}):
+        frame[name] = pd.Series([row_values.get(name) for row_values in values], dtype="float64")
     return frame
 
 
-def _row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
-    """The contract knows two units; differences, and scores such as CIDEr that have no upper end, are no counts.
+def _metric_row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
+    """Return a row of `metrics.json`; a number without a unit is a fraction there.
 
-    `plain` keeps for people that such a number is no share: it is never printed as percent.
+    `plain` marks differences, and scores such as CIDEr that have no upper end: they are never printed as percent.
     """
     unit = metric.unit or "fraction"
     row = {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": unit}
@@ -178,11 +187,11 @@ def _row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
 
 
 def _counts(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
-    """Cell by cell; of answers made elsewhere those that the file has no row for are nobody's to give."""
+    """Count by task and setting; of answers made elsewhere, requests that the file does not answer do not count."""
     counts = []
-    given = frame[frame["status"] != "missing"] if entry.external else frame
-    for (task, setting), rows in given.groupby(["task", "setting"], sort=False):
-        by = Counter(rows["status"])
+    counted = frame[frame["status"] != "missing"] if entry.external else frame
+    for (task, setting), rows in counted.groupby(["task", "setting"], sort=False):
+        by_status = Counter(rows["status"])
         counts.append(
             CellCount(
                 benchmark=entry.benchmark,
@@ -190,10 +199,10 @@ def _counts(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
                 task=str(task),
                 setting=str(setting),
                 requests=len(rows),
-                ok=by["ok"],
-                error=by["error"],
-                excluded=by["excluded"],
-                missing=by["missing"],
+                ok=by_status["ok"],
+                error=by_status["error"],
+                excluded=by_status["excluded"],
+                missing=by_status["missing"],
             )
         )
     return counts

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
-from pipelines.ingest.human_files import load_human_files
-from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.ingest.human_files import is_person, load_human_files
+from pipelines.plan.context import SweepContext
+from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
 from pipelines.report.published import published
-from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
+from pipelines.report.reduce import EntryResults, PlannedEntry, reduce_ensemble, reduce_entry
 from pipelines.report.render import draw, render
 from pipelines.storage.store import Store
 
@@ -25,19 +26,31 @@ FEW_FIGURES = 6
 """Not worth a process of their own, which takes as long to load what draws."""
 
 
-def reduce_all(entries: Sequence[ManifestEntry], out: Store) -> list[EntryResults]:
-    """Reduce every entry, each in a task of its own on the cluster; then what several models make together."""
+def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[EntryResults]:
+    """Reduce every entry in a task of its own on the cluster, and what several models make together."""
     import ray
 
     task, together = ray.remote(num_cpus=0.5)(reduce_entry), ray.remote(num_cpus=0.5)(reduce_ensemble)
-    groups = [[e for e in entries if e.benchmark == name] for name in sorted({e.benchmark for e in entries})]
-    joint = [g for g in groups if type(benchmark(g[0].benchmark)).reduce_together is not Benchmark.reduce_together]
+    planned = [PlannedEntry(entry, context.entry_plans(entry)) for entry in entries]
+    names = sorted({entry.benchmark for entry in entries})
+    groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
+    people = {name: _people(context, name) for name in names}
+    joint = [
+        g for g in groups if type(benchmark(g[0].entry.benchmark)).reduce_together is not Benchmark.reduce_together
+    ]
     try:
-        pending = [task.remote(entry, out.uri) for entry in entries]
-        pending += [together.remote(group, out.uri) for group in joint if len(group) > 1]
+        pending = [task.remote(one, people[one.entry.benchmark], context.out.uri) for one in planned]
+        pending += [together.remote(group, context.out.uri) for group in joint if len(group) > 1]
         return list(ray.get(pending))
     except ray.exceptions.RayError as error:
         raise translate_ray_error(error) from error
+
+
+def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
+    """Return the entries of the people who answered a benchmark."""
+    entries = load_run(context.out).get("entries", [])
+    people = [entry for entry in entries if entry.benchmark == name and is_person(entry.model)]
+    return [PlannedEntry(entry, context.entry_plans(entry)) for entry in people]
 
 
 def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults], warnings: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from models.messages import Media, Request
+from models.messages import Media, Step
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
@@ -33,9 +33,9 @@ class Efficiency:
     """None if the engine does not report it."""
 
 
-def media_key(request: Request) -> bytes:
+def media_key(steps: Sequence[Step]) -> bytes:
     """Return a hash of the media of a request, in order; empty for a request without media."""
-    parts = [part for step in request.steps[-1:] for turn in step.turns for part in turn.parts]
+    parts = [part for step in steps[-1:] for turn in step.turns for part in turn.parts]
     media = [(part.kind, part.source, part.frames) for part in parts if isinstance(part, Media)]
     return hashlib.sha256(repr(media).encode()).digest()[:16] if media else b""
 

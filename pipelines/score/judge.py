@@ -1,206 +1,219 @@
-"""The judge: questions about predictions become requests to another model, and no verdict is asked for twice.
+"""The judge: questions about predictions become requests to another model, and no verdict is requested twice.
 
 A question's id is a hash of the judge and of the words, so equal answers of two models, or of one model under two
-settings, share one verdict, and a later run finds it again. Verdicts lie beside the predictions as parts of their own.
+settings, share one verdict, and a later run finds it again. Verdicts are stored next to the predictions, as parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
+import pyarrow as pa
+
 from models.fingerprint import answer_fingerprint
+from models.message_codec import dump_steps, load_steps
 from models.messages import Request, Step, prompt_sha256
 from models.spec import ModelSpec
-from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeAsk, Row, Verdict
 from pipelines.hashing import stable_id
 from pipelines.media.frame_cache import FrameSource
+from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
 from pipelines.plan.units import MediaGroupSlice, WorkUnit, unit_name
 from pipelines.predict.loader import Loaded
-from pipelines.score.rows import ScoringContext, rows_of
-from pipelines.storage.parts import iter_parts, part_folder
+from pipelines.score.rows import ScoringContext
+from pipelines.storage.parts import batched, batches_to_parquet, iter_parts, part_folder
 from pipelines.storage.store import Store
 
-UNIT_ASKS = 64
+UNIT_QUESTIONS = 64
 """Verdicts committed together; a judge's prompts are short."""
+PART_QUESTIONS = 2048
+"""Questions of one file of a judge's plan."""
+JUDGE_PLAN = pa.schema(
+    [
+        ("request_id", pa.string()),
+        ("sample_id", pa.string()),
+        ("dataset_fingerprint", pa.string()),
+        ("prompt_sha256", pa.string()),
+        ("messages", pa.string()),
+    ]
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
-    """The judge model of a sweep, and what it has said so far."""
+@dataclass(slots=True, kw_only=True)
+class JudgeReplies:
+    """The judge of a sweep and its replies so far about one benchmark."""
 
     name: str
     spec: ModelSpec
-    said: dict[str, str] = field(default_factory=dict)
-    """Reply by question id."""
+    replies: dict[str, str] = field(default_factory=dict)
+    """By question id."""
     failed: set[str] = field(default_factory=set)
+    """Questions whose last request failed."""
+    _fingerprint: Mapping[str, Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._fingerprint = answer_fingerprint(self.spec)
 
     @classmethod
-    def recall(cls, name: str, spec: ModelSpec, out: Store, benchmark_name: str, *, mend: bool = True) -> Judge:
-        """The judge with what earlier runs asked it; `mend` is only for who holds the output."""
+    def load(cls, name: str, spec: ModelSpec, out: Store, benchmark_name: str, *, repair: bool = True) -> JudgeReplies:
+        """Load the replies of earlier runs; `repair` is only for the owner of the output's lock."""
         judge = cls(name=name, spec=spec)
-        for _, table in iter_parts(
-            out, part_folder("judgements", benchmark_name, name), ["request_id", "status", "output"], repair=mend
-        ):
-            for row in table.to_pylist():
-                if row["status"] == "ok":
-                    judge.said[row["request_id"]] = row["output"]
-                else:
-                    judge.failed.add(row["request_id"])
+        judge.reload(out, benchmark_name, repair=repair)
         return judge
 
-    def question(self, ask: JudgeAsk, attempt: int) -> Request:
-        """The request for one attempt at a verdict."""
-        return judge_request(ask, attempt, fingerprint(self.spec), self.spec.generation.model_dump(exclude_none=True))
+    def reload(self, out: Store, benchmark_name: str, *, repair: bool = True) -> None:
+        """Add what was committed since."""
+        columns = ["request_id", "status", "output"]
+        for _, table in iter_parts(out, part_folder("judgements", benchmark_name, self.name), columns, repair=repair):
+            for row in table.to_pylist():
+                self.add(row)
 
-    def verdict(self, ask: JudgeAsk, read: Callable[[str], bool | None]) -> Verdict:
-        """What the replies so far amount to."""
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add one committed row."""
+        if row["status"] == "ok":
+            self.replies[row["request_id"]] = row["output"]
+        else:
+            self.failed.add(row["request_id"])
+
+    @property
+    def revision(self) -> str:
+        """The revision of the judge's weights."""
+        return str(self._fingerprint.get("revision") or "")
+
+    def question(self, ask: JudgeAsk, attempt: int) -> Request:
+        """Build the request for one attempt at a verdict; a retry differs in its seed alone."""
+        own = self.spec.generation.model_dump(exclude_none=True)
+        generation = replace(ask.step.generation, **{**own, "seed": ask.seeds[attempt]})
+        step = Step(turns=ask.step.turns, generation=generation, choices=ask.step.choices)
+        inputs = {
+            "judge": dict(self._fingerprint),
+            "prompt_sha256": prompt_sha256([step]),
+            "generation": [generation.max_new_tokens, generation.temperature, generation.num_beams, generation.seed],
+        }
+        return Request(request_id=stable_id(inputs), steps=(step,))
+
+    def verdict(self, ask: JudgeAsk, read_verdict: Callable[[str], bool | None]) -> Verdict:
+        """Return the verdict that the replies so far amount to."""
         for attempt in range(len(ask.seeds)):
             request_id = self.question(ask, attempt).request_id
-            if request_id not in self.said:
+            if request_id not in self.replies:
                 return Verdict(state="failed" if request_id in self.failed else "absent", tries=attempt)
-            accepted = read(self.said[request_id])
+            accepted = read_verdict(self.replies[request_id])
             if accepted is not None:
                 return Verdict(state="ok", accepted=accepted, tries=attempt + 1)
         return Verdict(state="invalid", tries=len(ask.seeds))
 
-    def open_question(self, ask: JudgeAsk, read: Callable[[str], bool | None]) -> Request | None:
-        """The next request that is needed for a verdict; None when there is one, or when all tries are used up."""
-        verdict = self.verdict(ask, read)
+    def open_question(self, ask: JudgeAsk, read_verdict: Callable[[str], bool | None]) -> Request | None:
+        """Return the next request for a verdict; None when there is a verdict, or when all attempts are used up."""
+        verdict = self.verdict(ask, read_verdict)
         return self.question(ask, verdict.tries) if verdict.state in ("absent", "failed") else None
 
 
-def fingerprint(spec: ModelSpec) -> Mapping[str, Any]:
-    """All of a judge's spec that changes its replies."""
-    return answer_fingerprint(spec)
-
-
-def judge_request(ask: JudgeAsk, attempt: int, judge: Mapping[str, Any], generation: Mapping[str, Any]) -> Request:
-    """One attempt at a verdict; a retry differs in its seed alone."""
-    settings = replace(ask.step.generation, **{**generation, "seed": ask.seeds[attempt]})
-    step = Step(turns=ask.step.turns, generation=settings, choices=ask.step.choices)
-    asked = {
-        "judge": dict(judge),
-        "prompt_sha256": prompt_sha256([step]),
-        "generation": [settings.max_new_tokens, settings.temperature, settings.num_beams, settings.seed],
-    }
-    return Request(request_id=stable_id(asked), steps=(step,))
-
-
-def judge_units(
-    judge: Judge,
-    rows: Iterable[tuple[str, Row]],
-    benchmark_name: str,
-    texts: PromptTexts,
-    *,
-    skip: Collection[str] = (),
-) -> list[WorkUnit]:
-    """Units for all verdicts that are still open, each question once.
+def open_questions(
+    judge: JudgeReplies, rows: Iterable[Row], context: ScoringContext, *, skip: Collection[str] = ()
+) -> Iterator[tuple[Request, Row]]:
+    """Yield the next request for every open verdict, equal questions once, each with a row that raises it.
 
     Args:
-        judge: with what it has said.
-        rows: (path of the prediction part, row), part by part.
-        benchmark_name: whose questions.
-        texts: wording of the judge's prompt.
-        skip: questions that failed a moment ago and wait for the next run.
+        judge: with its replies so far.
+        rows: predictions of one benchmark.
+        context: of these predictions.
+        skip: questions that failed in this run and wait for the next one.
     """
-    one = benchmark(benchmark_name)
-    seen: set[str] = set(skip)
-    units: list[WorkUnit] = []
-    asked: list[tuple[str, str]] = []
-    for part, row in rows:
-        ask = one.judge(row, texts)
+    benchmark = context.builder.benchmark
+    seen = set(skip)
+    for row in rows:
+        ask = benchmark.judge(row, context.texts)
         if not isinstance(ask, JudgeAsk):
             continue
-        request = judge.open_question(ask, one.read_verdict)
-        if request is None or request.request_id in seen:
-            continue
-        seen.add(request.request_id)
-        asked.append((part, request.request_id))
-        if len(asked) == UNIT_ASKS:
-            units.append(_unit(asked, benchmark_name, judge.name))
-            asked = []
-    if asked:
-        units.append(_unit(asked, benchmark_name, judge.name))
+        request = judge.open_question(ask, benchmark.read_verdict)
+        if request is not None and request.request_id not in seen:
+            seen.add(request.request_id)
+            yield request, row
+
+
+def plan_questions(
+    judge: JudgeReplies, questions: Iterable[tuple[Request, Row]], context: ScoringContext, out: Store
+) -> list[WorkUnit]:
+    """Write the judge's plan and return its units."""
+    fingerprint = context.dataset.manifest.dataset_fingerprint
+    units: list[WorkUnit] = []
+    for batch in batched(questions, PART_QUESTIONS):
+        rows = [
+            {
+                "request_id": request.request_id,
+                "sample_id": row.sample.sample_id,
+                "dataset_fingerprint": fingerprint,
+                "prompt_sha256": prompt_sha256(request.steps),
+                "messages": dump_steps(request.steps),
+            }
+            for request, row in batch
+        ]
+        content = batches_to_parquet(batched(rows, ROW_GROUP), JUDGE_PLAN)
+        benchmark_name = context.builder.benchmark_name
+        path = f"{judge_plan_folder(benchmark_name)}/judge-{sha256(content).hexdigest()[:24]}.parquet"
+        out.put(path, content)
+        folder = part_folder("judgements", benchmark_name, judge.name)
+        for start in range(0, len(rows), UNIT_QUESTIONS):
+            ids = [row["request_id"] for row in rows[start : start + UNIT_QUESTIONS]]
+            media_slice = MediaGroupSlice(path, "", tuple(range(start, start + len(ids))))
+            part = f"{folder}/{unit_name(ids)}.parquet"
+            units.append(WorkUnit(benchmark=benchmark_name, part=part, slices=(media_slice,), requests=len(ids)))
     return units
 
 
-def _unit(asked: list[tuple[str, str]], benchmark_name: str, judge: str) -> WorkUnit:
-    ids = tuple(request_id for _, request_id in asked)
-    folder = part_folder("judgements", benchmark_name, judge)
-    return WorkUnit(
-        benchmark=benchmark_name,
-        part=f"{folder}/{unit_name(ids)}.parquet",
-        pieces=tuple(MediaGroupSlice(part, "", ()) for part in dict.fromkeys(part for part, _ in asked)),
-        requests=len(ids),
-        only=ids,
-    )
+def judge_plan_folder(benchmark_name: str) -> str:
+    """Return where the plans of a judge are; they are deleted when its verdicts are committed."""
+    return f"plan/benchmark={benchmark_name}"
+
+
+def delete_judge_plans(out: Store, benchmark_name: str) -> None:
+    """Delete the plans of a judge, those of a killed run too."""
+    for info in out.list(judge_plan_folder(benchmark_name), "judge-*.parquet"):
+        out.delete(info.path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeLoaderSpec:
     """From which a worker builds a `JudgeLoader`."""
 
-    data: str
-    out: str
-    benchmark: str
+    out_uri: str
     judge: str
-    spec: ModelSpec
-    prompts: str
-    """JSON: the user's own wording, and versions used in place of others."""
-    attempts: int
-    """Which attempt at a verdict this round is, at the most."""
-    seed: int
+    revision: str
 
     def build(self, frames: FrameSource | None = None) -> JudgeLoader:
-        """The loader; a judge is shown words alone."""
+        """Build the loader; a judge sees text alone."""
         del frames
         return JudgeLoader(self)
 
 
 class JudgeLoader:
-    """Loads units of judge questions: reads the prediction parts again and makes the same questions."""
+    """Loads units of a judge's plan."""
 
     def __init__(self, spec: JudgeLoaderSpec) -> None:
         self._spec = spec
-        self._context = ScoringContext.from_json(spec.data, spec.benchmark, spec.prompts, spec.seed)
-        self._out = Store(spec.out)
-        self._fingerprint = fingerprint(spec.spec)
-        self._generation = spec.spec.generation.model_dump(exclude_none=True)
+        self._plans = PlanReader(Store(spec.out_uri))
 
-    def load(self, unit: WorkUnit, alone: Collection[str] = (), *, blind: bool = False) -> Loaded:
-        """Load one unit of questions; they show no media."""
-        del alone, blind
-        one = benchmark(self._spec.benchmark)
-        wanted = set(unit.only)
-        requests: dict[str, Request] = {}
+    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Loaded:
+        """Load one unit of questions."""
+        del exclusive_groups, skip_media
+        requests: list[Request] = []
         columns: dict[str, dict[str, Any]] = {}
-        for piece in unit.pieces:
-            for row in rows_of(self._out, piece.shard, self._context):
-                ask = one.judge(row, self._context.texts)
-                if not isinstance(ask, JudgeAsk):
-                    continue
-                for attempt in range(min(self._spec.attempts, len(ask.seeds))):
-                    request = judge_request(ask, attempt, self._fingerprint, self._generation)
-                    if request.request_id in wanted:
-                        requests[request.request_id] = request
-                        columns[request.request_id] = self._columns(request, row)
-        return Loaded(unit=unit, columns=columns, requests=list(requests.values()), media={})
-
-    def _columns(self, request: Request, row: Row) -> dict[str, Any]:
-        return {
-            "request_id": request.request_id,
-            "sample_id": row.sample.sample_id,
-            "benchmark": self._spec.benchmark,
-            "task": "judge",
-            "setting": "",
-            "variant": "",
-            "model": self._spec.judge,
-            "model_revision": str(self._fingerprint.get("revision") or ""),
-            "dataset_fingerprint": self._context.dataset.manifest.dataset_fingerprint,
-            "prompt_version": "",
-            "prompt_sha256": prompt_sha256(request.steps),
-        }
+        for media_slice in unit.slices:
+            for row in self._plans.raw_rows(media_slice.plan_part, media_slice.rows):
+                steps = load_steps(row.pop("messages"))
+                requests.append(Request(request_id=row["request_id"], steps=steps))
+                columns[row["request_id"]] = {
+                    **row,
+                    "benchmark": unit.benchmark,
+                    "task": "judge",
+                    "setting": "",
+                    "variant": "",
+                    "model": self._spec.judge,
+                    "model_revision": self._spec.revision,
+                    "prompt_version": "",
+                }
+        return Loaded(unit=unit, columns=columns, requests=requests, media={})

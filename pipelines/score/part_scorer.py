@@ -1,7 +1,7 @@
-"""Score: read every prediction's answer, compare texts by scorer models, take the judge's verdict in.
+"""Score a prediction part: read its answers, compare texts by scorer models, add the judge's verdicts.
 
-One score part a prediction part, under the same name. Its footer holds a hash of all that went in, so that what has not
-changed is not scored again.
+There is one score part for each prediction part, under the same name. Its footer holds a hash of all inputs, so that
+what has not changed is not scored again.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from models.spec import ModelSpec
-from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.records import JudgeAsk, Row, SimilarityAsk, Verdict
+from pipelines.benchmarks.records import JudgeAsk, Row, Verdict
 from pipelines.hashing import stable_id
+from pipelines.plan.context import WorkerContext
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.schemas import SCORES
-from pipelines.score.judge import Judge
-from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.score.judge import JudgeReplies
+from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.score.text_scorers import TextScorer, build_scorer, look_for
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
@@ -35,46 +35,38 @@ MISSING_KEY = b"vlmsweep.missing_scorers"
 class ScoringSpec:
     """What a worker needs to score parts of one benchmark."""
 
-    data: str
-    out: str
-    benchmark: str
-    prompts: str
-    """JSON, as `rows.Context.from_json` takes it."""
-    seed: int
+    context: WorkerContext
+    builder: RequestBuilder
+    """Of any of the models; its wording and seed count."""
     scorers: tuple[ScorerSpec, ...]
-    judge: tuple[str, ModelSpec] | None
     device: str = "cpu"
 
 
 class PartScorer:
     """Scores prediction parts one at a time; scorer models are loaded once, when first needed."""
 
-    def __init__(self, spec: ScoringSpec, said: Mapping[str, str], failed: Sequence[str]) -> None:
-        self._spec = spec
-        self._benchmark = benchmark(spec.benchmark)
-        self._context = ScoringContext.from_json(spec.data, spec.benchmark, spec.prompts, spec.seed)
-        self._out = Store(spec.out)
-        self._judge = (
-            Judge(name=spec.judge[0], spec=spec.judge[1], said=dict(said), failed=set(failed)) if spec.judge else None
-        )
+    def __init__(self, spec: ScoringSpec, judge: JudgeReplies | None = None) -> None:
+        self._spec, self._judge = spec, judge
+        self._benchmark = spec.builder.benchmark
+        self._context = ScoringContext.open(spec.context.data_uri, spec.builder)
+        self._out = Store(spec.context.out_uri)
         self._scorers: dict[str, TextScorer | None] = {}
         self.problems: dict[str, str] = {}
-        """Scorers that cannot be had: kind -> why. Their columns stay absent."""
+        """Unavailable scorers: kind -> why. Their columns stay absent."""
 
     def score(self, path: str) -> int:
-        """Score one prediction part unless its scores are there and up to date; returns its number of rows.
+        """Score one prediction part unless its scores are stored and up to date; return its number of rows.
 
         Raises:
-            ScorerUnavailableError: a scorer that the user named cannot be had.
+            ScorerUnavailableError: a scorer that the user named is unavailable.
         """
-        rows = [replace(row, verdict=self._verdict(row)) for row in rows_of(self._out, path, self._context)]
+        rows = [replace(row, verdict=self._verdict(row)) for row in iter_rows(self._out, path, self._context)]
         target = path.replace("predictions/", "scores/", 1)
         inputs = self._inputs(rows)
-        found, missing = _footer(self._out, target)
-        if found == inputs and not any(self._scorer(kind) for kind in missing):
+        scored_inputs, missing = _footer(self._out, target)
+        if scored_inputs == inputs and not any(self._scorer(kind) for kind in missing):
             return len(rows)
-        rows = self._compared(rows)
-        scores = [self._scored(row) for row in rows]
+        scores = [self._score_row(row) for row in self._compare_texts(rows)]
         missing = sorted(kind for kind, scorer in self._scorers.items() if scorer is None)
         schema = SCORES.with_metadata({INPUTS_KEY: inputs.encode(), MISSING_KEY: json.dumps(missing).encode()})
         self._out.put(target, to_parquet(scores, schema))
@@ -89,22 +81,19 @@ class PartScorer:
         return Verdict(state="absent") if ask is None else Verdict(state="ok", accepted=ask)
 
     def _inputs(self, rows: Sequence[Row]) -> str:
-        """Hash of all that scores depend on."""
-        seen = [
+        """Return a hash of all that scores depend on."""
+        answers = [
             (row.request_id, row.status, row.output, row.verdict.state, row.verdict.accepted, sorted(row.given.items()))
             for row in rows
         ]
         return stable_id(
             {
-                "rows": hashlib.sha256(json.dumps(seen).encode()).hexdigest(),
-                "benchmark": [self._spec.benchmark, self._benchmark.version],
+                "rows": hashlib.sha256(json.dumps(answers).encode()).hexdigest(),
+                "benchmark": [self._benchmark.name, self._benchmark.version],
                 "scorers": [[spec.kind, spec.model, spec.layer] for spec in self._spec.scorers],
-                "seed": self._spec.seed,
+                "seed": self._spec.builder.seed,
             }
         )
-
-    def _asks(self, row: Row) -> Sequence[SimilarityAsk]:
-        return self._benchmark.similarity(row)
 
     def _scorer(self, kind: str) -> TextScorer | None:
         if kind not in self._scorers:
@@ -114,7 +103,7 @@ class PartScorer:
     def _build(self, kind: str) -> TextScorer | None:
         from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
-        spec = next((one for one in self._spec.scorers if one.kind == kind), None)
+        spec = next((scorer for scorer in self._spec.scorers if scorer.kind == kind), None)
         if spec is None:
             return None
         try:
@@ -127,40 +116,45 @@ class PartScorer:
             return None
 
     def _baseline(self, kind: str) -> float | None:
-        """F1 of unrelated texts, where it is published for the model and layer in use."""
+        """Return the F1 of unrelated texts, where it is published for the model and layer in use."""
         from pipelines.metrics.bertscore import DEFAULT_LAYERS, ENGLISH_BASELINES
 
-        spec = next((one for one in self._spec.scorers if one.kind == kind), None)
+        spec = next((scorer for scorer in self._spec.scorers if scorer.kind == kind), None)
         if spec is None or kind != "bertscore":
             return None
         layer = spec.layer if spec.layer is not None else DEFAULT_LAYERS.get(spec.model, -1)
-        known = ENGLISH_BASELINES.get((spec.model, layer))
-        return known.f1 if known else None
+        baseline = ENGLISH_BASELINES.get((spec.model, layer))
+        return baseline.f1 if baseline else None
 
-    def _compared(self, rows: Sequence[Row]) -> list[Row]:
-        """Rows with the columns of scorer models; all texts of a part go through the model together."""
-        asks = [(i, ask) for i, row in enumerate(rows) for ask in self._asks(row) if ask.column not in row.given]
-        found: dict[int, dict[str, float]] = {}
+    def _compare_texts(self, rows: Sequence[Row]) -> list[Row]:
+        """Add the columns of scorer models; all texts of a part go through the model together."""
+        asks = [
+            (i, ask)
+            for i, row in enumerate(rows)
+            for ask in self._benchmark.similarity(row)
+            if ask.column not in row.given
+        ]
+        columns: dict[int, dict[str, float]] = {}
         for kind in sorted({ask.scorer for _, ask in asks}):
             scorer = self._scorer(kind)
             if scorer is None:
                 continue
-            own = [(i, ask) for i, ask in asks if ask.scorer == kind]
-            values = scorer.best([ask.candidate for _, ask in own], [ask.references for _, ask in own])
+            of_kind = [(i, ask) for i, ask in asks if ask.scorer == kind]
+            values = scorer.best([ask.candidate for _, ask in of_kind], [ask.references for _, ask in of_kind])
             baseline = self._baseline(kind)
-            for (i, ask), value in zip(own, values, strict=True):
-                found.setdefault(i, {})[ask.column] = value
+            for (i, ask), value in zip(of_kind, values, strict=True):
+                columns.setdefault(i, {})[ask.column] = value
                 if ask.rescaled and baseline is not None:
                     # An empty text has no score to rescale and stays at 0.
-                    found[i][ask.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
-        return [replace(row, given={**row.given, **found.get(i, {})}) for i, row in enumerate(rows)]
+                    columns[i][ask.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
+        return [replace(row, given={**row.given, **columns.get(i, {})}) for i, row in enumerate(rows)]
 
-    def _scored(self, row: Row) -> dict[str, Any]:
+    def _score_row(self, row: Row) -> dict[str, Any]:
         reading = self._benchmark.read_answer(row)
         return {
             "request_id": row.request_id,
             "sample_id": row.sample.sample_id,
-            "benchmark": self._spec.benchmark,
+            "benchmark": self._benchmark.name,
             "task": row.task,
             "setting": row.setting,
             "variant": row.variant,
@@ -179,7 +173,7 @@ class PartScorer:
 
 
 def _footer(out: Store, path: str) -> tuple[str, list[str]]:
-    """Of a score part that is there and whole: the hash of its inputs, and the scorers that could not be had."""
+    """Return the hash of a score part's inputs and the scorers that were unavailable; '' where it is not readable."""
     try:
         metadata = pq.read_schema(io.BytesIO(out.get(path))).metadata or {}
     except (FileNotFoundError, OSError, ValueError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +15,8 @@ from pipelines.errors import DamagedPartError
 from pipelines.storage.store import Store
 
 CHECKSUM_MARK = b"vlmsweep sha256:"
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,27 @@ def to_parquet(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: pa.Schema) 
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema)
     sink = io.BytesIO()
     pq.write_table(table.cast(schema), sink, compression="zstd", write_page_checksum=True)
+    return _add_checksum(sink.getvalue())
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of `size` items, the last one shorter (itertools.batched of Python 3.12)."""
+    batch: list[T] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def batches_to_parquet(batches: Iterable[Sequence[Mapping[str, Any]]], schema: pa.Schema) -> bytes:
+    """Write batches of rows as one Parquet file with its checksum, one row group a batch."""
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
+        for batch in batches:
+            writer.write_table(pa.Table.from_pylist(list(batch), schema))
     return _add_checksum(sink.getvalue())
 
 
@@ -89,6 +112,20 @@ def iter_parts(
             log.warning("%s; moved to damaged/, its rows are computed again", error)
             store.put(f"damaged/{info.path}", store.get(info.path))
             store.delete(info.path)
+
+
+def open_part(store: Store, path: str) -> pq.ParquetFile:
+    """Open one part, its checksum verified, to read row groups of it.
+
+    Raises:
+        DamagedPartError: it is no whole Parquet file.
+    """
+    content = store.get(path)
+    try:
+        _verify_checksum(content)
+        return pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DamagedPartError(f"{store.uri}/{path}: {str(error)[:200]}") from error
 
 
 def read_part(store: Store, path: str, columns: list[str] | None = None) -> pa.Table:

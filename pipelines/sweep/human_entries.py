@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human, human_rows, is_person, load_human_files, store_human
+from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
-from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows
 
 
-def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[ManifestEntry]]:
-    """Keep the files of `--human` in the output and take in the answers in them.
+def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[ManifestEntry]]:
+    """Store the files of `--human` in the output and import the answers in them.
 
     Returns:
-        The run with an entry a person, and those entries that came new; an unchanged file brings none.
+        The run with an entry a person, and the new ones of these; an unchanged file brings none.
 
     Raises:
         UsageError: a row of a file cannot be used.
     """
+    spec, out = context.spec, context.out
     if not spec.human:
         return dict(run), []
     check_human(spec.human, Store(spec.data))
     changed = store_human(out, spec.human)
-    entries: Sequence[ManifestEntry] = run["entries"]
-    kept = [entry for entry in entries if entry.benchmark not in changed or not is_person(entry.model)]
-    new = [entry for name in sorted(changed) for entry in _entries(spec, out, name)]
     if not changed:
         return dict(run), []
-    made = save_run(
+    entries: Sequence[ManifestEntry] = run["entries"]
+    kept = [entry for entry in entries if entry.benchmark not in changed or not is_person(entry.model)]
+    new = [entry for name in sorted(changed) for entry in _import_people(context, name)]
+    saved = save_run(
         out,
         load_run(out),
         sweep=run["sweep"],
@@ -45,16 +45,16 @@ def with_people(spec: RunSpec, out: Store, run: Mapping[str, Any]) -> tuple[dict
             "prompts": {},
         },
     )
-    return made, new
+    return saved, new
 
 
-def _entries(spec: RunSpec, out: Store, name: str) -> list[ManifestEntry]:
-    found = []
-    for person, rows in sorted(human_rows(name, load_human_files(out, name)).items()):
+def _import_people(context: SweepContext, name: str) -> list[ManifestEntry]:
+    entries = []
+    for person, rows in sorted(human_rows(name, load_human_files(context.out, name)).items()):
         rejections: list[Rejection] = []
-        entry = import_rows(spec, out, name, person, list(enumerate(rows, start=1)), Path("people"), rejections)
+        entry = import_rows(context, name, person, list(enumerate(rows, start=1)), rejections, file_name="people")
         if rejections:
             raise UsageError(f"{name}, {person}: {rejections[0].item}: {rejections[0].reason}")
         if entry:
-            found.append(replace(entry, sample_ids=tuple(sorted({row["sample_id"] for row in rows}))))
-    return found
+            entries.append(replace(entry, sample_ids=tuple(sorted({row["sample_id"] for row in rows}))))
+    return entries

@@ -1,19 +1,18 @@
-"""TODO doc."""
+"""Import answers made elsewhere as prediction parts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Rejection
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.context import SweepContext
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting, cells_of
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import iter_parts, part_folder, to_parquet
@@ -24,68 +23,85 @@ GIVEN = ("bertscore_f1", "bertscore_0", "bertscore_1", "bleurt", "human")
 
 
 PART_ROWS = 4096
-
-
 _Key = tuple[str, str, str, str]
+"""Task, setting, sample id and variant."""
 
 
-def import_rows(  # noqa: PLR0913, PLR0917  one call, each argument from another place
-    spec: RunSpec,
-    out: Store,
+def import_rows(
+    context: SweepContext,
     name: str,
     model: str,
     rows: Sequence[tuple[int, dict[str, Any]]],
-    path: Path,
     rejections: list[Rejection],
+    *,
+    file_name: str,
 ) -> ManifestEntry | None:
-    """Write one model's answers to one benchmark as prediction parts."""
-    dataset = Dataset.open(Store(spec.data), name)
+    """Write one model's answers to one benchmark as prediction parts.
+
+    Args:
+        context: the sweep.
+        name: of the benchmark.
+        model: who answered.
+        rows: with their line numbers.
+        rejections: extended by rows that are about no request, or a second answer to one.
+        file_name: for the rejections.
+
+    Returns:
+        The entry; None where no row is usable.
+    """
+    dataset = context.datasets.open(context.spec.data, name)
+    builder = _external_builder(dataset, name, model, context.spec.seed)
     answered = {TaskSetting(row["task"], row["setting"]) for _, row in rows}
-    asker = RequestBuilder(
+    builder = replace(builder, task_settings=tuple(cell for cell in builder.task_settings if cell in answered))
+    planned = {
+        (row.task, row.setting, row.sample_id, row.variant): row
+        for row in context.plans.open(dataset, builder).iter_columns()
+    }
+    predictions: dict[_Key, dict[str, Any]] = {}
+    for line, row in rows:
+        key = (row["task"], row["setting"], row["sample_id"], row["variant"])
+        problem = "" if key in planned else f"{name} has no such sample or variant"
+        if key in predictions:
+            problem = "a second answer to the same request; the first stays"
+        if problem:
+            rejections.append(Rejection(file=file_name, item=f"line {line}: {'/'.join(key)}", reason=problem))
+        else:
+            predictions[key] = _prediction(builder.columns(planned[key]), row)
+    if not predictions:
+        return None
+    answered = {TaskSetting(task, setting) for task, setting, _, _ in predictions}
+    folder = part_folder("predictions", name, model)
+    earlier = _earlier_rows(context.out, folder, builder.dataset_fingerprint, answered)
+    _write_parts(context.out, folder, [*earlier, *predictions.values()])
+    builder = replace(builder, task_settings=tuple(cell for cell in builder.task_settings if cell in answered))
+    return ManifestEntry(benchmark=name, model=model, data=context.spec.data, builder=builder, external=True)
+
+
+def _external_builder(dataset: Dataset, name: str, model: str, seed: int) -> RequestBuilder:
+    return RequestBuilder(
         benchmark_name=name,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model=model,
         model_fingerprint={"engine": "external", "model": model},
         generation={},
-        cells=tuple(cell for cell in cells_of(benchmark(name), [], []) if cell in answered),
+        task_settings=tuple(cells_of(benchmark(name), [], [])),
         prompts={},
-        instead={},
-        seed=spec.seed,
+        prompt_versions={},
+        seed=seed,
     )
-    asked: dict[_Key, dict[str, Any]] = {}
-    for sample in dataset.samples():
-        for one in asker.ask(sample):
-            c = one.columns
-            asked[c["task"], c["setting"], c["sample_id"], c["variant"]] = c
-    made: dict[_Key, dict[str, Any]] = {}
-    for line, row in rows:
-        key = (row["task"], row["setting"], row["sample_id"], row["variant"])
-        problem = "" if key in asked else f"{name} has no such sample or variant"
-        if key in made:
-            problem = "a second answer to the same request; the first stays"
-        if problem:
-            rejections.append(Rejection(file=path.name, item=f"line {line}: {'/'.join(key)}", reason=problem))
-        else:
-            made[key] = _prediction(asked[key], row)
-    if not made:
-        return None
-    answered = {TaskSetting(key[0], key[1]) for key in made}
-    folder = part_folder("predictions", name, model)
-    _write_parts(out, folder, [*_kept(out, folder, asker, answered), *made.values()])
-    cells = tuple(cell for cell in asker.cells if cell in answered)
-    asker = replace(asker, cells=cells)
-    return ManifestEntry(benchmark=name, model=model, data=spec.data, asker=asker.to_json(), external=True)
 
 
-def _kept(out: Store, folder: str, asker: RequestBuilder, answered: set[TaskSetting]) -> list[dict[str, Any]]:
-    """Answers of earlier files to the same data in cells that this file says nothing about."""
+def _earlier_rows(
+    out: Store, folder: str, dataset_fingerprint: str, answered: set[TaskSetting]
+) -> list[dict[str, Any]]:
+    """Return answers of earlier files to the same data under tasks and settings that this file does not answer."""
     return [
         row
         for path, table in iter_parts(out, folder, repair=True)
         if path.rpartition("/")[2].startswith("external-")
         for row in table.to_pylist()
         if TaskSetting(row["task"], row["setting"]) not in answered
-        and row["dataset_fingerprint"] == asker.dataset_fingerprint
+        and row["dataset_fingerprint"] == dataset_fingerprint
     ]
 
 

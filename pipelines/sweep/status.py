@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Counts of an output's requests, for `vlmsweep status` and dry runs."""
 
 from __future__ import annotations
 
@@ -6,59 +6,59 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pipelines.errors import DatasetError, StoreError, UsageError
-from pipelines.ingest.dataset import Dataset
-from pipelines.plan.captions import load_captions
-from pipelines.plan.planner import load_completed, plan_requests
+from pipelines.ingest.dataset import Datasets
+from pipelines.plan.context import EntryPlan, entry_plans
+from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.planner import load_completed, plan_model
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.predict.status import read_status
 from pipelines.storage.store import Store
 
 FRESH_S = 30
-"""A run writes its status every few seconds; an older one is counted again from the parts."""
+"""A run writes its status every few seconds; an older status is replaced by counts from the parts."""
 
 
 def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
-    """When `status.json` was written, and its cells.
+    """Return when the counts of an output were made, and the counts by model, benchmark, task and setting.
 
     Raises:
         UsageError: there is no run at this place.
     """
     out = Store(uri)
-    told = read_status(out)
-    run = load_run(out)
+    status, run = read_status(out), load_run(out)
     if not run:
         raise UsageError(f"{uri}: no run.json; is this the --out of a run?")
-    fresh = bool(told) and datetime.now(UTC) - datetime.fromisoformat(told["updated"]) < timedelta(seconds=FRESH_S)
-    if fresh or any(not same_data(entry) for entry in run["entries"]):
-        return told.get("updated", run["updated"]), told.get("cells", [])
-    return datetime.now(UTC).isoformat(timespec="seconds"), [
-        cell for entry in run["entries"] for one in entry.by_cut() for cell in counted(out, one)
-    ]
+    age = datetime.now(UTC) - datetime.fromisoformat(status["updated"]) if status else None
+    datasets = Datasets()
+    if (age and age < timedelta(seconds=FRESH_S)) or not all(has_same_data(e, datasets) for e in run["entries"]):
+        return status.get("updated", run["updated"]), status.get("cells", [])
+    with PlanStore.reading(out) as plans:
+        cells = [
+            cell
+            for entry in run["entries"]
+            for plan in entry_plans(entry, out, plans, datasets)
+            for cell in count_entry(out, plan)
+        ]
+    return datetime.now(UTC).isoformat(timespec="seconds"), cells
 
 
-def same_data(entry: ManifestEntry) -> bool:
-    """Whether an entry's data is still what it was asked about."""
+def has_same_data(entry: ManifestEntry, datasets: Datasets) -> bool:
+    """Return whether an entry's data is unchanged since its predictions were made."""
     try:
-        manifest = Dataset.open(Store(entry.data), entry.benchmark).manifest
+        manifest = datasets.open(entry.data, entry.benchmark).manifest
     except (DatasetError, StoreError):
         return False
-    return manifest.dataset_fingerprint == entry.parsed_asker().dataset_fingerprint
+    return manifest.dataset_fingerprint == entry.builder.dataset_fingerprint
 
 
-def counted(out: Store, entry: ManifestEntry) -> list[dict[str, Any]]:
-    """Counts from the parts themselves: a run that was killed could not write its last word.
+def count_entry(out: Store, entry_plan: EntryPlan) -> list[dict[str, Any]]:
+    """Count the requests of an entry from the parts themselves: a run that was killed left an old `status.json`.
 
-    Of answers made elsewhere nothing is pending: what their file has no row for was not asked of it.
+    Of answers made elsewhere none is pending: a request that their file does not answer was not made.
     """
-    asker = entry.parsed_asker()
-    plan = plan_requests(
-        Dataset.open(Store(entry.data), entry.benchmark),
-        asker,
-        load_completed(out, entry.benchmark, entry.model),
-        limit=entry.parsed_limit(),
-        sample_ids=entry.sample_ids,
-        captions=load_captions(out, entry.benchmark, asker.captioner),
-    )
+    entry = entry_plan.entry
+    completed = load_completed(out, entry.benchmark, entry.model)
+    plan = plan_model(entry_plan.plan, entry.builder, completed)
     return [
         {
             "model": entry.model,

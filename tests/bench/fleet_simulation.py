@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from cluster.scheduling.gpu_scheduler import GpuScheduler, run_schedule
@@ -27,10 +28,12 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError
-from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.cost_model import GpuProfile, model_workloads, replica_gpus
-from pipelines.plan.planner import plan_requests
-from pipelines.plan.records import CompletedRequests, Plan
+from pipelines.plan.plan_store import plan_requests
+from pipelines.plan.planner import plan_model
+from pipelines.plan.records import CompletedRequests, ModelPlan
+from pipelines.plan.requests import model_builders
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 
@@ -83,7 +86,7 @@ def _copies(samples: Sequence[Sample], copy: int) -> Iterator[Sample]:
         )
 
 
-def plan_published_sweep(data: str) -> list[Plan]:
+def plan_published_sweep(data: str) -> list[ModelPlan]:
     """Plan every ingested benchmark at its published length.
 
     Raises:
@@ -91,19 +94,22 @@ def plan_published_sweep(data: str) -> list[Plan]:
     """
     spec = RunSpec(data=data, out="", models={"any": load_models()["random"]}, benchmarks=tuple(benchmark_names()))
     plans = []
-    for name in spec.benchmarks:
-        try:
-            ((asker, dataset),) = replace(spec, benchmarks=(name,)).askers("any")
-        except DatasetError:
-            continue
-        plans.append(plan_requests(LengthenedDataset(dataset, PUBLISHED_SAMPLES[name]), asker, CompletedRequests()))
+    with TemporaryDirectory() as folder:
+        for name in spec.benchmarks:
+            try:
+                ((builder, dataset),) = model_builders(replace(spec, benchmarks=(name,)), "any", Datasets())
+            except DatasetError:
+                continue
+            lengthened = LengthenedDataset(dataset, PUBLISHED_SAMPLES[name])
+            plan = plan_requests(Store(folder), lengthened, builder)
+            plans.append(plan_model(plan, builder, CompletedRequests()))
     if not plans:
         raise ValueError(f"--data {data}: no ingested benchmark; `vlmsweep demo` leaves some in demo-out/data")
     return plans
 
 
 def published_workloads(
-    plans: Sequence[Plan], specs: Mapping[str, ModelSpec], gpu: GpuProfile | None = None
+    plans: Sequence[ModelPlan], specs: Mapping[str, ModelSpec], gpu: GpuProfile | None = None
 ) -> list[ModelWorkload]:
     """Return the workload of every model that needs GPUs, with an unlimited number of replicas."""
     unlimited = {
@@ -219,7 +225,7 @@ def _load(options: argparse.Namespace) -> tuple[str, list[ModelWorkload]]:
         return f"{len(workloads)} models", workloads
     plans = plan_published_sweep(str(Store(options.data).uri))
     workloads = published_workloads(plans, load_models(options.models_file))
-    names = ", ".join(plan.asker.benchmark_name for plan in plans)
+    names = ", ".join(plan.builder.benchmark_name for plan in plans)
     requests, units = sum(plan.total for plan in plans), sum(len(plan.units) for plan in plans)
     return f"{len(workloads)} models on {names}: {requests:,} requests in {units:,} units each", workloads
 

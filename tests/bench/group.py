@@ -36,6 +36,7 @@ from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
 from tests.support.checkpoints import build_tiny
 from tests.support.paths import ROOT
+from tests.support.requests import build_requests
 
 ALONE = 6
 """Calls asked one at a time in a run, when not told otherwise."""
@@ -50,18 +51,22 @@ def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Fram
     dataset = Dataset.open(Store(str(data)), "maia")
     samples = list(dataset.samples())
     samples = [sample for sample in samples if sample.cluster == samples[0].cluster]
-    asker = RequestBuilder(
+    builder = RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint="",
         model="bench",
         model_fingerprint={},
         generation={"max_new_tokens": 1},
-        cells=(TaskSetting("vsv", "32-frames"), TaskSetting("oevqa", "32-frames")),
+        task_settings=(TaskSetting("vsv", "32-frames"), TaskSetting("oevqa", "32-frames")),
         prompts={},
-        instead={},
+        prompt_versions={},
         seed=42,
     )
-    steps = [(request.request_id, request.request.steps[0]) for sample in samples for request in asker.ask(sample)]
+    steps = [
+        (request.request_id, request.request.steps[0])
+        for sample in samples
+        for request in build_requests(builder, sample)
+    ]
     calls = [Call(call_id=name, turns=step.turns, generation=step.generation) for name, step in steps]
     path = dataset.media_path(samples[0], calls[0].media[0])
     decoder = Decoder()

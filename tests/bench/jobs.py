@@ -7,11 +7,12 @@ from pathlib import Path
 
 from cluster.connect import ClusterInfo, connect
 from models.spec import ModelSpec
+from pipelines.plan.context import SweepContext
+from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict import executor
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.records import Job, Receipt
-from pipelines.sweep.run import plan_sweep
 
 __all__ = ["busy_shares", "run_units"]
 
@@ -27,11 +28,11 @@ def run_units(data: Path, out: Path, model: ModelSpec, settings: tuple[str, ...]
         cpus: how many cores the run shall believe in; 0 for those that are there.
     """
     spec = RunSpec(data=str(data), out=str(out), models={"bench": model}, benchmarks=("maia",), settings=settings)
-    (plan,) = plan_sweep(spec)["bench"]
+    context = SweepContext.open(spec)
+    (plan,) = plan_sweep(context)["bench"]
     loader = UnitLoaderSpec(
-        data=spec.data,
-        out=spec.out,
-        askers=(plan.asker.to_json(),),
+        context=context.worker(),
+        builders=(plan.builder,),
         max_pixels=model.limits.max_pixels,
         max_frames=model.limits.max_frames,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pipelines.plan.batches import batch_units
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.units import UnitMaker, WorkUnit
+from pipelines.plan.units import SampleRequests, UnitMaker, WorkUnit
 
 __all__ = ["Costs", "Outcome", "planned_units", "simulate"]
 
@@ -19,9 +19,9 @@ IN_FLIGHT = 2
 """Rows that Ray Data gives an actor at once: one that it works on, one that waits."""
 PER_SAMPLE = 8
 SHARD_GROUPS = 40
-_ASKER = RequestBuilder(
-    benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, cells=(),
-    prompts={}, instead={}, seed=1,
+_BUILDER = RequestBuilder(
+    benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, task_settings=(),
+    prompts={}, prompt_versions={}, seed=1,
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ class Outcome:
 
 def planned_units(groups: Sequence[int], replicas: int) -> list[WorkUnit]:
     """The planner's units for groups of so many questions, forty groups a shard."""
-    maker = UnitMaker(_ASKER, replicas, expected=sum(-(-questions // PER_SAMPLE) for questions in groups))
+    maker = UnitMaker(_BUILDER, replicas, expected=sum(-(-questions // PER_SAMPLE) for questions in groups))
     units: list[WorkUnit] = []
     for shard in range(0, len(groups), SHARD_GROUPS):
         pool = {
@@ -63,19 +63,17 @@ def planned_units(groups: Sequence[int], replicas: int) -> list[WorkUnit]:
             for index in range(shard, min(shard + SHARD_GROUPS, len(groups)))
         }
         maker.samples += sum(len(members) for members in pool.values())
-        units += maker.units(pool, set())
+        units += maker.units(pool)
     return units
 
 
-def _samples(group: int, questions: int) -> list[tuple[str, list[str]]]:
+def _samples(group: int, questions: int) -> list[SampleRequests]:
     """A group's questions, eight a sample; ids as short as will name a unit."""
-    return [
-        (
-            f"{start}:{min(PER_SAMPLE, questions - start)}",
-            [f"{group}.{start}", *["0"] * (min(PER_SAMPLE, questions - start) - 1)],
-        )
-        for start in range(0, questions, PER_SAMPLE)
-    ]
+    samples = []
+    for start in range(0, questions, PER_SAMPLE):
+        rows = list(range(start, min(start + PER_SAMPLE, questions)))
+        samples.append(SampleRequests(str(start), rows, [f"{group}.{start}", *["0"] * (len(rows) - 1)]))
+    return samples
 
 
 def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
@@ -121,5 +119,5 @@ def _loaded(
 
 def _asked(convoy: Sequence[WorkUnit]) -> Iterator[tuple[str, int]]:
     for unit in convoy:
-        for piece in unit.pieces:
-            yield piece.group, sum(int(name.partition(":")[2]) for name in piece.samples)
+        for media_slice in unit.slices:
+            yield media_slice.group, len(media_slice.rows)

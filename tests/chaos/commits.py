@@ -151,7 +151,7 @@ def unit() -> WorkUnit:
     """The unit whose part is committed."""
     from pipelines.plan.units import WorkUnit
 
-    return WorkUnit(benchmark="maia", part="predictions/part.parquet", pieces=(), requests=50)
+    return WorkUnit(benchmark="maia", part="predictions/part.parquet", slices=(), requests=50)
 
 
 def cut_commit_on_s3(out: str, commit: str, step: str, when: str, env: dict[str, str]) -> int:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.base import Benchmark
-from pipelines.plan.requests import PlannedRequest
 from tests.support.many_samples import many
 from tests.support.paths import GOLDEN
+from tests.support.requests import PlannedRequest
 from tests.support.sweeps import asked_of
 
 __all__ = ["GOLDEN", "RECORDED", "changed", "current", "golden_rows", "ids_of", "words_of"]

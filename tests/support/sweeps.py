@@ -15,8 +15,9 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Metric, Row, Sample, Verdict
-from pipelines.plan.requests import PlannedRequest, RequestBuilder
+from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import cells_of
+from tests.support.requests import PlannedRequest, build_requests
 
 Say = Callable[[Sample, PlannedRequest], str]
 """What a model answers to a request."""
@@ -28,19 +29,19 @@ def asked_of(
     name: str, samples: Sequence[Sample], tasks: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> Iterator[tuple[Sample, PlannedRequest]]:
     """All requests of some cells, with their samples."""
-    asker = RequestBuilder(
+    builder = RequestBuilder(
         benchmark_name=name,
         dataset_fingerprint="f",
         model="m",
         model_fingerprint={},
         generation={},
-        cells=tuple(cells_of(benchmark(name), tasks, settings)),
+        task_settings=tuple(cells_of(benchmark(name), tasks, settings)),
         prompts={},
-        instead={},
+        prompt_versions={},
         seed=42,
     )
     for sample in samples:
-        for request in asker.ask(sample):
+        for request in build_requests(builder, sample):
             yield sample, request
 
 

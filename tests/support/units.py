@@ -6,19 +6,21 @@ from typing import Any
 from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media, Request
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.planner import plan_requests
+from pipelines.plan.plan_store import plan_requests
+from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.selection import Limit
+from pipelines.plan.selection import Limit, SampleSelection
 from pipelines.plan.units import WorkUnit
-from pipelines.predict.serialization import AnsweredUnit, Finished, pack_answers, unpack_answers
+from pipelines.predict.serialization import AnsweredUnit, pack_answers, to_table, unpack_answers
 from pipelines.storage.store import Store
 
 
-def units_of(maia_data: str, asker: RequestBuilder, limit: str = "2") -> list[WorkUnit]:
-    return plan_requests(
-        Dataset.open(Store(maia_data), "maia"), asker, CompletedRequests(), limit=Limit.parse(limit)
-    ).units
+def units_of(maia_data: str, builder: RequestBuilder, out: str, limit: str = "2") -> list[WorkUnit]:
+    """Units of the first samples, their plan written to an output."""
+    dataset = Dataset.open(Store(maia_data), "maia")
+    plan = plan_requests(Store(out), dataset, builder, SampleSelection(Limit.parse(limit)))
+    return plan_model(plan, builder, CompletedRequests()).units
 
 
 class Memory:
@@ -73,6 +75,6 @@ def words_of(request: Request) -> str:
     return request.steps[0].turns[0].parts[1].text
 
 
-def carried(unit: WorkUnit, rows: list[dict[str, Any]]) -> Finished:
-    (item,) = unpack_answers(pack_answers([AnsweredUnit(unit=unit, rows=rows)]))
-    return item
+def carried(unit: WorkUnit, rows: list[dict[str, Any]]) -> AnsweredUnit:
+    (answered,) = unpack_answers(pack_answers([AnsweredUnit(unit=unit, rows=to_table(rows))]))
+    return answered

@@ -1,4 +1,4 @@
-"""A small MAIA, its questions and its units, loaded."""
+"""A small MAIA, its requests and its units, loaded."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,15 +8,17 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import cells_of
-from pipelines.predict.loader import Loaded, Loader
+from pipelines.plan.units import WorkUnit
+from pipelines.predict.loader import Loaded, Loader, UnitLoaderSpec
 from pipelines.storage.store import Store
 from tests.support.units import units_of
 
 
 @pytest.fixture
-def asker(maia_data: str) -> RequestBuilder:
+def builder(maia_data: str) -> RequestBuilder:
     dataset = Dataset.open(Store(maia_data), "maia")
     return RequestBuilder(
         benchmark_name="maia",
@@ -24,27 +26,34 @@ def asker(maia_data: str) -> RequestBuilder:
         model="m",
         model_fingerprint={},
         generation={},
-        cells=tuple(cells_of(benchmark("maia"), [], [])),
+        task_settings=tuple(cells_of(benchmark("maia"), [], [])),
         prompts={},
-        instead={},
+        prompt_versions={},
         seed=42,
     )
 
 
 @pytest.fixture
-def make_loader(maia_data: str, asker: RequestBuilder, tmp_path: Path) -> Iterator[Callable[..., Loader]]:
-    made: list[Loader] = []
-
-    def make(**changes: Any) -> Loader:
-        made.append(Loader(**{"data": maia_data, "out": str(tmp_path), "askers": [asker], **changes}))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+def units(maia_data: str, builder: RequestBuilder, tmp_path: Path) -> list[WorkUnit]:
+    """Units of two samples, their plan written to the output in `tmp_path`."""
+    return units_of(maia_data, builder, str(tmp_path))
 
 
 @pytest.fixture
-def loaded(maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]) -> list[Loaded]:
+def make_loader(maia_data: str, builder: RequestBuilder, tmp_path: Path) -> Iterator[Callable[..., Loader]]:
+    loaders: list[Loader] = []
+
+    def make(*, data: str = "", frames: Any = None, **limits: int) -> Loader:
+        context = WorkerContext(data or maia_data, str(tmp_path))
+        loaders.append(UnitLoaderSpec(context=context, builders=(builder,), **limits).build(frames))
+        return loaders[-1]
+
+    yield make
+    for loader in loaders:
+        loader.close()
+
+
+@pytest.fixture
+def loaded(units: list[WorkUnit], make_loader: Callable[..., Loader]) -> list[Loaded]:
     loader = make_loader()
-    return [loader.load(unit) for unit in units_of(maia_data, asker)]
+    return [loader.load(unit) for unit in units]

@@ -10,10 +10,12 @@ from models.catalog_loader import load_models
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
+from pipelines.plan.context import SweepContext
+from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows
-from pipelines.sweep.run import entries_of, plan_sweep
+from pipelines.sweep.record import sweep_entries
 from tests.support import unpie_source
 
 QUESTIONS, ROUNDS = 48, 3
@@ -33,23 +35,25 @@ def spec(maia_data: str, tmp_path: Path) -> RunSpec:
 
 
 def test_a_judge_is_asked_about_every_open_answer(spec: RunSpec) -> None:
-    own = entries_of(spec, [asker for asker, _ in spec.askers("random")])
-    (judge,) = judges(spec, own, to_come=own)
+    context = SweepContext.open(spec)
+    entries = sweep_entries(spec, [builder for builder, _ in context.model_builders("random")])
+    (judge,) = judges(context, entries, pending=entries)
     assert judge.plan.total == judge.plan.to_do == QUESTIONS
     assert judge.plan.calls == QUESTIONS * ROUNDS
     assert judge.plan.output_tokens == judge.plan.calls * (judge.spec.generation.max_new_tokens or 64)
     assert judge.plan.prompt_tokens > 100 * QUESTIONS * ROUNDS
-    assert f"at most {ROUNDS} rounds" in judge.told
-    assert judges(spec, own)[0].plan.calls == 0
-    assert judges(replace(spec, judge=None), own, to_come=own) == []
+    assert f"at most {ROUNDS} rounds" in judge.description
+    assert judges(context, entries)[0].plan.calls == 0
+    assert judges(SweepContext.open(replace(spec, judge=None)), entries, pending=entries) == []
 
 
 def test_equal_answers_share_a_verdict(spec: RunSpec) -> None:
     row = {"task": "oevqa", "setting": "1-frame", "variant": ""}
     said = [("video1/Sentiment_A", "un cane"), ("video1/Sentiment_B", "un cane"), ("video2/Sentiment_A", "")]
     rows = [(i, {**row, "sample_id": name, "output": text}) for i, (name, text) in enumerate(said)]
-    made = [import_rows(spec, Store(spec.out), "maia", name, rows, Path("a.jsonl"), []) for name in ("a", "b")]
-    (judge,) = judges(spec, [one for one in made if one])
+    context = SweepContext.open(spec)
+    imported = [import_rows(context, "maia", name, rows, [], file_name="a.jsonl") for name in ("a", "b")]
+    (judge,) = judges(context, [entry for entry in imported if entry])
     assert judge.plan.to_do == 2  # an empty answer needs no judge, and both models said the same
 
 
@@ -63,9 +67,10 @@ def test_captions_are_counted_once_a_picture_and_fill_prompts(spec: RunSpec, tmp
         settings=("sm",),
         captioner=("gpt-4o", load_models()["gpt-4o"]),
     )
-    (captioner,) = captioners(captioned)
+    context = SweepContext.open(captioned)
+    (captioner,) = captioners(context)
     assert captioner.plan.to_do == captioner.plan.calls == len(captioner.plan.groups) > 0
-    (without,), (foretold,) = plan_sweep(captioned)["random"], plan_sweep(captioned, placeholder_captions)["random"]
+    (without,), (foretold,) = plan_sweep(context)["random"], plan_sweep(context, placeholder_captions)["random"]
     assert without.calls == 0
     assert foretold.calls == foretold.to_do == without.to_do > 0
-    assert captioners(spec) == []
+    assert captioners(SweepContext.open(spec)) == []

@@ -16,9 +16,10 @@ from cluster.scheduling.workload import Fleet
 from jobs.dry_run.plan_table import show_plan
 from jobs.dry_run.schedule import schedule, schedule_summary
 from models.spec import ModelSpec
+from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
+from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
-from pipelines.sweep.run import plan_sweep
 
 LOCAL = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 3})
 BIG = ModelSpec(engine="transformers", model="o/b", revision="1", parameters_b=70, tensor_parallel=4)
@@ -43,7 +44,7 @@ def on(
 
 
 def test_a_schedule_tells_when_each_model_runs(spec: RunSpec) -> None:
-    works = [model_workload(name, own, spec.models[name]) for name, own in plan_sweep(spec).items()]
+    works = [model_workload(name, own, spec.models[name]) for name, own in plan_sweep(SweepContext.open(spec)).items()]
     told = schedule(works, Fleet(gpus=16))
     assert {row[0] for row in told.models} == {"a", "b", "big"}
     assert max(row[3] for row in told.models) == told.seconds >= told.bound_s
@@ -52,7 +53,7 @@ def test_a_schedule_tells_when_each_model_runs(spec: RunSpec) -> None:
 
 
 def test_the_nodes_are_those_of_the_cluster(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = plan_sweep(spec)
+    plans = plan_sweep(SweepContext.open(spec))
     here = replace(spec, address="head:6379")
     on(monkeypatch, nodes=[2, 2])
     told = schedule_summary(here, plans)
@@ -70,7 +71,7 @@ def test_the_nodes_are_those_of_the_cluster(spec: RunSpec, monkeypatch: pytest.M
 def test_without_a_cluster_it_is_this_machine_or_said_to_be_made_up(
     spec: RunSpec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plans = plan_sweep(spec)
+    plans = plan_sweep(SweepContext.open(spec))
     on(monkeypatch, cards=4)
     told = schedule_summary(spec, plans)
     assert told is not None
@@ -85,7 +86,7 @@ def test_without_a_cluster_it_is_this_machine_or_said_to_be_made_up(
 
 def test_under_a_cost_limit_models_follow_one_another(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     on(monkeypatch, cards=8)
-    told = schedule_summary(replace(spec, cost_limit=5.0), plan_sweep(spec))
+    told = schedule_summary(replace(spec, cost_limit=5.0), plan_sweep(SweepContext.open(spec)))
     assert told is not None
     first, second, third = told["models"]
     assert (first["begins_s"], second["begins_s"], third["begins_s"]) == (0, first["ends_s"], second["ends_s"])

@@ -14,8 +14,8 @@ from models.messages import Text
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.mate.rows import find_row
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.plan.requests import PlannedRequest
 from tests.support.many_samples import many
+from tests.support.requests import PlannedRequest
 from tests.support.sweeps import counts, found, guessed, reduced
 
 SURE = 4

@@ -28,6 +28,7 @@ from pipelines.score.part_scorer import PartScorer, ScoringSpec
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from tests.support import unpie_source, vague_source, vflute_source
+from tests.support.requests import build_requests
 
 Encoder = Callable[[str], Path]
 LAYER = 2
@@ -85,13 +86,13 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
             writer = {"unpie": unpie_source.write_source, "vague": vague_source.write_drive}[name]
             ingest_benchmark(benchmark(name), Folder(str(writer(tmp_path / name))), Store(data))
         dataset = Dataset.open(Store(data), name)
-        asker = RequestBuilder(
+        builder = RequestBuilder(
             benchmark_name=name,
             dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-            model="m", model_fingerprint={}, generation={}, cells=(CELLS[name],), prompts={}, instead={}, seed=42,
+            model="m", model_fingerprint={}, generation={}, task_settings=(CELLS[name],), prompts={}, prompt_versions={}, seed=42,
         )  # fmt: skip
         samples = {sample.sample_id: sample for sample in dataset.samples()}
-        asked = [one for sample in samples.values() for one in asker.ask(sample)]
+        asked = [one for sample in samples.values() for one in build_requests(builder, sample)]
         rows = []
         for place, one in enumerate(asked):
             text = "" if place == 1 else f"the lion {place} sings in the lane\nLABEL: entailment"

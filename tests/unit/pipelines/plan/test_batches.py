@@ -1,4 +1,4 @@
-"""Which pieces travel together, and how large they are."""
+"""Which units travel together, and how large they are."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,57 +6,77 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.plan.batches import CONVOY_UNITS, SMALL_BYTES, SMALL_SHARES, batch_units, exclusive_media_groups
+from pipelines.plan.batches import (
+    MAX_BATCH_UNITS,
+    SMALL_BATCH_BYTES,
+    SMALL_BATCHES_PER_REPLICA,
+    batch_units,
+    exclusive_media_groups,
+)
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.units import LEAST_UNIT_REQUESTS, MAX_UNIT_REQUESTS, MediaGroupSlice, UnitMaker, WorkUnit
+from pipelines.plan.units import (
+    MAX_UNIT_REQUESTS,
+    MIN_UNIT_REQUESTS,
+    MediaGroupSlice,
+    SampleRequests,
+    UnitMaker,
+    WorkUnit,
+)
 
 
-def asker() -> RequestBuilder:
+def builder() -> RequestBuilder:
     return RequestBuilder(
-        benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, cells=(),
-        prompts={}, instead={}, seed=1,
+        benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, task_settings=(),
+        prompts={}, prompt_versions={}, seed=1,
     )  # fmt: skip
 
 
 def cut(groups: Sequence[int], replicas: int, per_sample: int = 1) -> list[WorkUnit]:
-    """Units of groups with so many samples each, all in one shard."""
-    pool = {
-        ("s", f"video:{index}"): [
-            (f"{index}/{n}", [f"{index:08x}{n:020x}{k:04x}" for k in range(per_sample)]) for n in range(samples)
-        ]
-        for index, samples in enumerate(groups)
-    }
-    maker = UnitMaker(asker(), replicas, expected=sum(groups), samples=sum(groups))
-    return list(maker.units(pool, set()))
+    """Units of groups with so many samples each, all in one part of the plan."""
+    pool = {}
+    row = 0
+    for index, samples in enumerate(groups):
+        members = pool["part", f"video:{index}"] = []
+        for n in range(samples):
+            ids = [f"{index:08x}{n:020x}{k:04x}" for k in range(per_sample)]
+            members.append(SampleRequests(f"{index}/{n}", list(range(row, row + per_sample)), ids))
+            row += per_sample
+    maker = UnitMaker(builder(), replicas, expected=sum(groups), samples=sum(groups))
+    return list(maker.units(pool))
 
 
-def test_one_clip_with_ten_thousand_questions_uses_all_replicas() -> None:
+def groups_of(units: Sequence[WorkUnit]) -> set[str]:
+    return {media_slice.group for unit in units for media_slice in unit.slices}
+
+
+def test_large_group_uses_all_replicas() -> None:
     for replicas in (1, 2, 8, 64):
-        convoys = batch_units(cut([10_000], replicas), replicas)
-        assert len(convoys) >= replicas
-        sizes = [sum(unit.requests for unit in convoy) for convoy in convoys]
+        batches = batch_units(cut([10_000], replicas), replicas)
+        assert len(batches) >= replicas
+        sizes = [sum(unit.requests for unit in batch) for batch in batches]
         assert sum(sizes) == 10_000
         assert max(sizes) <= 1.1 * 10_000 / replicas
-        assert max(unit.requests for convoy in convoys for unit in convoy) <= MAX_UNIT_REQUESTS
+        assert max(unit.requests for batch in batches for unit in batch) <= MAX_UNIT_REQUESTS
 
 
-def test_a_clip_is_not_split_where_balance_does_not_ask_for_it() -> None:
+def test_large_group_stays_in_one_batch_where_balance_allows() -> None:
     units = cut([2000, *[216] * 200], 4)
-    convoys = batch_units(units, 4)
-    large = [convoy for convoy in convoys if convoy[0].pieces[0].group == "video:0"]
+    batches = batch_units(units, 4)
+    large = [batch for batch in batches if batch[0].slices[0].group == "video:0"]
     assert len(large) == 1
     assert len(large[0]) == 8
-    assert convoys[0] == large[0], "the largest goes first, so that smaller work fills the gaps at the end"
-    assert len({piece.group for unit in units for piece in unit.pieces}) == 201
-    assert all(sum(unit.requests for unit in convoy) <= 45_200 / 4 / SMALL_SHARES for convoy in convoys[1:])
+    assert batches[0] == large[0], "the largest goes first, so that smaller work fills the gaps at the end"
+    assert len(groups_of(units)) == 201
+    limit = 45_200 / 4 / SMALL_BATCHES_PER_REPLICA
+    assert all(sum(unit.requests for unit in batch) <= limit for batch in batches[1:])
 
 
-def test_the_default_group_stays_whole() -> None:
+def test_default_group_is_one_unit() -> None:
     units = cut([24] * 5, 1, per_sample=9)
     assert [unit.requests for unit in units] == [216] * 5
 
 
-def test_pieces_of_a_large_group_are_even() -> None:
+def test_large_group_is_cut_into_even_units() -> None:
     assert [unit.requests for unit in cut([300], 1)] == [150, 150]
 
 
@@ -66,60 +86,63 @@ def test_pieces_of_a_large_group_are_even() -> None:
     per_sample=st.integers(1, 9),
 )
 @settings(deadline=None, max_examples=40)
-def test_every_request_travels_once(groups: list[int], replicas: int, per_sample: int) -> None:
+def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
+    groups: list[int], replicas: int, per_sample: int
+) -> None:
     units = cut(groups, replicas, per_sample)
-    convoys = batch_units(units, replicas)
-    assert sorted(unit.part for convoy in convoys for unit in convoy) == sorted(unit.part for unit in units)
+    batches = batch_units(units, replicas)
+    assert sorted(unit.part for batch in batches for unit in batch) == sorted(unit.part for unit in units)
     assert len({unit.part for unit in units}) == len(units)
-    names = [name for unit in units for piece in unit.pieces for name in piece.samples]
-    assert sorted(names) == sorted(set(names))
-    assert len(names) == sum(groups)
+    rows = [row for unit in units for media_slice in unit.slices for row in media_slice.rows]
+    assert sorted(rows) == list(range(sum(groups) * per_sample))
     assert all(unit.requests <= max(MAX_UNIT_REQUESTS, per_sample) for unit in units)
-    assert all(len(convoy) <= CONVOY_UNITS for convoy in convoys)
+    assert all(len(batch) <= MAX_BATCH_UNITS for batch in batches)
     total = sum(unit.requests for unit in units)
-    for convoy in convoys:
-        one_group = len(convoy) == 1 or len({piece.group for unit in convoy for piece in unit.pieces}) == 1
-        assert one_group or sum(unit.requests for unit in convoy) <= total / (replicas * SMALL_SHARES)
+    for batch in batches:
+        one_group = len(batch) == 1 or len(groups_of(batch)) == 1
+        assert one_group or sum(unit.requests for unit in batch) <= total / (replicas * SMALL_BATCHES_PER_REPLICA)
 
 
-def test_small_work_is_shared_out_in_smaller_units() -> None:
+def test_many_replicas_get_smaller_units() -> None:
     assert len(cut([1] * 512, 1)) == 8
-    assert len(cut([1] * 512, 4)) == 512 // LEAST_UNIT_REQUESTS
+    assert len(cut([1] * 512, 4)) == 512 // MIN_UNIT_REQUESTS
 
 
-def small(number: int, count: int = 64, media_bytes: int = 0) -> WorkUnit:
-    piece = MediaGroupSlice("s", f"image:{number}:0", (str(number),))
-    return WorkUnit(benchmark="vague", part=f"p{number}", pieces=(piece,), requests=count, media_bytes=media_bytes)
+def small_unit(number: int, count: int = 64, media_bytes: int = 0) -> WorkUnit:
+    media_slice = MediaGroupSlice("part", f"image:{number}:0", (number,))
+    return WorkUnit(
+        benchmark="vague", part=f"p{number}", slices=(media_slice,), requests=count, media_bytes=media_bytes
+    )
 
 
-def test_a_short_plan_of_small_units_is_handed_out_unit_by_unit() -> None:
-    units = [small(number) for number in range(SMALL_SHARES)]
+def test_short_plan_of_small_units_has_batches_of_one() -> None:
+    units = [small_unit(number) for number in range(SMALL_BATCHES_PER_REPLICA)]
     assert batch_units(units, 1) == [(unit,) for unit in units]
 
 
-def test_small_units_of_a_long_plan_travel_together_in_their_order() -> None:
-    units = [small(number) for number in range(20 * CONVOY_UNITS)]
-    convoys = batch_units(units, 1)
-    assert [unit for convoy in convoys for unit in convoy] == units
-    sizes = [len(convoy) for convoy in convoys]
-    assert sizes[:5] == [CONVOY_UNITS] * 5
+def test_long_plan_of_small_units_is_batched_in_order() -> None:
+    units = [small_unit(number) for number in range(20 * MAX_BATCH_UNITS)]
+    batches = batch_units(units, 1)
+    assert [unit for batch in batches for unit in batch] == units
+    sizes = [len(batch) for batch in batches]
+    assert sizes[:5] == [MAX_BATCH_UNITS] * 5
     assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-SMALL_SHARES:] == [1] * SMALL_SHARES
-    assert len(convoys) < len(units) / 4
-    assert max(len(convoy) for convoy in batch_units(units, 10)) == 2
+    assert sizes[-SMALL_BATCHES_PER_REPLICA:] == [1] * SMALL_BATCHES_PER_REPLICA
+    assert len(batches) < len(units) / 4
+    assert max(len(batch) for batch in batch_units(units, 10)) == 2
 
 
-def test_units_that_take_long_to_load_travel_alone() -> None:
-    units = [small(number, media_bytes=SMALL_BYTES // 2 + 1) for number in range(320)]
+def test_units_with_many_pixels_have_batches_of_their_own() -> None:
+    units = [small_unit(number, media_bytes=SMALL_BATCH_BYTES // 2 + 1) for number in range(320)]
     assert batch_units(units, 1) == [(unit,) for unit in units]
-    halves = [small(number, media_bytes=SMALL_BYTES // 4) for number in range(320)]
-    assert max(len(convoy) for convoy in batch_units(halves, 1)) == 4
+    quarters = [small_unit(number, media_bytes=SMALL_BATCH_BYTES // 4) for number in range(320)]
+    assert max(len(batch) for batch in batch_units(quarters, 1)) == 4
 
 
-def test_groups_that_one_convoy_alone_is_about() -> None:
-    convoys = [
-        (small(1), small(2)),
-        (small(2), small(3)),
-        (replace(small(4), pieces=(MediaGroupSlice("t", "", ("4",)),)),),
+def test_exclusive_media_groups_are_in_one_batch_alone() -> None:
+    batches = [
+        (small_unit(1), small_unit(2)),
+        (small_unit(2), small_unit(3)),
+        (replace(small_unit(4), slices=(MediaGroupSlice("part", "", (4,)),)),),
     ]
-    assert exclusive_media_groups(convoys) == [["image:1:0"], ["image:3:0"], []]
+    assert exclusive_media_groups(batches) == [["image:1:0"], ["image:3:0"], []]

@@ -1,5 +1,7 @@
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,12 +10,15 @@ from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.cost_model import GpuProfile, unit_seconds
-from pipelines.plan.planner import plan_requests
-from pipelines.plan.records import CompletedRequests, Plan
-from pipelines.plan.requests import PlannedRequest, RequestBuilder
-from pipelines.plan.selection import Limit, TaskSetting, cells_of
+from pipelines.plan.plan_store import plan_requests
+from pipelines.plan.planner import plan_model
+from pipelines.plan.records import CompletedRequests
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, cells_of
+from pipelines.plan.stored_plan import PlanReader, StoredPlan
 from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
 from pipelines.storage.store import Store
+from tests.support.requests import PlannedRequest, build_requests
 
 
 @pytest.fixture(scope="module")
@@ -22,132 +27,125 @@ def dataset(maia_data: str) -> Dataset:
 
 
 @pytest.fixture
-def asker(dataset: Dataset) -> RequestBuilder:
+def builder(dataset: Dataset) -> RequestBuilder:
     return RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model="m",
         model_fingerprint={"model": "m", "revision": "r1"},
         generation={},
-        cells=tuple(cells_of(benchmark("maia"), [], [])),
+        task_settings=tuple(cells_of(benchmark("maia"), [], [])),
         prompts={},
-        instead={},
+        prompt_versions={},
         seed=42,
     )
 
 
-def requests_in(unit: WorkUnit, asker: RequestBuilder, dataset: Dataset) -> list[str]:
-    """What a worker makes of a unit, without the worker."""
-    found = []
-    for piece in unit.pieces:
-        by_id = {sample.sample_id: sample for sample in dataset.read_shard(piece.shard)}
-        for name in piece.samples:
-            found += [one.request_id for one in asker.ask(by_id[name]) if one.group == piece.group]
-    return [one for one in found if not unit.only or one in unit.only]
+@pytest.fixture
+def out(tmp_path: Path) -> Store:
+    return Store(str(tmp_path))
 
 
-def every(asker: RequestBuilder, dataset: Dataset) -> list[PlannedRequest]:
-    return [asked for sample in dataset.samples() for asked in asker.ask(sample)]
+@pytest.fixture
+def plan(out: Store, dataset: Dataset, builder: RequestBuilder) -> StoredPlan:
+    return plan_requests(out, dataset, builder)
 
 
-def test_counts_and_groups_are_those_of_the_protocol(dataset: Dataset, asker: RequestBuilder) -> None:
-    plan = plan_requests(dataset, asker, CompletedRequests())
+def requests_in(unit: WorkUnit, builder: RequestBuilder, out: Store) -> list[str]:
+    """The requests that a worker makes of a unit."""
+    reader = PlanReader(out)
+    return [builder.request_id(row) for s in unit.slices for row in reader.rows(s.plan_part, s.rows)]
+
+
+def every(builder: RequestBuilder, dataset: Dataset) -> list[PlannedRequest]:
+    return [request for sample in dataset.samples() for request in build_requests(builder, sample)]
+
+
+def finished(ids: Iterable[str]) -> CompletedRequests:
+    return CompletedRequests(finished={bytes.fromhex(name) for name in ids})
+
+
+def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, builder: RequestBuilder) -> None:
+    work = plan_model(plan, builder, CompletedRequests())
     videos = 2
     for setting in ("black-video", "1-frame", "32-frames"):
-        assert plan.requests["vsv", setting] == 192 * videos
-        assert plan.requests["oevqa", setting] == 24 * videos
-    assert len(plan.groups) == 2 * videos + 1
-    assert sum(unit.requests for unit in plan.units) == 3 * 216 * videos == plan.to_do
+        assert work.requests["vsv", setting] == 192 * videos
+        assert work.requests["oevqa", setting] == 24 * videos
+    assert len(work.groups) == 2 * videos + 1
+    assert sum(unit.requests for unit in work.units) == 3 * 216 * videos == work.to_do
 
 
-def test_every_request_is_in_exactly_one_unit(dataset: Dataset, asker: RequestBuilder) -> None:
-    plan = plan_requests(dataset, asker, CompletedRequests())
-    made = Counter(one for unit in plan.units for one in requests_in(unit, asker, dataset))
-    assert made == Counter(asked.request_id for asked in every(asker, dataset))
-    assert all(unit.requests <= MAX_UNIT_REQUESTS for unit in plan.units)
-    assert len({unit.part for unit in plan.units}) == len(plan.units)
+def test_every_request_is_in_exactly_one_unit(
+    plan: StoredPlan, out: Store, dataset: Dataset, builder: RequestBuilder
+) -> None:
+    work = plan_model(plan, builder, CompletedRequests())
+    planned = Counter(name for unit in work.units for name in requests_in(unit, builder, out))
+    assert planned == Counter(request.request_id for request in every(builder, dataset))
+    assert all(unit.requests <= MAX_UNIT_REQUESTS for unit in work.units)
+    assert len({unit.part for unit in work.units}) == len(work.units)
 
 
-def test_what_is_done_is_left_out_even_within_a_group(dataset: Dataset, asker: RequestBuilder) -> None:
-    asked = every(asker, dataset)
-    finished = {one.request_id for one in asked if one.columns["task"] == "vsv"} | {asked[-1].request_id}
-    plan = plan_requests(dataset, asker, CompletedRequests(finished={bytes.fromhex(one) for one in finished}))
-    made = [one for unit in plan.units for one in requests_in(unit, asker, dataset)]
-    assert sorted(made) == sorted({one.request_id for one in asked} - finished)
+def test_completed_requests_are_skipped_within_a_group(
+    plan: StoredPlan, out: Store, dataset: Dataset, builder: RequestBuilder
+) -> None:
+    requests = every(builder, dataset)
+    done = {request.request_id for request in requests if request.columns["task"] == "vsv"} | {requests[-1].request_id}
+    work = plan_model(plan, builder, finished(done))
+    planned = [name for unit in work.units for name in requests_in(unit, builder, out)]
+    assert sorted(planned) == sorted({request.request_id for request in requests} - done)
 
 
-def test_nothing_is_left_when_all_is_done(dataset: Dataset, asker: RequestBuilder) -> None:
-    done = CompletedRequests(finished={bytes.fromhex(one.request_id) for one in every(asker, dataset)})
-    assert plan_requests(dataset, asker, done).units == []
+def test_plan_has_no_units_when_all_is_completed(plan: StoredPlan, dataset: Dataset, builder: RequestBuilder) -> None:
+    work = plan_model(plan, builder, finished(request.request_id for request in every(builder, dataset)))
+    assert work.units == []
+    assert (work.calls, work.groups, work.prompt_tokens, work.output_tokens) == (0, set(), 0, 0)
 
 
-def test_what_is_done_costs_nothing_more(dataset: Dataset, asker: RequestBuilder) -> None:
-    asked = every(asker, dataset)
-    whole = plan_requests(dataset, asker, CompletedRequests())
-    finished = {bytes.fromhex(one.request_id) for one in asked if one.columns["setting"] != "1-frame"}
-    half = plan_requests(dataset, asker, CompletedRequests(finished=finished))
-    alone = plan_requests(
-        dataset,
-        replace(asker, cells=(TaskSetting("vsv", "1-frame"), TaskSetting("oevqa", "1-frame"))),
-        CompletedRequests(),
-    )
+def test_completed_requests_cost_nothing(
+    plan: StoredPlan, out: Store, dataset: Dataset, builder: RequestBuilder
+) -> None:
+    requests = every(builder, dataset)
+    whole = plan_model(plan, builder, CompletedRequests())
+    done = finished(request.request_id for request in requests if request.columns["setting"] != "1-frame")
+    half = plan_model(plan, builder, done)
+    one_frame = replace(builder, task_settings=(TaskSetting("vsv", "1-frame"), TaskSetting("oevqa", "1-frame")))
+    alone = plan_model(plan_requests(out, dataset, one_frame), one_frame, CompletedRequests())
     assert half.total == whole.total
     for name in ("calls", "groups", "prompt_tokens", "shared_tokens", "distinct_media_tokens", "output_tokens"):
         assert getattr(half, name) == getattr(alone, name) != getattr(whole, name), name
-    card, spec = GpuProfile(), ModelSpec(engine="transformers", model="/m", parameters_b=7)
-    seconds = [sum(unit_seconds(plan, unit, spec, card) for unit in plan.units) for plan in (half, alone)]
+    profile, spec = GpuProfile(), ModelSpec(engine="transformers", model="/m", parameters_b=7)
+    seconds = [sum(unit_seconds(work, unit, spec, profile) for unit in work.units) for work in (half, alone)]
     assert seconds[0] == pytest.approx(seconds[1], rel=0.2)
-    done = plan_requests(dataset, asker, CompletedRequests(finished={bytes.fromhex(one.request_id) for one in asked}))
-    assert (done.calls, done.groups, done.prompt_tokens, done.output_tokens) == (0, set(), 0, 0)
 
 
-def test_failed_rows_are_asked_again_into_the_part_that_holds_them(dataset: Dataset, asker: RequestBuilder) -> None:
-    asked = every(asker, dataset)
-    failed = {one.request_id for one in asked[:3]}
-    done = CompletedRequests(
-        finished={bytes.fromhex(one.request_id) for one in asked[3:]},
-        failed={bytes.fromhex(one): "predictions/benchmark=maia/model=m/old.parquet" for one in failed},
-    )
-    (unit,) = plan_requests(dataset, asker, done).units
-    assert unit.carry
+def test_failed_requests_are_retried_into_the_part_that_holds_them(
+    plan: StoredPlan, out: Store, dataset: Dataset, builder: RequestBuilder
+) -> None:
+    requests = every(builder, dataset)
+    failed = {request.request_id for request in requests[:3]}
+    completed = finished(request.request_id for request in requests[3:])
+    completed.failed = {bytes.fromhex(name): "predictions/benchmark=maia/model=m/old.parquet" for name in failed}
+    (unit,) = plan_model(plan, builder, completed).units
     assert unit.part == "predictions/benchmark=maia/model=m/old.parquet"
-    assert set(requests_in(unit, asker, dataset)) == failed == set(unit.only)
+    assert set(requests_in(unit, builder, out)) == failed == set(unit.retried)
 
 
-def test_limit_and_sample_ids(dataset: Dataset, asker: RequestBuilder) -> None:
-    few = plan_requests(dataset, asker, CompletedRequests(), limit=Limit.parse("2"))
-    assert few.total == 2 * 9 * 3
-    one = plan_requests(dataset, asker, CompletedRequests(), sample_ids=["video2/Sentiment_B"])
-    assert one.total == 9 * 3
+def test_plan_covers_the_selected_samples(out: Store, dataset: Dataset, builder: RequestBuilder) -> None:
+    def total(selection: SampleSelection) -> int:
+        return plan_model(plan_requests(out, dataset, builder, selection), builder, CompletedRequests()).total
+
+    assert total(SampleSelection(Limit.parse("2"))) == 2 * 9 * 3
+    assert total(SampleSelection(sample_ids=("video2/Sentiment_B",))) == 9 * 3
     with pytest.raises(UsageError, match="video9/Nothing"):
-        plan_requests(dataset, asker, CompletedRequests(), sample_ids=["video9/Nothing"])
+        total(SampleSelection(sample_ids=("video9/Nothing",)))
 
 
-def test_a_unit_survives_its_journey(dataset: Dataset, asker: RequestBuilder) -> None:
-    for unit in plan_requests(dataset, asker, CompletedRequests()).units:
+def test_unit_survives_its_json_form(plan: StoredPlan, builder: RequestBuilder) -> None:
+    for unit in plan_model(plan, builder, CompletedRequests()).units:
         assert WorkUnit.from_dict(unit.to_dict()) == unit
 
 
-def test_ids_depend_on_what_is_asked_and_on_nothing_else(dataset: Dataset, asker: RequestBuilder) -> None:
-    def ids(one: RequestBuilder) -> list[str]:
-        return [asked.request_id for asked in every(one, dataset)]
-
-    same = ids(asker)
-    assert ids(RequestBuilder.from_json(asker.to_json())) == same
-    assert len(set(same)) == len(same)
-    for changed in (
-        replace(asker, model="other"),
-        replace(asker, model_fingerprint={"model": "m", "revision": "r2"}),
-        replace(asker, dataset_fingerprint="other"),
-        replace(asker, generation={"temperature": 0.5}),
-        replace(asker, prompts={"vsv-it-v1": "{a} {b}", "oevqa-it-v1": "{question}"}),
-    ):
-        assert not set(ids(changed)) & set(same)
-    fewer = replace(asker, cells=(TaskSetting("vsv", "1-frame"),))
-    assert set(ids(fewer)) < set(same)
-
-
-def test_estimates_count_shared_media_once(dataset: Dataset, asker: RequestBuilder) -> None:
-    plan: Plan = plan_requests(dataset, asker, CompletedRequests())
-    assert 0 < plan.distinct_media_tokens < plan.shared_tokens < plan.prompt_tokens
-    assert plan.shared_tokens > 100 * plan.distinct_media_tokens
+def test_estimates_count_shared_media_once(plan: StoredPlan, builder: RequestBuilder) -> None:
+    work = plan_model(plan, builder, CompletedRequests())
+    assert 0 < work.distinct_media_tokens < work.shared_tokens < work.prompt_tokens
+    assert work.shared_tokens > 100 * work.distinct_media_tokens

@@ -9,12 +9,12 @@ import pytest
 from pipelines.benchmarks import benchmark
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.context import SweepContext
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
-from pipelines.report.reduce import reduce_entry
-from pipelines.score.stage import planned_ids
+from pipelines.report.reduce import PlannedEntry, reduce_entry
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep
@@ -26,23 +26,23 @@ FRAME, BLACK, OPEN = TaskSetting("vsv", "1-frame"), TaskSetting("vsv", "black-vi
 def entry(
     *cells: TaskSetting, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changed: object
 ) -> ManifestEntry:
-    asker = RequestBuilder(
+    builder = RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint="f",
         model="m",
         model_fingerprint={},
         generation={},
-        cells=cells,
+        task_settings=cells,
         prompts={},
-        instead={},
+        prompt_versions={},
         seed=42,
     )
-    asker = replace(asker, **changed)  # type: ignore[arg-type]
-    return ManifestEntry(benchmark="maia", model="m", data=data, asker=asker.to_json(), limit=limit, sample_ids=ids)
+    builder = replace(builder, **changed)  # type: ignore[arg-type]
+    return ManifestEntry(benchmark="maia", model="m", data=data, builder=builder, limit=limit, sample_ids=ids)
 
 
 def cuts(one: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, ...]]]:
-    return {cell: (own.limit, own.sample_ids) for own in one.by_cut() for cell in own.parsed_asker().cells}
+    return {cell: (own.limit, own.sample_ids) for own in one.by_cut() for cell in own.builder.task_settings}
 
 
 def test_each_cell_keeps_the_samples_that_it_was_last_asked_about() -> None:
@@ -114,9 +114,11 @@ def test_the_report_counts_each_cell_on_its_own_samples(maia_data: str, tmp_path
     same = {"data": maia_data, "dataset_fingerprint": dataset.manifest.dataset_fingerprint}
     (both,) = merge_entries([entry(FRAME, limit="1-4", **same)], [entry(BLACK, limit="1-6", **same)])  # type: ignore[arg-type]
     out = Store(str(tmp_path))
-    counts = {(one.task, one.setting): one.requests for one in reduce_entry(both, out.uri).counts}
+    context = SweepContext.open(RunSpec(data=maia_data, out=out.uri, models={}, benchmarks=("maia",)))
+    results = reduce_entry(PlannedEntry(both, context.entry_plans(both)), [], out.uri)
+    counts = {(count.task, count.setting): count.requests for count in results.counts}
     assert counts == {("vsv", "1-frame"): 32, ("vsv", "black-video"): 48}
-    assert len(planned_ids(both, dataset, out)) == 80
+    assert len(context.planned_ids(both)) == 80
 
 
 def test_answers_made_elsewhere_lack_nothing(maia_data: str, tmp_path: Path) -> None:
@@ -126,9 +128,9 @@ def test_answers_made_elsewhere_lack_nothing(maia_data: str, tmp_path: Path) -> 
     rows = [(i, {**row, "variant": str(i), "output": None if i == 4 else "A"}) for i in range(5)]
     spec = RunSpec(data=maia_data, out=str(tmp_path), models={}, benchmarks=("maia",))
     out = Store(spec.out)
-    made = import_rows(spec, out, "maia", "m", rows, Path("answers.jsonl"), [])
-    assert made
-    save_run(out, {}, sweep={}, entries=[made], parts={})
+    imported = import_rows(SweepContext.open(spec), "maia", "m", rows, [], file_name="answers.jsonl")
+    assert imported
+    save_run(out, {}, sweep={}, entries=[imported], parts={})
     (cell,) = status_rows(spec.out)[1]
     assert [cell[name] for name in ("requests", "pending", "done", "failed")] == [5, 0, 4, 1]
 
@@ -145,3 +147,12 @@ def test_data_is_looked_for_before_a_cluster_is_started(tmp_path: Path, monkeypa
     )
     with pytest.raises(DatasetError, match="no ingested data"):
         run_sweep(spec)
+
+
+def test_entry_keeps_the_form_of_earlier_versions() -> None:
+    raw = entry(FRAME, limit="1-8").to_dict()
+    assert set(raw) == {"benchmark", "model", "data", "asker", "limit", "sample_ids", "external", "earlier"}
+    assert set(json.loads(raw["asker"])) == {
+        "benchmark_name", "dataset_fingerprint", "model", "model_fingerprint", "generation", "cells", "prompts",
+        "instead", "seed", "captioner", "kind",
+    }  # fmt: skip

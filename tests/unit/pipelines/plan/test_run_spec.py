@@ -1,6 +1,8 @@
 """Who captions for whom."""
 
 from models.spec import ModelSpec
+from pipelines.ingest.dataset import Datasets
+from pipelines.plan.requests import caption_builders, model_builders
 from pipelines.plan.run_spec import RunSpec
 
 
@@ -10,15 +12,15 @@ def spec(maia_data: str, **more: object) -> RunSpec:
 
 
 def key(run: RunSpec, model: str) -> str:
-    ((asker, _),) = run.askers(model)
-    return asker.captioner
+    ((builder, _),) = model_builders(run, model, Datasets())
+    return builder.captioner
 
 
 def test_without_a_captioner_nobody_captions(maia_data: str) -> None:
     run = spec(maia_data)
     assert run.captioners == {}
     assert key(run, "one") == ""
-    assert run.describe()["captioner"] is None
+    assert run.to_manifest()["captioner"] is None
 
 
 def test_a_named_one_captions_for_all(maia_data: str) -> None:
@@ -26,7 +28,7 @@ def test_a_named_one_captions_for_all(maia_data: str) -> None:
     assert list(run.captioners) == ["eye"]
     assert key(run, "one") == key(run, "two")
     assert key(run, "one").startswith("eye@")
-    assert run.describe()["captioner"] == "eye"
+    assert run.to_manifest()["captioner"] == "eye"
 
 
 def test_self_is_each_model_for_itself_and_only_when_asked_for(maia_data: str) -> None:
@@ -34,8 +36,8 @@ def test_self_is_each_model_for_itself_and_only_when_asked_for(maia_data: str) -
     assert list(run.captioners) == ["one", "two"]
     assert key(run, "one").startswith("one@")
     assert key(run, "two").startswith("two@")
-    assert [asker.kind for asker, _ in run.caption_askers("one")] == ["caption"]
-    assert run.describe()["captioner"] == "self"
+    assert [builder.kind for builder, _ in caption_builders(run, "one", Datasets())] == ["caption"]
+    assert run.to_manifest()["captioner"] == "self"
 
 
 def test_a_key_tells_one_spec_of_a_name_from_another(maia_data: str) -> None:

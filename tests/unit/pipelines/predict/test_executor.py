@@ -8,6 +8,7 @@ import pytest
 
 from cluster.connect import ClusterInfo
 from models.spec import ModelSpec
+from pipelines.plan.context import WorkerContext
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.executor import _engine_resources, _replicas
 from pipelines.predict.loader import UnitLoaderSpec
@@ -16,7 +17,7 @@ from pipelines.predict.records import Job
 ONE_MACHINE = ClusterInfo("", 8.0, 0.0)
 STANDING = ClusterInfo("10.0.0.1:6379", 64.0, 8.0)
 DECLARED = ClusterInfo("10.0.0.1:6379", 1.0, 0.0, max_gpu_nodes=(8, 8, 1, 1))
-UNIT = WorkUnit(benchmark="maia", part="p", pieces=(), requests=1)
+UNIT = WorkUnit(benchmark="maia", part="p", slices=(), requests=1)
 PARTLY_UP = ClusterInfo("10.0.0.1:6379", 16.0, 1.0, max_gpu_nodes=(8, 8, 1, 1))
 
 
@@ -26,7 +27,7 @@ def spec(engine: str = "transformers", **fields: Any) -> ModelSpec:
 
 
 def job(model: ModelSpec, units: int = 100) -> Job:
-    loader = UnitLoaderSpec(data="d", out="o", askers=(), max_pixels=None, max_frames=None)
+    loader = UnitLoaderSpec(context=WorkerContext("d", "o"), builders=())
     return Job(model="m", spec=model, loader=loader, out="o", units=[UNIT] * units)
 
 

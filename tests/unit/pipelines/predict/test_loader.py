@@ -2,24 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from models.messages import Frames
-from pipelines.errors import PlanMismatchError
+from pipelines.errors import DamagedPartError
+from pipelines.ingest.dataset import Dataset
 from pipelines.media.frame_cache import LocalFrameCache
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.commit import Committer
 from pipelines.predict.loader import Loaded, Loader
-from pipelines.predict.serialization import pack_loaded, unpack_loaded
+from pipelines.predict.serialization import pack_units, unpack_units
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from tests.support.maia_source import FRAMES_32_OF_40, index_of
+from tests.support.requests import build_requests
 from tests.support.units import Memory, Script, carried, units_of, words_of
 
 
@@ -41,44 +44,44 @@ def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
     assert frames["32"].fps == pytest.approx(10)
 
 
-class Told(LocalFrameCache):
-    """Remembers what it was told to share."""
+class RecordingFrameCache(LocalFrameCache):
+    """Records which media are shared."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: dict[str, bool] = {}
+        self.shared: dict[str, bool] = {}
 
     def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
-        self.told[key.rpartition(":")[0]] = shared
+        self.shared[key.rpartition(":")[0]] = shared
         return super().fetch(key, decode)
 
 
-def test_media_that_nobody_else_needs_are_not_shared(
-    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]
+def test_loader_does_not_share_media_of_exclusive_groups(
+    units: list[WorkUnit], make_loader: Callable[..., Loader]
 ) -> None:
-    told = Told()
-    loader = make_loader(frames=told)
-    groups = ((one, piece.group) for one in units_of(maia_data, asker) for piece in one.pieces)
-    unit, group = next((one, group) for one, group in groups if "blank" not in group)
+    cache = RecordingFrameCache()
+    loader = make_loader(frames=cache)
+    groups = ((unit, media_slice.group) for unit in units for media_slice in unit.slices)
+    unit, group = next((unit, group) for unit, group in groups if "blank" not in group)
     loader.load(unit)
-    assert told.told[group]
+    assert cache.shared[group]
     loader.load(unit, [group])
-    assert not told.told[group]
+    assert not cache.shared[group]
 
 
-def test_frames_are_shrunk_and_thinned_to_the_models_limits(
-    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]
+def test_loader_shrinks_and_thins_frames_to_the_limits_of_the_model(
+    units: list[WorkUnit], make_loader: Callable[..., Loader]
 ) -> None:
     loader = make_loader(max_pixels=800, max_frames=8)
-    frames = media_frames([loader.load(unit) for unit in units_of(maia_data, asker)])
+    frames = media_frames([loader.load(unit) for unit in units])
     assert frames["32"].pixels.shape[0] == 8
     assert frames["32"].pixels.shape[1] * frames["32"].pixels.shape[2] <= 800
     assert [index_of(frame) for frame in frames["32"].pixels] == [0, 5, 11, 16, 22, 27, 33, 39]
 
 
-def test_a_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) -> None:
+def test_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) -> None:
     for one in loaded:
-        back = unpack_loaded(pack_loaded(one))
+        (back,) = unpack_units(pack_units([one]))
         assert back.unit == one.unit
         assert back.requests == one.requests
         assert back.columns == one.columns
@@ -87,13 +90,22 @@ def test_a_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) 
             assert back.media[media].seconds == frames.seconds
 
 
-def test_another_version_of_the_plan_is_refused(
-    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]
+def test_loader_builds_the_requests_of_the_plan(maia_data: str, builder: RequestBuilder, loaded: list[Loaded]) -> None:
+    samples = islice(Dataset.open(Store(maia_data), "maia").samples(), 2)
+    expected = {built.request_id: built for sample in samples for built in build_requests(builder, sample)}
+    assert {name for unit in loaded for name in unit.columns} == expected.keys()
+    for unit in loaded:
+        assert all(expected[request.request_id].request == request for request in unit.requests)
+        assert all(expected[name].columns == columns for name, columns in unit.columns.items())
+
+
+def test_loader_refuses_a_damaged_plan(
+    units: list[WorkUnit], make_loader: Callable[..., Loader], tmp_path: Path
 ) -> None:
-    unit = units_of(maia_data, asker)[0]
-    other = RequestBuilder.from_json(asker.to_json().replace('"model": "m"', '"model": "n"'))
-    with pytest.raises(PlanMismatchError, match="run again"):
-        make_loader(askers=[other]).load(unit)
+    part = tmp_path / units[0].slices[0].plan_part
+    part.write_bytes(part.read_bytes().replace(b"PAR1", b"PAR2"))
+    with pytest.raises(DamagedPartError, match="plan/benchmark=maia/part-"):
+        make_loader().load(units[0])
 
 
 def commit(out: Path, unit: WorkUnit, rows: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
@@ -102,7 +114,7 @@ def commit(out: Path, unit: WorkUnit, rows: list[dict[str, Any]]) -> list[tuple[
 
 
 def test_a_medium_that_cannot_be_decoded_makes_error_rows(
-    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path
+    maia_data: str, builder: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path
 ) -> None:
     import shutil
 
@@ -111,7 +123,7 @@ def test_a_medium_that_cannot_be_decoded_makes_error_rows(
     for clip in (data / "maia" / "media").iterdir():
         clip.write_bytes(clip.read_bytes()[:500])
     loader = make_loader(data=str(data))
-    for unit in units_of(str(data), asker):
+    for unit in units_of(str(data), builder, str(tmp_path)):
         one = loader.load(unit)
         rows = UnitRunner(Script(), Memory()).answer(one)
         assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
@@ -120,12 +132,12 @@ def test_a_medium_that_cannot_be_decoded_makes_error_rows(
             assert row.get("error_type") == ("" if row["status"] == "ok" else "media")
 
 
-def test_blind_it_reads_no_medium_and_what_shows_none_goes_on(
-    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader]
+def test_loader_without_media_fails_the_requests_that_show_one(
+    units: list[WorkUnit], make_loader: Callable[..., Loader]
 ) -> None:
     loader = make_loader()
-    for unit in units_of(maia_data, asker):
-        one = loader.load(unit, blind=True)
+    for unit in units:
+        one = loader.load(unit, skip_media=True)
         failed = [row for row in one.ready if row["status"] == "error"]
         assert {row["error_type"] for row in failed} == {"media"}
         assert all("processes died" in row["error"] for row in failed)
@@ -137,7 +149,7 @@ def test_blind_it_reads_no_medium_and_what_shows_none_goes_on(
 
 @pytest.mark.parametrize("damage", ["another that decodes", "gone"])
 def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
-    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path, damage: str
+    maia_data: str, builder: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path, damage: str
 ) -> None:
     import shutil
 
@@ -148,7 +160,9 @@ def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
     if damage == "gone":
         first.unlink()
     loader, told = make_loader(data=str(data)), set()
-    for unit in units_of(str(data), asker, "1.0"):  # of both clips: which hash is first hangs on the encoder
+    for unit in units_of(
+        str(data), builder, str(tmp_path), "1.0"
+    ):  # of both clips: which hash is first hangs on the encoder
         for row in UnitRunner(Script(), Memory()).answer(loader.load(unit)):
             if row["status"] == "error":
                 told.add((row["error_type"], row["error"], first.stem in row["error"]))
@@ -160,19 +174,21 @@ def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
     assert names_it
 
 
-def test_a_retry_keeps_the_rows_that_were_right(
-    maia_data: str, asker: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path
+def test_retry_keeps_the_rows_that_were_right(
+    units: list[WorkUnit], make_loader: Callable[..., Loader], tmp_path: Path
 ) -> None:
     out = Store(str(tmp_path))
     loader = make_loader()
-    unit = units_of(maia_data, asker)[0]
+    unit = units[0]
     one = loader.load(unit)
     poison = words_of(one.requests[0])
     rows = UnitRunner(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
     failed = tuple(sorted(r.request_id for r in one.requests if words_of(r) == poison))
     counts = commit(tmp_path, unit, rows)
     assert sum(n for _, _, status, n in counts if status == "error") == len(failed)
-    again = replace(unit, requests=len(failed), only=failed, carry=True)
+    ids = iter(one.columns)
+    slices = tuple(replace(s, rows=tuple(row for row in s.rows if next(ids) in failed)) for s in unit.slices)
+    again = replace(unit, slices=slices, requests=len(failed), retried=failed)
     second = loader.load(again)
     assert sorted(request.request_id for request in second.requests) == list(failed)
     rows = UnitRunner(Script(), Memory()).answer(second)

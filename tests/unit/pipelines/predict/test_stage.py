@@ -15,15 +15,15 @@ from cluster.scheduling.workload import Fleet
 from jobs.dry_run.schedule import schedule
 from models.spec import ModelSpec, Replicas
 from pipelines.errors import ModelUnavailableError, StoreError
+from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
+from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import _replicas
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.status import StatusWriter, read_status
-from pipelines.progress import NullProgress
 from pipelines.storage.store import Store
-from pipelines.sweep.run import plan_sweep
 
 Execute = Callable[[Job, ClusterInfo, Callable[[Receipt], None]], None]
 
@@ -43,18 +43,19 @@ class Sweep:
             self.shares[job.model] = cluster.gpus
             execute(job, cluster, on_receipt)
 
-        self._patch.setattr(page, "execute", noted)
-        plans = plan_sweep(self.spec)
+        self._patch.setattr(page, "run_units", noted)
+        context = SweepContext.open(self.spec)
+        plans = plan_sweep(context)
         board = StatusWriter(self.out, plans)
         cluster = ClusterInfo("", 8.0, float(self._gpus), max_gpu_nodes=max_gpu_nodes)
-        return page.predict(self.spec, cluster, plans, board, NullProgress(), CostTracker(limit))
+        return page.predict(context, cluster, plans, board, CostTracker(limit))
 
 
 def answer(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
     for unit in job.units:
-        for piece in unit.pieces:
+        for media_slice in unit.slices:
             counts = {("vsv", "1-frame", "ok"): 0}
-            on_receipt(Receipt(part=f"predictions/benchmark=maia/model={job.model}/{piece.group}", counts=counts))
+            on_receipt(Receipt(part=f"predictions/benchmark=maia/model={job.model}/{media_slice.group}", counts=counts))
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2])
@@ -105,7 +106,7 @@ def test_a_dry_run_tells_the_replicas_that_the_run_has(
         answer(job, on_receipt)
 
     assert sweep.predict(execute) == []
-    plans = plan_sweep(sweep.spec)
+    plans = plan_sweep(SweepContext.open(sweep.spec))
     works = [model_workload(name, own, sweep.spec.models[name]) for name, own in plans.items()]
     told = schedule(works, Fleet(gpus=gpus))
     assert {name: loads for name, _, _, _, loads, _ in told.models} == replicas

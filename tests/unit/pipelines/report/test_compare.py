@@ -21,15 +21,15 @@ from pipelines.storage.store import Store
 def write_output(folder: Path, model: str, correct: list[int | None], revision: str = "r1") -> Store:
     """Write an output with vsv scores; None is a row without a score."""
     out = Store(str(folder))
-    asker = RequestBuilder(
+    builder = RequestBuilder(
         benchmark_name="maia",
         dataset_fingerprint="d",
         model=model,
         model_fingerprint={"revision": revision},
         generation={},
-        cells=(TaskSetting("vsv", "1-frame"),),
+        task_settings=(TaskSetting("vsv", "1-frame"),),
         prompts={},
-        instead={},
+        prompt_versions={},
         seed=42,
     )
     rows = [
@@ -49,7 +49,7 @@ def write_output(folder: Path, model: str, correct: list[int | None], revision: 
         for i, score in enumerate(correct)
     ]
     out.put(f"{part_folder('scores', 'maia', model)}/p.parquet", to_parquet(rows, SCORES))
-    entry = ManifestEntry(benchmark="maia", model=model, data="", asker=asker.to_json())
+    entry = ManifestEntry(benchmark="maia", model=model, data="", builder=builder.to_json())
     save_run(out, {}, sweep={}, entries=[entry], parts={})
     return out
 

@@ -34,7 +34,9 @@ def test_clip_is_counted_once_over_all_parts(tmp_path: Path) -> None:
         "predictions/benchmark=maia/model=m/e.parquet",
         to_parquet([{"request_id": "a9", "status": "error"}, *rows("old", head=0, least=[9], cached=[0])], PREDICTIONS),
     )
-    planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(request(CLIP))) | {"c0": media_key(request(OTHER))}
+    planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(request(CLIP).steps)) | {
+        "c0": media_key(request(OTHER).steps)
+    }
     efficiency = measure_efficiency("maia", "m", out, planned)
     assert efficiency is not None
     assert (efficiency.answers, efficiency.prompt_tokens, efficiency.computed_tokens) == (4, 400, 240)
@@ -59,5 +61,5 @@ def test_no_table_without_token_counts(tmp_path: Path) -> None:
 
 
 def test_media_key_depends_on_sampling() -> None:
-    assert media_key(request(None)) == b""
-    assert len({media_key(request(media)) for media in (CLIP, OTHER, None)}) == 3
+    assert media_key(request(None).steps) == b""
+    assert len({media_key(request(media).steps) for media in (CLIP, OTHER, None)}) == 3

@@ -10,12 +10,19 @@ import pytest
 
 from models.messages import Answer, Failure, Generation, Reply, Step, user
 from models.spec import ModelSpec
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.maia.answers import read_verdict
-from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeAsk, Row, Sample, Verdict
+from pipelines.plan.requests import RequestBuilder
 from pipelines.schemas import PREDICTIONS, prediction_row
-from pipelines.score.judge import Judge, JudgeLoader, JudgeLoaderSpec, judge_units
+from pipelines.score.judge import (
+    JudgeLoader,
+    JudgeLoaderSpec,
+    JudgeReplies,
+    delete_judge_plans,
+    open_questions,
+    plan_questions,
+)
+from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
 
@@ -23,17 +30,17 @@ SPEC = ModelSpec(engine="random")
 ASK = JudgeAsk(step=Step(turns=(user("Giusto?"),), generation=Generation(max_new_tokens=64)))
 
 
-def judge(said: Sequence[str] = (), failed: bool = False) -> Judge:
-    one = Judge(name="j", spec=SPEC)
-    for attempt, text in enumerate(said):
-        one.said[one.question(ASK, attempt).request_id] = text
+def judge(replies: Sequence[str] = (), failed: bool = False) -> JudgeReplies:
+    judge = JudgeReplies(name="j", spec=SPEC)
+    for attempt, text in enumerate(replies):
+        judge.replies[judge.question(ASK, attempt).request_id] = text
     if failed:
-        one.failed.add(one.question(ASK, len(said)).request_id)
-    return one
+        judge.failed.add(judge.question(ASK, len(replies)).request_id)
+    return judge
 
 
 @pytest.mark.parametrize(
-    ("said", "failed", "verdict"),
+    ("replies", "failed", "verdict"),
     [
         ([], False, Verdict(state="absent", tries=0)),
         ([], True, Verdict(state="failed", tries=0)),
@@ -44,11 +51,11 @@ def judge(said: Sequence[str] = (), failed: bool = False) -> Judge:
         (["forse", "boh", ""], False, Verdict(state="invalid", tries=3)),
     ],
 )
-def test_what_replies_amount_to(said: list[str], failed: bool, verdict: Verdict) -> None:
-    assert judge(said, failed).verdict(ASK, read_verdict) == verdict
+def test_verdict_follows_from_the_replies(replies: list[str], failed: bool, verdict: Verdict) -> None:
+    assert judge(replies, failed).verdict(ASK, read_verdict) == verdict
 
 
-def test_a_retry_differs_in_its_seed_alone() -> None:
+def test_retry_differs_in_its_seed_alone() -> None:
     first, second = (judge().question(ASK, attempt) for attempt in (0, 1))
     assert first.request_id != second.request_id
     assert first.steps[0].turns == second.steps[0].turns
@@ -73,31 +80,29 @@ def sample() -> Sample:
     return Sample(sample_id="video1/x_A", data={"question": "Che cosa?", "answers": [f"r{i}" for i in range(8)]})
 
 
-def test_equal_answers_share_one_question(sample: Sample) -> None:
-    texts = PromptTexts(benchmark("maia").prompt_texts)
+@pytest.fixture
+def scoring(maia_data: str, builder: RequestBuilder) -> ScoringContext:
+    return ScoringContext.open(maia_data, builder)
+
+
+def test_equal_answers_share_one_question(sample: Sample, scoring: ScoringContext) -> None:
     rows = [
-        ("p1", row(sample, "m1", "1-frame", "un cane")),
-        ("p1", row(sample, "m1", "32-frames", " un cane ")),
-        ("p2", row(sample, "m2", "1-frame", "un cane")),
-        ("p2", row(sample, "m2", "32-frames", "un gatto")),
-        ("p2", row(sample, "m2", "black-video", "")),
-        ("p2", row(sample, "m2", "black-video", None, "error")),
+        row(sample, "m1", "1-frame", "un cane"),
+        row(sample, "m1", "32-frames", " un cane "),
+        row(sample, "m2", "1-frame", "un cane"),
+        row(sample, "m2", "32-frames", "un gatto"),
+        row(sample, "m2", "black-video", ""),
+        row(sample, "m2", "black-video", None, "error"),
     ]
-    units = judge_units(judge(), rows, "maia", texts)
-    assert [unit.requests for unit in units] == [2]
-    assert [piece.shard for piece in units[0].pieces] == ["p1", "p2"]
-    skipped = judge_units(judge(), rows, "maia", texts, skip=set(units[0].only))
-    assert skipped == []
+    ids = [request.request_id for request, _ in open_questions(judge(), rows, scoring)]
+    assert len(ids) == 2
+    assert list(open_questions(judge(), rows, scoring, skip=ids)) == []
 
 
-def test_a_worker_makes_the_same_questions(maia_data: str, tmp_path: Path) -> None:
+def test_loader_reads_the_questions_of_the_judge_plan(maia_data: str, tmp_path: Path, scoring: ScoringContext) -> None:
     out = Store(str(tmp_path))
-    from pipelines.score.rows import ScoringContext, rows_of
-
-    context = ScoringContext.from_json(maia_data, "maia", "[{}, {}]", 42)
-    fingerprint = context.dataset.manifest.dataset_fingerprint
-    names = sorted(context.samples)[:4]
-    table = [
+    fingerprint = scoring.dataset.manifest.dataset_fingerprint
+    predictions = [
         prediction_row(
             {
                 "request_id": f"{i:032x}",
@@ -114,35 +119,30 @@ def test_a_worker_makes_the_same_questions(maia_data: str, tmp_path: Path) -> No
             },
             Reply(request_id="", outcome=Answer(text=f"risposta {i // 2}") if i else Failure(type="x", message="y")),
         )
-        for i, name in enumerate(names)
+        for i, name in enumerate(sorted(scoring.samples)[:4])
     ]
     part = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"
-    out.put(part, to_parquet(table, PREDICTIONS))
-    rows = [(part, one) for one in rows_of(out, part, context)]
-    (unit,) = judge_units(judge(), rows, "maia", context.texts)
+    out.put(part, to_parquet(predictions, PREDICTIONS))
+    questions = list(open_questions(judge(), iter_rows(out, part, scoring), scoring))
+    (unit,) = plan_questions(judge(), questions, scoring, out)
     assert unit.requests == 3
-    spec = JudgeLoaderSpec(
-        data=maia_data,
-        out=str(tmp_path),
-        benchmark="maia",
-        judge="j",
-        spec=SPEC,
-        prompts="[{}, {}]",
-        attempts=3,
-        seed=42,
-    )
-    loaded = JudgeLoader(spec).load(unit)
-    assert sorted(request.request_id for request in loaded.requests) == sorted(unit.only)
-    for request in loaded.requests:
-        words = request.steps[0].turns[0].parts[0].text
-        assert len(re.findall(r"^\d\. La risposta", words, re.MULTILINE)) == 8
-        assert "<risposta>\nrisposta " in words
+    loaded = JudgeLoader(JudgeLoaderSpec(out_uri=out.uri, judge="j", revision="r")).load(unit)
+    assert loaded.requests == [request for request, _ in questions]
+    for request, row in questions:
+        text = request.steps[0].turns[0].parts[0].text
+        assert len(re.findall(r"^\d\. La risposta", text, re.MULTILINE)) == 8
+        assert "<risposta>\nrisposta " in text
+        columns = loaded.columns[request.request_id]
+        assert (columns["sample_id"], columns["task"], columns["model"]) == (row.sample.sample_id, "judge", "j")
+        assert columns["dataset_fingerprint"] == fingerprint
+    delete_judge_plans(out, "maia")
+    assert out.list("plan") == []
 
 
-def test_earlier_verdicts_are_recalled(tmp_path: Path) -> None:
+def test_replies_of_earlier_runs_are_loaded(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
     question = judge().question(ASK, 0)
     columns = {"request_id": question.request_id, "benchmark": "maia", "task": "judge"}
     rows = [prediction_row(columns, Reply(request_id="", outcome=Answer(text="Corretta")))]
     out.put(f"{part_folder('judgements', 'maia', 'j')}/a.parquet", to_parquet(rows, PREDICTIONS))
-    assert Judge.recall("j", SPEC, out, "maia").verdict(ASK, read_verdict).accepted is True
+    assert JudgeReplies.load("j", SPEC, out, "maia").verdict(ASK, read_verdict).accepted is True

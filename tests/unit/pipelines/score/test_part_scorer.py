@@ -12,6 +12,7 @@ from models.messages import Answer, Failure, Reply
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import cells_of
@@ -20,30 +21,36 @@ from pipelines.score import part_scorer as scoring
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
+from tests.support.requests import build_requests
 
 PART = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"
 SCORES = PART.replace("predictions", "scores")
+
+
+def builder_of(maia_data: str) -> RequestBuilder:
+    dataset = Dataset.open(Store(maia_data), "maia")
+    return RequestBuilder(
+        benchmark_name="maia",
+        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
+        model="m",
+        model_fingerprint={},
+        generation={},
+        task_settings=tuple(cells_of(benchmark("maia"), [], ["1-frame"])),
+        prompts={},
+        prompt_versions={},
+        seed=42,
+    )
 
 
 @pytest.fixture
 def out(maia_data: str, tmp_path: Path) -> Store:
     """Predictions of two samples in one setting: A throughout, a reference for the open question, one error."""
     dataset = Dataset.open(Store(maia_data), "maia")
-    asker = RequestBuilder(
-        benchmark_name="maia",
-        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        model="m",
-        model_fingerprint={},
-        generation={},
-        cells=tuple(cells_of(benchmark("maia"), [], ["1-frame"])),
-        prompts={},
-        instead={},
-        seed=42,
-    )
+    builder = builder_of(maia_data)
     samples = list(dataset.samples())[:2]
     rows = []
     for sample in samples:
-        for asked in asker.ask(sample):
+        for asked in build_requests(builder, sample):
             text = "A" if asked.columns["task"] == "vsv" else sample.data["answers"][2]
             rows.append(prediction_row(asked.columns, Reply(request_id="", outcome=Answer(text=text))))
     rows[0] = prediction_row(rows[0], Reply(request_id="", outcome=Failure(type="timeout", message="late")))
@@ -53,9 +60,7 @@ def out(maia_data: str, tmp_path: Path) -> Store:
 
 
 def spec(maia_data: str, out: Store, *scorers: ScorerSpec) -> ScoringSpec:
-    return ScoringSpec(
-        data=maia_data, out=out.uri, benchmark="maia", prompts="[{}, {}]", seed=42, scorers=scorers, judge=None
-    )
+    return ScoringSpec(context=WorkerContext(maia_data, out.uri), builder=builder_of(maia_data), scorers=scorers)
 
 
 def values(out: Store) -> list[dict[str, float]]:
@@ -63,7 +68,7 @@ def values(out: Store) -> list[dict[str, float]]:
 
 
 def test_rows_are_scored_by_id(maia_data: str, out: Store) -> None:
-    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    PartScorer(spec(maia_data, out)).score(PART)
     table = read_part(out, SCORES).to_pylist()
     assert len(table) == 18
     errors = [row for row in table if row["status"] == "error"]
@@ -76,32 +81,32 @@ def test_rows_are_scored_by_id(maia_data: str, out: Store) -> None:
 
 
 def test_what_is_up_to_date_is_not_written_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    PartScorer(spec(maia_data, out)).score(PART)
 
     def refuse(*_: object) -> None:
         raise AssertionError("written again")
 
     monkeypatch.setattr(Store, "put", refuse)
-    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    PartScorer(spec(maia_data, out)).score(PART)
 
 
 def test_a_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
-    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    PartScorer(spec(maia_data, out)).score(PART)
     before = values(out)
     table = read_part(out, PART)
     changed = table.set_column(
         table.schema.get_field_index("output"), PREDICTIONS.field("output"), [["B"] * table.num_rows]
     )
     out.put(PART, to_parquet(changed, PREDICTIONS))
-    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    PartScorer(spec(maia_data, out)).score(PART)
     assert values(out) != before
 
 
 def test_a_damaged_score_part_is_made_again(maia_data: str, out: Store) -> None:
-    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    PartScorer(spec(maia_data, out)).score(PART)
     whole = out.get(SCORES)
     out.put(SCORES, whole[: len(whole) // 2])
-    PartScorer(spec(maia_data, out), {}, []).score(PART)
+    PartScorer(spec(maia_data, out)).score(PART)
     assert out.get(SCORES) == whole
 
 
@@ -122,13 +127,13 @@ def test_a_default_scorer_that_cannot_be_had_is_told_and_tried_again(
         raise ScorerUnavailableError("no-such-model", "it is gone.", "Bring it.")
 
     monkeypatch.setattr(scoring, "look_for", gone)
-    scorer = PartScorer(spec(maia_data, out, default), {}, [])
+    scorer = PartScorer(spec(maia_data, out, default))
     scorer.score(PART)
     assert "no-such-model" in scorer.problems["bertscore"]
     assert not any("bertscore" in one for one in values(out))
     monkeypatch.setattr(scoring, "look_for", lambda _: None)
     monkeypatch.setattr(scoring, "build_scorer", lambda *_: Length())
-    PartScorer(spec(maia_data, out, default), {}, []).score(PART)
+    PartScorer(spec(maia_data, out, default)).score(PART)
     assert sum("bertscore" in one for one in values(out)) == 2
 
 
@@ -136,5 +141,5 @@ def test_a_named_scorer_that_cannot_be_had_ends_the_run(maia_data: str, out: Sto
     named = ScorerSpec("bertscore", str(tmp_path / "empty"), 9)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ScorerUnavailableError):
-        PartScorer(spec(maia_data, out, named), {}, []).score(PART)
+        PartScorer(spec(maia_data, out, named)).score(PART)
     shutil.rmtree(tmp_path / "empty")

@@ -25,6 +25,7 @@ from pipelines.ingest.source_folder import Folder
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import cells_of
 from pipelines.storage.store import Store
+from tests.support.requests import build_requests
 from tests.support.vague_source import BOXES, HEIGHT, WIDTH, picture, pixels, row, rows, write_drive, write_hub
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)
@@ -112,7 +113,7 @@ def test_bad_rows_are_rejected_one_by_one(write: Any, tmp_path: Path) -> None:
 
 def test_a_row_of_the_hub_without_picture_is_rejected(tmp_path: Path) -> None:
     cells = {1: None, 2: {"bytes": b"", "path": None}, 3: {"bytes": b"\xff\xd8no", "path": None}}
-    dataset, rejected = ingested(write_hub(tmp_path / "source", rows(4, 0), cells=cells), tmp_path / "data")
+    dataset, rejected = ingested(write_hub(tmp_path / "source", rows(4, 0), task_settings=cells), tmp_path / "data")
     assert [one.sample_id for one in dataset.samples()] == [row(0)["image_name"]]
     assert [one["reason"].partition(":")[0] for one in rejected[:2]] == ["no picture", "no picture"]
     assert "cannot be decoded" in rejected[2]["reason"]
@@ -278,11 +279,11 @@ def test_what_is_no_picture_stays_as_it_is(content: bytes) -> None:
 
 def test_requests_of_the_whole(tmp_path: Path) -> None:
     dataset, _ = ingested(write_hub(tmp_path / "source"), tmp_path / "data")
-    asker = RequestBuilder(
+    builder = RequestBuilder(
         benchmark_name="vague", dataset_fingerprint="f", model="m", model_fingerprint={}, generation={},
-        cells=tuple(cells_of(BENCHMARK, [], [])), prompts={}, instead={}, seed=1,
+        task_settings=tuple(cells_of(BENCHMARK, [], [])), prompts={}, prompt_versions={}, seed=1,
     )  # fmt: skip
-    asked = [one for item in dataset.samples() for one in asker.ask(item)]
+    asked = [one for item in dataset.samples() for one in build_requests(builder, item)]
     items = 12
     assert len({one.request_id for one in asked}) == len(asked) == 10 * items
     groups = Counter(one.group for one in asked)

@@ -12,8 +12,8 @@ from sklearn.metrics import f1_score
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.benchmarks.vflute.facts import subset_of
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
-from pipelines.plan.requests import PlannedRequest
 from tests.support.paths import SHARED_DATA
+from tests.support.requests import PlannedRequest
 from tests.support.sweeps import found, reduced
 
 PUBLIC = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"

@@ -1,0 +1,97 @@
+"""What a sweep opens once and passes down: its stores, data sets and plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from models.spec import ModelSpec
+from pipelines.ingest.dataset import Dataset, Datasets
+from pipelines.plan.captions import load_captions
+from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.requests import RequestBuilder, caption_builders, model_builders
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.stored_plan import StoredPlan
+from pipelines.progress import NullProgress, ProgressListener
+from pipelines.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """What a worker process opens once: where the data and the output are."""
+
+    data_uri: str
+    out_uri: str
+
+
+@dataclass(slots=True, kw_only=True)
+class SweepContext:
+    """One sweep with all that it has opened."""
+
+    spec: RunSpec
+    out: Store
+    plans: PlanStore
+    datasets: Datasets = field(default_factory=Datasets)
+    lock_token: str = ""
+    """Names the run that holds the output's lock; '' for a reader, which repairs nothing."""
+    progress: ProgressListener = field(default_factory=NullProgress)
+
+    @classmethod
+    def open(cls, spec: RunSpec, *, lock_token: str = "", progress: ProgressListener | None = None) -> SweepContext:
+        """Open a sweep that writes its output."""
+        out = Store(spec.out)
+        return cls(spec=spec, out=out, plans=PlanStore(out), lock_token=lock_token, progress=progress or NullProgress())
+
+    @property
+    def can_repair(self) -> bool:
+        """Whether damaged parts may be moved aside: the output is locked by this run."""
+        return bool(self.lock_token)
+
+    def worker(self) -> WorkerContext:
+        """Return what worker processes need."""
+        return WorkerContext(self.spec.data, self.out.uri)
+
+    def model_builders(self, model: str) -> list[tuple[RequestBuilder, Dataset]]:
+        """Return what builds a model's requests, benchmark by benchmark."""
+        return model_builders(self.spec, model, self.datasets)
+
+    def caption_builders(self, captioner: str) -> list[tuple[RequestBuilder, Dataset]]:
+        """Return what builds a captioner's requests, benchmark by benchmark."""
+        return caption_builders(self.spec, captioner, self.datasets)
+
+    def captions(self, builder: RequestBuilder) -> Mapping[str, str]:
+        """Return the captions of this output that a builder's prompts may hold, by picture hash."""
+        return load_captions(self.out, builder.benchmark_name, builder.captioner)
+
+    def entry_plans(self, entry: ManifestEntry) -> list[EntryPlan]:
+        """Open the plans of an entry of this output, one a sample selection."""
+        return entry_plans(entry, self.out, self.plans, self.datasets)
+
+    def planned_ids(self, entry: ManifestEntry) -> set[str]:
+        """Return the requests of an entry's plans: an output may hold answers to older prompts too."""
+        return {request_id for plan in self.entry_plans(entry) for request_id in plan.iter_ids()}
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPlan:
+    """One sample selection of an entry with its plan."""
+
+    entry: ManifestEntry
+    plan: StoredPlan
+
+    def iter_ids(self) -> Iterator[str]:
+        """Yield the entry's request ids."""
+        return (self.entry.builder.request_id(row) for row in self.plan.iter_columns())
+
+
+def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Datasets) -> list[EntryPlan]:
+    """Open the plans of an entry of an output, one a sample selection."""
+    dataset = datasets.open(entry.data, entry.benchmark)
+    captions = load_captions(out, entry.benchmark, entry.builder.captioner)
+    return [EntryPlan(cut, plans.open(dataset, cut.builder, cut.selection, captions)) for cut in entry.by_cut()]
+
+
+def helper_models(spec: RunSpec) -> dict[str, ModelSpec]:
+    """Return the judge and the captioner by name."""
+    return dict(pair for pair in (spec.judge, spec.captioner) if pair)

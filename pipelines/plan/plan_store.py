@@ -1,0 +1,201 @@
+"""The plans of an output: each is written once and read by every stage.
+
+Layout under `plan/benchmark=B/`:
+    part-<hash of its content>.parquet    the rows of one shard of samples
+    plan-<hash of its inputs>.json        which parts make up the plan of these inputs; written last
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pipelines.benchmarks.records import Sample
+from pipelines.errors import UsageError
+from pipelines.hashing import stable_id
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.selection import SampleSelection
+from pipelines.plan.stored_plan import PLAN, ROW_GROUP, PlanPart, StoredPlan
+from pipelines.storage.parts import batched, batches_to_parquet
+from pipelines.storage.store import Store
+from pipelines.version import __version__
+
+SCHEMA_VERSION = 1
+ALL_SAMPLES = SampleSelection()
+
+
+class PlanStore:
+    """Writes and opens plans; each is built at most once in the store's life."""
+
+    def __init__(self, store: Store, *, source: Store | None = None) -> None:
+        """Open the plans of an output.
+
+        Args:
+            store: where plans are written.
+            source: another place where plans may be found; it is only read.
+        """
+        self._store, self._places = store, [store, *([source] if source else [])]
+        self._opened: dict[str, StoredPlan] = {}
+
+    @classmethod
+    @contextlib.contextmanager
+    def reading(cls, out: Store) -> Iterator[PlanStore]:
+        """Open the plans of an output that must not be written: what it lacks goes to a temporary folder."""
+        with TemporaryDirectory(prefix="vlmsweep-plan-") as folder:
+            yield cls(Store(folder), source=out)
+
+    def write(
+        self,
+        dataset: Dataset,
+        builder: RequestBuilder,
+        selection: SampleSelection = ALL_SAMPLES,
+        captions: Mapping[str, str] | None = None,
+    ) -> StoredPlan:
+        """Build a plan from its samples and write what of it is not stored yet.
+
+        Raises:
+            UsageError: the selection leaves nothing, or names a sample that the dataset does not have.
+        """
+        key = plan_key(builder, selection, captions)
+        if key not in self._opened:
+            self._opened[key] = plan_requests(self._store, dataset, builder, selection, captions)
+        return self._opened[key]
+
+    def open(
+        self,
+        dataset: Dataset,
+        builder: RequestBuilder,
+        selection: SampleSelection = ALL_SAMPLES,
+        captions: Mapping[str, str] | None = None,
+    ) -> StoredPlan:
+        """Open the stored plan of these inputs; write it where an output of an earlier version has none.
+
+        Raises:
+            UsageError: as `write`.
+        """
+        key = plan_key(builder, selection, captions)
+        if key not in self._opened:
+            found = (_load(place, builder.benchmark_name, key) for place in self._places)
+            plan = next((plan for plan in found if plan), None)
+            self._opened[key] = plan or self.write(dataset, builder, selection, captions)
+        return self._opened[key]
+
+
+def plan_key(builder: RequestBuilder, selection: SampleSelection, captions: Mapping[str, str] | None) -> str:
+    """Return the name of a plan: the hash of all that decides its content, the model left out."""
+    return stable_id(_inputs(builder, selection, captions))
+
+
+def _inputs(builder: RequestBuilder, selection: SampleSelection, captions: Mapping[str, str] | None) -> dict[str, Any]:
+    limit = selection.limit
+    return {
+        "schema": SCHEMA_VERSION,
+        "version": __version__,
+        "benchmark_version": builder.benchmark.version,
+        "texts": stable_id(dict(builder.benchmark.prompt_texts)),
+        **builder.plan_fields(),
+        "limit": [limit.first, limit.last, limit.share] if limit else None,
+        "sample_ids": sorted(set(selection.sample_ids)),
+        "captions": stable_id(dict(captions or {})) if builder.captioner else "",
+    }
+
+
+def plan_requests(
+    store: Store,
+    dataset: Dataset,
+    builder: RequestBuilder,
+    selection: SampleSelection = ALL_SAMPLES,
+    captions: Mapping[str, str] | None = None,
+) -> StoredPlan:
+    """Plan one benchmark: write its requests, shard by shard, and the index that names the parts.
+
+    Args:
+        store: where `plan/` is written.
+        dataset: canonical data.
+        builder: builds the prompts; its model enters no row.
+        selection: of the samples.
+        captions: captions by picture hash.
+
+    Raises:
+        UsageError: the selection leaves nothing, or names a sample that the dataset does not have.
+    """
+    folder = _folder(builder.benchmark_name)
+    parts = []
+    for _, samples in iter_selected_shards(dataset, selection):
+        rows = (row.to_dict() for sample in samples for row in builder.plan_rows(sample, captions))
+        content = batches_to_parquet(batched(rows, ROW_GROUP), PLAN)
+        path = f"{folder}/part-{sha256(content).hexdigest()[:24]}.parquet"
+        _put(store, path, content)
+        parts.append(PlanPart(path=path, samples=len(samples)))
+    inputs = _inputs(builder, selection, captions)
+    plan = StoredPlan(store, tuple(parts))
+    index = json.dumps({"inputs": inputs, "parts": plan.parts_to_json()}, indent=1, ensure_ascii=True)
+    _put(store, f"{folder}/plan-{stable_id(inputs)}.json", index.encode())
+    return plan
+
+
+def _folder(benchmark: str) -> str:
+    return f"plan/benchmark={benchmark}"
+
+
+def _put(store: Store, path: str, content: bytes) -> None:
+    """Write a file unless it is stored as it is, so that a damaged one is replaced and a whole one keeps its date."""
+    try:
+        if store.get(path) == content:
+            return
+    except FileNotFoundError:
+        pass
+    store.put(path, content)
+
+
+def _load(store: Store, benchmark: str, key: str) -> StoredPlan | None:
+    """Return a stored plan whose files are all there."""
+    try:
+        raw = json.loads(store.get(f"{_folder(benchmark)}/plan-{key}.json"))
+        parts = tuple(PlanPart(**part) for part in raw["parts"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+    return StoredPlan(store, parts) if all(store.exists(part.path) for part in parts) else None
+
+
+def iter_selected_shards(dataset: Dataset, selection: SampleSelection) -> Iterator[tuple[str, Sequence[Sample]]]:
+    """Yield the selected samples in canonical order, shard by shard, each with its path.
+
+    Raises:
+        UsageError: the selection leaves nothing, or names a sample that the dataset does not have.
+    """
+    manifest, limit = dataset.manifest, selection.limit
+    missing = set(selection.sample_ids)
+    span = limit.span(manifest.samples) if limit else range(manifest.samples)
+    position = 0
+    for shard in manifest.shards:
+        start, position = position, position + shard.rows
+        if start >= span.stop or position <= span.start:
+            continue
+        samples = [
+            sample
+            for index, sample in enumerate(dataset.read_shard(shard.path), start)
+            if index in span and (not selection.sample_ids or sample.sample_id in missing)
+        ]
+        missing -= {sample.sample_id for sample in samples}
+        if samples:
+            yield shard.path, samples
+    if missing:
+        where = "among the samples that --limit leaves" if limit else f"in {manifest.benchmark}"
+        raise UsageError(f"no sample {min(missing)!r} {where}")
+    if not len(span):
+        raise UsageError(f"--limit leaves nothing of the {manifest.samples} samples")
+
+
+def iter_selected_samples(dataset: Dataset, selection: SampleSelection) -> Iterator[Sample]:
+    """Yield the selected samples in canonical order.
+
+    Raises:
+        UsageError: as `iter_selected_shards`.
+    """
+    return (sample for _, samples in iter_selected_shards(dataset, selection) for sample in samples)

@@ -1,0 +1,165 @@
+"""A plan as files: every request of one benchmark before it is addressed to a model, one Parquet part a shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from models.message_codec import load_steps
+from models.messages import Media, Step
+from pipelines.storage.parts import open_part
+from pipelines.storage.store import Store
+
+PLAN = pa.schema(
+    [
+        ("sample_id", pa.string()),
+        ("task", pa.string()),
+        ("setting", pa.string()),
+        ("variant", pa.string()),
+        ("media_group", pa.string()),
+        ("prompt_version", pa.string()),
+        ("prompt_sha256", pa.string()),
+        ("excluded", pa.string()),
+        ("generation", pa.string()),  # JSON: the benchmark's settings of each step
+        ("prompt_tokens", pa.int64()),
+        ("media_tokens", pa.int64()),
+        ("first_media_tokens", pa.int64()),
+        ("decoded_bytes", pa.int64()),
+        ("media_files", pa.map_(pa.string(), pa.string())),  # content hash -> path in the dataset
+        ("messages", pa.string()),  # JSON: models.message_codec.dump_steps
+    ]
+)
+ROW_GROUP: Final = 512
+"""Rows that are built, written and read together."""
+CACHED_PARTS = 4
+_PAYLOAD = ("media_files", "messages")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRow:
+    """One row of a plan: a prompt of one sample, whichever model answers it."""
+
+    sample_id: str
+    task: str
+    setting: str
+    variant: str
+    media_group: str
+    """What is fetched, decoded and encoded once for all requests that share it; '' for text alone."""
+    prompt_version: str
+    prompt_sha256: str
+    excluded: str
+    """Why it is never sent; '' when it is."""
+    generation: str
+    prompt_tokens: int = 0
+    media_tokens: int = 0
+    first_media_tokens: int = 0
+    decoded_bytes: int = 0
+    media_files: Mapping[str, str]
+    messages: str
+    """Empty, like `media_files`, where rows are read without their payload."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The messages, decoded."""
+        return load_steps(self.messages)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns of `PLAN`."""
+        return {**{name: getattr(self, name) for name in _NAMES}, "media_files": list(self.media_files.items())}
+
+
+_NAMES = tuple(field.name for field in fields(PlanRow))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPart:
+    """One file of a plan."""
+
+    path: str
+    samples: int
+    """Samples that it covers, with or without requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """The files of one plan. Light: workers open them where they need them."""
+
+    store: Store
+    parts: tuple[PlanPart, ...]
+
+    @property
+    def samples(self) -> int:
+        """Samples that the plan covers."""
+        return sum(part.samples for part in self.parts)
+
+    def iter_part(self, part: PlanPart, *, payload: bool = True) -> Iterator[tuple[int, PlanRow]]:
+        """Yield the rows of one part with their index in it, a row group in memory at a time.
+
+        Args:
+            part: which.
+            payload: read messages and media files too.
+
+        Raises:
+            DamagedPartError: the file was altered.
+        """
+        file = open_part(self.store, part.path)
+        index = 0
+        columns = None if payload else [name for name in PLAN.names if name not in _PAYLOAD]
+        for group in range(file.num_row_groups):
+            for raw in file.read_row_group(group, columns, use_threads=False).to_pylist():
+                yield index, _row(raw)
+                index += 1
+
+    def __iter__(self) -> Iterator[PlanRow]:
+        """Yield all rows."""
+        return (row for part in self.parts for _, row in self.iter_part(part))
+
+    def iter_columns(self) -> Iterator[PlanRow]:
+        """Yield all rows without messages and media files."""
+        return (row for part in self.parts for _, row in self.iter_part(part, payload=False))
+
+    def parts_to_json(self) -> list[dict[str, Any]]:
+        """Return the parts as JSON types."""
+        return [asdict(part) for part in self.parts]
+
+
+class PlanReader:
+    """Reads single rows of plans; the last few files stay in memory as they are stored."""
+
+    def __init__(self, store: Store) -> None:
+        self._open = lru_cache(maxsize=CACHED_PARTS)(lambda path: open_part(store, path))
+
+    def rows(self, path: str, indices: Sequence[int]) -> Iterator[PlanRow]:
+        """Yield the rows of a part at these indices.
+
+        Raises:
+            DamagedPartError: the file was altered.
+        """
+        return (_row(raw) for raw in self.raw_rows(path, indices))
+
+    def raw_rows(self, path: str, indices: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """Yield the same with the columns as they are stored."""
+        file = self._open(path)
+        groups: dict[int, list[int]] = {}
+        for index in indices:
+            groups.setdefault(index // ROW_GROUP, []).append(index % ROW_GROUP)
+        for group, offsets in groups.items():
+            yield from file.read_row_group(group, use_threads=False).take(offsets).to_pylist()
+
+
+def _row(raw: Mapping[str, Any]) -> PlanRow:
+    return PlanRow(**{**raw, "media_files": dict(raw.get("media_files") or ()), "messages": raw.get("messages") or ""})
+
+
+def iter_media(steps: Sequence[Step]) -> Iterator[Media]:
+    """Yield the pictures and clips of a request in order, repeats kept."""
+    return (part for step in steps for turn in step.turns for part in turn.parts if isinstance(part, Media))
+
+
+def media_group_key(media: Media) -> str:
+    """Return the media group of requests that start with this medium."""
+    return f"{media.kind}:{media.source}:{media.frames}"

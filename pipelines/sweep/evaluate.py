@@ -1,0 +1,89 @@
+"""Score, reduce and report all entries of an output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cluster.connect import ClusterInfo, refresh
+from pipelines.errors import DatasetError
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.context import SweepContext
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.predict.records import Job
+from pipelines.predict.stage import run_job
+from pipelines.report.stage import publish, reduce_all
+from pipelines.score.stage import judge_rounds, score_parts
+from pipelines.storage.store import Store
+from pipelines.sweep.result import SweepResult
+
+STAGES = ("predict", "score", "report")
+
+
+def score_and_report(
+    context: SweepContext,
+    run: Mapping[str, Any],
+    cluster: ClusterInfo,
+    result: SweepResult,
+    *,
+    stages: Sequence[str] = STAGES,
+) -> None:
+    """Score and report all entries of an output; fill in the result."""
+    cluster = refresh(cluster)
+    entries = _usable_entries(context, run["entries"], result)
+    if "score" in stages:
+        for name in sorted({entry.benchmark for entry in entries}):
+            _score(context, [entry for entry in entries if entry.benchmark == name], cluster, result)
+    if "report" in stages:
+        context.progress.phase("report", len(entries))
+        reduced = reduce_all(context, entries)
+        spent = "; ".join(result.spending.lines())
+        publish(context.out, {**run, "spent": spent}, reduced, [*result.warnings, *result.unavailable])
+        context.progress.advance(len(entries), 0)
+        result.counts = [count for results in reduced for count in results.counts]
+        result.metrics = [row for results in reduced for row in results.metrics]
+        result.judge_failed = sum(results.judge_failed for results in reduced)
+        result.report = f"{context.out.uri}/report/index.html"
+
+
+def score_human_entries(context: SweepContext, entries: Sequence[ManifestEntry], cluster: ClusterInfo) -> None:
+    """Score new answers of people without judge and scorers, where only the report is wanted."""
+    for name in sorted({entry.benchmark for entry in entries}):
+        of_benchmark = [entry for entry in entries if entry.benchmark == name]
+        score_parts(context, of_benchmark, cluster, judge=None, scorers=[])
+
+
+def _score(context: SweepContext, entries: Sequence[ManifestEntry], cluster: ClusterInfo, result: SweepResult) -> None:
+    """Send the judge what is open, then score every prediction part whose scores are missing or out of date."""
+    name, spec, judge = entries[0].benchmark, context.spec, None
+    if spec.judge:
+
+        def run(title: str, job: Job) -> None:
+            run_job(title, job, cluster, context.progress, result.spending)
+
+        judge = judge_rounds(context, spec.judge, entries, run)
+    problems = score_parts(context, entries, cluster, judge=judge, scorers=spec.scorers_for(name))
+    result.warnings += [f"{name}: {problem}" for problem in problems]
+
+
+def _usable_entries(
+    context: SweepContext, entries: Sequence[ManifestEntry], result: SweepResult
+) -> list[ManifestEntry]:
+    """Return the entries whose data is unchanged; an earlier model's may have moved or changed since."""
+    spec, usable = context.spec, []
+    for entry in entries:
+        try:
+            manifest = Dataset.open(Store(entry.data), entry.benchmark).manifest  # as it is now
+        except DatasetError as error:
+            if entry.model in spec.models and entry.benchmark in spec.benchmarks:
+                raise
+            result.warnings.append(f"{entry.model} on {entry.benchmark} is skipped in this report: {error}")
+            continue
+        if manifest.dataset_fingerprint == entry.builder.dataset_fingerprint:
+            usable.append(entry)
+        else:
+            result.warnings.append(
+                f"{entry.model} on {entry.benchmark} is skipped in this report: the data at {entry.data} has changed "
+                "since its predictions were made; run this model again"
+            )
+    return usable

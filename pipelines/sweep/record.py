@@ -1,0 +1,77 @@
+"""Record a sweep in `run.json`, and what its reader must be warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from models.fingerprint import is_unpinned, resolved_revision
+from models.spec import ModelSpec
+from pipelines.plan.context import SweepContext, helper_models
+from pipelines.plan.records import ModelPlan
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
+from pipelines.plan.run_spec import RunSpec
+
+
+def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[ManifestEntry]:
+    """Return the entries of a sweep's own models, before they are merged with those of earlier runs."""
+    return [
+        ManifestEntry(
+            benchmark=builder.benchmark_name,
+            model=builder.model,
+            data=spec.data,
+            builder=builder,
+            limit=str(spec.limit) if spec.limit else None,
+            sample_ids=spec.sample_ids,
+        )
+        for builder in builders
+    ]
+
+
+def record_sweep(
+    context: SweepContext, plans: Mapping[str, Sequence[ModelPlan]], warnings: list[str]
+) -> dict[str, Any]:
+    """Write `run.json` before the work, so that an output always says what it is.
+
+    Args:
+        context: the sweep.
+        plans: by model.
+        warnings: extended by what leaves the report because of this run.
+    """
+    spec, earlier = context.spec, load_run(context.out)
+    builders = [plan.builder for model_plans in plans.values() for plan in model_plans]
+    entries = sweep_entries(spec, builders)
+    earlier_entries = earlier.get("entries", [])
+    warnings += dropped_from_report(earlier_entries, entries)
+    return save_run(
+        context.out,
+        earlier,
+        sweep=spec.to_manifest(),
+        entries=merge_entries(earlier_entries, entries),
+        parts={
+            "models": {name: _model_fields(model) for name, model in {**helper_models(spec), **spec.models}.items()},
+            "datasets": {builder.benchmark_name: {"fingerprint": builder.dataset_fingerprint} for builder in builders},
+            "prompts": {
+                builder.benchmark_name: {**builder.benchmark.prompt_texts, **builder.prompts} for builder in builders
+            },
+        },
+    )
+
+
+def sweep_warnings(spec: RunSpec) -> list[str]:
+    """Return what the reader of a sweep's numbers should know, one sentence each."""
+    sentences = [
+        f"model {name}: its revision is not pinned, so the hub may serve others tomorrow; give `revision` a commit"
+        for name, model in {**spec.models, **helper_models(spec)}.items()
+        if is_unpinned(model)
+    ]
+    if spec.own_captions:
+        sentences.append(
+            f"{', '.join(spec.models)}: captions in place of pictures are the model's own (captioner: self)"
+        )
+    return sentences
+
+
+def _model_fields(spec: ModelSpec) -> dict[str, Any]:
+    return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": resolved_revision(spec)}

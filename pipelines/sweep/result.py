@@ -1,0 +1,36 @@
+"""How a sweep ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.predict.cost_tracker import CostTracker
+from pipelines.predict.records import CellCount
+
+
+@dataclass(slots=True)
+class SweepResult:
+    """How a run ended."""
+
+    counts: list[CellCount] = field(default_factory=list)
+    """Requests of this run's models by task, setting and outcome."""
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    judge_failed: int = 0
+    unavailable: list[str] = field(default_factory=list)
+    """Why models were unavailable, one sentence each; the others ran."""
+    warnings: list[str] = field(default_factory=list)
+    report: str = ""
+    """Path of the report's page; '' when none was made."""
+    spending: CostTracker = field(default_factory=CostTracker)
+    """Tokens and dollars of this run."""
+
+    @property
+    def failed(self) -> int:
+        """Rows that failed, the judge's among them."""
+        return sum(count.error for count in self.counts) + self.judge_failed
+
+    @property
+    def requests(self) -> int:
+        """Rows of the plan."""
+        return sum(count.requests for count in self.counts)
