@@ -1,11 +1,9 @@
-"""Numbers over texts and verdicts: pure functions and batched scorer models.
-
-Nothing here knows a benchmark, a model under test or Ray. The modules:
+"""Text metrics, agreement and statistics: pure functions and batched scorer models, independent of benchmarks and Ray.
 
 * `text`: ROUGE-L, BLEU, CIDEr-D; `meteor`: METEOR in Italian and English.
-* `bertscore`, `bleurt`: scorer models, built where they run; `token_vectors`, `checkpoint`: their insides.
-* `f1`: macro F1, F1@k, precision-recall summaries; `agreement`: kappas, phi, McNemar.
+* `bertscore`, `bleurt`: scorer models; `token_vectors`, `scorer_checkpoint`: their parts.
+* `f1`: macro F1, precision-recall summaries; `agreement`: kappas, phi, McNemar.
 * `stats`: bootstrap and Wilson intervals, paired tests, rounding for print.
 
-Importing any of them loads neither torch nor transformers: the libraries come in on the first call.
+Importing them loads neither torch nor transformers; the first call does.
 """

@@ -1,7 +1,4 @@
-"""Agreement of raters and of verdicts: kappas, phi, McNemar.
-
-A coefficient that is undefined (nobody disagrees with chance because only one label occurs) is None, never 0.
-"""
+"""Agreement of raters and of verdicts: kappas, phi, McNemar. An undefined coefficient is None, never 0."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -10,20 +7,20 @@ import numpy as np
 
 
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> float | None:
-    """Cohen's kappa of two raters, (po - pe) / (1 - pe) (Cohen 1960), by scikit-learn.
+    """Compute Cohen's kappa of two raters, (po - pe) / (1 - pe) (Cohen 1960), by scikit-learn.
 
     Args:
         a: N labels of the first rater, of one sortable type.
-        b: N labels of the second, in the same order.
+        b: N labels of the second rater.
 
     Returns:
-        A number up to 1, or None where both raters gave one and the same label throughout.
+        At most 1; None if only one label occurs.
 
     Raises:
-        ValueError: The lengths differ or there are no labels.
+        ValueError: the lengths differ, or there are no labels.
     """
     if len(a) != len(b) or not a:
-        raise ValueError(f"kappa wants two equal lists of labels, got {len(a)} and {len(b)}")
+        raise ValueError(f"kappa needs two lists of labels of equal length, got {len(a)} and {len(b)}")
     if len({*a, *b}) == 1:
         return None
     from sklearn.metrics import cohen_kappa_score
@@ -32,24 +29,24 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> float | None:
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
-    """Fleiss' kappa of any number of raters (Fleiss 1971), by statsmodels.
+    """Compute Fleiss' kappa of any number of raters (Fleiss 1971), by statsmodels.
 
     Args:
-        counts: For each item, how many raters chose each category, (items, categories); every item has
-            the same number of raters, at least 2.
+        counts: number of raters that chose each category, (items, categories); each item has the same number of raters,
+            at least 2.
 
     Returns:
-        A number up to 1, or None where only one category was ever chosen.
+        At most 1; None if only one category occurs.
 
     Raises:
-        ValueError: No items, or a number of raters that differs or is below 2.
+        ValueError: there are no items, or the numbers of raters differ or are below 2.
     """
     table = np.asarray(counts)
     if table.ndim != 2 or table.size == 0:
-        raise ValueError("Fleiss' kappa wants a table of items by categories")
+        raise ValueError("Fleiss' kappa needs a table of items by categories")
     raters = table.sum(axis=1)
     if raters.min() != raters.max() or raters.min() < 2:
-        raise ValueError("Fleiss' kappa wants the same number of raters, at least 2, for every item")
+        raise ValueError("Fleiss' kappa needs the same number of raters, at least 2, for every item")
     if np.count_nonzero(table.sum(axis=0)) == 1:
         return None
     from statsmodels.stats import inter_rater
@@ -58,19 +55,12 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
 
 
 def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:
-    """Phi coefficient of two binary verdicts; equals their Pearson correlation.
+    """Compute the phi coefficient of N pairs of binary verdicts, which is their Pearson correlation.
 
-    (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)).
-
-    Args:
-        a: N verdicts.
-        b: N verdicts, in the same order.
-
-    Returns:
-        A number in -1..1, or None where one side is constant.
+    (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)), -1..1; None if one side is constant.
 
     Raises:
-        ValueError: The lengths differ.
+        ValueError: the lengths differ.
     """
     both, only_a, only_b, neither = _two_by_two(a, b)
     product = (both + only_a) * (both + only_b) * (neither + only_a) * (neither + only_b)
@@ -80,17 +70,10 @@ def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:
 
 
 def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """Two-sided p-value of McNemar's exact test, by statsmodels.
-
-    Args:
-        a: N verdicts (right or wrong) of A.
-        b: N verdicts of B on the same rows, in the same order.
-
-    Returns:
-        A fraction in (0, 1]; 1 where no row differs.
+    """Return the two-sided p-value of McNemar's exact test on N pairs of verdicts, by statsmodels; 1 if none differ.
 
     Raises:
-        ValueError: The lengths differ.
+        ValueError: the lengths differ.
     """
     both, only_a, only_b, neither = _two_by_two(a, b)
     from statsmodels.stats.contingency_tables import mcnemar
@@ -99,7 +82,7 @@ def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:
 
 
 def _two_by_two(a: Sequence[bool], b: Sequence[bool]) -> tuple[int, int, int, int]:
-    """Counts of rows with both, only A, only B and neither."""
+    """Count rows with both, only A, only B and neither."""
     if len(a) != len(b):
         raise ValueError(f"paired verdicts differ in length: {len(a)} and {len(b)}")
     first, second = np.asarray(a, dtype=bool), np.asarray(b, dtype=bool)

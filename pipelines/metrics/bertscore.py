@@ -1,9 +1,8 @@
 """BERTScore (Zhang et al. 2020) in batches, equal to the bert-score package 0.3.13.
 
-Token vectors of one layer of an encoder are matched greedily by cosine; precision is the mean over candidate
-tokens, recall over reference tokens, the opening and closing tokens taking part as partners but with no weight
-of their own. Blanks at both ends of a text go first. One difference: a padded batch never lends a token its
-zeros, so a score does not depend on what it was batched with.
+Token vectors of one layer of an encoder are matched greedily by cosine; precision is the mean over candidate tokens,
+recall over reference tokens. Opening and closing tokens can be matched but have no weight. Texts are stripped. One
+difference: padding never takes part in a match, so a score does not depend on its batch.
 """
 
 import math
@@ -15,23 +14,19 @@ from typing import Any, Final
 
 from pipelines.errors import UsageError
 from pipelines.metrics.scorer_checkpoint import Source
-from pipelines.metrics.text import References, check_paired
 from pipelines.metrics.token_vectors import TokenEncoder, batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertScore:
-    """Scores of one candidate against one reference, or the best over several.
-
-    Attributes:
-        precision: Mean cosine of the candidate's tokens with their best partners, -1..1 (0..1 in practice).
-        recall: The same from the reference's side.
-        f1: Their harmonic mean.
-    """
+    """Scores of one candidate against one reference, or the best over several; -1..1, in practice 0..1."""
 
     precision: float
+    """Mean cosine of the candidate's tokens with their best matches."""
     recall: float
+    """Mean cosine of the reference's tokens with their best matches."""
     f1: float
+    """Harmonic mean of both."""
 
 
 EMPTY: Final = BertScore(precision=0.0, recall=0.0, f1=0.0)
@@ -46,7 +41,7 @@ DEFAULT_LAYERS: Final[Mapping[str, int]] = MappingProxyType(
         "microsoft/deberta-xlarge-mnli": 40,
     }
 )
-"""The package's layer for each hub id in use here."""
+"""The package's layer by hub id."""
 
 _ENGLISH_ROBERTA: Final = BertScore(precision=0.83150584, recall=0.8314941, f1=0.83122575)
 ENGLISH_BASELINES: Final[Mapping[tuple[str, int], BertScore]] = MappingProxyType(
@@ -54,26 +49,22 @@ ENGLISH_BASELINES: Final[Mapping[tuple[str, int], BertScore]] = MappingProxyType
 )
 """The package's baselines for English, by hub id and layer: mean scores of unrelated sentences."""
 
-_WINDOW: Final = 1024  # pairs whose token vectors are in memory together; some 0.4 MB a text at width 1024
+_WINDOW: Final = 1024  # pairs with token vectors in memory; some 0.4 MB per text of width 1024
 
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """One text: unit vectors (tokens, width) and the tokens' weights (tokens,), which sum to 1 or to 0."""
+    """One text: unit vectors (tokens, width) and token weights (tokens,), which sum to 1 or to 0."""
 
     vectors: Any
     weights: Any
 
 
 def rescale(score: BertScore, baseline: BertScore) -> BertScore:
-    """Spreads scores over the scale: (x - b) / (1 - b), each number with its own baseline.
+    """Rescale each number of a score to (x - b) / (1 - b).
 
-    Args:
-        score: As a scorer returns it.
-        baseline: Mean scores of unrelated texts for the same model, layer and language.
-
-    Returns:
-        The rescaled score, which is negative below the baseline; an empty text's score stays 0.
+    `baseline` holds the mean scores of unrelated texts for the same model, layer and language; scores below it become
+    negative, and an empty text's score stays 0.
     """
     if score == EMPTY:
         return EMPTY
@@ -85,7 +76,7 @@ def rescale(score: BertScore, baseline: BertScore) -> BertScore:
 
 
 def best_of(scores: Sequence[BertScore]) -> BertScore:
-    """The best precision, recall and F1 over several references, each by itself, as the package has it."""
+    """Return the best precision, recall and F1 over several references, each by itself, as the package does."""
     return BertScore(
         precision=max(score.precision for score in scores),
         recall=max(score.recall for score in scores),
@@ -96,11 +87,10 @@ def best_of(scores: Sequence[BertScore]) -> BertScore:
 class BertScorer:
     """An encoder that scores pairs of texts.
 
-    Built where it runs: constructing it loads the model. Identical texts within 1,024 pairs are encoded once,
-    and batches hold texts of like length.
+    Identical texts within 1,024 pairs are encoded once, and batches hold texts of similar length.
     """
 
-    def __init__(  # noqa: PLR0913 - the settings that name a BERTScore, all but the model by keyword
+    def __init__(  # noqa: PLR0913 - the settings of a BERTScore
         self,
         model: str,
         layer: int | None = None,
@@ -111,20 +101,20 @@ class BertScorer:
         revision: str | None = None,
         local_files_only: bool = False,
     ) -> None:
-        """Loads the encoder in float32 and drops the layers above the one in use.
+        """Load the encoder in float32, without the layers above `layer`.
 
         Args:
-            model: A local directory or hub id of an encoder with safetensors weights.
-            layer: Which layer's vectors are compared, 0 being the embeddings; None takes the package's choice.
-            device: Torch device.
-            batch_size: Texts (or pairs) a batch.
-            idf: Whether tokens weigh by their inverse document frequency in the references of a call.
-            revision: Commit, tag or branch of a hub id.
-            local_files_only: Whether the hub must not be asked.
+            model: a local directory or hub id of an encoder with safetensors weights.
+            layer: the layer of the vectors, 0 for the embeddings; None: the package's choice.
+            device: torch device.
+            batch_size: texts (or pairs) per batch.
+            idf: weigh tokens by their inverse document frequency in the references of a call.
+            revision: commit, tag or branch of a hub id.
+            local_files_only: do not access the hub.
 
         Raises:
-            ScorerUnavailableError: The model cannot be had or is not an encoder whose layers are known.
-            ValueError: No layer is given and none is known, or the encoder has fewer.
+            ScorerUnavailableError: the model is unavailable, or its layers are unknown.
+            ValueError: no layer is given and none is known, or the encoder has fewer.
         """
         if layer is None:
             if model not in DEFAULT_LAYERS:
@@ -136,17 +126,10 @@ class BertScorer:
         self.model, self.layer, self.revision = model, layer, revision
 
     def score(self, candidates: Sequence[str], references: Sequence[str]) -> list[BertScore]:
-        """Scores N pairs.
-
-        Args:
-            candidates: N texts.
-            references: N texts, one a candidate.
-
-        Returns:
-            N scores in the order given; `EMPTY` where a text is blank or holds no token of its own.
+        """Score N pairs; the score is `EMPTY` if a text is blank or has no token with a weight.
 
         Raises:
-            ValueError: The lengths differ.
+            ValueError: the lengths differ.
         """
         if len(candidates) != len(references):
             raise ValueError(f"{len(candidates)} candidates but {len(references)} references")
@@ -156,24 +139,6 @@ class BertScorer:
         for start in range(0, len(pairs), _WINDOW):
             scores.extend(self._score_window(pairs[start : start + _WINDOW], idf))
         return scores
-
-    def score_best(self, candidates: Sequence[str], references: References) -> list[BertScore]:
-        """Scores N candidates against several references each and keeps the best, number by number.
-
-        Args:
-            candidates: N texts.
-            references: N lists of reference texts.
-
-        Returns:
-            N scores in the order given.
-
-        Raises:
-            ValueError: The lists do not fit each other.
-        """
-        check_paired(candidates, references)
-        repeated = [c for c, group in zip(candidates, references, strict=True) for _ in group]
-        flat = iter(self.score(repeated, [text for group in references for text in group]))
-        return [best_of([next(flat) for _ in group]) for group in references]
 
     def _score_window(self, pairs: Sequence[tuple[str, str]], idf: "_Weights | None") -> list[BertScore]:
         import torch
@@ -200,20 +165,20 @@ class BertScorer:
         import torch
 
         tokens = self._encoder.tokens(texts)
-        own = zip(texts, self._encoder.vectors(tokens), tokens, strict=True)
-        return {text: _Encoded(vectors, torch.tensor(weights.of(ids))) for text, vectors, ids in own}
+        rows = zip(texts, self._encoder.vectors(tokens), tokens, strict=True)
+        return {text: _Encoded(vectors, torch.tensor(weights.of(ids))) for text, vectors, ids in rows}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    """How much each token counts: one and all alike, or by inverse document frequency."""
+    """Weights of tokens: equal, or by inverse document frequency."""
 
     weightless: frozenset[int]
     n_documents: int = 0
     counts: Mapping[int, int] | None = None
 
     def of(self, ids: Sequence[int]) -> list[float]:
-        """The weights of a text's tokens, summing to 1, or all 0 where no token has any."""
+        """Return the weights of a text's tokens, which sum to 1, or are all 0."""
         raw = [0.0 if token in self.weightless else self._raw(token) for token in ids]
         total = sum(raw)
         return [weight / total for weight in raw] if total > 0 else raw
@@ -225,7 +190,7 @@ class _Weights:
 
 
 def _match(candidates: Sequence[_Encoded], references: Sequence[_Encoded], device: str) -> list[BertScore]:
-    """Greedy matching of a batch of pairs."""
+    """Match a batch of pairs greedily."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 

@@ -1,9 +1,8 @@
 """BLEURT-20 (Sellam et al. 2020, Pu et al. 2021) in batches, from the PyTorch port's checkpoints.
 
-The port (`lucadiliello/BLEURT-20` and its distilled D12, D6 and D3) names the weights of a RemBERT with a
-regression head in its own way, and its package does not import under transformers 5. Its checkpoints are
-therefore loaded into transformers' RemBERT by renaming, and its tokenizer, plain SentencePiece between opening
-and closing tokens, is used directly.
+The port (`lucadiliello/BLEURT-20` and its distilled D12, D6 and D3) is a RemBERT with a regression head and its own
+weight names, and its package does not work with transformers 5. So its checkpoints are loaded into transformers'
+RemBERT under other names, and its tokenizer, plain SentencePiece between opening and closing tokens, is used directly.
 """
 
 from collections.abc import Sequence
@@ -36,8 +35,7 @@ _N_SPECIAL: Final = 3  # opening, closing after the reference, closing after the
 class BleurtScorer:
     """A BLEURT-20 model that scores pairs of texts.
 
-    Built where it runs: constructing it loads the model. Identical pairs are scored once, and batches hold
-    pairs of like length, padded to their longest.
+    Identical pairs are scored once, and batches hold pairs of similar length.
     """
 
     def __init__(
@@ -49,18 +47,18 @@ class BleurtScorer:
         revision: str | None = None,
         local_files_only: bool = False,
     ) -> None:
-        """Loads the model in float32.
+        """Load the model in float32.
 
         Args:
-            model: A local directory or hub id in the port's form: `config.json` of type `bleurt` with an
-                `embedding_size`, `spm.model` and safetensors weights.
-            device: Torch device.
-            batch_size: Pairs a batch.
-            revision: Commit, tag or branch of a hub id.
-            local_files_only: Whether the hub must not be asked.
+            model: a local directory or hub id of the port: `config.json` of type `bleurt` with an `embedding_size`,
+                `spm.model` and safetensors weights.
+            device: torch device.
+            batch_size: pairs per batch.
+            revision: commit, tag or branch of a hub id.
+            local_files_only: do not access the hub.
 
         Raises:
-            ScorerUnavailableError: The model cannot be had, or is not a BLEURT-20 of the port.
+            ScorerUnavailableError: the model is unavailable, or not a BLEURT-20 of the port.
         """
         from transformers import RemBertForSequenceClassification
 
@@ -81,17 +79,13 @@ class BleurtScorer:
         self.model, self.revision = model, revision
 
     def score(self, references: Sequence[str], candidates: Sequence[str]) -> list[float]:
-        """Scores N pairs; the reference comes first, as in BLEURT itself.
-
-        Args:
-            references: N texts.
-            candidates: N texts. An empty one is scored like any other, since BLEURT has a value for it.
+        """Score N pairs; the reference comes first, as in BLEURT, and an empty candidate is scored like any other.
 
         Returns:
-            N raw regression values in the order given: mostly 0..1, but neither end is a bound.
+            N raw regression values: mostly, but not always, 0..1.
 
         Raises:
-            ValueError: The lengths differ.
+            ValueError: the lengths differ.
         """
         if len(references) != len(candidates):
             raise ValueError(f"{len(references)} references but {len(candidates)} candidates")
@@ -109,11 +103,11 @@ class BleurtScorer:
         return [scores[pair] for pair in pairs]
 
     def _encode(self, reference: str, candidate: str) -> tuple[list[int], int]:
-        """The pair's token ids, and how many of them belong to the reference's segment."""
+        """Return the pair's token ids, and how many belong to the reference's segment."""
         first, second = (list(self._pieces.encode(text, out_type=int)) for text in (reference, candidate))
         room = self._limit - _N_SPECIAL
         for _ in range(len(first) + len(second) - room):
-            # The longer text loses its end first, the candidate when both are equal.
+            # The longer text is truncated first; the candidate if both are equal.
             (first if len(first) > len(second) else second).pop()
         ids = [self._opening, *first, self._closing, *second, self._closing]
         return ids, len(first) + 2
@@ -140,16 +134,16 @@ def _rembert_config(source: Source) -> Any:
     from transformers import PreTrainedConfig, RemBertConfig
 
     with source.obtaining("configuration"):
-        stated, _ = PreTrainedConfig.get_config_dict(source.model, **source.options())
-    if stated.get("model_type") != "bleurt" or not stated.get("embedding_size"):
-        raise source.refuse("it is not a BLEURT-20 checkpoint in the form of the PyTorch port.")
+        config, _ = PreTrainedConfig.get_config_dict(source.model, **source.options())
+    if config.get("model_type") != "bleurt" or not config.get("embedding_size"):
+        raise source.refuse("it is not a BLEURT-20 checkpoint of the PyTorch port.")
     with source.obtaining("configuration"):
         return RemBertConfig(
-            input_embedding_size=stated["embedding_size"],
+            input_embedding_size=config["embedding_size"],
             num_labels=1,
             bos_token_id=None,
             eos_token_id=None,
-            **{name: stated[name] for name in _SHARED_SETTINGS if name in stated},
+            **{name: config[name] for name in _SHARED_SETTINGS if name in config},
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.metrics.stats import FloatArray
 
 THRESHOLDS: Final = tuple(k / 100 for k in range(101))
-"""Thresholds of F1@k, k = 0..100: divided one by one, as a running sum drifts off 0.57 and 0.70."""
+"""Thresholds of F1@k, k = 0..100: divided one by one, since a running sum drifts off 0.57 and 0.70."""
 
 _EMPTY: Final = 1e-12  # below any count
 
@@ -39,51 +39,44 @@ def macro_f1(right_positive: FloatArray, right_negative: FloatArray, rows: Float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrecisionRecall:
-    """How well a score predicts a yes.
-
-    Attributes:
-        auc: Trapezoid area under (recall, precision), a fraction.
-        average_precision: The step-wise area, a fraction.
-        max_f1: Best F1 over thresholds, predicting yes where score >= threshold.
-        max_f1_threshold: Where that is; the highest such threshold.
-        balanced_threshold: The threshold of best F1 among those with precision and recall above the floor;
-            None where there is none.
-    """
+    """How well a score predicts a positive verdict."""
 
     auc: float
+    """Trapezoid area under (recall, precision), a fraction."""
     average_precision: float
+    """Step-wise area, a fraction."""
     max_f1: float
+    """Best F1 over thresholds; scores >= threshold are positive."""
     max_f1_threshold: float
+    """The highest threshold with that F1."""
     balanced_threshold: float | None
+    """Threshold of the best F1 among those with precision and recall above the floor."""
 
 
 def precision_recall(adequate: Sequence[int], scores: Sequence[float], *, floor: float = 0.75) -> PrecisionRecall:
-    """Summarises a score as a predictor of adequacy, by scikit-learn.
+    """Summarize a score as a predictor of adequacy, by scikit-learn.
 
     Args:
         adequate: N verdicts, 1 or 0, at least one of them 1.
         scores: N finite scores.
-        floor: What precision and recall must both exceed for the balanced threshold.
-
-    Returns:
-        Areas, best F1 and thresholds.
+        floor: precision and recall must exceed it for the balanced threshold.
 
     Raises:
-        ValueError: The lengths differ, nothing is adequate, or a score is not finite.
+        ValueError: the lengths differ, nothing is adequate, or a score is not finite.
     """
     if len(adequate) != len(scores) or not any(adequate):
-        raise ValueError("precision and recall want scores of equal number and at least one adequate row")
+        raise ValueError("precision and recall need as many scores as verdicts, and at least one adequate row")
     from sklearn.metrics import auc, average_precision_score, precision_recall_curve
 
-    truth, given = np.asarray(adequate, dtype=np.int64), np.asarray(scores, dtype=np.float64)
-    precision, recall, thresholds = precision_recall_curve(truth, given)
+    verdicts, values = np.asarray(adequate, dtype=np.int64), np.asarray(scores, dtype=np.float64)
+    precision, recall, thresholds = precision_recall_curve(verdicts, values)
     p, r = precision[:-1][::-1], recall[:-1][::-1]  # highest threshold first, so that ties go to it
     descending = thresholds[::-1]
     f1 = np.divide(2 * p * r, p + r, out=np.zeros_like(p), where=p + r > 0)
     balanced = np.flatnonzero((p > floor) & (r > floor))
     return PrecisionRecall(
         auc=float(auc(recall, precision)),
-        average_precision=float(average_precision_score(truth, given)),
+        average_precision=float(average_precision_score(verdicts, values)),
         max_f1=float(f1.max()),
         max_f1_threshold=float(descending[f1.argmax()]),
         balanced_threshold=float(descending[balanced[f1[balanced].argmax()]]) if balanced.size else None,

@@ -1,8 +1,7 @@
 """Intervals, paired tests and rounding.
 
-Bootstrap draws are of clusters (rows that share a picture or clip go together) and a pure function of the
-number of clusters, the number of resamples and the seed: the same for every metric and model on the same rows,
-whatever the order of the rows.
+The bootstrap draws clusters (rows that share a picture or clip). Draws are a pure function of the numbers of clusters
+and resamples and the seed: equal for every metric and model on the same rows, in any order of the rows.
 """
 
 import math
@@ -16,19 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Statistic: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
-"""Values (rows,) and row weights (draws, rows) to one number a draw (draws,); NaN where a draw has none."""
+"""Values (rows,) and row weights (draws, rows) -> one number per draw (draws,); NaN if undefined."""
 
 RESAMPLES: Final = 10_000
 SEED: Final = 42
 LEVEL: Final = 0.95
-_BLOCK_CELLS: Final = 4_000_000  # weights in memory at once, 32 MB; draws come in blocks of that size
-_NOISE_DIGITS: Final = 9  # decimals beyond which a printed number is the arithmetic's noise
-_LARGEST_PRINTED: Final = 1e15  # doubles of that size carry no tenths
+_BLOCK_CELLS: Final = 4_000_000  # weights in memory at once, 32 MB: draws are made in such blocks
+_NOISE_DIGITS: Final = 9  # further decimals of a printed number are rounding noise
+_MAX_PRINTED: Final = 1e15  # larger doubles have no tenths
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval, in the unit of the number it belongs to."""
+    """A confidence interval, in the unit of its number."""
 
     low: float
     high: float
@@ -37,12 +36,12 @@ class Interval:
 def _finite(values: ArrayLike) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
-        raise ValueError("values must be one row of finite numbers: leave unscored rows out")
+        raise ValueError("values must be a one-dimensional list of finite numbers, without unscored rows")
     return array
 
 
 def _cluster_numbers(clusters: Sequence[Any] | NDArray[Any] | None, n_rows: int) -> NDArray[np.intp]:
-    """Numbers the clusters in the order of their names, so that the order of rows changes nothing."""
+    """Number the clusters by the order of their names, independent of the order of rows."""
     if clusters is None:
         return np.arange(n_rows)
     if len(clusters) != n_rows:
@@ -51,7 +50,7 @@ def _cluster_numbers(clusters: Sequence[Any] | NDArray[Any] | None, n_rows: int)
 
 
 def _draws(n_clusters: int, *, resamples: int, seed: int, width: int) -> Iterator[FloatArray]:
-    """Blocks of how often each cluster was drawn, (draws, clusters); `width` cells a draw bound the block."""
+    """Yield blocks of how often each cluster was drawn, (draws, clusters); `width` cells per draw bound a block."""
     generator = np.random.default_rng(seed)
     block = max(1, _BLOCK_CELLS // max(width, n_clusters))
     for start in range(0, resamples, block):
@@ -63,7 +62,7 @@ def _draws(n_clusters: int, *, resamples: int, seed: int, width: int) -> Iterato
 
 
 def _cluster_totals(values: FloatArray, numbers: NDArray[np.intp]) -> FloatArray:
-    """Sum and size of every cluster, (clusters, 2), added up in an order that row order does not touch."""
+    """Return sum and size of every cluster, (clusters, 2), independent of the order of rows."""
     order = np.lexsort((values, numbers))
     sums = np.bincount(numbers[order], weights=values[order])
     return np.stack([sums, np.bincount(numbers).astype(np.float64)], axis=1)
@@ -77,22 +76,22 @@ def bootstrap_replicates(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> FloatArray:
-    """The statistic on resamples of whole clusters, drawn with replacement.
+    """Compute a statistic on resamples of clusters, drawn with replacement.
 
-    A mean takes time and memory for clusters alone; any other statistic works on the rows, in blocks of draws.
+    A mean takes time and memory for clusters only; any other statistic works on rows, in blocks of draws.
 
     Args:
-        values: N finite numbers, one a row.
-        clusters: N cluster names, of one sortable type; None makes every row its own cluster.
-        statistic: `mean` over the rows drawn, or a function of values and row weights.
-        resamples: How many draws.
-        seed: Of the draws.
+        values: N finite numbers, one per row.
+        clusters: N cluster names of one sortable type; None: every row is a cluster.
+        statistic: `mean`, or a function of values and row weights.
+        resamples: number of draws.
+        seed: of the draws.
 
     Returns:
-        One number a draw, (resamples,); NaN where the statistic is undefined on a draw.
+        One number per draw, (resamples,); NaN if undefined.
 
     Raises:
-        ValueError: No rows, a number that is not finite, or lengths that differ.
+        ValueError: there are no rows, a number is not finite, or the lengths differ.
     """
     rows = _finite(values)
     if rows.size == 0:
@@ -126,22 +125,13 @@ def bootstrap_ci(
     seed: int = SEED,
     level: float = LEVEL,
 ) -> Interval | None:
-    """Percentile bootstrap interval of a statistic, resampling clusters.
-
-    Args:
-        values: N finite numbers, one a row.
-        clusters: N cluster names, such as the clip or picture of the row; None makes every row its own.
-        statistic: `mean`, or a function of values (rows,) and row weights (draws, rows).
-        resamples: How many draws.
-        seed: Of the draws.
-        level: Share of draws between the ends.
+    """Return the percentile bootstrap interval of a statistic; arguments as for `bootstrap_replicates`.
 
     Returns:
-        The interval in the unit of the statistic, or None with fewer than two clusters (resampling one says
-        nothing of the spread) and where the statistic was defined on no draw.
+        An interval that holds the share `level` of draws; None with fewer than two clusters, or if no draw is defined.
 
     Raises:
-        ValueError: A number that is not finite, lengths that differ, or a level outside 0..1.
+        ValueError: as for `bootstrap_replicates`, or `level` is outside 0..1.
     """
     rows = _finite(values)
     if np.unique(_cluster_numbers(clusters, rows.size)).size < 2:
@@ -150,11 +140,13 @@ def bootstrap_ci(
     return _percentiles(replicates, level)
 
 
-def _difference(a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None, **how: Any) -> FloatArray:
+def _difference(
+    a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None, **options: Any
+) -> FloatArray:
     first, second = _finite(a), _finite(b)
     if first.size != second.size:
         raise ValueError(f"paired values differ in length: {first.size} and {second.size}")
-    return bootstrap_replicates(first, clusters, **how) - bootstrap_replicates(second, clusters, **how)
+    return bootstrap_replicates(first, clusters, **options) - bootstrap_replicates(second, clusters, **options)
 
 
 def paired_bootstrap_ci(  # noqa: PLR0913 - as bootstrap_ci, for two
@@ -167,22 +159,10 @@ def paired_bootstrap_ci(  # noqa: PLR0913 - as bootstrap_ci, for two
     seed: int = SEED,
     level: float = LEVEL,
 ) -> Interval | None:
-    """Percentile bootstrap interval of a difference, A minus B, both on the same draws.
-
-    Args:
-        a: N finite numbers of A.
-        b: N finite numbers of B on the same rows, in the same order.
-        clusters: N cluster names; None makes every row its own cluster.
-        statistic: `mean`, or a function of values (rows,) and row weights (draws, rows).
-        resamples: How many draws; the same as `bootstrap_ci` makes with this seed.
-        seed: Of the draws.
-        level: Share of draws between the ends.
-
-    Returns:
-        The interval of the difference, or None as for `bootstrap_ci`.
+    """Return the percentile bootstrap interval of A minus B on the same rows and draws, or None as `bootstrap_ci`.
 
     Raises:
-        ValueError: As for `bootstrap_ci`, or A and B differ in length.
+        ValueError: as for `bootstrap_ci`, or the lengths differ.
     """
     n_rows = _finite(a).size
     if np.unique(_cluster_numbers(clusters, n_rows)).size < 2:
@@ -200,28 +180,16 @@ def paired_bootstrap_p(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> float:
-    """One-sided p-value of "A is better than B" by paired bootstrap (Koehn 2004).
+    """Return the one-sided p-value of "A is better than B" on the same rows, by paired bootstrap (Koehn 2004).
 
-    p = (1 + number of draws on which A - B <= 0) / (resamples + 1). A draw that leaves either statistic
-    undefined counts against A.
-
-    Args:
-        a: N finite numbers of A.
-        b: N finite numbers of B on the same rows, in the same order.
-        clusters: N cluster names; None makes every row its own cluster.
-        statistic: `mean`, or a function of values (rows,) and row weights (draws, rows).
-        resamples: How many draws.
-        seed: Of the draws.
-
-    Returns:
-        A fraction in (0, 1].
+    p = (1 + number of draws with A - B <= 0 or undefined) / (resamples + 1).
 
     Raises:
-        ValueError: No rows, a number that is not finite, or lengths that differ.
+        ValueError: as for `bootstrap_replicates`, or the lengths differ.
     """
     replicates = _difference(a, b, clusters, statistic=statistic, resamples=resamples, seed=seed)
-    lost = int(np.count_nonzero(~(replicates > 0.0)))
-    return (1 + lost) / (resamples + 1)
+    losses = int(np.count_nonzero(~(replicates > 0.0)))
+    return (1 + losses) / (resamples + 1)
 
 
 def cluster_draws(clusters: int, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
@@ -230,24 +198,16 @@ def cluster_draws(clusters: int, *, resamples: int = RESAMPLES, seed: int = SEED
 
 
 def drawn_sums(sums: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
-    """Return sums over clusters on every draw of clusters, K of them on the same draws.
+    """Return K sums over clusters on every draw, (resamples, K), from sums by cluster, (clusters, K).
 
-    For many numbers over parts of the same rows: drawing takes ten times as long as all the rest.
-
-    Args:
-        sums: (clusters, K), what each cluster adds to each sum.
-        resamples: How many draws.
-        seed: Of the draws.
-
-    Returns:
-        (resamples, K).
+    Drawing takes ten times as long as the rest, so that many numbers share the draws.
     """
     blocks = _draws(len(sums), resamples=resamples, seed=seed, width=sums.shape[1])
     return np.concatenate([counts @ sums for counts in blocks])
 
 
 def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
-    """Return ratios of two sums over clusters on every draw, (resamples, K); NaN where a draw leaves `sizes` empty."""
+    """Return ratios of two sums over clusters on every draw, (resamples, K); NaN if a draw has no rows."""
     drawn = drawn_sums(np.hstack([totals, sizes]), resamples=resamples, seed=seed)
     with np.errstate(invalid="ignore"):
         ratios: FloatArray = drawn[:, : totals.shape[1]] / drawn[:, totals.shape[1] :]
@@ -255,30 +215,22 @@ def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESA
 
 
 def interval_of(replicates: FloatArray, value: float, *, level: float = LEVEL) -> Interval | None:
-    """The percentile interval of a number from its replicates; None where none is defined.
+    """Return the percentile interval of a number from its replicates; None if none is defined.
 
-    Where all draws agree, the arithmetic's noise does not put the number outside of its interval.
+    If all draws agree, rounding noise does not put the number outside of its interval.
     """
-    found = _percentiles(replicates, level)
-    if found is None:
+    interval = _percentiles(replicates, level)
+    if interval is None:
         return None
-    low, high = (value if math.isclose(end, value, abs_tol=1e-12) else end for end in (found.low, found.high))
+    low, high = (value if math.isclose(end, value, abs_tol=1e-12) else end for end in (interval.low, interval.high))
     return Interval(low, high)
 
 
 def wilson_ci(successes: int, n: int, *, level: float = LEVEL) -> Interval | None:
-    """Wilson score interval of one proportion (Wilson 1927), by statsmodels.
-
-    Args:
-        successes: Count of successes, 0..n.
-        n: Count of independent trials.
-        level: Nominal coverage.
-
-    Returns:
-        An interval of fractions, or None without trials.
+    """Return the Wilson score interval of a proportion (Wilson 1927), by statsmodels; None without trials.
 
     Raises:
-        ValueError: More successes than trials, or fewer than none.
+        ValueError: `successes` is not in 0..n.
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} trials")
@@ -291,21 +243,18 @@ def wilson_ci(successes: int, n: int, *, level: float = LEVEL) -> Interval | Non
 
 
 def half_up(value: float, decimals: int) -> Decimal:
-    """Rounds for print, halves away from zero, as people do: 44.25 gives 44.3 where Python gives 44.2.
+    """Round for print, halves away from zero: 44.25 gives 44.3 where Python gives 44.2.
 
-    The binary noise of a computed number is dropped first, so that 28.499999999999996 counts as 28.5.
+    Binary noise is dropped first, so that 28.499999999999996 counts as 28.5. The result is never minus zero.
 
     Args:
-        value: A finite number, in the unit to be printed (so percent, not the fraction, for a percentage).
-        decimals: Digits after the point, 0 to 9.
-
-    Returns:
-        A decimal that prints with exactly these digits; never minus zero.
+        value: a number in the printed unit, so percent for a percentage.
+        decimals: digits after the point, 0 to 9.
 
     Raises:
-        ValueError: The value is not finite or 1e15 and more, or the decimals are out of range.
+        ValueError: the value is not finite or at least 1e15, or `decimals` is out of range.
     """
-    if not abs(value) < _LARGEST_PRINTED or not 0 <= decimals <= _NOISE_DIGITS:
+    if not abs(value) < _MAX_PRINTED or not 0 <= decimals <= _NOISE_DIGITS:
         raise ValueError(f"cannot round {value} to {decimals} decimals")
     cleaned = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-_NOISE_DIGITS), ROUND_HALF_UP)
     rounded = cleaned.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)

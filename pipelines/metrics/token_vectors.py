@@ -1,8 +1,7 @@
-"""Token vectors of one layer of an encoder, as the bert-score package 0.3.13 makes them.
+"""Token vectors of one layer of an encoder, equal to those of the bert-score package 0.3.13.
 
-Equal also in what a text is to the tokenizer: RoBERTa and GPT-2 get one blank in front, as the package did with
-the tokenizers of transformers 4, under which the published baselines were made (transformers 5 ignores the
-package's request).
+Texts for RoBERTa and GPT-2 get a leading blank, as the package did under transformers 4, with which the published
+baselines were made (transformers 5 ignores the package's option).
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Final
 from pipelines.errors import UsageError
 from pipelines.metrics.scorer_checkpoint import Source, load_model
 
-_LONGEST_STATED_LIMIT: Final = 1_000_000  # tokenizers that know no limit state 1e30
+_LONGEST_STATED_LIMIT: Final = 1_000_000  # tokenizers without a limit state 1e30
 _LAYER_PATHS: Final = (
     "encoder.layer",  # BERT, RoBERTa, DeBERTa, ELECTRA and most others
     "transformer.layer",  # DistilBERT
@@ -21,44 +20,34 @@ _PREFIXED_FAMILIES: Final = frozenset({"roberta", "gpt2"})
 
 
 class TokenEncoder:
-    """An encoder cut off above one layer, with its tokenizer.
-
-    Attributes:
-        special_ids: The ids of the opening and closing tokens.
-    """
+    """An encoder up to one layer, with its tokenizer. `special_ids` are those of the opening and closing tokens."""
 
     def __init__(self, source: Source, layer: int, *, device: str, batch_size: int) -> None:
-        """Loads the encoder in float32 and drops the layers above the one in use.
-
-        Args:
-            source: Where the model comes from.
-            layer: Which layer's vectors are wanted, 0 being the embeddings.
-            device: Torch device.
-            batch_size: Texts a batch.
+        """Load the encoder in float32, without the layers above `layer` (0: the embeddings).
 
         Raises:
-            ScorerUnavailableError: The model cannot be had or is not an encoder whose layers are known.
-            ValueError: The encoder has fewer layers.
+            ScorerUnavailableError: the model is unavailable, or its layers are unknown.
+            ValueError: the encoder has fewer layers.
         """
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-        # By itself and first: a hub that cannot be reached is then tried once, some 20 s, and not once a file.
+        # Loaded first: an unreachable hub is then tried once, for some 20 s, and not once per file.
         with source.obtaining("configuration"):
             config = AutoConfig.from_pretrained(source.model, **source.options())
         with source.obtaining("tokenizer"):
             self._tokenizer = AutoTokenizer.from_pretrained(source.model, config=config, **source.options())
-        # Masked language models are published without a pooler, and token vectors do not need it.
+        # Masked language models have no pooler, and token vectors do not need it.
         self._encoder = load_model(source, AutoModel, device=device, may_lack="pooler.", config=config)
         _keep_layers(self._encoder, layer, source)
         if self._tokenizer.pad_token_id is None:
             raise source.refuse("its tokenizer has no padding token.")
         self.special_ids = frozenset({self._tokenizer.cls_token_id, self._tokenizer.sep_token_id})
         self._limit = _token_limit(self._tokenizer, self._encoder)
-        self._prefix = " " if _wants_blank(self._tokenizer, self._encoder) else ""
+        self._prefix = " " if _needs_blank(self._tokenizer, self._encoder) else ""
         self._device, self._batch_size = device, batch_size
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of N stripped, non-empty texts, with the special ones, cut at the model's limit."""
+        """Return token ids of stripped, non-empty texts, with special ones, truncated at the model's limit."""
         if not texts:
             return []
         encoding = self._tokenizer(
@@ -71,11 +60,11 @@ class TokenEncoder:
         return [list(ids) for ids in encoding["input_ids"]]
 
     def vectors(self, tokens: Sequence[Sequence[int]]) -> list[Any]:
-        """Unit vectors of N token lists: N float32 tensors (tokens, width) in main memory."""
+        """Return unit vectors of N token lists: N float32 tensors (tokens, width) on the CPU."""
         import torch
 
         longest_first = sorted(range(len(tokens)), key=lambda i: -len(tokens[i]))
-        own: list[Any] = [None] * len(tokens)
+        vectors: list[Any] = [None] * len(tokens)
         for batch in batches(longest_first, self._batch_size):
             ids = torch.full((len(batch), len(tokens[batch[0]])), self._tokenizer.pad_token_id)
             mask = torch.zeros_like(ids)
@@ -86,22 +75,22 @@ class TokenEncoder:
             unit = torch.nn.functional.normalize(output[0], dim=-1).cpu()
             for row, i in enumerate(batch):
                 # A copy: a slice would keep the whole padded batch in memory.
-                own[i] = unit[row, : len(tokens[i])].clone()
-        return own
+                vectors[i] = unit[row, : len(tokens[i])].clone()
+        return vectors
 
 
 def batches(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """Consecutive runs of at most `size` items."""
+    """Yield consecutive slices of at most `size` items."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def _keep_layers(encoder: Any, layer: int, source: Source) -> None:
-    """Drops the layers above the one in use, so that the output is that layer's and nothing else is run."""
+    """Drop the layers above `layer`, so that the output is that layer's and nothing else runs."""
     import torch
 
     if encoder.config.is_encoder_decoder:
-        raise source.refuse("it is an encoder with a decoder, whose output would not be the encoder's.")
+        raise source.refuse("it has a decoder, so that its output is not the encoder's.")
     for path in _LAYER_PATHS:
         owner: Any = encoder
         *parents, name = path.split(".")
@@ -113,24 +102,24 @@ def _keep_layers(encoder: Any, layer: int, source: Source) -> None:
                 raise UsageError(f"layer {layer} of {source.model!r}: it has {len(layers)}")
             setattr(owner, name, layers[:layer])
             return
-    raise source.refuse("it is not an encoder whose layers are known.")
+    raise source.refuse("the names of its layers are unknown.")
 
 
 def _token_limit(tokenizer: Any, encoder: Any) -> int | None:
-    """The longest text in tokens: what the tokenizer states, bounded by the positions there are."""
+    """Return the token limit: the tokenizer's, bounded by the number of positions."""
     limits = [int(tokenizer.model_max_length)] if tokenizer.model_max_length < _LONGEST_STATED_LIMIT else []
     positions = getattr(encoder.config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
         table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
-        # RoBERTa counts positions from behind the padding index.
+        # RoBERTa counts positions from the padding index on.
         first = getattr(table, "padding_idx", None)
         limits.append(positions if first is None else positions - first - 1)
     return min(limits, default=None)
 
 
-def _wants_blank(tokenizer: Any, encoder: Any) -> bool:
+def _needs_blank(tokenizer: Any, encoder: Any) -> bool:
     from transformers import GPT2Tokenizer, RobertaTokenizer
 
-    # The class alone does not tell: BART's tokenizer has become RoBERTa's, and the package left it alone.
+    # The class is not enough: BART's tokenizer is RoBERTa's now, and the package adds no blank for it.
     family = encoder.config.model_type in _PREFIXED_FAMILIES
     return family and isinstance(tokenizer, (GPT2Tokenizer, RobertaTokenizer))

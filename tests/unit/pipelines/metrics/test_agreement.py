@@ -12,7 +12,7 @@ VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_siz
 
 
 @pytest.mark.parametrize("row", golden("agreement"), ids=row_name)
-def test_agreement(row: dict[str, Any]) -> None:
+def test_coefficients_match_golden_rows(row: dict[str, Any]) -> None:
     inputs = [row["counts"]] if row["kind"] == "fleiss" else [row["a"], row["b"]]
     functions: dict[str, Any] = {
         "cohen": agreement.cohen_kappa,
@@ -26,7 +26,7 @@ def test_agreement(row: dict[str, Any]) -> None:
 
 @settings(deadline=None)  # the first example imports a library
 @given(VERDICTS)
-def test_phi_is_the_pearson_correlation(pairs: list[tuple[bool, bool]]) -> None:
+def test_phi_equals_the_pearson_correlation(pairs: list[tuple[bool, bool]]) -> None:
     a, b = (list(side) for side in zip(*pairs, strict=True))
     value = agreement.phi(a, b)
     if len(set(a)) == 1 or len(set(b)) == 1:
@@ -37,7 +37,7 @@ def test_phi_is_the_pearson_correlation(pairs: list[tuple[bool, bool]]) -> None:
 
 @settings(deadline=None)  # the first example imports a library
 @given(VERDICTS)
-def test_mcnemar_looks_at_differing_rows_alone_and_at_no_side_first(pairs: list[tuple[bool, bool]]) -> None:
+def test_mcnemar_is_symmetric_and_uses_differing_rows_only(pairs: list[tuple[bool, bool]]) -> None:
     a, b = (list(side) for side in zip(*pairs, strict=True))
     value = agreement.mcnemar_exact(a, b)
     assert 0.0 < value <= 1.0
@@ -46,18 +46,18 @@ def test_mcnemar_looks_at_differing_rows_alone_and_at_no_side_first(pairs: list[
 
 
 @pytest.mark.parametrize("counts", [[], [[3, 0], [2, 0]], [[1, 0], [0, 1]], [3, 0]])
-def test_fleiss_refuses(counts: Any) -> None:
+def test_fleiss_kappa_refuses_invalid_counts(counts: Any) -> None:
     with pytest.raises(ValueError, match="Fleiss"):
         agreement.fleiss_kappa(counts)
 
 
 @pytest.mark.parametrize(("a", "b"), [([1], [1, 0]), ([], [])])
-def test_cohen_refuses(a: list[int], b: list[int]) -> None:
+def test_cohen_kappa_refuses_invalid_labels(a: list[int], b: list[int]) -> None:
     with pytest.raises(ValueError, match="kappa"):
         agreement.cohen_kappa(a, b)
 
 
 @pytest.mark.parametrize("function", [agreement.phi, agreement.mcnemar_exact])
-def test_lengths_that_differ(function: Any) -> None:
+def test_different_lengths_are_refused(function: Any) -> None:
     with pytest.raises(ValueError, match="differ in length"):
         function([True], [True, False])

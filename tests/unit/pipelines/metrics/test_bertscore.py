@@ -33,7 +33,7 @@ def numbers(score: BertScore) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_golden_values_of_the_package(encoder: Encoder, family: str) -> None:
+def test_bertscore_equals_the_package_golden_values(encoder: Encoder, family: str) -> None:
     rows = [row for row in golden("bertscore_package") if row["family"] == family]
     scorer = BertScorer(str(encoder(family)), rows[0]["layer"], batch_size=3)
     scores = scorer.score([row["candidate"] for row in rows], [row["reference"] for row in rows])
@@ -44,7 +44,7 @@ def test_golden_values_of_the_package(encoder: Encoder, family: str) -> None:
 
 @pytest.mark.parametrize("idf", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_equals_the_installed_package(encoder: Encoder, tmp_path: Path, family: str, idf: bool) -> None:
+def test_scores_equal_the_installed_package(encoder: Encoder, tmp_path: Path, family: str, idf: bool) -> None:
     import bert_score
 
     folder = shutil.copytree(encoder(family), tmp_path / family)
@@ -63,13 +63,13 @@ def test_equals_the_installed_package(encoder: Encoder, tmp_path: Path, family: 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_batches_change_nothing(encoder: Encoder, family: str) -> None:
-    one, many = (BertScorer(str(encoder(family)), 2, batch_size=size) for size in (1, 64))
-    for a, b in zip(one.score(CANDIDATES, REFERENCES), many.score(CANDIDATES, REFERENCES), strict=True):
+def test_bertscore_is_independent_of_the_batch_size(encoder: Encoder, family: str) -> None:
+    single, batched = (BertScorer(str(encoder(family)), 2, batch_size=size) for size in (1, 64))
+    for a, b in zip(single.score(CANDIDATES, REFERENCES), batched.score(CANDIDATES, REFERENCES), strict=True):
         assert numbers(a) == pytest.approx(numbers(b), abs=1e-6)
 
 
-def test_windows_change_nothing(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bertscore_is_independent_of_the_window(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = BertScorer(str(encoder("bert")), 2, idf=True)
     whole = scorer.score(CANDIDATES, REFERENCES)
     monkeypatch.setattr("pipelines.metrics.bertscore._WINDOW", 2)
@@ -77,7 +77,7 @@ def test_windows_change_nothing(encoder: Encoder, monkeypatch: pytest.MonkeyPatc
         assert numbers(a) == pytest.approx(numbers(b), abs=1e-6)
 
 
-def test_equal_texts_are_encoded_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bertscore_encodes_equal_texts_once(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = BertScorer(str(encoder("bert")), 2)
     inner, encoded = scorer._encoder.vectors, []
 
@@ -91,12 +91,12 @@ def test_equal_texts_are_encoded_once(encoder: Encoder, monkeypatch: pytest.Monk
     assert scores[0] == scores[1]
 
 
-def test_the_same_text_scores_one(encoder: Encoder) -> None:
+def test_bertscore_of_equal_texts_is_one(encoder: Encoder) -> None:
     score = BertScorer(str(encoder("roberta")), 2).score([" the dog "], ["the dog"])[0]
     assert numbers(score) == pytest.approx((1.0, 1.0, 1.0), abs=1e-6)
 
 
-def test_sides_swap_precision_and_recall(encoder: Encoder) -> None:
+def test_swapped_sides_swap_precision_and_recall(encoder: Encoder) -> None:
     scorer = BertScorer(str(encoder("bert")), 2)
     there, back = scorer.score(["the lion", "the dog in the lane"], ["the dog in the lane", "the lion"])
     assert (there.precision, there.recall) == pytest.approx((back.recall, back.precision), abs=1e-6)
@@ -106,30 +106,22 @@ def test_sides_swap_precision_and_recall(encoder: Encoder) -> None:
 @pytest.mark.parametrize(
     ("candidate", "reference"), [("", "the dog"), (" \n", "the dog"), ("the dog", ""), ("", ""), ("\u200b", "the dog")]
 )
-def test_a_text_without_tokens_scores_nought(encoder: Encoder, candidate: str, reference: str) -> None:
+def test_text_without_tokens_scores_zero(encoder: Encoder, candidate: str, reference: str) -> None:
     scores = BertScorer(str(encoder("bert")), 2).score([candidate, "the dog"], [reference, "the dog"])
     assert scores[0] == EMPTY
     assert scores[1].f1 == pytest.approx(1.0, abs=1e-6)
 
 
-def test_long_texts_are_cut_at_the_limit(encoder: Encoder, tmp_path: Path) -> None:
+def test_long_texts_are_truncated_at_the_limit(encoder: Encoder, tmp_path: Path) -> None:
     long, longer = "a b c d " * 20, "a b c d " * 20 + "never seen"
     for family in FAMILIES:
         folder = shutil.copytree(encoder(family), tmp_path / family)
-        # Without a stated limit the positions bound the text; RoBERTa's begin behind the padding index.
+        # Without a stated limit the positions bound the text; RoBERTa's start after the padding index.
         (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
         for path in (encoder(family), folder):
             scorer = BertScorer(str(path), 2)
             assert numbers(scorer.score([long], [longer])[0]) == pytest.approx((1.0, 1.0, 1.0), abs=1e-6)
             assert [len(ids) for ids in scorer._encoder.tokens([longer])] == [40]
-
-
-def test_several_references(encoder: Encoder) -> None:
-    scorer = BertScorer(str(encoder("bert")), 2)
-    texts = ["the dog in the lane", "a lion", "no"]
-    best = scorer.score_best(["the lion", "no"], [texts, ["no"]])
-    assert numbers(best[0]) == pytest.approx(numbers(best_of(scorer.score(["the lion"] * 3, texts))), abs=1e-6)
-    assert best[1].f1 == pytest.approx(1.0, abs=1e-6)
 
 
 def test_best_of_takes_each_number_by_itself() -> None:
@@ -138,7 +130,7 @@ def test_best_of_takes_each_number_by_itself() -> None:
     assert best_of([a, b]) == BertScore(precision=0.9, recall=0.3, f1=0.24)
 
 
-def test_rescaling() -> None:
+def test_rescale_uses_the_baseline_of_each_number() -> None:
     baseline = ENGLISH_BASELINES["roberta-large", 17]
     raw = BertScore(precision=0.95, recall=0.94, f1=0.946)
     assert rescale(raw, baseline).f1 == pytest.approx(0.68, abs=0.001)
@@ -146,31 +138,31 @@ def test_rescaling() -> None:
     assert rescale(EMPTY, baseline) == EMPTY
 
 
-def test_default_layers() -> None:
+def test_default_layers_are_those_of_the_package() -> None:
     assert DEFAULT_LAYERS["bert-base-multilingual-cased"] == 9
     assert DEFAULT_LAYERS["roberta-large"] == 17
     assert DEFAULT_LAYERS["microsoft/deberta-xlarge-mnli"] == 40
 
 
 @pytest.mark.parametrize("layer", [-1, 4])
-def test_layers_that_are_not_there(encoder: Encoder, layer: int) -> None:
+def test_missing_layer_is_refused(encoder: Encoder, layer: int) -> None:
     with pytest.raises(UsageError, match="it has 3"):
         BertScorer(str(encoder("bert")), layer)
 
 
-def test_an_unknown_model_wants_a_layer(encoder: Encoder) -> None:
+def test_unknown_model_needs_a_layer(encoder: Encoder) -> None:
     with pytest.raises(UsageError, match="give one"):
         BertScorer(str(encoder("bert")))
 
 
-def test_layers_above_the_one_in_use_are_dropped(encoder: Encoder) -> None:
+def test_unused_layers_are_dropped(encoder: Encoder) -> None:
     scorer = BertScorer(str(encoder("bert")), 1)
     assert len(scorer._encoder._encoder.encoder.layer) == 1
     second = BertScorer(str(encoder("bert")), 2)
     assert scorer.score(["the dog"], ["a lion"]) != second.score(["the dog"], ["a lion"])
 
 
-def test_half_precision_checkpoints_are_run_in_float32(encoder: Encoder, tmp_path: Path) -> None:
+def test_half_precision_checkpoint_runs_in_float32(encoder: Encoder, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = shutil.copytree(encoder("bert"), tmp_path / "half")
@@ -182,20 +174,18 @@ def test_half_precision_checkpoints_are_run_in_float32(encoder: Encoder, tmp_pat
     assert {weight.dtype for weight in scorer._encoder._encoder.parameters()} == {torch.float32}
 
 
-def test_lengths_that_differ(encoder: Encoder) -> None:
+def test_different_lengths_are_refused(encoder: Encoder) -> None:
     scorer = BertScorer(str(encoder("bert")), 2)
     with pytest.raises(ValueError, match="1 candidates but 0 references"):
         scorer.score(["a"], [])
-    with pytest.raises(ValueError, match="lists of references"):
-        scorer.score_best(["a"], [])
 
 
-def test_nothing_to_score(encoder: Encoder) -> None:
+def test_bertscore_of_no_pairs_is_empty(encoder: Encoder) -> None:
     assert BertScorer(str(encoder("bert")), 2).score([], []) == []
 
 
 @pytest.mark.parametrize("family", ["distilbert", "modernbert"])
-def test_families_that_keep_their_layers_elsewhere(encoder: Encoder, tmp_path: Path, family: str) -> None:
+def test_layers_of_other_architectures_are_found(encoder: Encoder, tmp_path: Path, family: str) -> None:
     import bert_score
     from transformers import AutoModel, AutoTokenizer, DistilBertConfig, ModernBertConfig
 
@@ -222,7 +212,7 @@ def test_families_that_keep_their_layers_elsewhere(encoder: Encoder, tmp_path: P
         assert numbers(score) == pytest.approx(expected, abs=1e-5)
 
 
-def test_an_encoder_with_a_decoder_is_refused(tmp_path: Path, encoder: Encoder) -> None:
+def test_encoder_decoder_is_refused(tmp_path: Path, encoder: Encoder) -> None:
     from transformers import BartConfig, BartModel
 
     folder = shutil.copytree(encoder("roberta"), tmp_path / "bart")
@@ -235,21 +225,21 @@ def test_an_encoder_with_a_decoder_is_refused(tmp_path: Path, encoder: Encoder) 
         decoder_attention_heads=1,
     )
     BartModel(config).save_pretrained(folder)
-    with pytest.raises(ScorerUnavailableError, match="with a decoder"):
+    with pytest.raises(ScorerUnavailableError, match="has a decoder"):
         BertScorer(str(folder), 1)
 
 
-def test_a_decoder_is_refused(tmp_path: Path, encoder: Encoder) -> None:
+def test_decoder_is_refused(tmp_path: Path, encoder: Encoder) -> None:
     from transformers import GPT2Config, GPT2Model
 
     folder = shutil.copytree(encoder("roberta"), tmp_path / "gpt2")
     (folder / "config.json").unlink()
     GPT2Model(GPT2Config(vocab_size=280, n_embd=8, n_layer=1, n_head=1)).save_pretrained(folder)
-    with pytest.raises(ScorerUnavailableError, match="not an encoder"):
+    with pytest.raises(ScorerUnavailableError, match="names of its layers are unknown"):
         BertScorer(str(folder), 1)
 
 
-def test_a_tokenizer_without_padding_is_refused(tmp_path: Path, encoder: Encoder) -> None:
+def test_tokenizer_without_padding_is_refused(tmp_path: Path, encoder: Encoder) -> None:
     folder = shutil.copytree(encoder("bert"), tmp_path / "unpadded")
     (folder / "tokenizer_config.json").write_text('{"pad_token": null}')
     with pytest.raises(ScorerUnavailableError, match="no padding token"):

@@ -17,17 +17,17 @@ CANDIDATES = [row["candidate"] for row in ROWS]
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 64])
-def test_golden_values_of_the_port(bleurt_checkpoint: Path, batch_size: int) -> None:
+def test_bleurt_equals_the_port_golden_values(bleurt_checkpoint: Path, batch_size: int) -> None:
     scores = BleurtScorer(str(bleurt_checkpoint), batch_size=batch_size).score(REFERENCES, CANDIDATES)
     assert scores == pytest.approx([row["expected"] for row in ROWS], abs=1e-5)
 
 
-def test_the_order_of_a_pair_matters(bleurt_checkpoint: Path) -> None:
+def test_bleurt_depends_on_the_order_of_a_pair(bleurt_checkpoint: Path) -> None:
     there, back = BleurtScorer(str(bleurt_checkpoint)).score(["the dog", "a lion"], ["a lion", "the dog"])
     assert there != pytest.approx(back, abs=1e-3)
 
 
-def test_token_layout_and_truncation(bleurt_checkpoint: Path) -> None:
+def test_pairs_are_truncated_at_the_limit(bleurt_checkpoint: Path) -> None:
     scorer = BleurtScorer(str(bleurt_checkpoint))
     ids, boundary = scorer._encode("the", "the")
     assert (ids, boundary) == ([2, 5, 3, 5, 3], 3)
@@ -38,13 +38,13 @@ def test_token_layout_and_truncation(bleurt_checkpoint: Path) -> None:
     assert (len(ids), boundary) == (40, 2 + 19)
 
 
-def test_marks_in_an_answer_are_text(bleurt_checkpoint: Path) -> None:
+def test_special_tokens_in_an_answer_are_text(bleurt_checkpoint: Path) -> None:
     ids, _ = BleurtScorer(str(bleurt_checkpoint))._encode("the", "[SEP] [CLS]")
     assert ids.count(3) == 2
     assert ids.count(2) == 1
 
 
-def test_equal_pairs_are_scored_once(bleurt_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bleurt_scores_equal_pairs_once(bleurt_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = BleurtScorer(str(bleurt_checkpoint))
     inner, sizes = scorer._forward, []
 
@@ -58,7 +58,7 @@ def test_equal_pairs_are_scored_once(bleurt_checkpoint: Path, monkeypatch: pytes
     assert scores[0] == scores[2] != scores[1]
 
 
-def test_nothing_to_score_and_lengths_that_differ(bleurt_checkpoint: Path) -> None:
+def test_different_lengths_are_refused(bleurt_checkpoint: Path) -> None:
     scorer = BleurtScorer(str(bleurt_checkpoint))
     assert scorer.score([], []) == []
     with pytest.raises(ValueError, match="1 references but 0 candidates"):
@@ -66,7 +66,7 @@ def test_nothing_to_score_and_lengths_that_differ(bleurt_checkpoint: Path) -> No
 
 
 @pytest.mark.parametrize("change", [{"model_type": "bert"}, {"embedding_size": None}])
-def test_other_kinds_of_checkpoint_are_refused(bleurt_checkpoint: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_other_checkpoint_is_refused(bleurt_checkpoint: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "other")
     stated = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(stated | change))
@@ -74,7 +74,7 @@ def test_other_kinds_of_checkpoint_are_refused(bleurt_checkpoint: Path, tmp_path
         BleurtScorer(str(folder))
 
 
-def test_a_directory_without_configuration_is_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
+def test_directory_without_configuration_is_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "bare")
     (folder / "config.json").unlink()
     with pytest.raises(ScorerUnavailableError, match="not a BLEURT-20"):
@@ -82,7 +82,7 @@ def test_a_directory_without_configuration_is_refused(bleurt_checkpoint: Path, t
 
 
 @pytest.mark.parametrize("missing", ["spm.model", "model.safetensors"])
-def test_a_missing_part_is_named(bleurt_checkpoint: Path, tmp_path: Path, missing: str) -> None:
+def test_error_names_the_missing_part(bleurt_checkpoint: Path, tmp_path: Path, missing: str) -> None:
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "partial")
     (folder / missing).unlink()
     part = {"spm.model": "vocabulary", "model.safetensors": "weights"}[missing]
@@ -90,7 +90,7 @@ def test_a_missing_part_is_named(bleurt_checkpoint: Path, tmp_path: Path, missin
         BleurtScorer(str(folder))
 
 
-def test_a_vocabulary_without_the_marks_is_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
+def test_vocabulary_without_special_tokens_is_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
     from sentencepiece import sentencepiece_model_pb2
 
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "unmarked")
@@ -102,7 +102,7 @@ def test_a_vocabulary_without_the_marks_is_refused(bleurt_checkpoint: Path, tmp_
         BleurtScorer(str(folder))
 
 
-def test_missing_weights_are_never_made_up(bleurt_checkpoint: Path, tmp_path: Path) -> None:
+def test_missing_weights_are_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "headless")

@@ -24,32 +24,32 @@ def macro_f1(gold: Sequence[int], answers: Sequence[int]) -> float:
 
 
 @pytest.mark.parametrize("row", golden("f1_at_k"), ids=row_name)
-def test_f1_at_k_equals_the_worked_rows(row: dict[str, Any]) -> None:
+def test_f1_at_k_matches_golden_rows(row: dict[str, Any]) -> None:
     answers = f1_oracle.answers_at_k(row["gold"], row["predicted"], row["scores"], row["k"])
     assert answers == row["answers"]
     assert macro_f1(row["gold"], answers) == pytest.approx(row["expected"], abs=5e-5)
 
 
 @pytest.mark.parametrize("row", golden("macro_f1"), ids=row_name)
-def test_macro_f1_equals_the_worked_rows(row: dict[str, Any]) -> None:
+def test_macro_f1_matches_golden_rows(row: dict[str, Any]) -> None:
     assert macro_f1(row["gold"], row["answers"]) == pytest.approx(row["expected"], abs=5e-5)
 
 
 @pytest.mark.parametrize("row", golden("precision_recall"), ids=row_name)
-def test_precision_recall(row: dict[str, Any]) -> None:
+def test_precision_recall_matches_golden_rows(row: dict[str, Any]) -> None:
     summary = f1.precision_recall(row["adequate"], row["scores"])
     for name in ("auc", "average_precision", "max_f1", "max_f1_threshold", "balanced_threshold"):
         expected = row[name]
         assert getattr(summary, name) == (expected if expected is None else pytest.approx(expected, abs=5e-5)), name
 
 
-def test_balanced_threshold_obeys_its_floor() -> None:
+def test_balanced_threshold_exceeds_its_floor() -> None:
     adequate, scores = [1, 0, 1, 1, 0, 0], [0.72, 0.58, 0.64, 0.52, 0.61, 0.40]
     assert f1.precision_recall(adequate, scores, floor=0.6).balanced_threshold == 0.64
     assert f1.precision_recall(adequate, scores, floor=0.7).balanced_threshold is None
 
 
-def test_equal_f1_goes_to_the_higher_threshold() -> None:
+def test_tied_f1_takes_the_higher_threshold() -> None:
     summary = f1.precision_recall([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.6])
     # F1 is 2/3 at 0.9, 1/2 at 0.8 and 4/5 at 0.7; then 2/3 at 0.9 and at 0.6 once the third is not adequate.
     assert summary.max_f1_threshold == 0.7
@@ -61,7 +61,7 @@ def test_equal_f1_goes_to_the_higher_threshold() -> None:
 @pytest.mark.parametrize(
     ("adequate", "scores"), [([0, 0], [0.1, 0.2]), ([1], [0.1, 0.2]), ([1, 0], [float("nan"), 0.1])]
 )
-def test_precision_recall_refuses(adequate: list[int], scores: list[float]) -> None:
+def test_precision_recall_refuses_invalid_input(adequate: list[int], scores: list[float]) -> None:
     with pytest.raises(ValueError):
         f1.precision_recall(adequate, scores)
 

@@ -14,7 +14,7 @@ from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError, Source
 Encoder = Callable[[str], Path]
 
 
-def test_the_error_names_model_and_remedy_and_survives_a_copy() -> None:
+def test_error_names_model_and_remedy_and_survives_pickling() -> None:
     error = ScorerUnavailableError("org/name", "it is gone.", "Fetch it.")
     rebuilt = copy.copy(error)
     assert str(rebuilt) == str(error) == "scorer model 'org/name' cannot be used: it is gone. Fetch it."
@@ -22,36 +22,36 @@ def test_the_error_names_model_and_remedy_and_survives_a_copy() -> None:
 
 
 @pytest.mark.parametrize("model", ["/no/such/directory", "./no/such/directory"])
-def test_a_directory_that_is_not_there(model: str) -> None:
-    with pytest.raises(ScorerUnavailableError, match="there is no such directory"):
+def test_missing_directory_is_unavailable(model: str) -> None:
+    with pytest.raises(ScorerUnavailableError, match="the directory does not exist"):
         BertScorer(model, 1)
 
 
-def test_a_hub_id_that_is_not_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncached_hub_id_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ScorerUnavailableError, match=r"'no-org/no-model'.*local cache") as caught:
         BertScorer("no-org/no-model", 1, local_files_only=True)
     assert caught.value.model == "no-org/no-model"
 
 
-def test_weights_in_another_form_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+def test_weights_of_another_format_are_refused(encoder: Encoder, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     folder = shutil.copytree(encoder("bert"), tmp_path / "torch")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ScorerUnavailableError, match="saved as safetensors"):
+    with pytest.raises(ScorerUnavailableError, match="to safetensors"):
         BertScorer(str(folder), 1)
 
 
-def test_damaged_weights(encoder: Encoder, tmp_path: Path) -> None:
+def test_damaged_weights_are_refused(encoder: Encoder, tmp_path: Path) -> None:
     folder = shutil.copytree(encoder("bert"), tmp_path / "damaged")
     (folder / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(ScorerUnavailableError, match="weights did not load"):
         BertScorer(str(folder), 1)
 
 
-def test_a_missing_layer_is_refused_but_a_missing_pooler_is_not(encoder: Encoder, tmp_path: Path) -> None:
+def test_missing_layer_is_refused_but_a_missing_pooler_is_not(encoder: Encoder, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = shutil.copytree(encoder("bert"), tmp_path / "partial")
@@ -65,13 +65,13 @@ def test_a_missing_layer_is_refused_but_a_missing_pooler_is_not(encoder: Encoder
         BertScorer(str(folder), 1)
 
 
-def test_code_of_a_checkpoint_is_never_trusted() -> None:
+def test_code_of_a_checkpoint_is_never_run() -> None:
     options = Source(model="org/name").options()
     assert options == {"revision": "main", "local_files_only": False, "trust_remote_code": False}
     assert Source(model="org/name", revision="abc", local_files_only=True).options()["revision"] == "abc"
 
 
-def test_importing_the_room_is_light() -> None:
+def test_importing_metrics_loads_no_torch() -> None:
     modules = [
         "text",
         "meteor",

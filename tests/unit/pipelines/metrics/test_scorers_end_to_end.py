@@ -42,7 +42,7 @@ CELLS = {
 
 @dataclass(frozen=True)
 class Swept:
-    """A benchmark's predictions in one cell, ready to be scored."""
+    """Predictions of a benchmark in one setting, ready for scoring."""
 
     name: str
     data: str
@@ -71,7 +71,7 @@ class Swept:
 
 @pytest.fixture
 def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept]:
-    """Ingests a small source and lays down predictions, one of them empty."""
+    """Ingest a small source and write predictions, one of them empty."""
 
     def make(name: str, **given: float) -> Swept:
         data = str(tmp_path / "data")
@@ -92,11 +92,11 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
             model="m", model_fingerprint={}, generation={}, task_settings=(CELLS[name],), prompts={}, prompt_versions={}, seed=42,
         )  # fmt: skip
         samples = {sample.sample_id: sample for sample in dataset.samples()}
-        asked = [one for sample in samples.values() for one in build_requests(builder, sample)]
+        requests = [planned for sample in samples.values() for planned in build_requests(builder, sample)]
         rows = []
-        for place, one in enumerate(asked):
-            text = "" if place == 1 else f"the lion {place} sings in the lane\nLABEL: entailment"
-            row = prediction_row(one.columns, Reply(request_id="", outcome=Answer(text=text)))
+        for index, planned in enumerate(requests):
+            text = "" if index == 1 else f"the lion {index} sings in the lane\nLABEL: entailment"
+            row = prediction_row(planned.columns, Reply(request_id="", outcome=Answer(text=text)))
             rows.append({**row, "given": list(given.items())})
         made = Swept(name, data, Store(str(tmp_path / "out")), samples)
         made.out.put(made.part, to_parquet(rows, PREDICTIONS))
@@ -106,16 +106,16 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
 
 
 def package_f1(folder: Path, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """The reference implementation, one pair a batch; blank texts have no score there and 0 here."""
+    """Score with the reference implementation, one pair per batch; blank texts score 0."""
     _, _, f1 = bert_score.score(
         [said or "the" for said, _ in pairs], [reference for _, reference in pairs],
         model_type=str(folder), num_layers=LAYER, nthreads=0, batch_size=1, device="cpu",
     )  # fmt: skip
-    return [float(one) if said else 0.0 for one, (said, _) in zip(f1, pairs, strict=True)]
+    return [float(score) if said else 0.0 for score, (said, _) in zip(f1, pairs, strict=True)]
 
 
 def compared(swept: Swept, row: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
-    """Value -> what is compared, by hand from the pages."""
+    """Return value -> candidate and references, as the benchmark pages define them."""
     sample, said = swept.samples[row["sample_id"]], row["answer"] or ""
     if swept.name == "vague":
         return {"bert_f1_raw": (said, [sample.data["readings"]["correct"]])}
@@ -127,7 +127,7 @@ def compared(swept: Swept, row: dict[str, Any]) -> dict[str, tuple[str, list[str
 
 
 @pytest.mark.parametrize("name", ["vague", "unpie", "maia"])
-def test_bertscore_is_the_packages_in_few_forwards(
+def test_bertscore_of_a_benchmark_equals_the_package(
     name: str, swept: Callable[..., Swept], encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, folder = swept(name), encoder("bert")
@@ -141,16 +141,18 @@ def test_bertscore_is_the_packages_in_few_forwards(
     rows, _ = made.scored(ScorerSpec("bertscore", str(folder), LAYER))
     texts = {text for row in rows for said, refs in compared(made, row).values() for text in (said, *refs) if text}
     assert 0 < len(forwards) <= len(texts) // 64 + 1
-    asked = [(row, value, *pair) for row in rows[::4] for value, pair in compared(made, row).items()]
-    wanted = iter(package_f1(folder, [(said, one) for _, _, said, references in asked for one in references]))
-    assert len(asked) >= 3
-    for row, value, _, references in asked:
-        assert row["values"][value] == pytest.approx(max(next(wanted) for _ in references), abs=1e-5)
-    if name == "vague":  # the baseline of a tiny checkpoint is not known
+    compared_rows = [(row, value, *pair) for row in rows[::4] for value, pair in compared(made, row).items()]
+    expected = iter(
+        package_f1(folder, [(said, reference) for _, _, said, references in compared_rows for reference in references])
+    )
+    assert len(compared_rows) >= 3
+    for row, value, _, references in compared_rows:
+        assert row["values"][value] == pytest.approx(max(next(expected) for _ in references), abs=1e-5)
+    if name == "vague":  # a tiny checkpoint has no known baseline
         assert not any("bert_f1" in row["values"] for row in rows)
 
 
-def test_explanations_are_scored_by_both_models(
+def test_explanations_are_scored_by_bertscore_and_bleurt(
     swept: Callable[..., Swept], encoder: Encoder, bleurt_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, folder = swept("vflute"), encoder("bert")
@@ -176,17 +178,17 @@ def test_explanations_are_scored_by_both_models(
         assert row["values"]["es"] == pytest.approx((bert + bleurt) / 2, abs=1e-5)
 
 
-def test_columns_that_came_with_the_answers_stand_for_the_models(swept: Callable[..., Swept], tmp_path: Path) -> None:
+def test_imported_score_columns_replace_the_scorers(swept: Callable[..., Swept], tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     rows, scorer = swept("vflute", bertscore_f1=0.8, bleurt=0.5).scored(
         ScorerSpec("bertscore", gone, LAYER), ScorerSpec("bleurt", gone)
     )
     assert {row["values"]["es"] for row in rows} == {0.65}
-    assert scorer.problems == {}  # nothing was asked of them
+    assert scorer.problems == {}  # the scorers are unused
 
 
 @pytest.mark.parametrize("kind", ["bertscore", "bleurt"])
-def test_a_folder_that_holds_no_scorer(kind: str, swept: Callable[..., Swept], tmp_path: Path) -> None:
+def test_folder_without_scorer_is_refused(kind: str, swept: Callable[..., Swept], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     layer = LAYER if kind == "bertscore" else None
     with pytest.raises(ScorerUnavailableError, match="empty"):

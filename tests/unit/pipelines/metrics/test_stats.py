@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.metrics import stats
-from pipelines.metrics.f1 import macro_f1_statistic
+from tests.support.f1_oracle import macro_f1_statistic
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 CLUSTERS = ["v1", "v1", "v2", "v3", "v3", "v3"]
@@ -28,13 +28,13 @@ def test_replicates_are_means_of_whole_clusters() -> None:
     assert {round(float(value), 12) for value in drawn} == possible
 
 
-def test_a_statistic_of_weights_is_drawn_like_the_mean() -> None:
+def test_statistic_of_weights_equals_the_mean() -> None:
     means = stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=500)
     weighted = stats.bootstrap_replicates(VALUES, CLUSTERS, statistic=weighted_mean, resamples=500)
     np.testing.assert_allclose(means, weighted)
 
 
-def test_ratios_of_parts_are_drawn_together_and_empty_ones_are_none() -> None:
+def test_drawn_ratios_equal_single_bootstraps() -> None:
     # Part 1 has rows in all three clusters, part 2 in the last alone.
     totals, sizes = np.array([[1.0, 0.0], [1.0, 0.0], [2.0, 3.0]]), np.array([[2.0, 0.0], [1.0, 0.0], [3.0, 4.0]])
     drawn = stats.drawn_ratios(totals, sizes, resamples=500)
@@ -46,25 +46,25 @@ def test_ratios_of_parts_are_drawn_together_and_empty_ones_are_none() -> None:
     np.testing.assert_allclose(drawn[~absent, 1], 0.75)
 
 
-def test_an_interval_of_equal_draws_holds_its_number() -> None:
+def test_interval_of_equal_draws_contains_its_number() -> None:
     third = 1 / 3
     assert stats.interval_of(np.full(9, third + 1e-16), third) == stats.Interval(third, third)
     assert stats.interval_of(np.array([0.1, np.nan, 0.3]), 0.2, level=0.5) == stats.Interval(0.15, 0.25)
     assert stats.interval_of(np.array([np.nan]), 0.2) is None
 
 
-def test_the_number_of_draws_does_not_touch_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_draws_are_independent_of_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=100)
     monkeypatch.setattr(stats, "_BLOCK_CELLS", 7)  # two draws of three clusters a block
     np.testing.assert_array_equal(stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=100), whole)
 
 
-def test_seeds_differ() -> None:
+def test_seeds_give_different_draws() -> None:
     a, b = (stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=50, seed=seed) for seed in (42, 43))
     assert not np.array_equal(a, b)
 
 
-def test_interval_agrees_with_theory_on_independent_rows() -> None:
+def test_interval_matches_theory_on_independent_rows() -> None:
     values = np.random.default_rng(7).normal(size=400)
     interval = stats.bootstrap_ci(values)
     assert interval is not None
@@ -73,7 +73,7 @@ def test_interval_agrees_with_theory_on_independent_rows() -> None:
     assert interval.high == pytest.approx(values.mean() + half_width, abs=0.01)
 
 
-def test_clusters_widen_the_interval_of_rows_that_go_together() -> None:
+def test_clusters_widen_the_interval_of_correlated_rows() -> None:
     values = np.repeat(np.random.default_rng(7).normal(size=50), 20)
     rows = stats.bootstrap_ci(values)
     clusters = stats.bootstrap_ci(values, np.repeat(np.arange(50), 20))
@@ -82,7 +82,7 @@ def test_clusters_widen_the_interval_of_rows_that_go_together() -> None:
     assert clusters.high - clusters.low > 3 * (rows.high - rows.low)
 
 
-def test_level_narrows() -> None:
+def test_lower_level_narrows_the_interval() -> None:
     wide, narrow = (stats.bootstrap_ci(VALUES, level=level) for level in (0.95, 0.5))
     assert wide is not None
     assert narrow is not None
@@ -95,7 +95,7 @@ def test_fewer_than_two_clusters_have_no_interval(values: list[float], clusters:
     assert stats.paired_bootstrap_ci(values, values, clusters) is None
 
 
-def test_draws_that_leave_a_statistic_undefined_are_left_out() -> None:
+def test_undefined_draws_are_skipped() -> None:
     def mean_of_second(values: stats.FloatArray, weights: stats.FloatArray) -> stats.FloatArray:
         return np.where(weights[:, 1] > 0, values[1], np.nan)
 
@@ -119,14 +119,14 @@ def test_paired_interval_uses_the_same_draws() -> None:
     assert [paired.low, paired.high] == pytest.approx([direct.low, direct.high])
 
 
-def test_paired_p_counts_draws_on_which_a_is_not_ahead() -> None:
+def test_paired_p_counts_draws_without_a_gain() -> None:
     ahead, behind = [1.0] * 20, [0.0] * 20
     assert stats.paired_bootstrap_p(ahead, behind, resamples=999) == pytest.approx(1 / 1000)
     assert stats.paired_bootstrap_p(behind, ahead, resamples=999) == 1.0
     assert stats.paired_bootstrap_p(ahead, ahead, resamples=999) == 1.0
 
 
-def test_paired_p_of_macro_f1_equals_resampling_by_hand() -> None:
+def test_paired_p_of_macro_f1_equals_manual_resampling() -> None:
     gold = [1, 0, 1, 0, 1, 1, 0, 1]
     a, b = [1, 0, 1, 1, 1, 1, 0, 1], [1, 1, 1, 0, 0, 1, 0, 1]
     statistic = macro_f1_statistic(gold)
@@ -138,7 +138,7 @@ def test_paired_p_of_macro_f1_equals_resampling_by_hand() -> None:
     assert 0.05 < p < 0.95
 
 
-def test_refusals() -> None:
+def test_invalid_input_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         stats.bootstrap_ci([1.0, float("nan")])
     with pytest.raises(ValueError, match="finite"):
@@ -155,7 +155,7 @@ def test_refusals() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.permutations(range(6)))
-def test_the_order_of_rows_changes_no_bit(order: list[int]) -> None:
+def test_interval_is_independent_of_the_row_order(order: list[int]) -> None:
     # 0.1 + 0.2 + 0.3 is another double than 0.3 + 0.2 + 0.1.
     values, clusters = [0.1, 0.2, 0.3, 0.9, 0.7, 0.6], ["b", "b", "b", "c", "a", "c"]
     expected = stats.bootstrap_replicates(values, clusters, resamples=200)
@@ -164,32 +164,32 @@ def test_the_order_of_rows_changes_no_bit(order: list[int]) -> None:
 
 
 @pytest.mark.parametrize("row", golden("wilson"), ids=row_name)
-def test_wilson(row: dict[str, Any]) -> None:
+def test_wilson_interval_matches_golden_rows(row: dict[str, Any]) -> None:
     interval = stats.wilson_ci(row["successes"], row["n"])
     assert interval is not None
     assert [interval.low, interval.high] == pytest.approx([row["low"], row["high"]], abs=5e-5)
 
 
-def test_wilson_without_trials_and_with_too_many_successes() -> None:
+def test_wilson_interval_without_trials_is_none() -> None:
     assert stats.wilson_ci(0, 0) is None
     with pytest.raises(ValueError, match="3 successes in 2 trials"):
         stats.wilson_ci(3, 2)
 
 
 @pytest.mark.parametrize("row", golden("half_up"), ids=row_name)
-def test_half_up(row: dict[str, Any]) -> None:
+def test_half_up_matches_golden_rows(row: dict[str, Any]) -> None:
     assert str(stats.half_up(row["value"], row["decimals"])) == row["expected"]
 
 
 @settings(deadline=None)  # the first example imports a library
 @given(st.integers(-(10**6), 10**6), st.integers(0, 3))
-def test_half_up_rounds_every_half_away_from_nought(n: int, decimals: int) -> None:
+def test_half_up_rounds_halves_away_from_zero(n: int, decimals: int) -> None:
     scale = 10**decimals
     rounded = float(stats.half_up((n + (0.5 if n >= 0 else -0.5)) / scale, decimals))
     assert rounded == pytest.approx((n + (1 if n >= 0 else -1)) / scale)
 
 
 @pytest.mark.parametrize(("value", "decimals"), [(float("nan"), 1), (float("inf"), 1), (1e15, 1), (1.0, -1), (1.0, 10)])
-def test_half_up_refuses(value: float, decimals: int) -> None:
+def test_half_up_refuses_invalid_input(value: float, decimals: int) -> None:
     with pytest.raises(ValueError, match="cannot round"):
         stats.half_up(value, decimals)
