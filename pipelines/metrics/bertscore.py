@@ -114,7 +114,7 @@ class BertScorer:
 
         Raises:
             ScorerUnavailableError: the model is unavailable, or its layers are unknown.
-            ValueError: no layer is given and none is known, or the encoder has fewer.
+            UsageError: no layer is given and none is known, or the encoder has fewer.
         """
         if layer is None:
             if model not in DEFAULT_LAYERS:
