@@ -39,7 +39,7 @@ def data(cli: Cli, maia_source: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.mark.timeout(1200)
-def test_one_sweep_over_all(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_sweep_runs_all_benchmarks(cli: Cli, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     names = ["maia", "mate", "unpie", "vague", "vflute"]
     flags = ("--models", "random", "--judge", "random", "--captioner", "random", "--data", str(data), "--out", str(out))

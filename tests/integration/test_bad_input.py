@@ -21,7 +21,7 @@ def rejected(data: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in (data / "maia" / "rejected.jsonl").read_text().splitlines()]
 
 
-def test_a_truncated_clip_costs_its_own_questions(cli: Cli, source: Path, tmp_path: Path) -> None:
+def test_truncated_clip_rejects_only_its_questions(cli: Cli, source: Path, tmp_path: Path) -> None:
     clip = source / "videos" / "1.mp4"
     clip.write_bytes(clip.read_bytes()[:1200])
     done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
@@ -33,7 +33,7 @@ def test_a_truncated_clip_costs_its_own_questions(cli: Cli, source: Path, tmp_pa
     assert "24 rows rejected" in done.stderr
 
 
-def test_a_missing_clip_is_not_guessed(cli: Cli, source: Path, tmp_path: Path) -> None:
+def test_missing_clip_is_rejected(cli: Cli, source: Path, tmp_path: Path) -> None:
     (source / "videos" / "2.mp4").unlink()
     cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"))
     rows = rejected(tmp_path / "d")
@@ -41,7 +41,7 @@ def test_a_missing_clip_is_not_guessed(cli: Cli, source: Path, tmp_path: Path) -
     assert all("no such file" in row["reason"] for row in rows)
 
 
-def test_one_bad_question_rejects_neither_video_nor_neighbours(cli: Cli, source: Path, tmp_path: Path) -> None:
+def test_invalid_question_rejects_neither_video_nor_neighbours(cli: Cli, source: Path, tmp_path: Path) -> None:
     raw = questions(2)
     raw[0]["question_categories_A"][0]["true_statement"].pop()
     raw[0]["question_categories_A"][1]["category"] = "Sentimenti_A"
@@ -60,14 +60,14 @@ def test_one_bad_question_rejects_neither_video_nor_neighbours(cli: Cli, source:
     assert "answer" in reasons["video1/Pianificazione_A"]
 
 
-def test_malformed_json_names_the_file_and_the_place(cli: Cli, source: Path, tmp_path: Path) -> None:
+def test_malformed_json_error_names_file_and_position(cli: Cli, source: Path, tmp_path: Path) -> None:
     (source / "data.json").write_text('[{"video": "video1", ')
     done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
     assert "data.json" in done.stderr
     assert "line 1" in done.stderr
 
 
-def test_no_row_left_ends_with_2(cli: Cli, source: Path, tmp_path: Path) -> None:
+def test_ingest_without_usable_rows_exits_with_2(cli: Cli, source: Path, tmp_path: Path) -> None:
     shutil.rmtree(source / "videos")
     done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
     assert "no usable row" in done.stderr
@@ -95,21 +95,21 @@ def test_no_row_left_ends_with_2(cli: Cli, source: Path, tmp_path: Path) -> None
         ({"--modles": "random"}, "--models"),
     ],
 )
-def test_usage_errors(cli: Cli, maia_data: str, tmp_path: Path, change: dict[str, str], said: str) -> None:
+def test_usage_errors_exit_with_2(cli: Cli, maia_data: str, tmp_path: Path, change: dict[str, str], said: str) -> None:
     flags = {"--models": "random", "--benchmarks": "maia", "--data": maia_data, "--out": str(tmp_path / "o"), **change}
     done = cli("run", *(word for pair in flags.items() for word in pair), code=2)
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_an_unknown_key_of_the_config_offers_the_nearest(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_unknown_config_key_suggests_the_nearest(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("models: [random]\nbenchmark: maia\n")
     done = cli("run", "--config", str(config), "--data", maia_data, "--out", str(tmp_path / "o"), code=2)
     assert "did you mean 'benchmarks'" in done.stderr
 
 
-def test_flags_win_over_the_config_and_take_both_dashes(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_flags_override_the_config_and_accept_dashes_and_underscores(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(
         f"models: [random]\nbenchmarks: maia\nlimit: 1\ndata: {maia_data}\nsample_id: video1/Sentiment_A\n"
@@ -120,14 +120,14 @@ def test_flags_win_over_the_config_and_take_both_dashes(cli: Cli, maia_data: str
     assert not (tmp_path / "o").exists()
 
 
-def test_an_output_that_cannot_be_written(cli: Cli, maia_data: str) -> None:
+def test_unwritable_output_is_reported(cli: Cli, maia_data: str) -> None:
     done = cli(
         "run", "--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "/proc/no/out", code=3
     )
     assert "/proc/no/out" in done.stderr
 
 
-def test_an_object_store_that_is_not_there(cli: Cli, maia_data: str, s3: S3, nobody: str) -> None:
+def test_unreachable_object_store_is_reported(cli: Cli, maia_data: str, s3: S3, nobody: str) -> None:
     env = {**s3.env, "AWS_ENDPOINT_URL": f"http://{nobody}"}
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/out")
     done = cli("run", *flags, env=env, code=3)
@@ -135,7 +135,7 @@ def test_an_object_store_that_is_not_there(cli: Cli, maia_data: str, s3: S3, nob
     assert s3.env["AWS_SECRET_ACCESS_KEY"] not in done.stderr + done.stdout
 
 
-def test_a_bucket_that_is_not_there(cli: Cli, maia_data: str, s3: S3) -> None:
+def test_missing_bucket_is_reported(cli: Cli, maia_data: str, s3: S3) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://nobucket/out")
     messages = "The specified bucket does not exist; create the bucket first"
     assert f"s3://nobucket/out: {messages}" in cli("run", *flags, env=s3.env, code=3).stderr
@@ -146,7 +146,7 @@ def test_a_bucket_that_is_not_there(cli: Cli, maia_data: str, s3: S3) -> None:
 
 
 @pytest.mark.slow
-def test_a_judge_that_does_not_answer_ends_with_3_and_keeps_the_predictions(
+def test_unreachable_judge_exits_with_3_and_keeps_predictions(
     cli: Cli, maia_data: str, tmp_path: Path, nobody: str
 ) -> None:
     models = tmp_path / "models.yaml"
@@ -159,13 +159,13 @@ def test_a_judge_that_does_not_answer_ends_with_3_and_keeps_the_predictions(
     assert list(out.glob("predictions/benchmark=maia/model=random/*.parquet"))
 
 
-def test_a_missing_key_is_told_before_anything_is_started(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_missing_key_is_reported_before_the_run_starts(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     flags = ("--models", "gpt-4o", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
     done = cli("run", *flags, code=2)
     assert "OPENAI_API_KEY" in done.stderr
 
 
-def test_a_missing_checkpoint_is_told_before_anything_is_started(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_missing_checkpoint_is_reported_before_the_run_starts(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("m: {engine: transformers, model: /no/such/checkpoint}\n")
     flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--data", maia_data)
@@ -173,22 +173,22 @@ def test_a_missing_checkpoint_is_told_before_anything_is_started(cli: Cli, maia_
     assert "/no/such/checkpoint" in done.stderr
 
 
-def test_a_cluster_that_is_not_there(cli: Cli, maia_data: str, tmp_path: Path, nobody: str) -> None:
+def test_unreachable_cluster_is_reported(cli: Cli, maia_data: str, tmp_path: Path, nobody: str) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
     done = cli("run", *flags, "--address", nobody, code=3, timeout=100)
     assert "cannot be reached" in done.stderr
 
 
-def test_a_limit_that_leaves_nothing(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_limit_without_samples_is_refused(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
     assert "leaves nothing of the 48" in cli("run", *flags, "--limit", "200-300", code=2).stderr
 
 
-def test_status_of_nothing(cli: Cli, tmp_path: Path) -> None:
+def test_status_of_an_empty_output_is_refused(cli: Cli, tmp_path: Path) -> None:
     assert "--out of a run" in cli("status", str(tmp_path), code=2).stderr
 
 
-def test_a_source_that_is_none(cli: Cli, tmp_path: Path) -> None:
+def test_source_without_data_is_refused(cli: Cli, tmp_path: Path) -> None:
     assert "no such folder" in cli("ingest", "maia", str(tmp_path / "x"), "--data", str(tmp_path), code=2).stderr
     assert "data_20%.json" in cli("ingest", "maia", str(tmp_path), "--data", str(tmp_path), code=2).stderr
     write_source(tmp_path / "two", videos=1, categories=1)

@@ -40,7 +40,9 @@ def renamed(kind: str, index: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place", ["folder", "s3"])
-def test_a_source_of_other_names(cli: Cli, tmp_path: Path, place: str, request: pytest.FixtureRequest) -> None:
+def test_column_map_reads_a_source_with_other_names(
+    cli: Cli, tmp_path: Path, place: str, request: pytest.FixtureRequest
+) -> None:
     source = tmp_path / "source"
     write_jsonl(source / "puns.jsonl", [renamed(kind, n) for n in range(2) for kind in ("Homo", "Hetero")])
     for name in "abc":

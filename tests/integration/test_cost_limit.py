@@ -14,7 +14,7 @@ from tests.support.endpoint_script import always
 
 
 @pytest.mark.slow
-def test_ends_in_time_and_goes_on(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with ScriptedEndpoint(always("A")) as endpoint:
         models = tmp_path / "models.yaml"

@@ -36,7 +36,9 @@ def showing(sample: Sample, specimen: Specimen, store: Store) -> Sample:
         ("image", "vague", ("--tasks", "mcq", "--settings", "vlm")),
     ],
 )
-def test_each_costs_its_own_row(cli: Cli, tmp_path: Path, kind: str, name: str, asked: tuple[str, ...]) -> None:
+def test_damaged_medium_costs_only_its_own_row(
+    cli: Cli, tmp_path: Path, kind: str, name: str, asked: tuple[str, ...]
+) -> None:
     data, out = ingest_all(tmp_path), tmp_path / "out"
     store, whole = Store(str(data / name)), Dataset.open(Store(str(data)), name)
     first, *other_entries = whole.samples()

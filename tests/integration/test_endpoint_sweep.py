@@ -86,7 +86,7 @@ def setting_of(frames: list[np.ndarray]) -> str:
     return "black-video" if max(int(frame.max()) for frame in frames) == 0 else "32-frames"
 
 
-def test_each_setting_shows_its_frames_and_each_pair_once(swept) -> None:
+def test_settings_send_their_frames_and_every_pair_once(swept) -> None:
     _, observed, _, _ = swept
     counts: Counter[str] = Counter()
     for request in observed["perfect"]:
@@ -103,7 +103,7 @@ def test_each_setting_shows_its_frames_and_each_pair_once(swept) -> None:
     assert len(texts) == PAIRS + QUESTIONS
 
 
-def test_prompts_hold_the_drawn_statements_or_the_question_in_italian(swept) -> None:
+def test_prompts_contain_the_drawn_statements_or_the_italian_question(swept) -> None:
     _, observed, _, _ = swept
     texts = {request.text for request in observed["perfect"]}
     for video in questions(VIDEOS):
@@ -118,7 +118,7 @@ def test_prompts_hold_the_drawn_statements_or_the_question_in_italian(swept) -> 
                 assert entry["question"] not in pair
 
 
-def test_one_user_turn_pictures_first_greedy_with_the_page_limits(swept) -> None:
+def test_requests_have_one_user_turn_with_pictures_first_and_greedy_limits(swept) -> None:
     _, observed, _, _ = swept
     for request in observed["perfect"]:
         (message,) = request.body["messages"]
@@ -142,7 +142,7 @@ def metric(out: Path, model: str, task: str, setting: str, name: str, category: 
 
 
 @pytest.mark.parametrize("setting", ["black-video", "1-frame", "32-frames"])
-def test_known_answers_come_to_known_values(swept, setting: str) -> None:
+def test_scripted_answers_give_the_expected_metrics(swept, setting: str) -> None:
     out, _, _, _ = swept
     for task, name, n in (
         ("vsv", "statement_accuracy", PAIRS),
@@ -167,7 +167,7 @@ def test_known_answers_come_to_known_values(swept, setting: str) -> None:
     assert guessed["ci_low"] <= guessed["value"] <= guessed["ci_high"]
 
 
-def test_no_verdict_is_asked_twice_and_unreadable_ones_thrice_at_the_most(swept) -> None:
+def test_judge_receives_each_question_once_and_unreadable_ones_three_times(swept) -> None:
     _, observed, _, _ = swept
     counts = Counter((item.text, item.body["seed"]) for item in observed["judging"])
     assert set(counts.values()) == {1}
@@ -178,14 +178,14 @@ def test_no_verdict_is_asked_twice_and_unreadable_ones_thrice_at_the_most(swept)
     assert len(same) >= 2 * QUESTIONS
 
 
-def test_a_second_run_asks_nobody_and_reports_the_same(swept) -> None:
+def test_second_run_sends_no_request_and_reports_the_same(swept) -> None:
     _, _, done, again = swept
     assert done.stdout == again.stdout
     assert "predict" not in again.stderr
     assert "judge" not in again.stderr
 
 
-def test_a_planted_key_is_nowhere(swept) -> None:
+def test_api_key_appears_in_no_output(swept) -> None:
     out, observed, done, again = swept
     assert {request.headers["authorization"] for request in observed["perfect"]} == {
         "Bearer sk-planted-secret-of-perfect"
@@ -197,7 +197,7 @@ def test_a_planted_key_is_nowhere(swept) -> None:
         assert "sk-planted-secret" not in reply
 
 
-def test_the_run_says_what_it_was(swept) -> None:
+def test_run_manifest_describes_the_run(swept) -> None:
     out, _, _, _ = swept
     run = json.loads((out / "run.json").read_text())
     assert set(run["models"]) == {"perfect", "stubborn", "random", "judging"}

@@ -30,7 +30,7 @@ def metrics(out: Path, model: str) -> dict[str, dict]:
     return {row["metric"]: row for row in rows if row["model"] == model and row["category"] == ""}
 
 
-def test_a_file_is_scored_reduced_and_reported(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     rows = answers("whole") + answers("partial", skip=3)
     rows[5]["output"] = None
     lines = [json.dumps(row) for row in rows]
@@ -59,7 +59,9 @@ def test_a_file_is_scored_reduced_and_reported(cli: Cli, maia_data: str, tmp_pat
     assert (out / "report" / "index.html").is_file()
 
 
-def test_parquet_and_wrong_names(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_predictions_file_may_be_parquet_and_unknown_names_are_refused(
+    cli: Cli, maia_data: str, tmp_path: Path
+) -> None:
     flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
     wrong = tmp_path / "wrong.parquet"
     pq.write_table(pa.Table.from_pylist([{**answers("m")[0], "setting": "2-frames"}]), wrong)
@@ -76,7 +78,7 @@ def test_parquet_and_wrong_names(cli: Cli, maia_data: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_files_add_up_and_a_file_replaces_its_own_cells(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_predictions_files_add_up_and_replace_their_own_settings(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     def score(name: str, rows: list[dict]) -> dict[str, dict]:
         file = tmp_path / f"{name}.jsonl"
         file.write_text("\n".join(json.dumps(row) for row in rows))

@@ -33,7 +33,7 @@ def rows(files: dict[str, bytes]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.slow
-def test_a_sweep_on_a_failing_store_is_the_same(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_sweep_on_a_failing_store_gives_the_same_rows(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("chance: {engine: random}\n")
     flags = ("--models", "chance", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "oevqa")

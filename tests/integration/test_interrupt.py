@@ -81,7 +81,7 @@ def short_temp() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("signal_number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
-def test_interrupted_and_resumed(
+def test_signal_ends_the_run_and_the_same_command_resumes(
     cli: Cli,
     command_env: dict[str, str],
     maia_data: str,

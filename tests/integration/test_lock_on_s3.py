@@ -46,7 +46,7 @@ def elsewhere(out: Store) -> None:
         content, version = out.get_version(LOCK)  # a beat that was on its way when its sender was killed
 
 
-def test_a_live_holder_elsewhere_is_seen_by_its_beats(out: Store) -> None:
+def test_live_remote_lock_owner_is_detected_by_its_heartbeat(out: Store) -> None:
     process, run = holder(out)
     try:
         with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(out, stale_after_s=40):
@@ -57,7 +57,7 @@ def test_a_live_holder_elsewhere_is_seen_by_its_beats(out: Store) -> None:
         process.communicate()
 
 
-def test_a_killed_holder_of_this_machine_is_replaced_at_once(out: Store) -> None:
+def test_lock_of_a_dead_local_process_is_taken_over_at_once(out: Store) -> None:
     process, dead = holder(out)
     process.kill()
     process.communicate()
@@ -90,7 +90,7 @@ def two_at_once(out: Store, *, stale_after_s: float) -> list[str]:
     return sorted(ends)
 
 
-def test_a_silent_holder_elsewhere_is_replaced_by_one_of_many(out: Store) -> None:
+def test_silent_remote_lock_owner_is_replaced_by_one_contender(out: Store) -> None:
     process, _ = holder(out)
     process.kill()
     process.communicate()
@@ -108,7 +108,7 @@ def be_replaced(out: Store, run: str) -> None:
     threading.Event().wait(60)
 
 
-def test_a_holder_that_was_replaced_sees_it_ends_and_leaves_the_lock_alone(out: Store) -> None:
+def test_replaced_lock_owner_stops_and_keeps_the_new_lock(out: Store) -> None:
     with pytest.raises(LockedError, match="taken over by another run"), run_lock(out, heartbeat_s=0.5) as run:
         be_replaced(out, run)
     assert json.loads(out.get(LOCK))["run"] == "f" * 32
@@ -124,7 +124,7 @@ def heedless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "put_if", put_if)
 
 
-def test_where_no_conditions_are_heeded_a_live_holder_is_seen(
+def test_live_lock_owner_is_detected_without_conditional_writes(
     out: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     heedless(monkeypatch)
@@ -138,7 +138,7 @@ def test_where_no_conditions_are_heeded_a_live_holder_is_seen(
     assert not out.exists(LOCK)
 
 
-def test_where_no_conditions_are_heeded_one_of_two_that_begin_at_once_has_it(
+def test_one_of_two_simultaneous_runs_gets_the_lock_without_conditional_writes(
     out: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heedless(monkeypatch)

@@ -19,7 +19,9 @@ def pairs(history: Path) -> list[dict]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_nightly_runs_only_changed_pairs_over_five_nights(
+    maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     with connect(None):  # one cluster for all nights
         check_five_nights(maia_data, tmp_path, capfd)
 

@@ -45,7 +45,7 @@ def named(pid: int, program: str) -> psutil.Process:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "name"), [("raylet", "raylet"), ("gcs_server", "head")])
-def test_a_run_whose_own_ray_is_killed_says_so_and_goes_on(
+def test_run_reports_its_killed_embedded_ray_and_resumes(
     program: str, name: str, cli: Cli, command_env: dict[str, str], words: list[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -69,7 +69,7 @@ def test_a_run_whose_own_ray_is_killed_says_so_and_goes_on(
 
 
 @pytest.mark.slow
-def test_a_run_on_a_cluster_whose_head_is_killed_says_so(words: list[str], tmp_path: Path) -> None:
+def test_run_reports_the_killed_head_of_its_cluster(words: list[str], tmp_path: Path) -> None:
     with ray_head("--num-cpus=2") as head:
         process = begun([*words, "--address", f"127.0.0.1:{head.gcs}"], tmp_path / "out", head.env)
         named(head.processes[0].pid, "gcs_server").kill()

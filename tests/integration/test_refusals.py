@@ -40,7 +40,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, 
 
 @pytest.mark.parametrize("code", sorted(SAID))
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
-def test_a_refusal_is_an_error_that_says_what_to_do(refusing: tuple[Store, Path], operation: str, code: str) -> None:
+def test_store_refusal_names_the_remedy(refusing: tuple[Store, Path], operation: str, code: str) -> None:
     store, mood = refusing
     mood.write_text(code)
     try:
@@ -57,7 +57,7 @@ def test_a_refusal_is_an_error_that_says_what_to_do(refusing: tuple[Store, Path]
 @pytest.mark.parametrize(
     "operation", [pytest.param(name, marks=[] if name == "put_if" else pytest.mark.slow) for name in sorted(OPERATIONS)]
 )
-def test_a_store_that_is_gone_is_one_kind_of_error(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+def test_lost_store_is_a_store_error(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
     """The lock's thread lives on such errors: one of another kind would end its beats."""
     for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}.items():
         monkeypatch.setenv(name, value)
@@ -69,7 +69,7 @@ def test_a_store_that_is_gone_is_one_kind_of_error(monkeypatch: pytest.MonkeyPat
         OPERATIONS[operation](store)
 
 
-def test_a_bucket_that_is_not_there(refusing: tuple[Store, Path]) -> None:
+def test_missing_bucket_is_reported(refusing: tuple[Store, Path]) -> None:
     del refusing
     with pytest.raises(StoreError, match="create the bucket first"):
         Store("s3://nobody/folder").put_if("a", b"1", None)

@@ -106,7 +106,7 @@ def check(s3: S3, run: dict, videos: int) -> None:
 
 
 @pytest.mark.timeout(1200)
-def test_killed_and_resumed(
+def test_killed_run_on_s3_resumes(
     s3: S3, cli: Cli, command_env: dict[str, str], clips: tuple[Path, int], tiny: Path, tmp_path: Path
 ) -> None:
     source, videos = clips

@@ -30,7 +30,7 @@ def parts(out: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_replicas_units_and_the_order_of_shards_change_nothing(
+def test_replicas_unit_sizes_and_shard_order_do_not_change_rows(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, turned = tmp_path / "data", tmp_path / "turned"

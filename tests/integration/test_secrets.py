@@ -68,7 +68,7 @@ def in_store(s3: S3, secrets: dict[str, bytes]) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_planted_secrets_are_nowhere(command_env: dict[str, str], maia_data: str, tmp_path: Path) -> None:
+def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_data: str, tmp_path: Path) -> None:
     models, log, short = tmp_path / "models.yaml", tmp_path / "log", Path("/tmp")
     observed: set[str] = set()
     logs = 0
@@ -128,7 +128,7 @@ def in_answers(head: RayHead, job: str, secrets: dict[str, bytes]) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_what_a_job_is_sent_is_nowhere_and_all_its_processes_have_it(maia_data: str, tmp_path: Path) -> None:
+def test_job_variables_appear_in_no_log_and_reach_all_processes(maia_data: str, tmp_path: Path) -> None:
     key, store_key, marked = (f"planted-{os.urandom(12).hex()}" for _ in range(3))
     secrets = {"model key": key.encode(), "store secret": store_key.encode(), "plain variable": marked.encode()}
     # What travels in their place: whoever looks where it stands would have seen them.

@@ -80,7 +80,7 @@ def data_uri() -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-def test_text_and_a_picture_by_the_official_client(served) -> None:
+def test_official_client_sends_text_and_a_picture(served) -> None:
     output, _, _ = served
     assert output["base_url"].startswith("http://127.0.0.1:")
     asking = client(output)
@@ -92,7 +92,7 @@ def test_text_and_a_picture_by_the_official_client(served) -> None:
         assert reply.choices[0].finish_reason == "stop"
 
 
-def test_errors_come_in_the_clients_own_classes(served) -> None:
+def test_errors_arrive_as_the_clients_exception_classes(served) -> None:
     output, _, _ = served
     asking = client(output)
     turn = {"role": "user", "content": "x"}
@@ -107,7 +107,7 @@ def test_errors_come_in_the_clients_own_classes(served) -> None:
         asking.chat.completions.create(model=NAME, messages=[remote])
 
 
-def test_requests_at_once_are_gathered_and_each_gets_its_own(served) -> None:
+def test_concurrent_requests_are_batched_and_answered_separately(served) -> None:
     output, _, _ = served
     asking, replies = client(output), {}
 
@@ -137,7 +137,7 @@ def judged(cli: Cli, name: str, said: dict[str, str], data: str, folder: Path) -
 
 
 @pytest.mark.slow
-def test_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_served_model_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
     output, _, _ = served
     row = judged(cli, NAME, output, maia_data, tmp_path)
     assert (row["value"], row["n"], row["n_failed"]) == (1.0, 8, 0)
@@ -145,7 +145,7 @@ def test_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> Non
         assert path.is_dir() or output["key"].encode() not in path.read_bytes()
 
 
-def test_stops_cleanly_and_tells_its_key_to_nobody_else(served) -> None:
+def test_serve_stops_cleanly_and_prints_its_key_once(served) -> None:
     output, process, folder = served
     below = descendants(process.pid)
     assert below
@@ -161,7 +161,7 @@ def test_stops_cleanly_and_tells_its_key_to_nobody_else(served) -> None:
 
 
 @pytest.mark.slow
-def test_a_checkpoint_answers_about_words_and_pictures_and_judges(
+def test_served_checkpoint_answers_text_and_pictures_and_judges(
     cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
 ) -> None:
     folder = build_tiny(tmp_path / "checkpoint")
@@ -198,7 +198,7 @@ def test_a_checkpoint_answers_about_words_and_pictures_and_judges(
 
 
 @pytest.mark.slow
-def test_a_cluster_serves_one_at_a_time_and_another_after_it(cli: Cli, tmp_path: Path) -> None:
+def test_cluster_serves_one_model_at_a_time(cli: Cli, tmp_path: Path) -> None:
     with ray_head("--num-cpus=2") as head:
         where = ("--address", f"127.0.0.1:{head.gcs}")
         for _ in range(2):
@@ -208,7 +208,7 @@ def test_a_cluster_serves_one_at_a_time_and_another_after_it(cli: Cli, tmp_path:
                 assert [item.id for item in client(output).models.list()] == [NAME]
 
 
-def test_a_port_that_is_taken_and_a_model_that_is_not_known_end_with_2(cli: Cli) -> None:
+def test_occupied_port_and_unknown_model_exit_with_2(cli: Cli) -> None:
     import socket
 
     with socket.socket() as taken:

@@ -61,7 +61,7 @@ def wait_for(condition, seconds: float = 400) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_left_stopped_and_resumed(
+def test_job_is_left_stopped_and_resumed(
     shell: RayHead,
     maia_data: str,
     tmp_path: Path,
@@ -116,7 +116,7 @@ def test_left_stopped_and_resumed(
     assert decrypt_env(env_vars["VLMSWEEP_SEALED"]) == {NAME: "seen-by-the-job"}
 
 
-def test_a_job_without_a_place_is_given_up(
+def test_job_without_capacity_is_cancelled(
     shell: RayHead, maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["submit", "--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path)]
@@ -125,7 +125,7 @@ def test_a_job_without_a_place_is_given_up(
     assert re.search("too-big found no place within 2 s and was told to stop", capfd.readouterr().err)
 
 
-def test_a_driver_s_own_exit_code_is_handed_on_and_a_name_of_ones_own_is_used_once(
+def test_submit_returns_the_drivers_exit_code_and_uses_a_job_name_once(
     shell: RayHead, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["submit", "--models", "random", "--benchmarks", "maia", "--data", str(tmp_path / "none")]
@@ -143,7 +143,7 @@ def test_a_driver_s_own_exit_code_is_handed_on_and_a_name_of_ones_own_is_used_on
     assert api.submit(order("night-1")) == ("night-1-2", False)
 
 
-def test_a_wrong_token_is_refused(
+def test_wrong_token_is_refused(
     shell: RayHead, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = tmp_path / "token"

@@ -18,9 +18,7 @@ from tests.support.ranked import models_file, predictions, ranks_under, write_ad
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
-def test_a_rank_is_killed_and_nothing_is_lost(
-    cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
-) -> None:
+def test_killed_rank_loses_no_row(cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path) -> None:
     folder = build_tiny(tmp_path / "checkpoint")
     models = models_file(tmp_path / "models.yaml", folder, write_adapter(folder, tmp_path / "adapter"))
     flags = ("--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame,32-frames")
@@ -55,7 +53,7 @@ def test_a_rank_is_killed_and_nothing_is_lost(
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks), "no rank outlives its run"
 
 
-def test_a_replica_that_cannot_be_placed_says_what_it_lacks(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_unplaceable_replica_reports_what_is_missing(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("wide: {engine: transformers, model: anywhere/at-all, device: cuda, tensor_parallel: 4}\n")
     flags = ("--models-file", str(models), "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "out"))

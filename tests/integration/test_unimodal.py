@@ -15,7 +15,7 @@ from tests.support.checkpoints import build_tiny
 
 
 @pytest.mark.slow
-def test_text_models_score_statements_and_choose_together(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_text_models_score_statements_and_vote_together(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     folder = build_tiny(tmp_path / "checkpoint", "llama")
     models = tmp_path / "models.yaml"
     models.write_text(

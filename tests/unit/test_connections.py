@@ -39,7 +39,7 @@ def reaching(path: Path) -> set[str]:
     return {name.partition(".")[0] for name in names if name not in PURE} & REACHES
 
 
-def test_nothing_else_reaches_out() -> None:
+def test_only_listed_modules_use_the_network() -> None:
     found = {
         path.relative_to(ROOT).as_posix(): reaching(path)
         for room in ("cluster", "jobs", "models", "pipelines")
@@ -49,7 +49,7 @@ def test_nothing_else_reaches_out() -> None:
     assert {path: names for path, names in found.items() if names} == ALLOWED
 
 
-def test_pictures_are_fetched_at_ingest_alone() -> None:
+def test_pictures_are_downloaded_only_at_ingest() -> None:
     users = {
         path.relative_to(ROOT).as_posix()
         for room in ("cluster", "jobs", "models", "pipelines")

@@ -9,11 +9,11 @@ from tests.chaos.table import PAGES, with_table
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_table_is_of_the_results(page) -> None:
+def test_guarantee_table_equals_the_results(page) -> None:
     assert page.read_text() == with_table(page.read_text(), read_results())
 
 
-def test_the_results_keep_the_guarantees() -> None:
+def test_results_keep_the_guarantees() -> None:
     results = read_results()
     sweeps = [one for own in results["kills"].values() for one in own.values()]
     assert sweeps

@@ -29,13 +29,13 @@ LIGHT = [
 
 
 @pytest.mark.parametrize("module", LIGHT)
-def test_imports_nothing_heavy(module: str) -> None:
+def test_module_imports_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print(*sorted({HEAVY!r} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     assert run.stdout.split() == []
 
 
-def test_the_whole_of_pipelines_loads_neither_ray_nor_a_model_library() -> None:
+def test_pipelines_load_neither_ray_nor_a_model_library() -> None:
     names = [module.name for module in pkgutil.walk_packages(pipelines.__path__, "pipelines.")]
     assert len(names) > 20
     code = f"import sys; {'; '.join(f'import {name}' for name in names)}; print(*sys.modules)"
@@ -53,7 +53,7 @@ def test_reading_the_catalog_loads_nothing_heavy() -> None:
     assert run.stdout.split() == []
 
 
-def test_what_is_heavy_would_be_seen() -> None:
+def test_heavy_import_is_detected() -> None:
     code = f"import sys, numpy; print(*sorted({HEAVY!r} & set(sys.modules)))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     assert run.stdout.split() == ["numpy"]

@@ -71,13 +71,13 @@ def files(tmp_path: Path) -> list[str]:
         (["GHSA-open"], 0, "0 advisories to mend, 0 that"),
     ],
 )
-def test_advisories(server, files, known, code, said, capsys) -> None:
+def test_advisories_with_a_fix_fail_the_audit(server, files, known, code, said, capsys) -> None:
     server[1]["pytest"] = known
     assert main([*files, "--advisories", server[0]]) == code
     assert said in "".join(capsys.readouterr())
 
 
-def test_an_advisory_without_a_mend_is_told(server, files, capsys) -> None:
+def test_advisory_without_a_fix_is_reported(server, files, capsys) -> None:
     path = Path(files[3])
     path.write_text(path.read_text().replace("CVE-GHSA-open", "another"))
     server[1]["moto"] = ["GHSA-open"]
@@ -85,12 +85,12 @@ def test_an_advisory_without_a_mend_is_told(server, files, capsys) -> None:
     assert "moto: GHSA-open bad; no version mends it" in capsys.readouterr().out
 
 
-def test_nobody_to_ask_is_one_line_and_no_failure(files, capsys) -> None:
+def test_unreachable_osv_is_one_line_and_no_failure(files, capsys) -> None:
     assert main([*files, "--advisories", "http://127.0.0.1:1"]) == 0
     assert "known weaknesses NOT looked at: http://127.0.0.1:1 cannot be asked" in capsys.readouterr().out
 
 
-def test_a_licence_that_is_not_listed_is_refused(files, capsys) -> None:
+def test_unlisted_licence_is_refused(files, capsys) -> None:
     path = Path(files[3])
     path.write_text(path.read_text().replace('"MIT", ', ""))
     assert main([*files, "--advisories", "http://127.0.0.1:1"]) == 1
@@ -106,20 +106,20 @@ def test_a_licence_that_is_not_listed_is_refused(files, capsys) -> None:
         ([("License", "UNKNOWN")], ""),
     ],
 )
-def test_words_of_packages(fields, told) -> None:
+def test_licence_is_read_from_package_metadata(fields, told) -> None:
     about = Message()
     for name, value in fields:
         about[name] = value
     assert licence(about) == told
 
 
-def test_all_of_an_and_one_of_an_or() -> None:
+def test_expression_needs_all_sides_of_and_and_one_of_or() -> None:
     assert allowed("MIT OR GPL-3.0", {"MIT"})
     assert allowed("(MIT AND ISC) OR GPL-3.0", {"MIT", "ISC"})
     assert not allowed("MIT AND GPL-3.0", {"MIT"})
 
 
-def test_what_is_locked_here_is_allowed() -> None:
+def test_locked_packages_have_allowed_licences() -> None:
     packages = locked(ROOT / "requirements.lock")
     assert {"ray", "moto", "torch"} <= packages.keys()
     observed, wrong = bad_licences(packages, Rules.read(ROOT / "pyproject.toml"))

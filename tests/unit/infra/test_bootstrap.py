@@ -86,7 +86,7 @@ def allowed(name: str) -> list[str]:
     return [name for action in actions for name in ([action] if isinstance(action, str) else action)]
 
 
-def test_the_head_may_do_what_ray_does_and_little_else(cloud: Any, group: str) -> None:
+def test_head_policy_allows_only_what_ray_calls(cloud: Any, group: str) -> None:
     from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
 
     created = started(yaml.safe_load(text_with(group)))
@@ -109,7 +109,7 @@ def test_the_head_may_do_what_ray_does_and_little_else(cloud: Any, group: str) -
     assert not [action for action in few if action.startswith(("ec2:", "iam:"))]
 
 
-def test_the_head_may_pass_the_workers_role_alone() -> None:
+def test_head_may_pass_only_the_workers_role() -> None:
     raw = yaml.safe_load((HERE / "aws.yaml").read_text())
     nodes = raw["available_node_types"]
     profiles = {kind: node["node_config"]["IamInstanceProfile"]["Name"] for kind, node in nodes.items()}

@@ -31,7 +31,7 @@ def check(raw: dict) -> dict:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_ray_takes_it(name: str) -> None:
+def test_ray_accepts_the_cluster_file(name: str) -> None:
     assert check(config(name))["head_node_type"] == "head"
 
 
@@ -39,13 +39,13 @@ def test_ray_takes_it(name: str) -> None:
 @pytest.mark.parametrize(
     "mistake", [{"idle_timeout": 5}, {"head_node_type": "nobody"}, {"max_workers": -1}, {"available_node_types": {}}]
 )
-def test_ray_would_see_a_mistake(name: str, mistake: dict) -> None:
+def test_ray_rejects_a_broken_cluster_file(name: str, mistake: dict) -> None:
     with pytest.raises(Exception, match=r"(?i)validat|head_node_type|nobody|minimum|additional|available_node"):
         check({**config(name), **mistake})
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_nothing_stands_idle(name: str) -> None:
+def test_worker_groups_scale_to_zero(name: str) -> None:
     raw = config(name)
     assert raw["idle_timeout_minutes"] <= 10
     for kind, node in raw["available_node_types"].items():
@@ -57,7 +57,7 @@ def test_nothing_stands_idle(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_ray_up_on_a_living_cluster_ends_no_sweep(name: str) -> None:
+def test_ray_up_on_a_running_cluster_ends_no_sweep(name: str) -> None:
     """The head's commands run again at each `ray up`, a worker's when the head has lost it, in living containers."""
     from ray.scripts.scripts import up
 
@@ -73,7 +73,7 @@ def nodes(name: str, *, gpu: bool) -> dict[str, dict]:
     return {kind: node["node_config"] for kind, node in types.items() if bool(node["resources"]["GPU"]) == gpu}
 
 
-def test_on_google_cloud_ray_s_key_gets_in_and_drivers_are_there_before_the_container() -> None:
+def test_google_cloud_nodes_accept_rays_key_and_have_drivers_before_the_container() -> None:
     raw = config("gcp")
     assert "block-project-ssh-keys" not in (ROOT / "infra" / "ray" / "gcp.yaml").read_text()
     driver = {"key": "install-nvidia-driver", "value": "True"}
@@ -86,9 +86,7 @@ def test_on_google_cloud_ray_s_key_gets_in_and_drivers_are_there_before_the_cont
 
 
 @pytest.mark.parametrize(("vendor", "calls"), [("0x10de", 3), ("0x8086", 0)])
-def test_a_machine_with_a_gpu_waits_for_its_driver_and_one_without_does_not(
-    tmp_path: Path, vendor: str, calls: int
-) -> None:
+def test_only_gpu_machines_wait_for_the_driver(tmp_path: Path, vendor: str, calls: int) -> None:
     (wait,) = [line for line in config("gcp")["initialization_commands"] if "nvidia-smi" in line]
     card = tmp_path / "devices" / "0000:00:04.0" / "vendor"
     card.parent.mkdir(parents=True)
@@ -102,7 +100,7 @@ def test_a_machine_with_a_gpu_waits_for_its_driver_and_one_without_does_not(
     assert (called.read_text().count("x") if called.exists() else 0) == calls
 
 
-def test_what_ray_s_google_provider_imports_is_in_the_extra_and_in_the_image() -> None:
+def test_google_client_libraries_are_in_the_extra_and_the_image() -> None:
     """Fails to import where the lock file lacks it; the image is cut from the lock file by who wants what."""
     import ray.autoscaler._private.gcp.node_provider as provider
 
@@ -121,7 +119,7 @@ def test_what_ray_s_google_provider_imports_is_in_the_extra_and_in_the_image() -
     assert "'vlmsweep[gcp]'" in (ROOT / "README.md").read_text()
 
 
-def test_on_aws_the_machine_may_fetch_the_image_before_it_does() -> None:
+def test_aws_nodes_log_in_to_the_registry_before_the_pull() -> None:
     raw = config("aws")
     registry = raw["docker"]["image"].partition("/")[0]
     (login,) = raw["initialization_commands"]
@@ -131,7 +129,7 @@ def test_on_aws_the_machine_may_fetch_the_image_before_it_does() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_head_says_what_may_come(name: str) -> None:
+def test_head_label_announces_the_maximum_nodes(name: str) -> None:
     types = config(name)["available_node_types"]
     max_nodes_label = parse_max_nodes_label(types["head"]["labels"][MAX_NODES_LABEL])
     most = [n["resources"]["GPU"] for n in types.values() for _ in range(n.get("max_workers", 0))]
@@ -146,7 +144,7 @@ def spot(node: dict) -> bool:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_gpu_kind_is_there_as_spot_and_on_demand(name: str) -> None:
+def test_every_gpu_type_has_spot_and_on_demand_groups(name: str) -> None:
     types = config(name)["available_node_types"]
     assert {node["resources"]["GPU"] for node in types.values()} == {0, 1, 8}
     for kind, node in types.items():
@@ -165,7 +163,7 @@ def test_every_gpu_kind_is_there_as_spot_and_on_demand(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_token_is_a_file_and_nothing_is_open(name: str) -> None:
+def test_token_is_a_file_and_no_port_is_open(name: str) -> None:
     raw = config(name)
     options = raw["docker"]["run_options"]
     assert "--env RAY_AUTH_MODE=token" in options
@@ -181,7 +179,7 @@ def test_the_token_is_a_file_and_nothing_is_open(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_ray_is_started_with_flags_that_ray_has(name: str) -> None:
+def test_ray_start_flags_exist(name: str) -> None:
     from ray.scripts.scripts import start
 
     known_params = {option for parameter in start.params for option in parameter.opts}

@@ -27,18 +27,18 @@ def accepted(document: dict) -> list[str]:
     return compose.service_names()
 
 
-def test_it_is_a_compose_file() -> None:
+def test_compose_file_is_valid() -> None:
     assert set(accepted(COMPOSE)) == {"head", "worker", "gpu-worker", "store", "prometheus", "grafana", "demo"}
 
 
 @pytest.mark.parametrize("mistake", [{"imagee": "x"}, {"secrets": ["nobody"]}, {"networks": ["nowhere"]}])
-def test_a_broken_one_would_be_seen(mistake: dict) -> None:
+def test_broken_compose_file_is_rejected(mistake: dict) -> None:
     broken = {**COMPOSE, "services": {**SERVICES, "head": {**SERVICES["head"], **mistake}}}
     with pytest.raises(ValueError, match=r"not define|extension key"):
         accepted(broken)
 
 
-def test_published_ports_are_on_loopback_and_ray_s_own_are_not_published() -> None:
+def test_published_ports_are_on_loopback_and_exclude_rays_own() -> None:
     published = {port for service in SERVICES.values() for port in service.get("ports", [])}
     assert published == {f"127.0.0.1:{n}:{n}" for n in (8265, 8333, 9090, 3000)}
 
@@ -66,7 +66,7 @@ def test_images_are_pinned(name: str) -> None:
         assert re.fullmatch(r"v?\d+\.\d+(\.\d+)?", tag)
 
 
-def test_tokens_and_keys_are_files_and_no_variables() -> None:
+def test_tokens_and_keys_are_files_not_variables() -> None:
     for name in OURS:
         assert SERVICES[name]["environment"]["RAY_AUTH_MODE"] == "token"
         assert SERVICES[name]["environment"]["RAY_AUTH_TOKEN_PATH"] == "/run/secrets/ray_token"
@@ -77,7 +77,7 @@ def test_tokens_and_keys_are_files_and_no_variables() -> None:
                 assert value.startswith("/run/secrets/"), variable
 
 
-def test_what_is_waited_for_has_a_health_check() -> None:
+def test_dependencies_have_a_health_check() -> None:
     dockerfile = (ROOT / "infra" / "docker" / "Dockerfile").read_text()
     for service in SERVICES.values():
         for name, how in service.get("depends_on", {}).items():
@@ -110,12 +110,12 @@ def test_objects_fit_shared_memory_and_that_fits_the_container(name: str) -> Non
     assert shared + (256 << 20) < memory  # both are memory of the container, and so is its /tmp
 
 
-def test_a_worker_claims_what_it_is_given_and_not_the_machine() -> None:
+def test_worker_claims_its_container_resources_only() -> None:
     assert f"--num-cpus={SERVICES['worker']['cpus']:g}" in SERVICES["worker"]["command"]
     assert any(word.startswith("--num-cpus=") for word in SERVICES["gpu-worker"]["command"])
 
 
-def test_ray_is_started_with_flags_that_ray_has() -> None:
+def test_ray_start_flags_exist() -> None:
     from ray.scripts.scripts import start
 
     known_params = {option for parameter in start.params for option in parameter.opts}
@@ -124,7 +124,7 @@ def test_ray_is_started_with_flags_that_ray_has() -> None:
         assert flags <= known_params
 
 
-def test_every_file_that_is_named_is_there() -> None:
+def test_named_files_exist() -> None:
     for group in ("configs", "secrets"):
         for entry in COMPOSE[group].values():
             path = ROOT / entry["file"]
@@ -134,7 +134,7 @@ def test_every_file_that_is_named_is_there() -> None:
     assert all((ROOT / mount).is_dir() for mount in mounts)
 
 
-def test_secrets_are_made_once_and_are_those_that_compose_wants(tmp_path: Path) -> None:
+def test_secrets_script_creates_the_files_of_compose_once(tmp_path: Path) -> None:
     script = tmp_path / "secrets.sh"
     script.write_text((HERE / "secrets.sh").read_text())
     runs = []
@@ -156,7 +156,7 @@ def test_secrets_are_made_once_and_are_those_that_compose_wants(tmp_path: Path) 
     assert ignored.returncode == 0 or not (ROOT / ".git").exists()
 
 
-def test_the_demo_script_uses_flags_that_there_are() -> None:
+def test_demo_script_uses_existing_flags() -> None:
     import typer.main
 
     from jobs.cli.main import app
@@ -188,7 +188,7 @@ def expressions() -> list[str]:
     return exprs
 
 
-def test_dashboards_and_alerts_ask_for_metrics_that_ray_exports() -> None:
+def test_dashboards_and_alerts_use_exported_metrics() -> None:
     matching_expressions = {name for expression in expressions() for name in re.findall(r"\bray_[a-z_]+", expression)}
     assert len(matching_expressions) > 12
     assert matching_expressions <= exported()

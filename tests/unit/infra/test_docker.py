@@ -35,13 +35,13 @@ def lint(text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([hadolint, "-"], input=text, capture_output=True, text=True)
 
 
-def test_hadolint_has_nothing_to_say() -> None:
+def test_hadolint_reports_nothing() -> None:
     done = lint(TEXT)
     assert done.returncode == 0, done.stdout
     assert lint("FROM debian\nRUN cd /x\n").returncode == 1
 
 
-def test_the_base_is_pinned_by_digest_and_every_stage_comes_from_it() -> None:
+def test_base_image_is_pinned_by_digest_for_every_stage() -> None:
     assert re.search(r"^ARG PYTHON_IMAGE=python:3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}$", TEXT, re.MULTILINE)
     stages = {name: base for base, name in re.findall(r"^FROM (\S+) AS (\S+)$", TEXT, re.MULTILINE)}
     assert {"cpu", "cuda"} <= set(stages)
@@ -49,7 +49,7 @@ def test_the_base_is_pinned_by_digest_and_every_stage_comes_from_it() -> None:
     assert len(re.findall(r"^FROM ", TEXT, re.MULTILINE)) == len(stages)
 
 
-def test_it_runs_as_nobody_in_particular_and_installs_by_hash() -> None:
+def test_image_runs_unprivileged_and_installs_by_hash() -> None:
     base = TEXT[TEXT.index("AS base") :]
     assert re.search(r"^USER 10001:10001$", base, re.MULTILINE)
     assert "USER root" not in TEXT
@@ -59,7 +59,7 @@ def test_it_runs_as_nobody_in_particular_and_installs_by_hash() -> None:
     assert not re.search(r"(?i)(token|secret|password|api_key)\s*=\s*\S", TEXT.replace("RAY_AUTH_MODE=token", ""))
 
 
-def test_ray_s_launcher_finds_what_it_calls_in_a_login_shell(tmp_path: Path) -> None:
+def test_login_shell_has_the_programs_of_rays_launcher(tmp_path: Path) -> None:
     """Every command comes by `bash --login`, whose /etc/profile has a PATH of its own; files come by rsync."""
     (install,) = [step.text for step in stages_of(TEXT)[1]["base"].steps if step.word == "RUN"]
     packages = install.split("--no-install-recommends", 1)[1].split("&&")[0].split()
@@ -76,7 +76,7 @@ def test_ray_s_launcher_finds_what_it_calls_in_a_login_shell(tmp_path: Path) -> 
     assert done.stdout.strip() == f"{image[1]}:/usr/local/bin:/usr/bin:/bin"
 
 
-def test_what_is_copied_is_in_the_build_context() -> None:
+def test_copied_files_are_in_the_build_context() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert (ROOT / ".dockerignore").read_text().splitlines()[1] == "*"
     again = (ROOT / ".dockerignore").read_text().rpartition("!LICENSE\n")[2].split()
@@ -91,7 +91,7 @@ def test_what_is_copied_is_in_the_build_context() -> None:
             assert source in allowed
 
 
-def test_the_steps_that_run_without_an_engine_are_the_file_s() -> None:
+def test_emulated_build_runs_the_steps_of_the_dockerfile() -> None:
     known_names, stages = stages_of(TEXT)
     assert known_names.keys() == {"PYTHON_IMAGE"}
     assert [stages[name].base for name in ("locked", "build-cpu", "cpu")] == ["${PYTHON_IMAGE}", "locked", "base"]
@@ -108,7 +108,7 @@ def test_the_steps_that_run_without_an_engine_are_the_file_s() -> None:
     )
 
 
-def test_the_lock_file_is_cut_to_what_runs() -> None:
+def test_image_requirements_exclude_development_packages() -> None:
     cut = loaded("requirements")
     text = (ROOT / "requirements.lock").read_text()
     whole = set(cut.blocks(text))
@@ -126,7 +126,7 @@ def test_the_lock_file_is_cut_to_what_runs() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.11.14", "3.12.3"])
-def test_every_package_that_runs_has_a_version_for_this_python(version: str) -> None:
+def test_every_runtime_package_has_a_version_for_this_python(version: str) -> None:
     """The lock file is for all Pythons: one package may stand there twice, each time for some of them."""
     text = (ROOT / "requirements.lock").read_text()
     where = {"python_full_version": version, "python_version": version.rpartition(".")[0], "sys_platform": "linux",
@@ -143,7 +143,7 @@ def test_every_package_that_runs_has_a_version_for_this_python(version: str) -> 
     assert {name for name, n in taken.items() if n == 0} <= needless
 
 
-def test_the_health_check_tells_a_living_ray_from_a_dead_one() -> None:
+def test_health_check_distinguishes_a_running_ray_from_a_dead_one() -> None:
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path == "/good" else 503)

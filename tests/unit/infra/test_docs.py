@@ -25,7 +25,7 @@ def test_flags_of_documented_commands_exist(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))
-def test_named_files_are_there(page: str) -> None:
+def test_named_files_exist(page: str) -> None:
     named = set(re.findall(r"(?<![\w./-])((?:infra|docs|jobs|\.github)/[\w./-]+\.(?:ya?ml|md|sh|py))", PAGES[page]))
     assert named
     missing = {path for path in named if not (ROOT / path).exists()}

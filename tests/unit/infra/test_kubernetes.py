@@ -59,7 +59,7 @@ def test_pod_templates_are_valid_pods(name: str) -> None:
         api_check(as_pod(template))
 
 
-def test_a_typing_error_in_a_pod_would_be_seen() -> None:
+def test_misspelt_pod_field_is_rejected() -> None:
     template = copy.deepcopy(next(pods(ray_cluster("rayjob")))[1])
     template["spec"]["containers"][0]["volumeMount"] = []
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -67,7 +67,7 @@ def test_a_typing_error_in_a_pod_would_be_seen() -> None:
 
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
-def test_kuberay_knows_every_field(name: str) -> None:
+def test_every_field_is_in_kuberays_reference(name: str) -> None:
     (item,) = OBJECTS[name]
     kuberay.check(item)
 
@@ -87,7 +87,7 @@ def test_kuberay_knows_every_field(name: str) -> None:
         (("workerGroupSpecs", 0), {"priority": "high"}),
     ],
 )
-def test_kuberay_would_see_a_mistake(place: tuple[str | int, ...], mistake: dict) -> None:
+def test_unknown_kuberay_field_is_rejected(place: tuple[str | int, ...], mistake: dict) -> None:
     for name in ("raycluster", "rayjob", "raycronjob"):
         (item,) = copy.deepcopy(OBJECTS[name])
         spec = item["spec"].get("jobTemplate", item["spec"])
@@ -99,7 +99,7 @@ def test_kuberay_would_see_a_mistake(place: tuple[str | int, ...], mistake: dict
             kuberay.check(item)
 
 
-def test_ray_s_kinds_have_the_fields_that_they_have() -> None:
+def test_ray_kinds_have_their_required_fields() -> None:
     kinds = {name: OBJECTS[name][0]["kind"] for name in ("raycluster", "rayjob", "raycronjob")}
     assert kinds == {"raycluster": "RayCluster", "rayjob": "RayJob", "raycronjob": "RayCronJob"}
     for name in kinds:
@@ -117,13 +117,13 @@ def test_ray_s_kinds_have_the_fields_that_they_have() -> None:
     assert re.fullmatch(r"(\S+ ){4}\S+", OBJECTS["raycronjob"][0]["spec"]["schedule"])
 
 
-def test_the_version_of_ray_is_the_locked_one() -> None:
+def test_ray_version_is_the_locked_one() -> None:
     locked = re.search(r"^ray(?:\[.*?\])?==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert locked
     assert {ray_cluster(name)["rayVersion"] for name in ("raycluster", "rayjob", "raycronjob")} == {locked[1]}
 
 
-def test_all_three_have_the_same_node_groups() -> None:
+def test_ray_kinds_have_the_same_node_groups() -> None:
     def shape(name: str) -> list[dict]:
         groups = copy.deepcopy(ray_cluster(name)["workerGroupSpecs"])
         for group in groups:
@@ -134,7 +134,7 @@ def test_all_three_have_the_same_node_groups() -> None:
 
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
-def test_groups_go_to_zero_and_gpu_nodes_are_tolerated(name: str) -> None:
+def test_groups_scale_to_zero_and_tolerate_gpu_nodes(name: str) -> None:
     cluster = ray_cluster(name)
     assert cluster["authOptions"] == {"mode": "token"}
     assert cluster["autoscalerOptions"]["idleTimeoutSeconds"] <= 600
@@ -158,7 +158,7 @@ def test_groups_go_to_zero_and_gpu_nodes_are_tolerated(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
-def test_pods_have_shared_memory_the_model_cache_and_few_rights(name: str) -> None:
+def test_pods_have_shared_memory_model_cache_and_few_rights(name: str) -> None:
     for group, template in pods(ray_cluster(name)):
         spec = template["spec"]
         volumes = {volume["name"]: volume for volume in spec["volumes"]}
@@ -205,14 +205,14 @@ def gib(text: str) -> int:
 
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
-def test_a_volume_of_weights_is_not_handed_over_file_by_file(name: str) -> None:
+def test_weights_volume_keeps_its_owner(name: str) -> None:
     for _, template in pods(ray_cluster(name)):
         context = template["spec"]["securityContext"]
         assert context["fsGroup"] == 10001
         assert context["fsGroupChangePolicy"] == "OnRootMismatch"
 
 
-def test_what_has_to_be_filled_in_says_so() -> None:
+def test_placeholders_are_marked() -> None:
     """Addresses that nothing here makes are no names that look made; the README lists what has to be replaced."""
     settings = next(item for item in OBJECTS["store"] if item["kind"] == "ConfigMap")["data"]
     assert "REPLACE" in settings["AWS_ENDPOINT_URL"]
@@ -227,7 +227,7 @@ def test_what_has_to_be_filled_in_says_so() -> None:
     assert f"kubectl {secret} -o jsonpath='{{.data.auth_token}}'" in readme
 
 
-def test_jobs_run_what_there_is() -> None:
+def test_jobs_call_existing_commands() -> None:
     import typer.main
 
     from jobs.cli.main import app

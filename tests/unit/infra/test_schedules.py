@@ -24,7 +24,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
-def test_the_nightly_s_configuration_is_one(name: str) -> None:
+def test_nightly_configuration_is_valid(name: str) -> None:
     config = yaml.safe_load(CONFIGS[name])
     flags = {
         option[2:]
@@ -92,7 +92,7 @@ def night(folder: Path, *, code: int, summary: str | None, ray: str = "") -> tup
 
 
 @pytest.mark.parametrize("code", [0, 1, 3])
-def test_the_nightly_is_a_job_whose_summary_and_exit_code_come_back(tmp_path: Path, code: int) -> None:
+def test_nightly_job_returns_summary_and_exit_code(tmp_path: Path, code: int) -> None:
     messages = "# Nightly 1 May: all well\n\n2 pairs run.\n"
     ended, files = night(tmp_path, code=code, summary=messages)
     assert ended == code
@@ -108,14 +108,14 @@ def test_the_nightly_is_a_job_whose_summary_and_exit_code_come_back(tmp_path: Pa
     assert words[words.index("--config") + 1] == "infra/nightly.yaml"
 
 
-def test_a_night_that_never_was_calls_people(tmp_path: Path) -> None:
+def test_missing_night_opens_an_issue(tmp_path: Path) -> None:
     ended, files = night(tmp_path, code=0, summary=None, ray="echo the token is not accepted; exit 1")
     assert (ended, files["GITHUB_OUTPUT"], files["nightly.md"]) == (3, "code=3\n", "")
     ended, files = night(tmp_path, code=2, summary=None)
     assert (ended, files["nightly.md"]) == (2, "")
 
 
-def test_the_nightly_workflow_knows_the_token_and_no_other_secret() -> None:
+def test_nightly_workflow_uses_no_secret_but_the_token() -> None:
     text = WORKFLOWS[1].read_text()
     assert set(re.findall(r"secrets\.(\w+)", text)) == {"RAY_AUTH_TOKEN"}
     words = re.search(r"git archive HEAD (.*?) \|", text)
@@ -124,12 +124,12 @@ def test_the_nightly_workflow_knows_the_token_and_no_other_secret() -> None:
     assert all((ROOT / word).exists() for word in words[1].split())
 
 
-def test_there_are_a_check_of_every_change_and_a_nightly() -> None:
+def test_workflows_cover_every_change_and_every_night() -> None:
     assert [path.name for path in WORKFLOWS] == ["ci.yml", "nightly.yml"]
     assert "schedule" in yaml.safe_load(WORKFLOWS[1].read_text())[True]  # YAML reads `on` as a truth value
 
 
-def test_every_make_target_that_is_called_exists() -> None:
+def test_called_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     callers = {path.name: re.findall(r"run: make ([\w-]+)", path.read_text()) for path in WORKFLOWS}
@@ -141,7 +141,7 @@ def test_every_make_target_that_is_called_exists() -> None:
     assert {"install", "demo", "test", "test-slow", "lint", "bench", "bench-gpu", "chaos", "lock"} <= targets
 
 
-def test_the_makefile_calls_modules_that_exist() -> None:
+def test_makefile_calls_existing_modules() -> None:
     rooms = {"jobs", "pipelines", "models", "cluster", "tests", "infra"}
     modules = set(re.findall(r"^\t.*python -m ([a-z_.]+)", (ROOT / "Makefile").read_text(), re.MULTILINE))
     ours = {name for name in modules if name.split(".")[0] in rooms}
@@ -151,7 +151,7 @@ def test_the_makefile_calls_modules_that_exist() -> None:
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
 
 
-def test_console_scripts_lead_to_functions() -> None:
+def test_console_scripts_name_functions() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert "vlmsweep" in scripts
     for target in scripts.values():

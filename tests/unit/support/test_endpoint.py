@@ -33,7 +33,7 @@ def said(reply: dict[str, Any]) -> str | None:
     return text
 
 
-def test_runs_as_a_process_and_records(tmp_path: Path) -> None:
+def test_endpoint_runs_as_a_process_and_records_requests(tmp_path: Path) -> None:
     record = tmp_path / "asked.jsonl"
     rules = [{"when": "two", "say": "B"}, {"say": "A"}]
     command = [sys.executable, "-m", "tests.support.endpoint", "--record", str(record), "--script", json.dumps(rules)]
@@ -61,7 +61,7 @@ def test_rules(rule: dict[str, Any], texts: list[str | None]) -> None:
         assert [said(post(endpoint.base_url, prompt)) for prompt in ("a cat", "a dog")] == texts
 
 
-def test_random_by_hash_of_the_prompt() -> None:
+def test_random_rule_depends_on_the_prompts_hash() -> None:
     prompts = [f"question {index}" for index in range(20)]
     with ScriptedEndpoint(by_rules([{"random": ["A", "B"]}])) as endpoint:
         first = [said(post(endpoint.base_url, prompt)) for prompt in prompts]
@@ -69,7 +69,7 @@ def test_random_by_hash_of_the_prompt() -> None:
     assert set(first) == {"A", "B"}
 
 
-def test_times_may_count_for_each_prompt() -> None:
+def test_rule_times_may_count_per_prompt() -> None:
     rules: list[dict[str, Any]] = [{"status": 429, "retry_after": "1", "times": 1, "each": True}, {"say": "A"}]
     with ScriptedEndpoint(by_rules(rules)) as endpoint:
         for prompt in ("one", "two"):
@@ -80,7 +80,7 @@ def test_times_may_count_for_each_prompt() -> None:
             assert said(post(endpoint.base_url, prompt)) == "A"
 
 
-def test_an_unforeseen_prompt_is_told() -> None:
+def test_unmatched_prompt_is_reported() -> None:
     with ScriptedEndpoint(by_rules([{"when": "x", "say": "A"}])) as endpoint:
         with pytest.raises(urllib.error.HTTPError) as caught:
             post(endpoint.base_url, "y")
@@ -88,19 +88,19 @@ def test_an_unforeseen_prompt_is_told() -> None:
         caught.value.close()
 
 
-def test_a_misspelt_rule_is_refused() -> None:
+def test_misspelt_rule_is_refused() -> None:
     with pytest.raises(ValueError, match="sya"):
         by_rules([{"sya": "A"}])
 
 
-def test_the_token_limit_cuts() -> None:
+def test_token_limit_cuts_the_reply() -> None:
     with ScriptedEndpoint(always("one two three")) as endpoint:
         reply = post(endpoint.base_url, "?", max_tokens=2)
     assert (said(reply), reply["choices"][0]["finish_reason"]) == ("one two", "length")
     assert reply["usage"]["completion_tokens"] == 2
 
 
-def test_lists_its_models() -> None:
+def test_endpoint_lists_its_models() -> None:
     with (
         ScriptedEndpoint(always("A")) as endpoint,
         urllib.request.urlopen(f"{endpoint.base_url}/models", timeout=30) as reply,

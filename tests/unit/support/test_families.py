@@ -5,14 +5,14 @@ from tests.support.checkpoints import ARCHITECTURES
 from tests.support.families import TRIALS, covered, elsewhere, healthy, page
 
 
-def test_every_entry_is_tried_by_its_architecture_or_said_to_be_elsewhere() -> None:
+def test_every_catalog_entry_has_a_trial_or_a_reason() -> None:
     tried = {trial.architecture for trial in TRIALS}
     assert tried == set(ARCHITECTURES)
     displayed = {name for architecture in tried for name in covered(architecture)} | set(elsewhere())
     assert displayed == {name for name, spec in load_models().items() if spec.runs_locally}
 
 
-def test_a_trial_is_healthy_when_all_came_back_once() -> None:
+def test_trial_is_healthy_when_every_request_ends_once() -> None:
     row = {"exit": 0, "ok": 8, "error": 0, "repeated": 0, "metrics": 3}
     assert healthy(row)
     assert not any(healthy({**row, **change}) for change in ({"exit": 1}, {"ok": 0}, {"error": 1}, {"metrics": 0}))

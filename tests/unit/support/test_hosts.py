@@ -17,7 +17,7 @@ SERVE = "import socket, time; s = socket.create_server(('0.0.0.0', 7000)); print
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
 
 
-def test_a_cable_is_pulled_and_all_ends_with_the_block(tmp_path: Path) -> None:
+def test_hosts_are_disconnected_and_removed_with_the_block(tmp_path: Path) -> None:
     log, env = tmp_path / "log", {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     with network(tmp_path, ("a", "b"), net="10.78.0") as net:
 

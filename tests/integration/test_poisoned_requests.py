@@ -17,7 +17,7 @@ def predictions(out: Path, model: str) -> pa.Table:
     return pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
 
 
-def test_a_killer_costs_its_own_row_and_a_retry_mends_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text('deadly: {engine: random, faults: {die_on: "cosa 3 per Sentiment_A"}}\n')
     out = tmp_path / "out"
@@ -44,7 +44,7 @@ def test_a_killer_costs_its_own_row_and_a_retry_mends_it(cli: Cli, maia_data: st
 
 
 @pytest.mark.slow
-def test_one_that_is_never_answered_costs_its_own_row(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_hanging_request_costs_only_its_own_row(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     hanging = 'faults: {hang_on: "cosa 3 per Sentiment_A"}, patience_s: 2, generation: {max_new_tokens: 1}'
     models.write_text(f"hanging: {{engine: random, {hanging}}}\n")

@@ -20,7 +20,7 @@ FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "black-video,1-
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_two_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
+def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
     """Ray only counts these GPUs: the tiny models run on the CPU where torch sees none."""
     folder, out = build_tiny(tmp_path / "checkpoint"), tmp_path / "out"
     models = tmp_path / "models.yaml"

@@ -51,7 +51,7 @@ def committed(client: Any) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small disk")
-def test_a_full_disk(cli: Cli, flags: tuple[str, ...], tmp_path: Path) -> None:
+def test_full_disk_is_reported_with_exit_code_3(cli: Cli, flags: tuple[str, ...], tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)], check=False).returncode:
@@ -94,7 +94,7 @@ def until(true: Callable[[], object], process: subprocess.Popen[bytes], log: Pat
 @pytest.mark.parametrize(
     ("code", "said"), [("ExpiredToken", "renew the credentials"), ("RequestTimeTooSkewed", "this machine's clock")]
 )
-def test_credentials_expire_and_clocks_part(
+def test_expired_credentials_and_wrong_clocks_are_reported(
     code: str, said: str, cli: Cli, command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     mood, log = tmp_path / "mood", tmp_path / "log"
@@ -115,7 +115,7 @@ def test_credentials_expire_and_clocks_part(
 
 
 @pytest.mark.slow
-def test_a_store_that_stands_still_is_waited_for_and_one_that_is_gone_is_told(
+def test_stalled_store_is_retried_and_lost_store_is_reported(
     command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     log = tmp_path / "log"

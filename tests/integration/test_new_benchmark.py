@@ -39,7 +39,7 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(1200)
-def test_one_file_and_one_entry(cli: Cli, tree: Path, sums: Path, tmp_path: Path) -> None:
+def test_benchmark_is_one_file_and_model_is_one_entry(cli: Cli, tree: Path, sums: Path, tmp_path: Path) -> None:
     own_tree = {"env": {"PYTHONPATH": str(tree)}, "cwd": tree}
     payload = json.loads(cli("list", "benchmarks", "--json", **own_tree).stdout)
     assert any("toy" in row.values() for row in payload)
@@ -66,7 +66,7 @@ def test_one_file_and_one_entry(cli: Cli, tree: Path, sums: Path, tmp_path: Path
     assert "Toy sums" in (out / "report" / "index.html").read_text()
 
 
-def test_a_benchmark_of_another_package(cli: Cli, tmp_path: Path) -> None:
+def test_benchmark_of_another_package_is_found_by_its_entry_point(cli: Cli, tmp_path: Path) -> None:
     """Named as an entry point by its package, it is found without a file in the product."""
     shutil.copy(TOY, tmp_path / "my_sums.py")
     about = tmp_path / "my_sums-1.0.dist-info"

@@ -33,7 +33,7 @@ assert any(sample.replicas["gpu1"] and sample.replicas["gpu4"] for sample in bot
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_nodes_come_for_two_models_and_go(tmp_path: Path) -> None:
+def test_autoscaler_adds_nodes_for_two_models_and_removes_them(tmp_path: Path) -> None:
     """In a process of its own: Ray joins one cluster a process, and its token is read once."""
     root = ROOT
     run = subprocess.run([sys.executable, "-c", CLUSTER, str(tmp_path)], cwd=root, capture_output=True, text=True)

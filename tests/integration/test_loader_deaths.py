@@ -37,7 +37,7 @@ sys.exit(run(sys.argv[1:]))
 
 
 @pytest.mark.slow
-def test_a_clip_that_kills_its_loader_costs_its_own_rows(
+def test_clip_that_kills_its_loader_costs_only_its_own_rows(
     maia_data: str, command_env: dict[str, str], tmp_path: Path
 ) -> None:
     script, out = tmp_path / "deadly.py", tmp_path / "out"

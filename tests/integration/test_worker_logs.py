@@ -14,7 +14,7 @@ from tests.support.ray_head import ray_head
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_loaders_and_replicas_tell_run_model_part_and_request(maia_data: str, tmp_path: Path) -> None:
+def test_worker_log_lines_name_run_model_part_and_request(maia_data: str, tmp_path: Path) -> None:
     models, out = tmp_path / "models.yaml", tmp_path / "out"
     models.write_text("forgetful: {engine: random, faults: {drop_every: 5}}\n")
     flags = ("--models", "forgetful", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")

@@ -23,7 +23,9 @@ REQUESTS = 3072
 
 
 @pytest.mark.slow
-def test_a_replica_dies_in_a_convoy(cli: Cli, command_env: dict[str, str], tmp_path: Path) -> None:
+def test_replica_death_repeats_only_open_units_of_its_batch(
+    cli: Cli, command_env: dict[str, str], tmp_path: Path
+) -> None:
     planned = write_many(tmp_path / "data", 1, REQUESTS)
     calm, out = tmp_path / "calm", tmp_path / "out"
     models = tmp_path / "models.yaml"
