@@ -7,7 +7,7 @@ These names are the Python interface (`examples/` shows three uses). Values of m
 - `ingest_benchmark(benchmark, source, data)` reads a benchmark as distributed from a `Folder` into a `Store`.
 - `run_sweep(spec)` executes a `RunSpec` and returns a `SweepResult`; running it again does only what is missing.
 - `compare(out_a, out_b)` compares two outputs on the rows that both have, with paired tests and intervals.
-- `Benchmark` is the interface of a benchmark; its methods take and return the records below.
+- `BenchmarkDefinition` names the parts of a benchmark, which take and return the records below.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pipelines.benchmarks import benchmark, benchmark_names
-    from pipelines.benchmarks.base import Benchmark
+    from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
     from pipelines.benchmarks.prompt_templates import PromptTexts
     from pipelines.benchmarks.records import (
         MediaFile,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pipelines.version import __version__
 
 __all__ = [
-    "Benchmark",
+    "BenchmarkDefinition",
     "Comparison",
     "Dataset",
     "DatasetError",
@@ -64,6 +64,7 @@ __all__ = [
     "PipelineError",
     "ProgressListener",
     "Prompt",
+    "PromptInput",
     "PromptTexts",
     "RawSample",
     "Reading",
@@ -88,7 +89,7 @@ __all__ = [
 
 _MODULES: Final = {
     "pipelines.benchmarks": "benchmark benchmark_names",
-    "pipelines.benchmarks.base": "Benchmark",
+    "pipelines.benchmarks.base": "BenchmarkDefinition PromptInput",
     "pipelines.benchmarks.prompt_templates": "PromptTexts",
     "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt RawSample Reading Rejection Row Sample",
     "pipelines.benchmarks.source": "Source",

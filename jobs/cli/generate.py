@@ -34,13 +34,13 @@ def generate(
     json: Json = False,
 ) -> None:
     """Make a MATE-style benchmark of our own, ready for `ingest`."""
-    from pipelines.benchmarks import closest
+    from pipelines.benchmarks import unknown_name
     from pipelines.benchmarks.mate.generator.generate import generate as make
 
     del config  # read by its callback before the other flags
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
     if benchmark != "mate":
-        raise closest("benchmark to generate", benchmark, ["mate"])
+        raise unknown_name("benchmark to generate", benchmark, ["mate"])
     if "://" in out:
         raise UsageError(f"--out {out}: give a local folder; `ingest` takes it from there to any store")
     try:

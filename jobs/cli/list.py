@@ -46,7 +46,7 @@ def _benchmark_list(what: str) -> tuple[tuple[str, ...], list[list[str]]]:
     benchmarks = [benchmark(name) for name in benchmark_names()]
     if what == "benchmarks":
         return ("benchmark", "title", "tasks", "headline", "source"), [
-            [entry.name, entry.title, ", ".join((*entry.tasks, *entry.derived_tasks)), entry.headline, entry.source]
+            [entry.name, entry.title, ", ".join((*entry.tasks, *entry.derived_tasks)), entry.headline, entry.citation]
             for entry in benchmarks
         ]
     return ("benchmark", "task", "settings"), [

@@ -115,7 +115,7 @@ def _headline_rows(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
     shown = []
     for row in metrics:
         one = benchmark(row["benchmark"])
-        if row["subset"] == "" and row["category"] == "" and row["metric"] in (one.headline, *one.beside_headline):
+        if row["subset"] == "" and row["category"] == "" and row["metric"] in (one.headline, *one.secondary_metrics):
             shown.append(row)
     return shown
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Benchmark
-from pipelines.benchmarks.records import JudgeAsk, Row
+from pipelines.benchmarks.base import JudgePrompter
+from pipelines.benchmarks.records import JudgeRequest, Row
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
@@ -74,11 +74,12 @@ def judges(
     name, spec = context.spec.judge
     helpers = []
     for benchmark_name in sorted({entry.benchmark for entry in entries}):
-        if type(benchmark(benchmark_name)).judge is Benchmark.judge:
+        prompter = benchmark(benchmark_name).judge
+        if prompter is None:
             continue
         judged = [entry for entry in entries if entry.benchmark == benchmark_name]
         judge = JudgeReplies.load(name, spec, context.out, benchmark_name, repair=False)
-        questions = _QuestionCount(judge, ModelPlan(judged[0].builder))
+        questions = _QuestionCount(prompter, judge, ModelPlan(judged[0].builder))
         for entry in judged:
             questions.add_answered(context, entry)
         for entry in pending:
@@ -93,6 +94,7 @@ def judges(
 class _QuestionCount:
     """Counts a judge's questions about one benchmark."""
 
+    prompter: JudgePrompter
     judge: JudgeReplies
     plan: ModelPlan
     rounds: int = 1
@@ -101,9 +103,9 @@ class _QuestionCount:
     def add_answered(self, context: SweepContext, entry: ManifestEntry) -> None:
         """Add the open verdicts on existing answers, equal questions once."""
         scoring = scoring_context(entry)
-        read_verdict = scoring.builder.benchmark.read_verdict
+        read_verdict = self.prompter.read_verdict
         for row in planned_rows(context, entry, scoring):
-            ask = _judge_question(scoring, row)
+            ask = self._question(scoring, row)
             request = self.judge.open_question(ask, read_verdict) if ask else None
             if ask and request and request.request_id not in self._seen:
                 self._seen.add(request.request_id)
@@ -132,10 +134,14 @@ class _QuestionCount:
                 steps=tuple("word" for _ in builder.generation_settings(plan_row)[:-1]),
                 seed=builder.seed,
             )
-            if ask := _judge_question(scoring, row):
+            if ask := self._question(scoring, row):
                 self._add(ask, 0, row)
 
-    def _add(self, ask: JudgeAsk, tries: int, row: Row) -> None:
+    def _question(self, scoring: ScoringContext, row: Row) -> JudgeRequest | None:
+        ask = self.prompter.judge_request(row, scoring.texts)
+        return ask if isinstance(ask, JudgeRequest) else None
+
+    def _add(self, ask: JudgeRequest, tries: int, row: Row) -> None:
         self.plan.requests["judge", ""] += 1
         self.plan.pending["judge", ""] += 1
         self.rounds = max(self.rounds, len(ask.seeds))
@@ -147,11 +153,6 @@ class _QuestionCount:
             self.plan.prompt_tokens += tokens.prompt_tokens
             self.plan.shared_tokens += tokens.media_tokens
             self.plan.output_tokens += sum(step.generation.max_new_tokens for step in steps)
-
-
-def _judge_question(scoring: ScoringContext, row: Row) -> JudgeAsk | None:
-    ask = scoring.builder.benchmark.judge(row, scoring.texts)
-    return ask if isinstance(ask, JudgeAsk) else None
 
 
 def _longest_text(builder: RequestBuilder, row: PlanRow) -> str:

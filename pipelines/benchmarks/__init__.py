@@ -1,7 +1,7 @@
-"""Benchmarks, one file each, found by their modules' `BENCHMARK` attribute.
+"""The benchmarks: one package each, found by its attribute `BENCHMARK`.
 
-A benchmark outside of this folder is a module with the same attribute in any installed package, which names it as an
-entry point of the group `vlmsweep.benchmarks`; workers find it wherever that package is installed.
+A benchmark of another package is a module with the same attribute, which that package names as an entry point of the
+group `vlmsweep.benchmarks`; workers find it wherever the package is installed.
 """
 
 from __future__ import annotations
@@ -11,61 +11,59 @@ import pkgutil
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.metadata import entry_points
-from types import ModuleType
 from typing import Final
 
 from models.errors import suggest
-from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import UnknownNameError, UsageError
 
-__all__ = ["GROUP", "UnknownNameError", "benchmark", "benchmark_names", "closest"]
+__all__ = ["ENTRY_POINT_GROUP", "UnknownNameError", "benchmark", "benchmark_names", "unknown_name"]
 
-GROUP: Final = "vlmsweep.benchmarks"
-"""Entry points by which other packages bring benchmarks of their own."""
+ENTRY_POINT_GROUP: Final = "vlmsweep.benchmarks"
+"""Entry points by which other packages add benchmarks."""
 
 
-def closest(kind: str, name: str, known: list[str]) -> UnknownNameError:
-    """The error for an unknown name."""
-    return UnknownNameError(f"unknown {kind} {name!r}{suggest(name, known)}")
+def unknown_name(kind: str, name: str, known_names: list[str]) -> UnknownNameError:
+    """Return the error for an unknown name, with the nearest known one."""
+    return UnknownNameError(f"unknown {kind} {name!r}{suggest(name, known_names)}")
 
 
 @lru_cache(maxsize=4)
-def _found(paths: tuple[str, ...]) -> dict[str, Benchmark]:
-    """All benchmarks by name, looked for once a process: workers ask for one again with every batch."""
-    found: dict[str, Benchmark] = {}
-    for module in _modules(paths):
-        one = getattr(module, "BENCHMARK", None)
-        if one is None:
+def _definitions(paths: tuple[str, ...]) -> dict[str, BenchmarkDefinition]:
+    """Return all benchmarks by name; looked up once a process, for workers need one with every batch."""
+    definitions: dict[str, BenchmarkDefinition] = {}
+    modules: dict[str, str] = {}
+    for module_name in _module_names(paths):
+        definition = getattr(importlib.import_module(module_name), "BENCHMARK", None)
+        if definition is None:
             continue
-        if one.name in found:
-            other = type(found[one.name]).__module__
-            raise UsageError(f"{other} and {module.__name__} both bring a benchmark named {one.name!r}; uninstall one")
-        found[one.name] = one
-    return dict(sorted(found.items()))
+        name = definition.name
+        if name in definitions:
+            raise UsageError(
+                f"{modules[name]} and {module_name} both define a benchmark named {name!r}; uninstall one of them"
+            )
+        definitions[name], modules[name] = definition, module_name
+    return dict(sorted(definitions.items()))
 
 
-def _modules(paths: tuple[str, ...]) -> Iterator[ModuleType]:
-    """Those of this folder, then those that installed packages name."""
-    for info in pkgutil.iter_modules(paths):
-        if info.ispkg:
-            yield importlib.import_module(f"{__name__}.{info.name}")
-    outside = entry_points(group=GROUP)
-    for module in sorted({entry.module for entry in outside}):
-        yield importlib.import_module(module)
+def _module_names(paths: tuple[str, ...]) -> Iterator[str]:
+    """Yield the packages of this folder, then the modules that installed packages name."""
+    yield from (f"{__name__}.{info.name}" for info in pkgutil.iter_modules(paths) if info.ispkg)
+    yield from sorted({entry.module for entry in entry_points(group=ENTRY_POINT_GROUP)})
 
 
 def benchmark_names() -> list[str]:
-    """Names of all benchmarks."""
-    return list(_found(tuple(__path__)))
+    """Return the names of all benchmarks."""
+    return list(_definitions(tuple(__path__)))
 
 
-def benchmark(name: str) -> Benchmark:
-    """A benchmark by name.
+def benchmark(name: str) -> BenchmarkDefinition:
+    """Return a benchmark by name.
 
     Raises:
         UnknownNameError: there is none of this name.
     """
-    found = _found(tuple(__path__))
-    if name not in found:
-        raise closest("benchmark", name, list(found))
-    return found[name]
+    definitions = _definitions(tuple(__path__))
+    if name not in definitions:
+        raise unknown_name("benchmark", name, list(definitions))
+    return definitions[name]

@@ -1,22 +1,25 @@
-"""What a benchmark is to the rest of the pipeline: one subclass of `Benchmark` in one file.
+"""What a benchmark is to a sweep: a definition that names its parts, and the protocols that the parts follow.
 
-A benchmark says what is asked, how answers are read and what is right. It never names a model, touches a cluster, or
-opens a store: samples come in as records, prompts and verdicts go out as records. The file is long because it is the
-whole of that interface, and most of it says what each part means.
+A benchmark says what is asked, how answers are read and what is right. It names no model, uses no cluster and opens no
+store: samples come in as records, prompts, verdicts and metrics go out as records. A package defines one as
+`BENCHMARK = BenchmarkDefinition(...)`; `source`, `prompter` and `grader` are enough (see
+`tests/unit/pipelines/benchmarks/test_minimal_benchmark.py`), everything else is optional. One object may be several
+parts. Parameters of parts are positional, so an implementation may call one that it does not need `_name`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from models.messages import Generation, Step
+from models.messages import Step
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
-    JudgeAsk,
+    JudgeRequest,
     Metric,
     Notice,
     PairedTest,
@@ -26,8 +29,9 @@ from pipelines.benchmarks.records import (
     Rejection,
     Row,
     Sample,
-    SimilarityAsk,
+    SimilarityRequest,
 )
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
 
@@ -35,81 +39,69 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Benchmark(ABC):
-    """One benchmark, stateless. Subclasses are found by their module's `BENCHMARK` attribute."""
+class SampleSource(Protocol):
+    """Reads a benchmark as distributed."""
 
-    name: ClassVar[str]
-    version: ClassVar[str]
-    """Rises when reading or scoring changes meaning."""
-    title: ClassVar[str]
-    source: ClassVar[str]
-    """Where the benchmark comes from: paper and data."""
-    tasks: ClassVar[Mapping[str, tuple[str, ...]]]
-    """Task -> settings."""
-    named_only: ClassVar[tuple[str, ...]] = ()
-    """Settings that run only where `--settings` names them: not every model can be asked so."""
-    derived_tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Tasks that ask nothing of their own: name -> the tasks they are computed from."""
-    headline: ClassVar[str]
-    """The metric that stands first; higher is better."""
-    beside_headline: ClassVar[tuple[str, ...]] = ()
-    """Metrics shown beside it at the end of a run."""
-    prompt_texts: ClassVar[Mapping[str, str]]
-    """Wording by version name."""
-    default_scorers: ClassVar[Mapping[str, str]] = {}
-    """Scorer kind -> `model[:layer]`."""
-
-    descriptive_values: ClassVar[tuple[str, ...]] = ()
-    """Values of `Reading` that describe a row and judge nothing; comparisons leave them out."""
-    content_field: ClassVar[str] = ""
-    """Where ids are places in a file: the field of a sample's data by which a later ingest sees that a place holds
-    something else now; '' where ids name their content."""
-    column_map_names: ClassVar[tuple[str, ...]] = ()
-    """Our names that `--column-map` may give the source's names for; none: the flag is refused."""
-
-    @abstractmethod
-    def read(
-        self, source: Source, *, column_map: Mapping[str, str] | None = None
-    ) -> Iterator[RawSample | Rejection | Notice]:
-        """Read the benchmark as distributed, row by row.
+    def read(self, source: Source, column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
+        """Yield the rows of a source folder.
 
         Args:
             source: the folder.
-            column_map: our name -> the source's path, where it is not the usual one.
+            column_map: our name -> the source's name of a column, where it is not the usual one; only of
+                `BenchmarkDefinition.column_map_names`.
 
         Raises:
             SourceError: the folder holds no data of this benchmark.
         """
+        ...
 
-    @abstractmethod
-    def prompts(
-        self,
-        sample: Sample,
-        task: str,
-        setting: str,
-        *,
-        texts: PromptTexts,
-        seed: int,
-        captions: Mapping[str, str] | None = None,
-    ) -> Iterator[Prompt]:
-        """The requests of one sample in one cell, in the order of their variants.
 
-        Args:
-            sample: whose.
-            task: one of `tasks`.
-            setting: one of the task's settings.
-            texts: the wording.
-            seed: the sweep's seed.
-            captions: what the sweep's captioner said, by picture hash; None when it has none.
-        """
+@dataclass(frozen=True, slots=True)
+class PromptInput:
+    """What the prompts of one sample in one task and setting are made of."""
 
-    @abstractmethod
-    def read_answer(self, row: Row) -> Reading:
-        """Read one prediction. Called for rows of every status; an error row gets no value it did not earn."""
+    sample: Sample
+    task: str
+    setting: str
+    texts: PromptTexts
+    seed: int
+    captions: Mapping[str, str] | None = None
+    """Captions of the sweep's captioner by picture hash; None where the sweep has no captioner."""
 
-    @abstractmethod
-    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """All metrics of one model.
+
+class Prompter(Protocol):
+    """Makes the prompts of a benchmark."""
+
+    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
+        """Yield the prompts of one sample in one task and setting, in the order of their variants."""
+        ...
+
+
+class Grader(Protocol):
+    """Reads and scores answers."""
+
+    def read_answer(self, row: Row, /) -> Reading:
+        """Read one prediction. Rows of every status come; an error row gets no value that it did not earn."""
+        ...
+
+
+class JudgePrompter(Protocol):
+    """Asks a judge model about answers, for a benchmark that needs one."""
+
+    def judge_request(self, row: Row, texts: PromptTexts, /) -> JudgeRequest | bool | None:
+        """Return the question about a row; a bool where a rule decides without asking; None where none is needed."""
+        ...
+
+    def read_verdict(self, text: str, /) -> bool | None:
+        """Read the judge's reply; None where it cannot be read."""
+        ...
+
+
+class Reporter(Protocol):
+    """Turns scored rows into metrics, tables and figures."""
+
+    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample], /) -> list[Metric]:
+        """Return all metrics of one model.
 
         Args:
             scores: one row a request of the plan: sample_id, task, setting, variant, subset, category, cluster, status
@@ -117,67 +109,118 @@ class Benchmark(ABC):
                 verdict_state, and a float column a value (NaN where there is none).
             samples: by id, for references.
         """
+        ...
 
-    def reduce_together(
-        self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]
-    ) -> Mapping[str, list[Metric]]:
-        """Metrics that several models make together, by the name under which they are shown.
+    def tables(self, results: Results, /) -> Sequence[Table]:
+        """Lay out the tables of the paper, and others."""
+        ...
 
-        Args:
-            scores: by model; each as `reduce` gets them.
-            samples: by id.
-        """
-        del scores, samples
-        return {}
+    def figures(self, results: Results, /) -> Sequence[Figure]:
+        """Lay out the figures."""
+        ...
 
-    def caption(self, sample: Sample, setting: str, texts: PromptTexts) -> Sequence[Step]:
-        """What the sweep's captioner is asked about this sample's pictures under a setting; one picture a step."""
-        del sample, setting, texts
-        return ()
 
-    def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
-        """Text comparisons that this row needs from scorer models."""
-        del row
-        return ()
+PairedTests: TypeAlias = "Callable[[pd.DataFrame, pd.DataFrame, str, Mapping[str, Sample]], Sequence[PairedTest]]"
+"""Scores of A and B on the same rows of one setting, the setting and samples by id -> tests."""
 
-    def judge(self, row: Row, texts: PromptTexts) -> JudgeAsk | bool | None:
-        """The question to the judge about this row; a bool where a rule decides without asking; None for no need."""
-        del row, texts
-        return None
 
-    def read_verdict(self, text: str) -> bool | None:
-        """Read the judge's reply; None when it cannot be read."""
-        raise NotImplementedError(f"{self.name} asks no judge: {text[:20]!r}")
+class LazyPart:
+    """Stand-in for `module:attribute` that imports the module on first use.
 
-    def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """Tables in the paper's layout from the rows of metrics.json (columns as there) and of the published CSV."""
-        del metrics, published
-        return []
+    Reducing and reporting need pandas, numpy and scipy, which take a second to load; listing benchmarks does not.
+    """
 
-    def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Figures of the paper from the same rows."""
-        del metrics, published
-        return []
+    def __init__(self, reference: str) -> None:
+        """Name the part; nothing is imported."""
+        self._module, _, self._attribute = reference.partition(":")
 
-    def paired_tests(
-        self, a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping[str, Sample]
-    ) -> list[PairedTest]:
-        """Metrics that are no mean over rows, compared on the same rows of one setting.
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._load(), name)
 
-        Args:
-            a: scores of the first, as `reduce` takes them, in the order of `b`.
-            b: scores of the second.
-            setting: of both.
-            samples: by id.
-        """
-        del a, b, setting, samples
-        return []
+    def __call__(self, *args: Any) -> Any:
+        """Call the part."""
+        return self._load()(*args)
 
-    def people(self) -> HumanBaseline:
-        """What is known of people on this benchmark: human figures, and files of people's own work."""
-        return HumanBaseline()
+    def _load(self) -> Any:
+        return getattr(import_module(self._module), self._attribute)
 
-    def generation(self, task: str, setting: str) -> Generation:
-        """The page's generation settings, which a model's own `generation` overrides."""
-        del task, setting
-        return Generation()
+
+def lazy_part(reference: str) -> Any:
+    """Return the part `module:attribute`, imported on first use."""
+    return LazyPart(reference)
+
+
+class PackageReporter:
+    """Reporter made of a package's modules, each imported on first use.
+
+    `metrics` has `reduce_scores`, `tables` has `make_tables`, `figures` has `make_figures`.
+    """
+
+    def __init__(self, package: str) -> None:
+        """Name the package; nothing is imported."""
+        self._package = package
+
+    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample], /) -> list[Metric]:
+        """Return all metrics of one model."""
+        return cast("list[Metric]", import_module(f"{self._package}.metrics").reduce_scores(scores, samples))
+
+    def tables(self, results: Results, /) -> Sequence[Table]:
+        """Lay out the tables."""
+        return cast("Sequence[Table]", import_module(f"{self._package}.tables").make_tables(results))
+
+    def figures(self, results: Results, /) -> Sequence[Figure]:
+        """Lay out the figures."""
+        return cast("Sequence[Figure]", import_module(f"{self._package}.figures").make_figures(results))
+
+
+def _default_reporter() -> Reporter:
+    return cast("Reporter", lazy_part("pipelines.benchmarks.default_reporter:REPORTER"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkDefinition:
+    """One benchmark, found by the name `BENCHMARK` of its package or module."""
+
+    name: str
+    version: str
+    """Rises when reading or scoring changes meaning."""
+    title: str
+    citation: str
+    """Where the benchmark comes from: paper and data."""
+    tasks: Mapping[str, tuple[str, ...]]
+    """Task -> settings."""
+    headline: str = "accuracy"
+    """The metric that stands first; higher is better."""
+    secondary_metrics: tuple[str, ...] = ()
+    """Metrics shown with it at the end of a run."""
+    derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tasks without requests of their own: name -> the tasks that they are computed from."""
+    explicit_settings: tuple[str, ...] = ()
+    """Settings that run only where `--settings` names them: not every model supports them."""
+    prompt_texts: Mapping[str, str] = field(default_factory=dict)
+    """Wording by version name."""
+    default_scorers: Mapping[str, str] = field(default_factory=dict)
+    """Scorer kind -> `model[:layer]`."""
+    descriptive_values: tuple[str, ...] = ()
+    """Values of `Reading` that describe a row and judge nothing; comparisons skip them."""
+    content_field: str = ""
+    """Where ids are places in a file: the field of a sample's data by which a later ingest notices that a place holds
+    something else now; '' where ids name their content."""
+    column_map_names: tuple[str, ...] = ()
+    """Our names that `--column-map` may give the source's names for; none: the flag is refused."""
+
+    source: SampleSource
+    prompter: Prompter
+    grader: Grader
+    reporter: Reporter = field(default_factory=_default_reporter)
+    judge: JudgePrompter | None = None
+    captions: Callable[[Sample, str], Sequence[Step]] | None = None
+    """Questions to the sweep's captioner about a sample's pictures in a setting; one picture a step."""
+    similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None
+    """Text comparisons that a row needs from scorer models."""
+    ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None
+    """Metrics that several models make together, by the name under which they are shown, from scores by model."""
+    paired_tests: PairedTests | None = None
+    """Tests of metrics that are no mean over rows."""
+    human: HumanBaseline = field(default_factory=HumanBaseline)
+    """What is known of people on this benchmark: human figures, and files of people's own work."""

@@ -1,7 +1,7 @@
 """People beside models: which human figures a benchmark has, and how files of people's own work are read.
 
-A benchmark declares both in one object, `Benchmark.people`. What it declares is enough for the joint comparison of the
-report, for `--human`, and for the page that tells the form of the files; none of these knows a benchmark by name.
+A benchmark declares both in one object, `BenchmarkDefinition.human`. What it declares is enough for the joint
+comparison of the report, for `--human`, and for the page that documents the files.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pipelines.benchmarks.figures import Figure
     from pipelines.benchmarks.records import Metric, Sample
+    from pipelines.benchmarks.results import Results
     from pipelines.benchmarks.tables import Table
 
 ANNOTATOR: Final = "human:"
@@ -85,65 +86,60 @@ class HumanLevel:
 class HumanBaseline:
     """What one benchmark knows of people. The default knows nothing, and takes no files."""
 
-    kinds: ClassVar[tuple[HumanKind, ...]] = ()
+    kinds: ClassVar[Sequence[HumanKind]] = ()
 
-    def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
-        """Human figures for the joint comparison, from the rows of `metrics.json` and of the published CSV."""
-        del metrics, published
+    def reference_values(self, _results: Results, /) -> list[HumanLevel]:
+        """Return human figures for the joint comparison."""
         return []
 
-    def check(self, kind: str, text: str, samples: Mapping[str, Sample]) -> None:
+    def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Check a file row by row.
 
         Raises:
-            ValueError: `line N: ...` with what is wrong and what was wanted.
+            ValueError: `line N: ...` with what is wrong and what is expected.
         """
         raise NotImplementedError(f"no file of kind {kind!r}: {text[:20]!r} for {len(samples)} samples")
 
-    def predictions(self, kind: str, text: str) -> list[dict[str, str]]:
-        """A file as rows of a predictions file, a model `human:NAME` an annotator; none where it holds no answers."""
-        del kind, text
+    def predictions(self, _kind: str, _text: str, /) -> list[dict[str, str]]:
+        """Return a file as rows of a predictions file, a model `human:NAME` an annotator; none without answers."""
         return []
 
-    def labelled(self, scores: pd.DataFrame, files: Mapping[str, str], model: str) -> pd.DataFrame:
-        """The scores of one model with what people say of its single answers, before they are reduced."""
-        del files, model
+    def with_labels(self, scores: pd.DataFrame, _files: Mapping[str, str], _model: str, /) -> pd.DataFrame:
+        """Return the scores of one model with people's labels of its single answers, before they are reduced."""
         return scores
 
     def metrics(
         self,
-        scores: pd.DataFrame,
-        samples: Mapping[str, Sample],
-        files: Mapping[str, str],
-        people: Mapping[str, pd.DataFrame],
+        _scores: pd.DataFrame,
+        _samples: Mapping[str, Sample],
+        _files: Mapping[str, str],
+        _people: Mapping[str, pd.DataFrame],
+        /,
     ) -> list[Metric]:
-        """One model beside the people of the files, on the items that these answered.
+        """Compare one model with the people of the files, on the items that these answered.
 
         Args:
-            scores: of the model, as `Benchmark.reduce` takes them.
-            samples: by id.
-            files: kind -> text.
-            people: annotator -> scores.
+            _scores: of the model, as `Reporter.reduce` takes them.
+            _samples: by id.
+            _files: kind -> text.
+            _people: annotator -> scores.
         """
-        del scores, samples, files, people
         return []
 
-    def marks(self, scores: pd.DataFrame, files: Mapping[str, str]) -> Mapping[str, float]:
-        """Numbers of one model's rows that `display` needs, by a key of the benchmark's own."""
-        del scores, files
+    def annotation_scores(self, _scores: pd.DataFrame, _files: Mapping[str, str], /) -> Mapping[str, float]:
+        """Return numbers of one model's rows that `display` needs, by a key of the benchmark's own."""
         return {}
 
     def display(
-        self, files: Mapping[str, str], marks: Mapping[str, Mapping[str, float]], published: pd.DataFrame
+        self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], _results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Tables and figures of the files.
+        """Lay out tables and figures of the files.
 
         Args:
-            files: kind -> text.
-            marks: model -> what `marks` gave.
-            published: rows of the published CSV.
+            _files: kind -> text.
+            _scores: model -> its `annotation_scores`.
+            _results: for published numbers.
         """
-        del files, marks, published
         return (), ()
 
 

@@ -143,7 +143,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimilarityAsk:
+class SimilarityRequest:
     """A text comparison wanted from a scorer model; the best over the references counts."""
 
     column: str
@@ -158,7 +158,7 @@ class SimilarityAsk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeAsk:
+class JudgeRequest:
     """A question to the judge model; an unreadable reply is asked again with the next seed."""
 
     step: Step

@@ -2,7 +2,7 @@
 
 MATE's `tables.py` is the first user. In short::
 
-    results = Results.of(metrics, published)      # the report does this and passes it to a benchmark's tables
+    results = Results.of("mate", metrics, load_published("mate"))    # the report does this and passes it to tables
     key = Key("exact_match", task="crossmodal", setting="2-shot")
     results.find(key.of("my-model"))                                   # ours, or None
     results.find(key.of("GPT-4o"), "published")                        # as printed; the last where several tables do
@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.records import Metric, PublishedValue
 from pipelines.benchmarks.tables import TableCell, TableRow, TableValue
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Source: TypeAlias = Literal["ours", "published"]
 
@@ -45,14 +48,19 @@ class Key(NamedTuple):
 class Results:
     """All numbers of one benchmark in a report."""
 
+    benchmark: str
     ours: Mapping[Key, TableValue] = field(default_factory=dict)
     published: Mapping[Key, TableValue] = field(default_factory=dict)
     """Of a number that several tables print, the last one."""
     printed: Mapping[str, Mapping[Key, TableValue]] = field(default_factory=dict)
     """Published table -> its numbers."""
+    metrics: Mapping[str, Iterable[Metric]] = field(default_factory=dict)
+    published_values: tuple[PublishedValue, ...] = ()
 
     @classmethod
-    def of(cls, metrics: Mapping[str, Iterable[Metric]], published: Iterable[PublishedValue]) -> Results:
+    def of(
+        cls, benchmark: str, metrics: Mapping[str, Iterable[Metric]], published: Iterable[PublishedValue]
+    ) -> Results:
         """Index the metrics of each model and the published values."""
         ours = {_key(model, metric): _measured(metric) for model, rows in metrics.items() for metric in rows}
         flat: dict[Key, TableValue] = {}
@@ -60,11 +68,11 @@ class Results:
         for row in published:
             key, number = _key(row.model, row), _printed(row)
             flat[key] = printed.setdefault(row.table, {})[key] = number
-        return cls(ours, flat, printed)
+        return cls(benchmark, ours, flat, printed, metrics, tuple(published))
 
     def without_published(self) -> Results:
         """Return our numbers alone."""
-        return Results(self.ours)
+        return Results(self.benchmark, self.ours)
 
     def index(self, source: Source = "ours", table: str = "") -> Mapping[Key, TableValue]:
         """Return all numbers of a source, or those of one published table."""
@@ -173,3 +181,23 @@ def _measured(metric: Metric) -> TableValue:
 
 def _printed(row: PublishedValue) -> TableValue:
     return TableValue(value=_number(row.value, row.unit), note=row.note, doubtful=row.doubtful)
+
+
+def to_frames(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return metrics and published values as frames, for benchmarks that do not use `Results` yet."""
+    import pandas as pd
+
+    ours = [
+        {"benchmark": results.benchmark, "model": model, **asdict(metric), "unit": metric.unit or "fraction"}
+        for model, rows in results.metrics.items()
+        for metric in rows
+    ]
+    frame = pd.DataFrame(ours, columns=["benchmark", "model", *Metric.__slots__])
+    for name in ("value", "ci_low", "ci_high"):
+        frame[name] = frame[name].astype("float64")
+    columns = ["benchmark", *PublishedValue.__slots__]
+    published = pd.DataFrame(
+        [{"benchmark": results.benchmark, **asdict(row)} for row in results.published_values], columns=columns
+    )
+    published["value"] = published["value"].astype("float64")
+    return frame, published

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.benchmarks import benchmark, benchmark_names, closest
+from pipelines.benchmarks import benchmark, benchmark_names, unknown_name
 from pipelines.benchmarks.human import ANNOTATOR, HumanKind
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
@@ -37,8 +37,8 @@ def parse_human_flag(spec: str) -> tuple[str, str]:
     if not equals or not uri:
         raise UsageError(f"--human {spec}: give BENCHMARK=FILE.csv or BENCHMARK=FOLDER, such as vflute=people/")
     if name not in benchmark_names():
-        raise closest("benchmark", name, benchmark_names())
-    if not benchmark(name).people().kinds:
+        raise unknown_name("benchmark", name, benchmark_names())
+    if not benchmark(name).human.kinds:
         raise UsageError(f"--human {spec}: {name} accepts no human files; see docs/human-files.md")
     if "://" in uri and not is_remote(uri):
         raise UsageError(f"--human {spec}: only local paths and s3:// addresses are supported")
@@ -54,7 +54,7 @@ def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
     files: dict[tuple[str, str], HumanFile] = {}
     for spec in specs:
         name, uri = parse_human_flag(spec)
-        kinds = benchmark(name).people().kinds
+        kinds = benchmark(name).human.kinds
         for path, content in _contents(spec, uri):
             file = _parse(name, kinds, path, content)
             earlier = files.setdefault((name, file.kind), file)
@@ -74,7 +74,7 @@ def check_human(files: Sequence[HumanFile], data: Store) -> None:
         samples = {sample.sample_id: sample for sample in Dataset.open(data, name).samples()}
         for file in (file for file in files if file.benchmark == name):
             try:
-                benchmark(name).people().check(file.kind, file.text, samples)
+                benchmark(name).human.check(file.kind, file.text, samples)
             except (ValueError, UnknownNameError) as error:
                 raise UsageError(f"{file.uri} ({name} {file.kind}): {error}; see docs/human-files.md") from error
 
@@ -92,7 +92,7 @@ def store_human(out: Store, files: Sequence[HumanFile]) -> set[str]:
 def load_human_files(out: Store, name: str) -> dict[str, str]:
     """Return kind -> text of the files that an output holds for a benchmark."""
     texts = {}
-    for kind in benchmark(name).people().kinds:
+    for kind in benchmark(name).human.kinds:
         path = f"human/{name}/{kind.name}.csv"
         if out.exists(path):
             texts[kind.name] = out.get(path).decode()
@@ -108,7 +108,7 @@ def human_rows(name: str, files: Mapping[str, str]) -> dict[str, list[dict[str, 
     """Return the answers in the files as rows of a predictions file, by person."""
     rows: dict[str, list[dict[str, str]]] = {}
     for kind, text in files.items():
-        for row in benchmark(name).people().predictions(kind, text):
+        for row in benchmark(name).human.predictions(kind, text):
             rows.setdefault(row["model"], []).append(row)
     return rows
 

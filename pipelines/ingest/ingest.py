@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Sample
 from pipelines.errors import DatasetError, DecodeError, SourceError
 from pipelines.ingest.dataset import Dataset, Manifest, fingerprint, write_shard
@@ -35,7 +35,7 @@ class IngestResult:
 
 
 def ingest_benchmark(
-    benchmark: Benchmark,
+    benchmark: BenchmarkDefinition,
     source: Folder,
     data: Store,
     *,
@@ -63,7 +63,7 @@ def ingest_benchmark(
     with source.decoder as decoder:
         writer = MediaWriter(source, store, decoder)
         samples, rejections, notices = _collect(
-            benchmark.read(source, column_map=column_map), benchmark.name, writer, progress
+            benchmark.source.read(source, column_map or {}), benchmark.name, writer, progress
         )
     rejections = [
         replace(rejection, reason=_clip(rejection.reason, MAX_REASON), item=_clip(rejection.item, MAX_ITEM))
@@ -134,7 +134,7 @@ def _collect(
     return [sample for members in clusters.values() for sample in members], rejections, notices
 
 
-def _changed_content_notice(data: Store, benchmark: Benchmark, samples: Sequence[Sample]) -> str:
+def _changed_content_notice(data: Store, benchmark: BenchmarkDefinition, samples: Sequence[Sample]) -> str:
     """Return a notice about ids whose content differs from that of the previous ingest, or ''."""
     field = benchmark.content_field
     if not field:

@@ -13,7 +13,7 @@ from models.message_codec import dump_steps
 from models.messages import Generation, Request, Step, prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.hashing import stable_id
@@ -51,7 +51,7 @@ class RequestBuilder:
         return hash(self.to_json())
 
     @cached_property
-    def benchmark(self) -> Benchmark:
+    def benchmark(self) -> BenchmarkDefinition:
         """The benchmark."""
         return benchmark(self.benchmark_name)
 
@@ -76,16 +76,16 @@ class RequestBuilder:
             captions: captions by picture hash; read only when there is a captioner.
         """
         if self.kind == "caption":
+            captions_of = self.benchmark.captions or (lambda _sample, _setting: ())
             for setting in dict.fromkeys(cell.setting for cell in self.task_settings):
-                for step in self.benchmark.caption(sample, setting, self.texts):
+                for step in captions_of(sample, setting):
                     source = next((media.source for media in iter_media([step])), "")
                     yield _plan_row(sample, TaskSetting("caption", ""), Prompt(variant=source, steps=(step,)))
             return
         known_captions = (captions or {}) if self.captioner else None
         for cell in self.task_settings:
-            for prompt in self.benchmark.prompts(
-                sample, cell.task, cell.setting, texts=self.texts, seed=self.seed, captions=known_captions
-            ):
+            query = PromptInput(sample, cell.task, cell.setting, self.texts, self.seed, known_captions)
+            for prompt in self.benchmark.prompter.prompts(query):
                 yield _plan_row(sample, cell, prompt)
 
     def columns(self, row: PlanRow) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipelines.benchmarks import closest
-from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks import unknown_name
+from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import UsageError
 
 
@@ -85,10 +85,10 @@ def check_names(kind: str, wanted: Iterable[str], known: Sequence[str]) -> None:
     """
     for name in wanted:
         if name not in known:
-            raise closest(kind, name, list(known))
+            raise unknown_name(kind, name, list(known))
 
 
-def cells_of(benchmark: Benchmark, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
+def cells_of(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
     """The cells of a benchmark that the flags leave; empty flags leave all but those to be named."""
     wanted = {asked for task in tasks for asked in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
     return [
@@ -96,5 +96,5 @@ def cells_of(benchmark: Benchmark, tasks: Sequence[str], settings: Sequence[str]
         for task, known in benchmark.tasks.items()
         if task in wanted
         for setting in known
-        if setting in settings or (not settings and setting not in benchmark.named_only)
+        if setting in settings or (not settings and setting not in benchmark.explicit_settings)
     ]

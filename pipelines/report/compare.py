@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.base import PairedTests
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
@@ -226,17 +226,22 @@ def _score_difference(
 
 def _metric_differences(pair: _Pair) -> tuple[list[Difference], list[str]]:
     """Return the benchmark's own tests on rows that both answered, and the problem that prevented them."""
-    if type(benchmark(pair.a.benchmark)).paired_tests is Benchmark.paired_tests:
+    paired_tests = benchmark(pair.a.benchmark).paired_tests
+    if paired_tests is None:
         return [], []
     try:
         samples = {sample.sample_id: sample for sample in Dataset.open(Store(pair.b.data), pair.b.benchmark).samples()}
     except (DatasetError, StoreError) as error:
         return [], [f"{pair.a.benchmark}: its own metrics are not tested, since they need the data ({error})"]
-    differences = [difference for cell in pair.cells() for difference in _tests_of_cell(pair, cell, samples)]
+    differences = [
+        difference for cell in pair.cells() for difference in _tests_of_cell(pair, cell, paired_tests, samples)
+    ]
     return differences, []
 
 
-def _tests_of_cell(pair: _Pair, cell: tuple[str, str], samples: Mapping[str, Sample]) -> Iterator[Difference]:
+def _tests_of_cell(
+    pair: _Pair, cell: tuple[str, str], paired_tests: PairedTests, samples: Mapping[str, Sample]
+) -> Iterator[Difference]:
     rows_a, rows_b = ({key: row for key, row in rows.items() if key[:2] == cell} for rows in (pair.rows_a, pair.rows_b))
     keys = sorted(
         key
@@ -246,7 +251,7 @@ def _tests_of_cell(pair: _Pair, cell: tuple[str, str], samples: Mapping[str, Sam
     if not keys:
         return
     first, second = (_frame([rows[key] for key in keys]) for rows in (rows_a, rows_b))
-    for test in benchmark(pair.a.benchmark).paired_tests(first, second, cell[1], samples):
+    for test in paired_tests(first, second, cell[1], samples):
         yield Difference(
             **pair.names,
             task=cell[0],

@@ -80,21 +80,21 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
     """
     out, entry = Store(out_uri), planned.entry
     requests = _entry_requests(planned)
-    reporter, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
-    frame = reporter.people().labelled(_join(requests.columns, _scores(out, entry)), files, entry.model)
-    metrics = reporter.reduce(frame, requests.samples)
+    definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
+    frame = definition.human.with_labels(_join(requests.columns, _scores(out, entry)), files, entry.model)
+    metrics = definition.reporter.reduce(frame, requests.samples)
     if files and not is_person(entry.model):
         human_frames = {
             person.entry.model: _join(_entry_requests(person).columns, _scores(out, person.entry)) for person in people
         }
-        metrics += reporter.people().metrics(frame, requests.samples, files, human_frames)
+        metrics += definition.human.metrics(frame, requests.samples, files, human_frames)
     measured = None if entry.external else requests.media_keys
     return EntryResults(
         metrics=[_metric_row(entry, metric) for metric in metrics],
         counts=_counts(entry, frame),
         answers=_examples(entry, out, frame, requests.example_texts),
         judge_failed=int((frame["verdict_state"] == "failed").sum()),
-        marks=reporter.people().marks(frame, files),
+        marks=definition.human.annotation_scores(frame, files),
         efficiency=measure_efficiency(entry.benchmark, entry.model, out, measured) if measured is not None else None,
     )
 
@@ -108,7 +108,8 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out_uri: str) -> EntryResults
         requests = _entry_requests(planned)
         samples |= requests.samples
         frames[planned.entry.model] = _join(requests.columns, _scores(out, planned.entry))
-    metrics = benchmark(first.benchmark).reduce_together(frames, samples)
+    ensemble = benchmark(first.benchmark).ensemble
+    metrics = ensemble(frames, samples) if ensemble else {}
     rows = [{**_metric_row(first, metric), "model": name} for name, named in metrics.items() for metric in named]
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0)
 

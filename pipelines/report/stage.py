@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import Benchmark
 from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.published import load_published
+from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.results import Results
 from pipelines.ingest.human_files import is_person, load_human_files
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
@@ -35,9 +37,7 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[
     names = sorted({entry.benchmark for entry in entries})
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = {name: _people(context, name) for name in names}
-    joint = [
-        g for g in groups if type(benchmark(g[0].entry.benchmark)).reduce_together is not Benchmark.reduce_together
-    ]
+    joint = [group for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
     try:
         pending = [task.remote(one, people[one.entry.benchmark], context.out.uri) for one in planned]
         pending += [together.remote(group, context.out.uri) for group in joint if len(group) > 1]
@@ -127,12 +127,21 @@ def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Se
     for name in names:
         one, printed = benchmark(name), published(name)
         own = _frame([row for row in rows if row["benchmark"] == name])
-        levels = tuple(one.people().levels(own, printed))
+        levels = tuple(one.human.reference_values(_results(name, rows)))
         shares.append(HumanComparison(title=one.title, levels=levels, metrics=own, published=printed))
     tables, figures = human_tables(shares), human_figures(shares)
     if not tables:
         return ()
     return (Section(name="people", title="Models beside people", tables=tuple(tables), figures=tuple(figures)),)
+
+
+def _results(name: str, rows: Sequence[Mapping[str, Any]]) -> Results:
+    """Index the metrics of one benchmark and its published values."""
+    metrics: dict[str, list[Metric]] = {}
+    for row in rows:
+        if row["benchmark"] == name:
+            metrics.setdefault(row["model"], []).append(Metric(**{key: row[key] for key in Metric.__slots__}))
+    return Results.of(name, metrics, load_published(name))
 
 
 def _part(
@@ -142,15 +151,14 @@ def _part(
     marks: Mapping[str, Mapping[str, float]],
 ) -> BenchmarkSection:
     one = benchmark(name)
-    own = _frame([row for row in rows if row["benchmark"] == name])
-    printed = published(name)
-    tables, figures = one.people().display(files, marks, printed)
+    results = _results(name, rows)
+    tables, figures = one.human.display(files, marks, results)
     return BenchmarkSection(
         name=name,
         title=one.title,
-        source=one.source,
+        source=one.citation,
         headline=one.headline,
         settings=tuple(dict.fromkeys(setting for settings in one.tasks.values() for setting in settings)),
-        tables=(*one.tables(own, printed), *tables),
-        figures=(*one.figures(own, printed), *figures),
+        tables=(*one.reporter.tables(results), *tables),
+        figures=(*one.reporter.figures(results), *figures),
     )

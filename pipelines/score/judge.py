@@ -17,7 +17,7 @@ from models.fingerprint import answer_fingerprint
 from models.message_codec import dump_steps, load_steps
 from models.messages import Request, Step, prompt_sha256
 from models.spec import ModelSpec
-from pipelines.benchmarks.records import JudgeAsk, Row, Verdict
+from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.hashing import stable_id
 from pipelines.media.frame_cache import FrameSource
 from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
@@ -83,7 +83,7 @@ class JudgeReplies:
         """The revision of the judge's weights."""
         return str(self._fingerprint.get("revision") or "")
 
-    def question(self, ask: JudgeAsk, attempt: int) -> Request:
+    def question(self, ask: JudgeRequest, attempt: int) -> Request:
         """Build the request for one attempt at a verdict; a retry differs in its seed alone."""
         own = self.spec.generation.model_dump(exclude_none=True)
         generation = replace(ask.step.generation, **{**own, "seed": ask.seeds[attempt]})
@@ -95,7 +95,7 @@ class JudgeReplies:
         }
         return Request(request_id=stable_id(inputs), steps=(step,))
 
-    def verdict(self, ask: JudgeAsk, read_verdict: Callable[[str], bool | None]) -> Verdict:
+    def verdict(self, ask: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Verdict:
         """Return the verdict that the replies so far amount to."""
         for attempt in range(len(ask.seeds)):
             request_id = self.question(ask, attempt).request_id
@@ -106,7 +106,7 @@ class JudgeReplies:
                 return Verdict(state="ok", accepted=accepted, tries=attempt + 1)
         return Verdict(state="invalid", tries=len(ask.seeds))
 
-    def open_question(self, ask: JudgeAsk, read_verdict: Callable[[str], bool | None]) -> Request | None:
+    def open_question(self, ask: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Request | None:
         """Return the next request for a verdict; None when there is a verdict, or when all attempts are used up."""
         verdict = self.verdict(ask, read_verdict)
         return self.question(ask, verdict.tries) if verdict.state in ("absent", "failed") else None
@@ -123,13 +123,15 @@ def open_questions(
         context: of these predictions.
         skip: questions that failed in this run and wait for the next one.
     """
-    benchmark = context.builder.benchmark
+    prompter = context.builder.benchmark.judge
+    if prompter is None:
+        return
     seen = set(skip)
     for row in rows:
-        ask = benchmark.judge(row, context.texts)
-        if not isinstance(ask, JudgeAsk):
+        ask = prompter.judge_request(row, context.texts)
+        if not isinstance(ask, JudgeRequest):
             continue
-        request = judge.open_question(ask, benchmark.read_verdict)
+        request = judge.open_question(ask, prompter.read_verdict)
         if request is not None and request.request_id not in seen:
             seen.add(request.request_id)
             yield request, row

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pipelines.benchmarks.records import JudgeAsk, Row, Verdict
+from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.hashing import stable_id
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import RequestBuilder
@@ -73,11 +73,12 @@ class PartScorer:
         return len(rows)
 
     def _verdict(self, row: Row) -> Verdict:
-        if self._judge is None:
+        prompter = self._benchmark.judge
+        if self._judge is None or prompter is None:
             return Verdict(state="absent")
-        ask = self._benchmark.judge(row, self._context.texts)
-        if isinstance(ask, JudgeAsk):
-            return self._judge.verdict(ask, self._benchmark.read_verdict)
+        ask = prompter.judge_request(row, self._context.texts)
+        if isinstance(ask, JudgeRequest):
+            return self._judge.verdict(ask, prompter.read_verdict)
         return Verdict(state="absent") if ask is None else Verdict(state="ok", accepted=ask)
 
     def _inputs(self, rows: Sequence[Row]) -> str:
@@ -128,6 +129,8 @@ class PartScorer:
 
     def _compare_texts(self, rows: Sequence[Row]) -> list[Row]:
         """Add the columns of scorer models; all texts of a part go through the model together."""
+        if self._benchmark.similarity is None:
+            return list(rows)
         asks = [
             (i, ask)
             for i, row in enumerate(rows)
@@ -150,7 +153,7 @@ class PartScorer:
         return [replace(row, given={**row.given, **columns.get(i, {})}) for i, row in enumerate(rows)]
 
     def _score_row(self, row: Row) -> dict[str, Any]:
-        reading = self._benchmark.read_answer(row)
+        reading = self._benchmark.grader.read_answer(row)
         return {
             "request_id": row.request_id,
             "sample_id": row.sample.sample_id,

@@ -22,7 +22,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = tmp_path_factory.mktemp("tree")
     for package in ("cluster", "jobs", "models", "pipelines"):
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(TOY, tree / "pipelines" / "benchmarks" / "toy.py")
+    (tree / "pipelines" / "benchmarks" / "toy").mkdir()
+    shutil.copy(TOY, tree / "pipelines" / "benchmarks" / "toy" / "__init__.py")
     (tree / "models" / "catalog" / "new.yaml").write_text("new-model: {engine: random, seed: 5}\n")
     return tree
 
@@ -76,7 +77,7 @@ def test_benchmark_of_another_package_is_found_by_its_entry_point(cli: Cli, tmp_
     payload = json.loads(cli("list", "benchmarks", "--json", env={"PYTHONPATH": str(tmp_path)}).stdout)
     assert any("toy" in row.values() for row in payload)
     text = (tmp_path / "my_sums.py").read_text()
-    (tmp_path / "my_sums.py").write_text(text.replace('name = "toy"', 'name = "mate"'))
+    (tmp_path / "my_sums.py").write_text(text.replace('name="toy"', 'name="mate"'))
     twice = cli("list", "benchmarks", env={"PYTHONPATH": str(tmp_path)}, code=2)
     assert "my_sums" in twice.stderr
     assert "'mate'" in twice.stderr

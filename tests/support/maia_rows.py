@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.maia.metrics import reduce_maia
+from pipelines.benchmarks.maia.metrics import reduce_scores
 from pipelines.benchmarks.records import Metric, Sample
 
 ANSWERS = (
@@ -70,7 +70,7 @@ def samples(asked: Sequence[Asked]) -> dict[str, Sample]:
 
 def reduced(asked: Sequence[Asked]) -> list[Metric]:
     """Their metrics."""
-    return reduce_maia(frame(asked), samples(asked))
+    return reduce_scores(frame(asked), samples(asked))
 
 
 def every_column(videos: int = 2, **how: Any) -> list[Asked]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
@@ -107,6 +108,8 @@ def ingest_damaged(name: str, folder: Path, many: int) -> tuple[int, int]:
     for sample in Dataset.open(data, name).samples():
         for task, settings in item.tasks.items():
             for setting in settings:
-                for prompt in item.prompts(sample, task, setting, texts=texts, seed=42, captions={}):
+                for prompt in item.prompter.prompts(
+                    PromptInput(sample, task, setting, texts=texts, seed=42, captions={})
+                ):
                     assert bool(prompt.steps) != bool(prompt.excluded)
     return rows, len(listed)

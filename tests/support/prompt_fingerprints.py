@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from pipelines.benchmarks import benchmark_names
-from pipelines.benchmarks.base import Benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition
 from tests.support.many_samples import many
 from tests.support.paths import GOLDEN
 from tests.support.requests import PlannedRequest
@@ -35,7 +35,7 @@ def ids_of(name: str) -> str:
     return _hash(request.request_id for request in requests_of(name))
 
 
-def words_of(benchmark: Benchmark, asked: Iterable[PlannedRequest]) -> dict[str, str]:
+def words_of(benchmark: BenchmarkDefinition, asked: Iterable[PlannedRequest]) -> dict[str, str]:
     """Version -> hash of its template, and under `asked: VERSION` of the prompts that were built by it."""
     results = {version: _hash([text]) for version, text in benchmark.prompt_texts.items()}
     built: dict[str, list[str]] = defaultdict(list)

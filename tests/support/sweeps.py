@@ -74,7 +74,7 @@ def reduced(
 ) -> list[Metric]:
     """All metrics of these cells; `judge` is what a judge says to all that it is asked, None is no judge."""
     frame = scored(name, asked_of(name, samples, tasks, settings), say, compare, judge)
-    return benchmark(name).reduce(frame, {sample.sample_id: sample for sample in samples})
+    return benchmark(name).reporter.reduce(frame, {sample.sample_id: sample for sample in samples})
 
 
 def scored(
@@ -107,9 +107,11 @@ def _row(
     )
     provided = {
         ask.column: max(compare(ask.candidate, reference) for reference in ask.references)
-        for ask in benchmark(name).similarity(row)
+        for ask in (benchmark(name).similarity or (lambda _: ()))(row)
     }
-    return replace(row, given=provided, verdict=_verdict(benchmark(name).judge(row, texts), judge))
+    prompter = benchmark(name).judge
+    question = prompter.judge_request(row, texts) if prompter else None
+    return replace(row, given=provided, verdict=_verdict(question, judge))
 
 
 def _verdict(ask: object, judge: bool | None) -> Verdict:
@@ -119,7 +121,7 @@ def _verdict(ask: object, judge: bool | None) -> Verdict:
 
 
 def _scored(row: Row, name: str) -> dict[str, Any]:
-    reading = benchmark(name).read_answer(row)
+    reading = benchmark(name).grader.read_answer(row)
     return {
         "request_id": row.request_id,
         "sample_id": row.sample.sample_id,

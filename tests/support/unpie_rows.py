@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipelines.benchmarks.records import MediaRef, Metric, Row, Sample, Verdict
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from pipelines.benchmarks.unpie.metrics import reduce_unpie
+from pipelines.benchmarks.unpie.metrics import reduce_scores
 from tests.support.unpie_source import row as source_row
 
 CATEGORIES = {"homographic": "Homo", "heterographic": "Hetero"}
@@ -68,7 +68,7 @@ def asked(of: Sample, task: str, setting: str, variant: str = "", **how: Any) ->
 
 def scored(row: Row, status: str = "") -> dict[str, Any]:
     """A row of the frame; `status` may be `missing`."""
-    reading = BENCHMARK.read_answer(row)
+    reading = BENCHMARK.grader.read_answer(row)
     identity = {
         "sample_id": row.sample.sample_id,
         "task": row.task,
@@ -102,7 +102,7 @@ def cell(
 
 def reduced(rows: Sequence[Mapping[str, Any]], of: Mapping[str, Sample]) -> list[Metric]:
     """The metrics of these rows."""
-    return reduce_unpie(pd.DataFrame([dict(row) for row in rows]), of)
+    return reduce_scores(pd.DataFrame([dict(row) for row in rows]), of)
 
 
 def found(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: str) -> Metric:

@@ -7,20 +7,17 @@ Findings of EMNLP 2025, arXiv 2502.16989. Data: github.com/Caput97/MAIA-Multimod
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import Final
 
 from models.messages import Generation, Media, Step, blank, logprobs_from_text, user
-from pipelines.benchmarks.base import Benchmark
-from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanBaseline
+from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, unimodal_choice
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.maia.letters import draw_ts_letter, read_letter
 from pipelines.benchmarks.maia.source import read_maia
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
-    JudgeAsk,
-    Metric,
+    JudgeRequest,
     Notice,
     Prompt,
     RawSample,
@@ -28,14 +25,10 @@ from pipelines.benchmarks.records import (
     Rejection,
     Row,
     Sample,
-    SimilarityAsk,
+    SimilarityRequest,
 )
 from pipelines.benchmarks.source import Source
-from pipelines.benchmarks.tables import Table
 from pipelines.errors import DatasetError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CANDIDATE_CHARS = 2000
 """The judge gets at most so many characters of an answer."""
@@ -70,92 +63,58 @@ _JUDGE = (
 
 _BARE = "vsv-unimodal-v1"
 """Prompt version of bare statements, which have no wording."""
+_VSV_GENERATION: Final = Generation(max_new_tokens=16)
+"""Greedy, for a letter."""
+_OEVQA_GENERATION: Final = Generation(max_new_tokens=128)
+"""Greedy, for an answer."""
 
 
-class Maia(Benchmark):
-    """MAIA of Testa et al., 2025."""
+class _Maia:
+    """Source, prompter and grader of MAIA."""
 
-    name = "maia"
-    version = "1"
-    title = "MAIA"
-    source = "arXiv 2502.16989; github.com/Caput97/MAIA-Multimodal_AI_Assessment"
-    tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "vsv": ("black-video", "1-frame", "32-frames", "unimodal"),
-        "oevqa": ("black-video", "1-frame", "32-frames"),
-    }
-    named_only: ClassVar[tuple[str, ...]] = ("unimodal",)
-    derived_tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {"aggregate": ("vsv", "oevqa")}
-    headline = "agg_acc"
-    beside_headline = ("statement_accuracy", "pool_accuracy", "oevqa_accuracy")
-    prompt_texts: ClassVar[Mapping[str, str]] = {
-        "vsv-it-v1": _VSV,
-        "oevqa-it-v1": _OEVQA,
-        "oevqa-it-v1-plain": _OEVQA_PLAIN,
-        "judge-it-v1": _JUDGE,
-    }
-    descriptive_values = ("ts_at_a", "true_logprob", "false_logprob")
-    default_scorers: ClassVar[Mapping[str, str]] = {"bertscore": "bert-base-multilingual-cased:9"}
-
-    def read(
-        self, source: Source, *, column_map: Mapping[str, str] | None = None
-    ) -> Iterator[RawSample | Rejection | Notice]:
+    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
         """Read `*.json` and `videos/N.mp4`, in the folder itself or in `dataset/` below it; see `read_maia`."""
-        del column_map
         return read_maia(source)
 
-    def prompts(
-        self,
-        sample: Sample,
-        task: str,
-        setting: str,
-        *,
-        texts: PromptTexts,
-        seed: int,
-        captions: Mapping[str, str] | None = None,
-    ) -> Iterator[Prompt]:
+    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
         """Yield eight pairs or one open question, the clip before the text.
 
         `unimodal` has the two bare statements of each pair, without clip or wording, for their log-probabilities.
         """
-        del captions
-        if setting == "unimodal":
+        sample, texts = query.sample, query.texts
+        if query.setting == "unimodal":
             for index in range(POOL_SIZE):
                 pair = (sample.data["true"][index], sample.data["false"][index])
                 yield Prompt(variant=str(index), version=_BARE, steps=(Step(turns=(), scored=pair),))
             return
-        clip = _clip(sample, setting)
-        if task == "oevqa":
+        clip = _clip(sample, query.setting)
+        if query.task == "oevqa":
             words = texts.fill("oevqa-it-v1", question=sample.data["question"])
-            step = Step(turns=(user(clip, words),), generation=self.generation(task, setting))
+            step = Step(turns=(user(clip, words),), generation=_OEVQA_GENERATION)
             yield Prompt(version=texts.version("oevqa-it-v1"), steps=(step,))
             return
         for index in range(POOL_SIZE):
-            first, second = _statements(sample, index, seed)
+            first, second = _statements(sample, index, query.seed)
             words = texts.fill("vsv-it-v1", a=first, b=second)
-            step = Step(turns=(user(clip, words),), generation=self.generation(task, setting), choices=("A", "B"))
+            step = Step(turns=(user(clip, words),), generation=_VSV_GENERATION, choices=("A", "B"))
             yield Prompt(variant=str(index), version=texts.version("vsv-it-v1"), steps=(step,))
-
-    def generation(self, task: str, setting: str) -> Generation:
-        """Return greedy decoding with 16 new tokens for a letter, 128 for an answer."""
-        del setting
-        return Generation(max_new_tokens=16 if task == "vsv" else 128)
 
     def read_answer(self, row: Row) -> Reading:
         """Read the letter and whether it is that of the true statement, or the open answer and its scores."""
         return _read_vsv(row) if row.task == "vsv" else _read_oevqa(row)
 
-    def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
+    def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         """Request BERTScore of an open answer against its eight references."""
         if row.task != "oevqa" or row.status != "ok":
             return ()
         references = tuple(row.sample.data["answers"])
         return (
-            SimilarityAsk(
+            SimilarityRequest(
                 column="bertscore_f1", scorer="bertscore", candidate=read_oevqa(row.output), references=references
             ),
         )
 
-    def judge(self, row: Row, texts: PromptTexts) -> JudgeAsk | bool | None:
+    def judge_request(self, row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
         """Ask with the candidate last, so that all candidates of a question share a prefix."""
         if row.task != "oevqa" or row.status != "ok":
             return None
@@ -170,43 +129,11 @@ class Maia(Benchmark):
             candidate=candidate[:CANDIDATE_CHARS].replace("</risposta>", "< /risposta>"),
         )
         choices = ('{"correct": true}', '{"correct": false}')
-        return JudgeAsk(step=Step(turns=(user(words),), generation=Generation(max_new_tokens=64), choices=choices))
+        return JudgeRequest(step=Step(turns=(user(words),), generation=Generation(max_new_tokens=64), choices=choices))
 
     def read_verdict(self, text: str) -> bool | None:
         """Read the JSON object or the words of the judge."""
         return read_verdict(text)
-
-    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """Compute all metrics of one model."""
-        from pipelines.benchmarks.maia.metrics import reduce_maia
-
-        return reduce_maia(scores, samples)
-
-    def reduce_together(
-        self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]
-    ) -> Mapping[str, list[Metric]]:
-        """Compute the paper's unimodal row from all text models."""
-        from pipelines.benchmarks.maia.unimodal import reduce_unimodal
-
-        return reduce_unimodal(scores, samples)
-
-    def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """Build Tables 1 to 5 of the paper, and ours."""
-        from pipelines.benchmarks.maia.tables import maia_tables
-
-        return maia_tables(metrics, published)
-
-    def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Build radar figures 3, 6, 7 and 8."""
-        from pipelines.benchmarks.maia.figures import maia_figures
-
-        return maia_figures(metrics, published)
-
-    def people(self) -> HumanBaseline:
-        """Return the human baseline."""
-        from pipelines.benchmarks.maia.human import PEOPLE
-
-        return PEOPLE
 
 
 def _clip(sample: Sample, setting: str) -> Media:
@@ -273,4 +200,34 @@ def _read_oevqa(row: Row) -> Reading:
     return Reading(answer=text, rule="text" if text else "empty", flags=tuple(flags), values=values)
 
 
-BENCHMARK = Maia()
+_PARTS: Final = _Maia()
+BENCHMARK: Final = BenchmarkDefinition(
+    name="maia",
+    version="1",
+    title="MAIA",
+    citation="arXiv 2502.16989; github.com/Caput97/MAIA-Multimodal_AI_Assessment",
+    tasks={
+        "vsv": ("black-video", "1-frame", "32-frames", "unimodal"),
+        "oevqa": ("black-video", "1-frame", "32-frames"),
+    },
+    explicit_settings=("unimodal",),
+    derived_tasks={"aggregate": ("vsv", "oevqa")},
+    headline="agg_acc",
+    secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),
+    prompt_texts={
+        "vsv-it-v1": _VSV,
+        "oevqa-it-v1": _OEVQA,
+        "oevqa-it-v1-plain": _OEVQA_PLAIN,
+        "judge-it-v1": _JUDGE,
+    },
+    descriptive_values=("ts_at_a", "true_logprob", "false_logprob"),
+    default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
+    source=_PARTS,
+    prompter=_PARTS,
+    grader=_PARTS,
+    reporter=PackageReporter(__package__),
+    judge=_PARTS,
+    similarity=_PARTS.similarity,
+    ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
+    human=lazy_part("pipelines.benchmarks.maia.human:HUMAN_BASELINE"),
+)

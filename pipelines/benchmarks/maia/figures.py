@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pipelines.benchmarks.figures import Figure, Radar, Series
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.results import BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Kind, Origin, Results
-
-if TYPE_CHECKING:
-    import pandas as pd
 from pipelines.benchmarks.maia.tables import _WORDS
+from pipelines.benchmarks.results import Results as ReportResults
+from pipelines.benchmarks.results import to_frames
 
 _FIGURES: Final[Mapping[Kind, tuple[str, int, str]]] = {
     STATEMENTS: ("3a", 6, "statement"),
@@ -29,17 +28,9 @@ _SLUG = 50
 """Longest part of a figure's id that a model's name takes."""
 
 
-def maia_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-    """Radars with a curve for each setting: ours first, then the paper's for the published models.
-
-    Args:
-        metrics: rows of `metrics.json`.
-        published: rows of the published CSV, average over categories under category ''.
-
-    Returns:
-        One for each model and metric that has any value, so that without a judge open answers have none.
-    """
-    book = Results.of(metrics, published)
+def make_figures(results: ReportResults) -> list[Figure]:
+    """Radars with a curve for each setting: ours first, then the paper's for the published models."""
+    book = Results.of(*to_frames(results))
     others = _slugs(name for name in book.models["published"] if name != _SHOWN_IN_TEXT)
     found: list[Figure] = []
     for kind, (_, _, name) in _FIGURES.items():

@@ -24,6 +24,7 @@ from pipelines.benchmarks.human import (
 )
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.metrics.agreement import fleiss_kappa
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
@@ -61,16 +62,15 @@ class MaiaHumanBaseline(HumanBaseline):
         ),
     )
 
-    def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
+    def reference_values(self, _results: Results, /) -> list[HumanLevel]:
         """Return chance levels only: no human accuracy is published."""
-        del metrics, published
         return [
             _level("vsv", "statement_accuracy", 1 / 2, "Table 5"),
             _level("vsv", "pool_accuracy", 1 / 2**POOL_SIZE, "Table 1"),
             _level("oevqa", "oevqa_accuracy", None, "Table 2"),
         ]
 
-    def check(self, kind: str, text: str, samples: Mapping[str, Sample]) -> None:
+    def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Check that every row is complete and unique, and that its question is in the data set."""
         if kind == "ratings":
             judge_kappa(text)
@@ -82,7 +82,7 @@ class MaiaHumanBaseline(HumanBaseline):
             if question not in samples:
                 raise ValueError(f"line {line}: the data has no question {question!r} ({name} {row[name]!r})")
 
-    def predictions(self, kind: str, text: str) -> list[dict[str, str]]:
+    def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:
         """Return answers and letters as predictions; ratings are none."""
         if kind == "answers":
             return answers_as_predictions(text)
@@ -91,12 +91,12 @@ class MaiaHumanBaseline(HumanBaseline):
     def metrics(
         self,
         scores: pd.DataFrame,
-        samples: Mapping[str, Sample],
-        files: Mapping[str, str],
+        _samples: Mapping[str, Sample],
+        _files: Mapping[str, str],
         people: Mapping[str, pd.DataFrame],
+        /,
     ) -> list[Metric]:
         """Compute statements, pools and open answers on the rows that people answered, with the paired gap."""
-        del samples, files
         metrics: list[Metric] = []
         for setting in map(str, dict.fromkeys(scores["setting"])):
             rows = scores[scores["setting"] == setting]
@@ -108,17 +108,16 @@ class MaiaHumanBaseline(HumanBaseline):
         return metrics
 
     def display(
-        self, files: Mapping[str, str], marks: Mapping[str, Mapping[str, float]], published: pd.DataFrame
+        self, files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
         """Build the table of the judge's agreement with people, next to the published one."""
-        del marks
         if "ratings" not in files:
             return (), ()
         kappa = judge_kappa(files["ratings"])
         rows = [
-            TableRow(label=row["model"], cells=(row["value"], row["subset"]), origin="published")
-            for row in published.to_dict("records")
-            if row["metric"] == "fleiss_kappa"
+            TableRow(label=key.model, cells=(number.value, key.subset), origin="published")
+            for key, number in results.published.items()
+            if key.metric == "fleiss_kappa"
         ]
         rows.append(TableRow(label="Own ratings", cells=(kappa.value, kappa.subset), note=kappa.note))
         table = Table(
@@ -193,7 +192,7 @@ def _comparison(rows: pd.DataFrame, task: str, setting: str, metric: str) -> Ite
         )
 
 
-PEOPLE: Final = MaiaHumanBaseline()
+HUMAN_BASELINE: Final = MaiaHumanBaseline()
 
 
 def answers_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str, str]]:

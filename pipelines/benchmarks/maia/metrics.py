@@ -36,13 +36,13 @@ _TOLERANCE: Final = 1e-9  # of sums of doubles
 _MAX_LISTED: Final = 10  # contradictory pools in one note
 
 
-def reduce_maia(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
     """Compute all metrics of one model, by setting and task.
 
     A metric without a value is None, and its note says why.
 
     Args:
-        scores: as of `Benchmark.reduce`; a column without any value may be absent. Every question of a `vsv` setting
+        scores: as of `Reporter.reduce`; a column without any value may be absent. Every question of a `vsv` setting
             has rows for its eight pairs, those of status `missing` included.
         samples: by id.
 

@@ -25,7 +25,7 @@ def prepare(scores: pd.DataFrame) -> pd.DataFrame:
     """Complete the scores with every column that MAIA may have, and sort them by question and pair.
 
     Args:
-        scores: as `Benchmark.reduce` gets them; a column without any value may be absent.
+        scores: as `Reporter.reduce` gets them; a column without any value may be absent.
 
     Returns:
         Absent texts are '' and absent floats NaN; `column` is the index of the category in `COLUMNS`, `video` numbers

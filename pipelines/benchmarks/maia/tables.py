@@ -7,15 +7,14 @@ the paper does not have are in `maia_own_tables`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.extra_tables import own_tables
 from pipelines.benchmarks.maia.results import AGG, BLOCKS, HEADS, OEVQA, POOLS, STATEMENTS, Kind, Origin, Results
+from pipelines.benchmarks.results import Results as ReportResults
+from pipelines.benchmarks.results import to_frames
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _WORDS: Final[Mapping[Kind, str]] = {
     STATEMENTS: "statement accuracy",
@@ -35,14 +34,9 @@ _AVERAGE = "Avg. is the mean over questions; in brackets its 95% interval, from 
 _HUMAN = "Human accuracy: not published."
 
 
-def maia_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-    """Tables 1 to 5, then ours.
-
-    Args:
-        metrics: rows of `metrics.json`, with `note` where there are notes.
-        published: rows of the published CSV, average over categories under category ''.
-    """
-    book = Results.of(metrics, published)
+def make_tables(results: ReportResults) -> list[Table]:
+    """Tables 1 to 5, then ours."""
+    book = Results.of(*to_frames(results))
     paper = {number: _by_category(book, number, kind) for number, kind in _PAPER.items()}
     paper[4] = _similarity(book)
     return [*(paper[number] for number in sorted(paper)), *own_tables(book)]

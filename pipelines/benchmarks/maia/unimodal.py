@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.benchmarks.maia.answers import unimodal_choice, unimodal_vote
-from pipelines.benchmarks.maia.metrics import reduce_maia
+from pipelines.benchmarks.maia.metrics import reduce_scores
 from pipelines.benchmarks.records import Metric, Sample
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def reduce_unimodal(scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sa
         f"best of {len(frames)} text models": unimodal_choice,
         f"vote of {len(frames)} text models": unimodal_vote,
     }
-    return {name: reduce_maia(_joint_rows(list(frames.values()), rule), samples) for name, rule in rules.items()}
+    return {name: reduce_scores(_joint_rows(list(frames.values()), rule), samples) for name, rule in rules.items()}
 
 
 def _unimodal_rows(frame: pd.DataFrame) -> pd.DataFrame:

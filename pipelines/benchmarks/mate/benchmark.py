@@ -7,12 +7,10 @@ Data: github.com/hitz-zentroa/MATE; huggingface.co/datasets/HiTZ/MATE.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, Final
 
 from models.messages import Generation, Media, Step, blank, user
-from pipelines.benchmarks.base import Benchmark
-from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanBaseline
+from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.mate.answers import gold_json, judge
 from pipelines.benchmarks.mate.error_analysis import Overlap, in_scene, overlap
 from pipelines.benchmarks.mate.linking import linking
@@ -21,14 +19,9 @@ from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, find_row, 
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, parse_scene
 from pipelines.benchmarks.mate.scene_rows import PICTURE, WHITE
 from pipelines.benchmarks.mate.source import read_mate
-from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Metric, Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
+from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
 from pipelines.benchmarks.source import Source
-from pipelines.benchmarks.tables import Table
 from pipelines.errors import DatasetError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WHITE_PICTURE = blank("FFFFFF", 480, 320)
 """Stands for the data's own white picture where that is absent."""
@@ -38,67 +31,31 @@ _BUILT = f"mate-built-v{PROMPT_VERSION}"
 _OPTIONS = {"color": COLORS, "shape": SHAPES}
 
 
-class Mate(Benchmark):
-    """See the module's docstring."""
+class _Mate:
+    """Source, prompter and grader of MATE."""
 
-    name = "mate"
-    version = "1"
-    title = "MATE"
-    source = "arXiv 2503.03854; huggingface.co/datasets/HiTZ/MATE"
-    tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "img2txt": SETTINGS,
-        "txt2img": SETTINGS,
-        "img2img": SETTINGS[:3],
-        "txt2txt": SETTINGS[:3],
-    }
-    derived_tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "crossmodal": CROSSMODAL,
-        "unimodal": ("img2img", "txt2txt"),
-    }
-    headline = "exact_match"
-    beside_headline = ("ose",)
-    descriptive_values = ("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal")
-    prompt_texts: ClassVar[Mapping[str, str]] = {_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}"}
-
-    def read(
-        self, source: Source, *, column_map: Mapping[str, str] | None = None
-    ) -> Iterator[RawSample | Rejection | Notice]:
+    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
         """Read the development folder or the public version's Parquet; see `mate_source`."""
-        del column_map
         yield from read_mate(source)
 
-    def prompts(
-        self,
-        sample: Sample,
-        task: str,
-        setting: str,
-        *,
-        texts: PromptTexts,
-        seed: int,
-        captions: Mapping[str, str] | None = None,
-    ) -> Iterator[Prompt]:
+    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
         """The row's own text, or one that is built; nothing where the data have no such row."""
-        del seed, captions
-        row = find_row(sample, task, setting)
+        sample, texts = query.sample, query.texts
+        row = find_row(sample, query.task, query.setting)
         if row is None:
             return
         if row["text"] is not None:
             version, words = _AS_DISTRIBUTED, texts.fill(_AS_DISTRIBUTED, input_str=row["text"])
         else:
             scene = parse_scene(sample.data["scene"])
-            prompt = build_prompt(scene, question_of(row), shots_of(row), cot=setting == COT)
+            prompt = build_prompt(scene, question_of(row), shots_of(row), cot=query.setting == COT)
             version, words = _BUILT, texts.fill(_BUILT, prompt=prompt)
         step = Step(
-            turns=(user(_picture(sample, task), words),),
-            generation=self.generation(task, setting),
+            turns=(user(_picture(sample, query.task), words),),
+            generation=Generation(max_new_tokens=500 if query.setting == COT else 80),
             choices=_choices(sample, row["target"]),
         )
         yield Prompt(version=texts.version(version), steps=(step,))
-
-    def generation(self, task: str, setting: str) -> Generation:
-        """Greedy; 80 new tokens, 500 where steps are asked for."""
-        del task
-        return Generation(max_new_tokens=500 if setting == COT else 80)
 
     def read_answer(self, row: Row) -> Reading:
         """Both readings, whether the answer is in the scene, and what was meant instead where coordinates decide."""
@@ -123,30 +80,6 @@ class Mate(Benchmark):
             flags=("truncated",) if row.finish_reason == "length" else (),
             values=values,
         )
-
-    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """See `mate_metrics`."""
-        from pipelines.benchmarks.mate.metrics import reduce_mate
-
-        return reduce_mate(scores, samples)
-
-    def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """Tables 1 to 5, 8 and 9 of the paper, and ours."""
-        from pipelines.benchmarks.mate.tables import mate_tables
-
-        return mate_tables(metrics, published)
-
-    def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Figures 2 to 5, and ours."""
-        from pipelines.benchmarks.mate.figures import mate_figures
-
-        return mate_figures(metrics, published)
-
-    def people(self) -> HumanBaseline:
-        """See `mate_people`."""
-        from pipelines.benchmarks.mate.human import PEOPLE
-
-        return PEOPLE
 
 
 def _picture(sample: Sample, task: str) -> Media:
@@ -173,4 +106,29 @@ def _instead(found: Overlap) -> dict[str, float]:
     return values
 
 
-BENCHMARK = Mate()
+_PARTS: Final = _Mate()
+BENCHMARK: Final = BenchmarkDefinition(
+    name="mate",
+    version="1",
+    title="MATE",
+    citation="arXiv 2503.03854; huggingface.co/datasets/HiTZ/MATE",
+    tasks={
+        "img2txt": SETTINGS,
+        "txt2img": SETTINGS,
+        "img2img": SETTINGS[:3],
+        "txt2txt": SETTINGS[:3],
+    },
+    derived_tasks={
+        "crossmodal": CROSSMODAL,
+        "unimodal": ("img2img", "txt2txt"),
+    },
+    headline="exact_match",
+    secondary_metrics=("ose",),
+    descriptive_values=("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal"),
+    prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}"},
+    source=_PARTS,
+    prompter=_PARTS,
+    grader=_PARTS,
+    reporter=PackageReporter(__package__),
+    human=lazy_part("pipelines.benchmarks.mate.human:HUMAN_BASELINE"),
+)

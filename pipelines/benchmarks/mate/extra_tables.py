@@ -1,12 +1,13 @@
-"""Tables of MATE that the paper does not have: people, readings, coordinates, shots that tell, pointers."""
+"""Tables of MATE that the paper does not have: people, readings, coordinates, shots that give answers, pointers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.benchmarks.mate.results import Results, What, with_interval
+from pipelines.benchmarks.mate.results import MateResults, accuracy
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS
+from pipelines.benchmarks.results import Key, count_of, filled, section, with_interval, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 _TASKS: Final = {
@@ -17,32 +18,34 @@ _TASKS: Final = {
     "img2img": "Img2Img",
     "txt2txt": "Txt2Txt",
 }
-_PEOPLE: Final = {"crossmodal": "Table 1", "img2txt": "Table 1", "txt2img": "Table 1"}
-"""Where human numbers are printed; the others stand in Table 3."""
-_PRINTED: Final = "Section 6.2"
+_HUMAN_TABLES: Final = {"crossmodal": "Table 1", "img2txt": "Table 1", "txt2img": "Table 1"}
+"""Where human numbers are printed; the others are in Table 3."""
+_COORDS_SECTION: Final = "Section 6.2"
 
 
-def own_tables(book: Results) -> list[Table]:
-    """Those for which there is any number of ours."""
-    tables = (_human(book), _reading(book), _coords(book), _leaks(book), _pairs(book))
+def extra_tables(mate: MateResults) -> list[Table]:
+    """Lay out the tables for which there is any number of ours."""
+    tables = (_human_table(mate), _reading_table(mate), _coords_table(mate), _shots_table(mate), _pointer_table(mate))
     return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
 
 
-def _human(book: Results) -> Table:
-    """Model, people, chance, and how far the model is from people."""
+def _human_table(mate: MateResults) -> Table:
+    """Lay out model, people, chance, and how far the model is from people."""
     rows: list[TableRow] = []
-    for task, words in _TASKS.items():
-        what: What = (task, "", "exact_match")
-        human = book.printed.get((_PEOPLE.get(task, "Table 3"), "Human", "", what))
-        block = [
-            TableRow(
-                label=book.label(model),
-                cells=(with_interval(own), human and human.value, book.chance(what), _gap(own, human)),
-            )
-            for model in book.models
-            if (own := book.find(model, what)) is not None
-        ]
-        rows += [TableRow(label=words, origin="heading"), *block] if block else []
+    for task, heading in _TASKS.items():
+        key = accuracy(task)
+        human = mate.printed(_HUMAN_TABLES.get(task, "Table 3"), "Human", key, "")
+        rows += section(
+            heading,
+            [
+                TableRow(
+                    label=mate.label(model),
+                    cells=(with_interval(number), human and human.value, mate.chance(key), _gap(number, human)),
+                )
+                for model in mate.models
+                if (number := mate.find(model, key)) is not None
+            ],
+        )
     return Table(
         id="mate_human",
         title="MATE: models beside people and chance",
@@ -55,24 +58,23 @@ def _human(book: Results) -> Table:
                 " not said. The gap is therefore approximate: its interval is that of the model alone."
             ),
             "Random: the closed form of a guess on the same rows.",
-            *book.notes(),
+            *mate.notes(),
         ),
     )
 
 
-def _gap(own: TableValue, human: TableValue | None) -> TableCell:
-    if human is None or human.value is None or own.value is None:
+def _gap(number: TableValue, human: TableValue | None) -> TableCell:
+    if human is None or human.value is None or number.value is None:
         return None
-    low, high = own.low, own.high
     return TableValue(
-        value=human.value - own.value,
-        low=None if high is None else human.value - high,
-        high=None if low is None else human.value - low,
+        value=human.value - number.value,
+        low=None if number.high is None else human.value - number.high,
+        high=None if number.low is None else human.value - number.low,
     )
 
 
-def _reading(book: Results) -> Table:
-    """What the reading of answers costs, and what failures would."""
+def _reading_table(mate: MateResults) -> Table:
+    """Lay out what the strict reading of answers costs, and what failures would."""
     heads = {
         "exact_match": "Strict",
         "exact_match_lenient": "Lenient",
@@ -83,14 +85,13 @@ def _reading(book: Results) -> Table:
     rows: list[TableRow] = []
     for task in ("img2txt", "txt2img", "img2img", "txt2txt"):
         block = []
-        for model, setting in _cells(book, task):
-            numbers = [book.find(model, (task, "", metric), setting) for metric in heads]
-            sums = [book.find(model, (task, "", metric), setting) for metric in counts]
-            shown: list[TableCell] = [number and number.value for number in numbers]
-            shown += [None if one is None or one.value is None else int(one.value) for one in sums]
+        for model, setting in _models_by_setting(mate, task):
+            numbers = [mate.find(model, Key(metric, task), setting) for metric in heads]
+            sums = [count_of(mate.find(model, Key(metric, task), setting)) for metric in counts]
             answers = numbers[0].n if numbers[0] is not None else None
-            block.append(TableRow(label=f"{model}, {setting}", cells=(*shown, answers)))
-        rows += [TableRow(label=_TASKS[task], origin="heading"), *block] if block else []
+            values = (number and number.value for number in numbers)
+            block.append(TableRow(label=f"{model}, {setting}", cells=(*values, *sums, answers)))
+        rows += section(_TASKS[task], block)
     return Table(
         id="mate_reading",
         title="MATE: how answers were read",
@@ -107,41 +108,45 @@ def _reading(book: Results) -> Table:
     )
 
 
-def _cells(book: Results, task: str) -> Iterator[tuple[str, str]]:
-    for model, setting, what in book.ours:
-        if what == (task, "", "exact_match"):
-            yield model, setting
+def _models_by_setting(mate: MateResults, task: str) -> Iterator[tuple[str, str]]:
+    for key in mate.results.ours:
+        if key._replace(model="", setting="") == accuracy(task):
+            yield key.model, key.setting
 
 
-def _coords(book: Results) -> Table:
-    """What is answered where only coordinates link the object."""
+def _coords_table(mate: MateResults) -> Table:
+    """Lay out what is answered where only coordinates link the object."""
     heads = {
-        ("crossmodal", COORDS_ONLY, "pct_correct_given_noncoord_match"): "Right among all alike but for coordinates",
-        ("crossmodal", COORDS_ONLY, "pct_noncoord_mismatch"): "Differs in more than coordinates",
-        ("crossmodal", COORDS_ONLY, "pct_closer_than_average"): "Nearer than its like",
+        "pct_correct_given_noncoord_match": "Right among all alike but for coordinates",
+        "pct_noncoord_mismatch": "Differs in more than coordinates",
+        "pct_closer_than_average": "Nearer than its like",
     }
-    rows = [
+    keys = [Key(metric, "crossmodal", category=COORDS_ONLY) for metric in heads]
+    published = [
         TableRow(
             label=f"{model}, published",
-            cells=(*(number and number.value for number in printed), None, None),
+            cells=(*(without_interval(mate.printed(_COORDS_SECTION, model, key)) for key in keys), None, None),
             origin="published",
         )
-        for model in book.printed_models(_PRINTED)
-        if any(printed := [book.printed.get((_PRINTED, model, "2-shot", what)) for what in heads])
+        for model in mate.published_models(_COORDS_SECTION)
     ]
-    for model in book.models:
-        found = [book.find(model, what) for what in heads]
-        if all(number is None for number in found):
-            continue
-        moved = book.find(model, ("crossmodal", "", "in_scene_without_object"))
-        alone = _singletons(book, model)
-        count = None if moved is None or moved.value is None else int(moved.value)
-        rows.append(TableRow(label=book.label(model), cells=(*(with_interval(one) for one in found), alone, count)))
+    ours = [
+        TableRow(
+            label=mate.label(model),
+            cells=(
+                *(with_interval(number) for number in numbers),
+                _share_without_like(mate, model),
+                count_of(mate.find(model, Key("in_scene_without_object", "crossmodal"))),
+            ),
+        )
+        for model in mate.models
+        if any(numbers := [mate.find(model, key) for key in keys])
+    ]
     return Table(
         id="mate_coords_only",
         title="MATE section 6.2: where only coordinates link the object",
         columns=(*heads.values(), "Without a like", "In scene, no object"),
-        rows=tuple(rows),
+        rows=(*filled(published), *ours),
         style="percent1",
         notes=(
             (
@@ -153,35 +158,33 @@ def _coords(book: Results) -> Table:
                 "In scene, no object: wrong answers that some object has as text and none as a typed value, such as a"
                 " number in quotes; OSE counts them as in the scene, Figure 5 as no object."
             ),
-            *book.notes(),
+            *mate.notes(),
         ),
     )
 
 
-def _singletons(book: Results, model: str) -> TableCell:
+def _share_without_like(mate: MateResults, model: str) -> float | None:
     parts = [
         number
         for label in ("2", "1", "0")
-        if (number := book.find(model, ("crossmodal", f"overlap={label}", "alone_of_its_overlap"))) is not None
+        if (number := mate.find(model, Key("alone_of_its_overlap", "crossmodal", category=f"overlap={label}")))
     ]
     n = sum(part.n or 0 for part in parts)
     return sum((part.value or 0.0) * (part.n or 0) for part in parts) / n if n else None
 
 
-def _leaks(book: Results) -> Table:
-    """Accuracy with and without a solved example on the very object asked about."""
+def _shots_table(mate: MateResults) -> Table:
+    """Lay out accuracy with and without a solved example on the very object of the question."""
     rows: list[TableRow] = []
     for task in ("txt2img", "txt2txt"):
-        block = []
-        for model, setting in _cells(book, task):
-            found = [
-                book.find(model, (task, f"shot_shows_target={word}", "exact_match"), setting)
-                for word in ("true", "false")
-            ]
-            if any(number is not None for number in found):
-                cells = tuple(with_interval(number) for number in found)
-                block.append(TableRow(label=f"{model}, {setting}", cells=cells))
-        rows += [TableRow(label=_TASKS[task], origin="heading"), *block] if block else []
+        keys = [accuracy(task, f"shot_shows_target={shows}") for shows in ("true", "false")]
+        block = [
+            TableRow(
+                label=f"{model}, {setting}", cells=tuple(with_interval(mate.find(model, key, setting)) for key in keys)
+            )
+            for model, setting in _models_by_setting(mate, task)
+        ]
+        rows += section(_TASKS[task], filled(block))
     return Table(
         id="mate_shots",
         title="MATE: when a solved example is about the very object asked about",
@@ -192,23 +195,21 @@ def _leaks(book: Results) -> Table:
     )
 
 
-def _pairs(book: Results) -> Table:
-    """Accuracy by pointer and target attribute."""
+def _pointer_table(mate: MateResults) -> Table:
+    """Lay out accuracy by pointer and target attribute."""
     rows: list[TableRow] = []
     heads = list(HEADS.values())
-    for model in book.models:
+    for model in mate.models:
         for task in ("img2txt", "txt2img", "img2img", "txt2txt"):
             block = []
             for pointer in heads:
-                found = [
-                    book.find(model, (task, f"pointer={pointer} target={target}", "exact_match")) for target in heads
-                ]
-                whole = book.find(model, (task, f"pointer={pointer}", "exact_match"))
-                if whole is not None:
-                    cells = (*(number and number.value for number in found), with_interval(whole))
-                    block.append(TableRow(label=pointer, cells=cells))
-            if block:
-                rows += [TableRow(label=f"{book.label(model)}, {_TASKS[task]}", origin="heading"), *block]
+                whole = mate.find(model, accuracy(task, f"pointer={pointer}"))
+                if whole is None:
+                    continue
+                targets = [mate.find(model, accuracy(task, f"pointer={pointer} target={target}")) for target in heads]
+                cells = (*(number and number.value for number in targets), with_interval(whole))
+                block.append(TableRow(label=pointer, cells=cells))
+            rows += section(f"{mate.label(model)}, {_TASKS[task]}", block)
     return Table(
         id="mate_pointers",
         title="MATE: accuracy by pointer (rows) and target attribute (columns)",

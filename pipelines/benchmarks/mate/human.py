@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pipelines.benchmarks.human import HumanBaseline, HumanLevel
-
-if TYPE_CHECKING:
-    import pandas as pd
+from pipelines.benchmarks.results import Key, Results
 
 _TASKS: Final = {
     "crossmodal": "Table 1",
@@ -26,13 +24,12 @@ _GENERATED: Final = "ours are generated scenes and theirs are not"
 class MatePeople(HumanBaseline):
     """See the module's docstring."""
 
-    def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
+    def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Accuracy of both directions and their means; beside generated scenes no published model stands."""
-        generated = bool((metrics["value"][metrics["metric"] == "generated"] > 0).any())
+        generated = any(key.metric == "generated" and number.value for key, number in results.ours.items())
         found = []
         for task, table in _TASKS.items():
-            own = published[(published["table"] == table) & (published["model"] == "Human")]
-            own = own[(own["task"] == task) & (own["metric"] == "exact_match") & (own["category"] == "")]
+            human = results.value(Key("exact_match", task, model="Human"), "published", table=table)
             crossmodal = table == "Table 1"
             words = f"{table}: {_PEOPLE if crossmodal else _UNTOLD}; intervals of ours resample scenes"
             found.append(
@@ -40,7 +37,7 @@ class MatePeople(HumanBaseline):
                     task=task,
                     metric="exact_match",
                     settings=("0-shot", "1-shot", "2-shot", "2-shot-cot"),
-                    value=float(own["value"].iloc[0]) if len(own) else None,
+                    value=human,
                     n=_ASKED if task == "crossmodal" else None,
                     chance_metric="chance",
                     items="approximate",
@@ -52,4 +49,4 @@ class MatePeople(HumanBaseline):
         return found
 
 
-PEOPLE: Final = MatePeople()
+HUMAN_BASELINE: Final = MatePeople()

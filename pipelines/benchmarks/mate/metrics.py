@@ -40,11 +40,11 @@ _MATCHED: Final = (4.0, 3.0)
 _MISSED: Final = (2.0, 1.0, 0.0)
 
 
-def reduce_mate(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
     """All metrics of one model.
 
     Args:
-        scores: see `Benchmark.reduce`; columns of values that no row has may be absent.
+        scores: see `Reporter.reduce`; columns of values that no row has may be absent.
         samples: by id.
 
     Returns:

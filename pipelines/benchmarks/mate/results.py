@@ -1,142 +1,101 @@
-"""Our numbers and the published ones of MATE, looked up by what they measure."""
+"""What MATE's tables and figures look up: our numbers in each model's best setting, chance, and the paper's numbers."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Final
 
 from pipelines.benchmarks.mate.rows import COT
-from pipelines.benchmarks.tables import TableCell, TableValue
+from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.tables import TableValue
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-What: TypeAlias = tuple[str, str, str]
-"""Task, category, metric."""
-
-CLOSED: Final = frozenset(
+CLOSED_MODELS: Final = frozenset(
     {"Gemini 1.5", "GPT-4o", "Claude 3.5", "gemini-1.5-flash", "gpt-4o-2024-11-20", "claude-3-5-sonnet-20241022"}
 )
 """Published models behind an API; all others are open."""
 FULL_SET: Final = 5500
 """Cross-modal examples behind the published numbers, and as many unimodal ones."""
 
-_BEST_FIRST: Final = ("2-shot", "1-shot", "0-shot", COT)
-_DOUBTS = ("suspect", "inconsistent", "misprint")
-_COUNT = re.compile(r"(\d+) objects")
+_PAPER_SETTING: Final = "2-shot"
+_PREFERRED_SETTINGS: Final = (_PAPER_SETTING, "1-shot", "0-shot", COT)
+_OBJECT_COUNT: Final = re.compile(r"(\d+) objects")
+
+
+def accuracy(task: str, category: str = "") -> Key:
+    """Return the key of an accuracy, without model and setting."""
+    return Key("exact_match", task, category=category)
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
-    """All numbers of one report."""
+class MateResults:
+    """The numbers of one report. Next to generated data stands no published number."""
 
-    ours: Mapping[tuple[str, str, What], TableValue]
-    """By model, setting and what."""
-    printed: Mapping[tuple[str, str, str, What], TableValue]
-    """By the paper's table, model, setting and what."""
+    results: Results
     generated: bool
-    """Whether our rows come from generated data, beside which no published number stands."""
 
     @classmethod
-    def of(cls, metrics: pd.DataFrame, published: pd.DataFrame) -> Results:
-        """Read the rows of `metrics.json`, a `note` with each where there is one, and of the published CSV."""
-        rows = [row for row in metrics.to_dict("records") if row["benchmark"] == "mate"]
-        ours = {(str(row["model"]), str(row["setting"]), _what(row)): _measured(row) for row in rows}
-        generated = any(row["metric"] == "generated" and row["value"] for row in rows)
-        mate = [row for row in published.to_dict("records") if row["benchmark"] == "mate"]
-        printed = {
-            (str(row["table"]), str(row["model"]), str(row["setting"]), _what(row)): _measured(row) for row in mate
-        }
-        return cls(ours, {} if generated else printed, generated)
+    def of(cls, results: Results) -> MateResults:
+        """Leave the published numbers out where our rows come from generated data."""
+        generated = any(key.metric == "generated" and number.value for key, number in results.ours.items())
+        return cls(results.without_published() if generated else results, generated)
 
     @property
     def models(self) -> list[str]:
-        """Ours, in the order in which they come."""
-        return list(dict.fromkeys(model for model, _, _ in self.ours))
+        """Our models."""
+        return self.results.models()
 
-    def printed_models(self, table: str) -> list[str]:
-        """Models of one of the paper's tables, in its order, without people and chance."""
-        found = dict.fromkeys(model for name, model, _, _ in self.printed if name == table)
-        return [model for model in found if model not in ("Human", "Random")]
+    @property
+    def has_published(self) -> bool:
+        """Whether there are published numbers."""
+        return bool(self.results.published)
+
+    def published_models(self, table: str) -> list[str]:
+        """Return the models of a table of the paper, without people and chance."""
+        return [model for model in self.results.models("published", table=table) if model not in ("Human", "Random")]
 
     def setting_of(self, model: str) -> str:
-        """The setting whose numbers stand for the model: 2-shot as in the paper, else the next best there is."""
-        there = {setting for name, setting, what in self.ours if name == model and what[2] == "exact_match"}
-        return next((setting for setting in _BEST_FIRST if setting in there), "2-shot")
+        """Return the setting whose numbers stand for a model: 2-shot as in the paper, else the next best."""
+        settings = {key.setting for key in self.results.ours if key.model == model and key.metric == "exact_match"}
+        return next((setting for setting in _PREFERRED_SETTINGS if setting in settings), _PAPER_SETTING)
 
     def label(self, model: str) -> str:
-        """The model's name, with its setting where that is not the paper's."""
+        """Return the model's name, with its setting where that is not the paper's."""
         setting = self.setting_of(model)
-        return model if setting == "2-shot" else f"{model}, {setting}"
+        return model if setting == _PAPER_SETTING else f"{model}, {setting}"
 
-    def find(self, model: str, what: What, setting: str = "") -> TableValue | None:
-        """One of our numbers; of the model's best setting where none is named."""
-        return self.ours.get((model, setting or self.setting_of(model), what))
+    def find(self, model: str, key: Key, setting: str = "") -> TableValue | None:
+        """Return one of our numbers; of the model's best setting where none is given."""
+        return self.results.find(key.of(model, setting or self.setting_of(model)))
 
-    def chance(self, what: What, setting: str = "") -> float | None:
-        """What guessing would score on our rows; None for anything but accuracy."""
-        task, category, metric = what
-        if metric != "exact_match":
+    def printed(self, table: str, model: str, key: Key, setting: str = _PAPER_SETTING) -> TableValue | None:
+        """Return a number of a table of the paper; None where the table has none."""
+        number = self.results.find(key.of(model, setting), "published", table=table)
+        return None if number is None or (number.value is None and not number.doubtful) else number
+
+    def chance(self, key: Key, setting: str = "") -> float | None:
+        """Return what guessing would score on our rows; None for anything but accuracy."""
+        if key.metric != "exact_match":
             return None
-        found = (self.find(model, (task, category, "chance"), setting) for model in self.models)
-        return next((number.value for number in found if number is not None), None)
+        numbers = (self.find(model, key._replace(metric="chance"), setting) for model in self.models)
+        return next((number.value for number in numbers if number is not None), None)
 
-    def counts(self, kind: str, setting: str = "") -> list[int]:
-        """Numbers of objects that any of our models was asked about."""
-        found: set[int] = set()
-        for model, own, (task, category, _) in self.ours:
-            match = _COUNT.fullmatch(category)
-            if match and task == kind and own == (setting or self.setting_of(model)):
-                found.add(int(match[1]))
-        return sorted(found)
+    def object_counts(self, task: str, setting: str = "") -> list[int]:
+        """Return the numbers of objects of the scenes that any of our models was tested on."""
+        counts: set[int] = set()
+        for key in self.results.ours:
+            match = _OBJECT_COUNT.fullmatch(key.category)
+            if match and key.task == task and key.setting == (setting or self.setting_of(key.model)):
+                counts.add(int(match[1]))
+        return sorted(counts)
 
     def notes(self) -> Iterator[str]:
-        """What every table says of our data."""
+        """Yield the notes on our data that every table has."""
         if self.generated:
             yield "Generated data: published numbers are left out, for they are of other data."
             return
-        sizes = {
-            number.n
-            for (_, _, (task, category, metric)), number in self.ours.items()
-            if task in ("crossmodal", "unimodal") and not category and metric == "exact_match" and number.n
-        }
-        for size in sorted(size for size in sizes if size < FULL_SET):
-            yield f"Subset: {size:,} of {FULL_SET:,} examples; not comparable with the published full-set values."
-
-
-def with_interval(number: TableValue | None) -> TableCell:
-    """A number of ours with interval and n; its note where it is missing."""
-    if number is None:
-        return None
-    if number.value is None:
-        return TableValue(value=None, note=number.note)
-    return TableValue(
-        value=number.value, low=number.low, high=number.high, n=number.n, n_failed=number.n_failed or None
-    )
-
-
-def _what(row: Mapping[Any, Any]) -> What:
-    return str(row["task"]), str(row["category"]), str(row["metric"])
-
-
-def _measured(row: Mapping[Any, Any]) -> TableValue:
-    note = row.get("note")
-    note = note if isinstance(note, str) else ""
-    doubtful = "table" in row and note.startswith(_DOUBTS)
-    if "n" not in row:
-        return TableValue(value=_number(row["value"]), note=note if doubtful else "", doubtful=doubtful)
-    return TableValue(
-        value=_number(row["value"]),
-        low=_number(row["ci_low"]),
-        high=_number(row["ci_high"]),
-        n=int(row["n"]),
-        n_failed=int(row["n_failed"]),
-        note=note,
-    )
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
+        wholes = (accuracy("crossmodal"), accuracy("unimodal"))
+        for size in self.results.sizes(lambda key: key._replace(model="", setting="") in wholes):
+            if size < FULL_SET:
+                yield f"Subset: {size:,} of {FULL_SET:,} examples; not comparable with the published full-set values."

@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from models.messages import Generation, Step, user
-from pipelines.benchmarks.base import Benchmark
-from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanBaseline
+from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
-    JudgeAsk,
-    Metric,
+    JudgeRequest,
     Notice,
     Prompt,
     RawSample,
@@ -26,10 +23,9 @@ from pipelines.benchmarks.records import (
     Rejection,
     Row,
     Sample,
-    SimilarityAsk,
+    SimilarityRequest,
 )
 from pipelines.benchmarks.source import Source
-from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.unpie.answers import (
     TranslationReading,
     equal_by_rule,
@@ -44,64 +40,35 @@ from pipelines.benchmarks.unpie.prompts import JUDGE, PROMPT_TEXTS, caption_step
 from pipelines.benchmarks.unpie.source import read_unpie
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pipelines.metrics.meteor import Synonyms
 
 BY_RULE = "judged_by_rule"
 _JUDGED_CHARS = 2000
 """The judge gets at most so many characters of an answer."""
+_GENERATION: Final = Generation(max_new_tokens=200)
+"""Greedy."""
 
 
-class Unpie(Benchmark):
-    """UNPIE of Chung et al., 2024."""
+class _Unpie:
+    """Source, prompter and grader of UNPIE."""
 
-    name = "unpie"
-    version = "1"
-    title = "UNPIE"
-    source = "arXiv 2410.01023; huggingface.co/datasets/jiwan-chung/VisualPun_UNPIE"
-    tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "grounding": ("lm", "sm", "vlm"),
-        "disambiguation": ("sm", "vlm"),
-        "reconstruction": ("lm", "sm", "vlm"),
-    }
-    headline = "exact_match"
-    beside_headline = ("accuracy", "correct_pct")
-    prompt_texts: ClassVar[Mapping[str, str]] = PROMPT_TEXTS
-    default_scorers: ClassVar[Mapping[str, str]] = {"bertscore": "bert-base-multilingual-cased:9"}
-    content_field = "content_sha"
-    column_map_names: ClassVar[tuple[str, ...]] = MAP_NAMES
-
-    def read(
-        self, source: Source, *, column_map: Mapping[str, str] | None = None
-    ) -> Iterator[RawSample | Rejection | Notice]:
+    def read(self, source: Source, column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
         """Read the two splits; see `read_unpie`."""
         return read_unpie(source, column_map)
 
-    def prompts(
-        self,
-        sample: Sample,
-        task: str,
-        setting: str,
-        *,
-        texts: PromptTexts,
-        seed: int,
-        captions: Mapping[str, str] | None = None,
-    ) -> Iterator[Prompt]:
+    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
         """Yield one request for grounding, six for the other tasks: three languages by two meanings."""
-        del seed
-        generation = self.generation(task, setting)
-        return unpie_prompts(sample, (task, setting), texts=texts, generation=generation, captions=captions)
+        return unpie_prompts(
+            query.sample,
+            (query.task, query.setting),
+            texts=query.texts,
+            generation=_GENERATION,
+            captions=query.captions,
+        )
 
-    def caption(self, sample: Sample, setting: str, texts: PromptTexts) -> Sequence[Step]:
+    def captions(self, sample: Sample, setting: str) -> Sequence[Step]:
         """Request a caption of each picture of the pun under `sm`."""
-        del texts
         return tuple(caption_steps(sample)) if setting == "sm" else ()
-
-    def generation(self, task: str, setting: str) -> Generation:
-        """Return greedy decoding with at most 200 new tokens."""
-        del task, setting
-        return Generation(max_new_tokens=200)
 
     def read_answer(self, row: Row) -> Reading:
         """Read the phrase, the translation or the reconstructed pun, and its scores."""
@@ -111,7 +78,7 @@ class Unpie(Benchmark):
             return _read_grounding(row)
         return _read_disambiguation(row) if row.task == "disambiguation" else _read_reconstruction(row)
 
-    def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
+    def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         """Request BERTScore of a translation against the translations of both meanings."""
         if row.task != "disambiguation" or row.status != "ok":
             return ()
@@ -119,11 +86,11 @@ class Unpie(Benchmark):
         if not text or not all(targets):
             return ()
         return tuple(
-            SimilarityAsk(column=f"bertscore_{i}", scorer="bertscore", candidate=text, references=(target,))
+            SimilarityRequest(column=f"bertscore_{i}", scorer="bertscore", candidate=text, references=(target,))
             for i, target in enumerate(targets)
         )
 
-    def judge(self, row: Row, texts: PromptTexts) -> JudgeAsk | bool | None:
+    def judge_request(self, row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
         """Ask whether the pun was reconstructed; empty answers and the original sentence are decided by rule."""
         if row.task != "reconstruction" or row.status != "ok":
             return None
@@ -139,35 +106,11 @@ class Unpie(Benchmark):
             meaning2=data["gloss"][1],
         )
         step = Step(turns=(user(words),), generation=Generation(max_new_tokens=8), choices=("yes", "no"))
-        return JudgeAsk(step=step)
+        return JudgeRequest(step=step)
 
     def read_verdict(self, text: str) -> bool | None:
         """Read yes or no from the judge's first line."""
         return read_judge(text)
-
-    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """Compute all metrics of one model."""
-        from pipelines.benchmarks.unpie.metrics import reduce_unpie
-
-        return reduce_unpie(scores, samples)
-
-    def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """Build the paper's tables, and ours."""
-        from pipelines.benchmarks.unpie.tables import unpie_tables
-
-        return unpie_tables(metrics, published)
-
-    def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Build our figures: those of the paper are illustrations."""
-        from pipelines.benchmarks.unpie.figures import unpie_figures
-
-        return unpie_figures(metrics, published)
-
-    def people(self) -> HumanBaseline:
-        """Return the human baseline."""
-        from pipelines.benchmarks.unpie.human import PEOPLE
-
-        return PEOPLE
 
 
 def _read_sentence(row: Row) -> TranslationReading:
@@ -264,4 +207,29 @@ def _wordnet() -> Synonyms | None:
     return find_wordnet()
 
 
-BENCHMARK = Unpie()
+_PARTS: Final = _Unpie()
+BENCHMARK: Final = BenchmarkDefinition(
+    name="unpie",
+    version="1",
+    title="UNPIE",
+    citation="arXiv 2410.01023; huggingface.co/datasets/jiwan-chung/VisualPun_UNPIE",
+    tasks={
+        "grounding": ("lm", "sm", "vlm"),
+        "disambiguation": ("sm", "vlm"),
+        "reconstruction": ("lm", "sm", "vlm"),
+    },
+    headline="exact_match",
+    secondary_metrics=("accuracy", "correct_pct"),
+    prompt_texts=PROMPT_TEXTS,
+    default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
+    content_field="content_sha",
+    column_map_names=MAP_NAMES,
+    source=_PARTS,
+    prompter=_PARTS,
+    grader=_PARTS,
+    reporter=PackageReporter(__package__),
+    judge=_PARTS,
+    similarity=_PARTS.similarity,
+    captions=_PARTS.captions,
+    human=lazy_part("pipelines.benchmarks.unpie.human:HUMAN_BASELINE"),
+)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
+from pipelines.benchmarks.results import Results as ReportResults
+from pipelines.benchmarks.results import to_frames
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.extra_tables import HEADLINES
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
 from pipelines.benchmarks.unpie.results import TYPES, Key, Origin, Results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _BINS: Final = (
     f"< {MARGIN_BINS[0]:.2f}",
@@ -21,14 +20,9 @@ _BINS: Final = (
 )
 
 
-def unpie_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-    """Bars by input, margins, and both kinds of pun against each other; those that have any value of ours.
-
-    Args:
-        metrics: rows of `metrics.json`.
-        published: rows of the published CSV.
-    """
-    book = Results.of(metrics, published)
+def make_figures(results: ReportResults) -> list[Figure]:
+    """Bars by input, margins, and both kinds of pun against each other; those that have any value of ours."""
+    book = Results.of(*to_frames(results))
     return [*_bars(book), *_margins(book), *_kinds(book)]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows
 from pipelines.benchmarks.records import Sample
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.unpie.aggregate import ALL
 from pipelines.benchmarks.unpie.results import PAIRS
 
@@ -39,9 +40,8 @@ class UnpiePeople(HumanBaseline):
         ),
     )
 
-    def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
-        """Chance only, for people were asked none of the tasks."""
-        del metrics, published
+    def reference_values(self, _results: Results, /) -> list[HumanLevel]:
+        """Return chance only, for no human result on these tasks is published."""
         grounding = HumanLevel(
             task="grounding",
             metric="exact_match",
@@ -57,9 +57,8 @@ class UnpiePeople(HumanBaseline):
             *(_level("reconstruction", "correct_pct", pair, None, "Table 6") for pair in PAIRS["reconstruction"]),
         ]
 
-    def check(self, kind: str, text: str, samples: Mapping[str, Sample]) -> None:
+    def check(self, _kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Every row names an output that there can be, once, and says 0 or 1."""
-        del kind
         seen: set[tuple[str, ...]] = set()
         for line, row in _rows(text):
             if row["human"] not in ("0", "1"):
@@ -76,7 +75,7 @@ class UnpiePeople(HumanBaseline):
                 raise ValueError(f"line {line}: a second label for {'/'.join(key)}; keep one")
             seen.add(key)
 
-    def labelled(self, scores: pd.DataFrame, files: Mapping[str, str], model: str) -> pd.DataFrame:
+    def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
         """The scores with the column `human` of the file; labels that came with predictions stay where it has none."""
         if "labels" not in files:
             return scores
@@ -114,4 +113,4 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         yield line, {**row, "task": row["task"] or ("reconstruction" if row["setting"] == "lm" else "")}
 
 
-PEOPLE: Final = UnpiePeople()
+HUMAN_BASELINE: Final = UnpiePeople()

@@ -60,7 +60,7 @@ def margin_name(index: int) -> str:
     return f"margin_bin_{index:02d}"
 
 
-def reduce_unpie(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
     """Compute all metrics of one model, by task and setting.
 
     A metric without a value is None, and its note says why.

@@ -8,16 +8,15 @@ rows stand in a table of their own, without any published number. The other tabl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from pipelines.benchmarks.results import Results as ReportResults
+from pipelines.benchmarks.results import to_frames
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.extra_tables import own_tables
 from pipelines.benchmarks.unpie.published_tables import static_tables
 from pipelines.benchmarks.unpie.results import INPUTS, PAIRS, TYPES, Key, Origin, Results, without_interval
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS: Final = (*KINDS, ALL)
 _VICUNA: Final = (
@@ -33,14 +32,9 @@ Rows = Callable[[Origin, str, str, str], TableRow]
 """Makes the row of (origin, model, setting, subset)."""
 
 
-def unpie_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-    """Tables 4 to 6, what is ours, then those that nothing of ours belongs in.
-
-    Args:
-        metrics: rows of `metrics.json`, with `note` where there are notes.
-        published: rows of the published CSV.
-    """
-    book = Results.of(metrics, published)
+def make_tables(results: ReportResults) -> list[Table]:
+    """Tables 4 to 6, what is ours, then those that nothing of ours belongs in."""
+    book = Results.of(*to_frames(results))
     return [*_grounding(book), *_disambiguation(book), *_reconstruction(book), *own_tables(book), *static_tables(book)]
 
 

@@ -11,36 +11,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import Final
 
 from models.messages import Generation
-from pipelines.benchmarks.base import Benchmark
-from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanBaseline
-from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.records import (
     MediaFile,
-    Metric,
     Notice,
     Prompt,
     RawSample,
     Reading,
     Rejection,
     Row,
-    Sample,
-    SimilarityAsk,
+    SimilarityRequest,
 )
 from pipelines.benchmarks.source import Source
-from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vague.answers import FreeformAnswer, parse_choice, parse_freeform, without_opener
 from pipelines.benchmarks.vague.facts import HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SETTINGS, SUBSETS
 from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagged_boxes, draw_tags
 from pipelines.benchmarks.vague.prompts import LETTERS, PROMPT_TEXTS, build_prompt, gold_letter, readings_by_letter
 from pipelines.benchmarks.vague.source import SourceFile, SourceItem, read_files
 from pipelines.errors import SourceError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _HUMAN_FILE: Final = "human400_ids.txt"
 _TAG_CHECKS: Final = 100
@@ -49,24 +40,15 @@ _NAMED: Final = 5  # items that a notice names
 _LETTER_SHARE: Final = (0.2, 0.3)
 
 
-class Vague(Benchmark):
-    """The benchmark VAGUE."""
+_GENERATION: Final = Generation(max_new_tokens=1024)
+"""Greedy, for every call."""
 
-    name = "vague"
-    version = "1"
-    title = "VAGUE"
-    source = "arXiv 2411.14137; huggingface.co/datasets/HazelNam/vague-bench, version 2.0"
-    tasks: ClassVar[Mapping[str, tuple[str, ...]]] = {"mcq": SETTINGS, "freeform": SETTINGS}
-    headline = "accuracy"
-    beside_headline = ("delta_vs_lm", "cot_delta", "bleu1", "bert_f1")
-    prompt_texts: ClassVar[Mapping[str, str]] = PROMPT_TEXTS
-    default_scorers: ClassVar[Mapping[str, str]] = {"bertscore": "roberta-large:17"}
 
-    def read(
-        self, source: Source, *, column_map: Mapping[str, str] | None = None
-    ) -> Iterator[RawSample | Rejection | Notice]:
+class _Vague:
+    """Source, prompter and grader of VAGUE."""
+
+    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
         """Read `data/*.parquet`, or `vcr_1144_final.json` and `ego4d_533_final.json` with their picture folders."""
-        del column_map
         files = read_files(source)
         by_name: dict[str, SourceItem] = {}
         for item in (item for file in files for item in file.items):
@@ -83,24 +65,9 @@ class Vague(Benchmark):
         yield from map(Notice, untagged.values())
         yield from _irregularities(items)
 
-    def prompts(
-        self,
-        sample: Sample,
-        task: str,
-        setting: str,
-        *,
-        texts: PromptTexts,
-        seed: int,
-        captions: Mapping[str, str] | None = None,
-    ) -> Iterator[Prompt]:
+    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
         """Yield one request; `sm` first describes the picture, in a call that its tasks and settings share."""
-        del seed, captions
-        yield build_prompt(sample, task, setting, texts, self.generation(task, setting))
-
-    def generation(self, task: str, setting: str) -> Generation:
-        """Return greedy decoding with 1,024 new tokens."""
-        del task, setting
-        return Generation(max_new_tokens=1024)
+        yield build_prompt(query.sample, query.task, query.setting, query.texts, _GENERATION)
 
     def read_answer(self, row: Row) -> Reading:
         """Parse the chosen letter, or the free-form sentence with its overlap with the correct reading."""
@@ -110,12 +77,12 @@ class Vague(Benchmark):
         flags = ("caption_empty",) if caption_empty else ()
         return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)
 
-    def similarity(self, row: Row) -> Sequence[SimilarityAsk]:
+    def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         """Request BERTScore of a free-form answer against the correct reading, raw and rescaled."""
         if row.task != "freeform" or row.status != "ok":
             return ()
         return (
-            SimilarityAsk(
+            SimilarityRequest(
                 column="bertscore_f1",
                 scorer="bertscore",
                 candidate=_parse_freeform_row(row).text,
@@ -123,30 +90,6 @@ class Vague(Benchmark):
                 rescaled="bertscore_f1_rescaled",
             ),
         )
-
-    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """Compute all metrics of one model."""
-        from pipelines.benchmarks.vague.metrics import reduce_vague
-
-        return reduce_vague(scores, samples)
-
-    def tables(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-        """Build tables 1, 2, 3, H3, H4 and B1 of the paper, and extra ones."""
-        from pipelines.benchmarks.vague.tables import vague_tables
-
-        return vague_tables(metrics, published)
-
-    def figures(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-        """Build figures 4 and B1."""
-        from pipelines.benchmarks.vague.figures import vague_figures
-
-        return vague_figures(metrics, published)
-
-    def people(self) -> HumanBaseline:
-        """Return the human baseline."""
-        from pipelines.benchmarks.vague.human import PEOPLE
-
-        return PEOPLE
 
 
 def _sample(
@@ -262,4 +205,21 @@ def _read_freeform(row: Row, flags: tuple[str, ...]) -> Reading:
     )
 
 
-BENCHMARK = Vague()
+_PARTS: Final = _Vague()
+BENCHMARK: Final = BenchmarkDefinition(
+    name="vague",
+    version="1",
+    title="VAGUE",
+    citation="arXiv 2411.14137; huggingface.co/datasets/HazelNam/vague-bench, version 2.0",
+    tasks={"mcq": SETTINGS, "freeform": SETTINGS},
+    headline="accuracy",
+    secondary_metrics=("delta_vs_lm", "cot_delta", "bleu1", "bert_f1"),
+    prompt_texts=PROMPT_TEXTS,
+    default_scorers={"bertscore": "roberta-large:17"},
+    source=_PARTS,
+    prompter=_PARTS,
+    grader=_PARTS,
+    reporter=PackageReporter(__package__),
+    similarity=_PARTS.similarity,
+    human=lazy_part("pipelines.benchmarks.vague.human:HUMAN_BASELINE"),
+)

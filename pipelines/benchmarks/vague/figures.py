@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Figure, Radar, Series
+from pipelines.benchmarks.results import Results as ReportResults
+from pipelines.benchmarks.results import to_frames
 from pipelines.benchmarks.vague.facts import SIZES
 from pipelines.benchmarks.vague.results import ERRORS, SETTING_LABELS, Key, Results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SHOWN: Final = ("lm", "sm", "vlm")
 _READINGS: Final = ("Fake scene", "Superficial", "Nonexistent entity")
@@ -21,14 +20,9 @@ _SLUG: Final = 50
 """Longest part of a figure's id that a model's name takes."""
 
 
-def vague_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
-    """Figure 4 for each model, ours first, then the actions of the data.
-
-    Args:
-        metrics: rows of `metrics.json`.
-        published: rows of the published CSV.
-    """
-    book = Results.of(metrics, published)
+def make_figures(results: ReportResults) -> list[Figure]:
+    """Figure 4 for each model, ours first, then the actions of the data."""
+    book = Results.of(*to_frames(results))
     found: list[Figure] = []
     for model, slug in _slugs(book.asked(_SHOWN)).items():
         found += _errors(book, model, f"vague_errors_{slug}", printed=False)

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pipelines.benchmarks.human import HumanBaseline, HumanLevel
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.vague.facts import HUMAN_SUBSETS, SIZES
 from pipelines.benchmarks.vague.results import HUMAN
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class VaguePeople(HumanBaseline):
     """See the module's docstring."""
 
-    def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
+    def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """The person's accuracy, for the listed items or those that stand in for them."""
-        printed = published[(published["model"] == HUMAN) & (published["metric"] == "accuracy")]
-        value = float(printed["value"].iloc[0]) if len(printed) else None
-        there = set(metrics["subset"])
+        printed = (n.value for key, n in results.published.items() if (key.model, key.metric) == (HUMAN, "accuracy"))
+        human = next(printed, None)
+        subsets = {key.subset for key in results.ours}
         return [
             HumanLevel(
                 task="mcq",
                 metric="accuracy",
                 subset=subset,
                 settings=("vlm", "vlm-cot"),
-                value=value,
+                value=human,
                 n=SIZES[HUMAN_SUBSETS[0]],
                 chance=0.25,
                 items="same" if subset == HUMAN_SUBSETS[0] else "approximate",
@@ -36,8 +34,8 @@ class VaguePeople(HumanBaseline):
                 source="Table 2: one person, 400 items; 374 of the 398 answers counted",
             )
             for subset in HUMAN_SUBSETS
-            if subset in there
+            if subset in subsets
         ]
 
 
-PEOPLE: Final = VaguePeople()
+HUMAN_BASELINE: Final = VaguePeople()

@@ -39,11 +39,11 @@ _NO_SCORER: Final = "no BERTScore model could be used"
 _NO_BASELINE: Final = "no baseline is known for the BERTScore model in use"
 
 
-def reduce_vague(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
     """Compute all metrics of one model.
 
     Args:
-        scores: see `Benchmark.reduce`; a column that no row has may be absent.
+        scores: see `Reporter.reduce`; a column that no row has may be absent.
         samples: by id.
 
     Returns:

@@ -80,7 +80,7 @@ class ScoredRows:
 
     @classmethod
     def of(cls, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:
-        """Arrange the rows of `Benchmark.reduce`."""
+        """Arrange the rows of `Reporter.reduce`."""
         names = list(dict.fromkeys(scores["sample_id"]))
         indices = {name: index for index, name in enumerate(names)}
         by_setting = {}

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from pipelines.benchmarks.results import Results as ReportResults
+from pipelines.benchmarks.results import to_frames
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.extra_tables import own_tables
 from pipelines.benchmarks.vague.facts import HUMAN_SUBSETS, PUBLISHED_MEANS, SIZES
 from pipelines.benchmarks.vague.results import ERRORS, HUMAN, SETTING_LABELS, Key, Results, count_of, without_interval
 from pipelines.metrics.stats import half_up
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SUBSETS: Final = ("VCR", "Ego4D")
 _TABLE_H: Final[Mapping[str, str]] = {"VCR": "Table H3", "Ego4D": "Table H4"}
@@ -43,14 +42,9 @@ _FACTS: Final[Mapping[str, str]] = {
 }
 
 
-def vague_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-    """Tables 1, 2, 3, H3, H4 and B1, then ours.
-
-    Args:
-        metrics: rows of `metrics.json`, with `note` where there are notes.
-        published: rows of the published CSV.
-    """
-    book = Results.of(metrics, published)
+def make_tables(results: ReportResults) -> list[Table]:
+    """Tables 1, 2, 3, H3, H4 and B1, then ours."""
+    book = Results.of(*to_frames(results))
     return [
         _accuracies(book),
         _human_items(book),

@@ -98,7 +98,7 @@ def koehn_tests(a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping
     """Test F1 of labels, and F1 at the thresholds where the explanations of both models are scored.
 
     Args:
-        a: scores of the first model, as `Benchmark.reduce` takes them.
+        a: scores of the first model, as `Reporter.reduce` takes them.
         b: scores of the second on the same rows.
         setting: of both.
         samples: by id.

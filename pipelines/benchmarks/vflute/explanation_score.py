@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from pipelines.benchmarks.records import Reading, Row, SimilarityAsk
+from pipelines.benchmarks.records import Reading, Row, SimilarityRequest
 from pipelines.benchmarks.vflute.answers import Answer, parse_as_authors, parse_robust
 from pipelines.benchmarks.vflute.facts import LABELS
 
@@ -23,7 +23,7 @@ def explanation_score(scores: Mapping[str, float], suffix: str = "") -> float | 
     return (bert + bleurt) / 2
 
 
-def similarity_of(row: Row) -> list[SimilarityAsk]:
+def similarity_of(row: Row) -> list[SimilarityRequest]:
     """Return both comparisons of the explanation, and those of the robust parser's where that is another text.
 
     Columns of an answers file hold for both parsers.
@@ -74,10 +74,10 @@ def _parse(row: Row) -> tuple[Answer, Answer]:
     return parse_as_authors(row.output, scene_graph=row.setting == "scene-graph"), parse_robust(row.output)
 
 
-def _requests(row: Row, answer: Answer, suffix: str) -> list[SimilarityAsk]:
+def _requests(row: Row, answer: Answer, suffix: str) -> list[SimilarityRequest]:
     references = (row.sample.data["explanation"],)
     candidate = answer.explanation or ""
     return [
-        SimilarityAsk(column=f"{name}{suffix}", scorer=scorer, candidate=candidate, references=references)
+        SimilarityRequest(column=f"{name}{suffix}", scorer=scorer, candidate=candidate, references=references)
         for name, scorer in ((_BERT, "bertscore"), (_BLEURT, "bleurt"))
     ]

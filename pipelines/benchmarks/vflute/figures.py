@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines, Series
+from pipelines.benchmarks.results import Results as ReportResults
+from pipelines.benchmarks.results import to_frames
 from pipelines.benchmarks.vflute.facts import LENGTH_BINS, SUBSETS
 from pipelines.benchmarks.vflute.results import EXPLAINED, Results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _DROPS: Final = (0, 1, 4, 5, 3, 2)
 """Subsets in the order of figure 6, as indices of `SUBSETS`."""
@@ -20,9 +19,9 @@ _FIRST_THRESHOLD: Final = 40  # hundredths, where figure 11 begins
 _LENGTH_METRIC = re.compile(r"(caption|explanation)_chars_from_(\d+)")
 
 
-def vflute_figures(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Figure]:
+def make_figures(results: ReportResults) -> list[Figure]:
     """Figures 6, 8, 9 and 11, drawn from our numbers; the paper prints none of those behind its own."""
-    book = Results.of(metrics, published)
+    book = Results.of(*to_frames(results))
     return [*_figure6(book), *_lengths(book), *_figure11(book)]
 
 

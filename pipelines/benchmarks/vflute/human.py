@@ -24,6 +24,7 @@ from pipelines.benchmarks.human import (
     human_metric,
 )
 from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import f1_of_a, f1_of_b, koehn_p, paired_columns, value_of
 from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
@@ -58,13 +59,13 @@ class VfluteHumanBaseline(HumanBaseline):
         ),
     )
 
-    def levels(self, metrics: pd.DataFrame, published: pd.DataFrame) -> list[HumanLevel]:
+    def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return macro F1 of labels, for the whole and each subset."""
-        del metrics
-        human = published[
-            (published["table"] == "Table 7") & (published["model"] == "Human") & (published["metric"] == _F1)
-        ]
-        by_subset = dict(zip(human["subset"], human["value"], strict=True))
+        by_subset = {
+            key.subset: number.value
+            for key, number in results.index("published", "Table 7").items()
+            if (key.model, key.metric) == ("Human", _F1)
+        }
         return [
             HumanLevel(
                 task=TASK,
@@ -72,7 +73,7 @@ class VfluteHumanBaseline(HumanBaseline):
                 subset=subset,
                 category=category,
                 settings=tuple(name for name in SETTINGS if name != "no-image"),
-                value=float(by_subset[subset]) if subset in by_subset else None,
+                value=by_subset.get(subset),
                 n=None if subset else _PUBLISHED_ITEMS,
                 chance_metric="chance_f1_at_0",
                 items="approximate",
@@ -83,7 +84,7 @@ class VfluteHumanBaseline(HumanBaseline):
             for subset, category in (GROUPS[-1], *GROUPS[:-1])
         ]
 
-    def check(self, kind: str, text: str, samples: Mapping[str, Sample]) -> None:
+    def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Check values, duplicates, and that every row is one of the data set's."""
         if kind == "labels":
             parse_labels(text)
@@ -93,7 +94,7 @@ class VfluteHumanBaseline(HumanBaseline):
             if row["id"] not in samples:
                 raise ValueError(f"line {line}: the data has no row {row['id']!r}")
 
-    def predictions(self, kind: str, text: str) -> list[dict[str, str]]:
+    def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:
         """Return labels as rows of a predictions file, scored as labels without explanations."""
         if kind != "labels":
             return []
@@ -116,10 +117,10 @@ class VfluteHumanBaseline(HumanBaseline):
         scores: pd.DataFrame,
         samples: Mapping[str, Sample],
         files: Mapping[str, str],
-        people: Mapping[str, pd.DataFrame],
+        _people: Mapping[str, pd.DataFrame],
+        /,
     ) -> list[Metric]:
         """Compare one model with each annotator and with their mean, on the rows that they labelled."""
-        del people
         if "labels" not in files:
             return []
         labels_by_annotator = {}
@@ -134,7 +135,7 @@ class VfluteHumanBaseline(HumanBaseline):
             metrics += compare_with_mean(rows, list(labels_by_annotator.values()))
         return metrics
 
-    def marks(self, scores: pd.DataFrame, files: Mapping[str, str]) -> Mapping[str, float]:
+    def annotation_scores(self, scores: pd.DataFrame, files: Mapping[str, str], /) -> Mapping[str, float]:
         """Return the explanation scores of the judged rows by `setting/id`."""
         if "judgements" not in files or "es" not in scores:
             return {}
@@ -144,14 +145,13 @@ class VfluteHumanBaseline(HumanBaseline):
         return {f"{setting}/{name}": float(es) for (setting, name), es in zip(keys, scored["es"], strict=True)}
 
     def display(
-        self, files: Mapping[str, str], marks: Mapping[str, Mapping[str, float]], published: pd.DataFrame
+        self, files: Mapping[str, str], es_by_model: Mapping[str, Mapping[str, float]], _results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
         """Build Table 6, section 5.3 and figure 7 from own judgements."""
-        del published
         if "judgements" not in files:
             return (), ()
         scores: dict[tuple[str, str], float] = {}
-        for model, scores_by_row in marks.items():
+        for model, scores_by_row in es_by_model.items():
             for setting in reversed(SETTINGS):  # so that the first setting decides for the model's name alone
                 for key, value in scores_by_row.items():
                     row_setting, _, name = key.partition("/")
@@ -263,4 +263,4 @@ def _metric(rows: SettingRows, name: str, value: float | None, subset: str = "")
     )
 
 
-PEOPLE: Final = VfluteHumanBaseline()
+HUMAN_BASELINE: Final = VfluteHumanBaseline()

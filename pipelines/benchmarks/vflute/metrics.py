@@ -53,11 +53,11 @@ NO_ROW: Final = "no row to measure"
 UNSCORED: Final = "explanations without BERTScore and BLEURT"
 
 
-def reduce_vflute(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
     """Compute all metrics of one model.
 
     Args:
-        scores: see `Benchmark.reduce`; a column that no row has may be absent.
+        scores: see `Reporter.reduce`; a column that no row has may be absent.
         samples: by id.
 
     Returns:

@@ -61,7 +61,7 @@ class SettingRows:
         """Select the rows of one setting.
 
         Args:
-            frame: see `Benchmark.reduce`; a column that no row has may be absent.
+            frame: see `Reporter.reduce`; a column that no row has may be absent.
             setting: name of the setting.
             samples: by id.
         """

@@ -7,16 +7,15 @@ Tables that the paper does not have are in `vflute_own_tables`; those of people'
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pipelines.benchmarks.results import Results as ReportResults
+from pipelines.benchmarks.results import to_frames
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.extra_tables import own_tables
 from pipelines.benchmarks.vflute.facts import GROUPS, SPLITS, SUBSETS
 from pipelines.benchmarks.vflute.judgement_study import RATES, predictor_table, rates_table
 from pipelines.benchmarks.vflute.results import EXPLAINED, Origin, Results, Who, without_interval
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _F1: Final = {"f1_at_0": "F1@0", "f1_at_53": "F1@53", "f1_at_60": "F1@60"}
 _JUDGED_ITEMS: Final = ("95 test instances", "")
@@ -31,14 +30,9 @@ _BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def vflute_tables(metrics: pd.DataFrame, published: pd.DataFrame) -> list[Table]:
-    """The paper's tables, then ours.
-
-    Args:
-        metrics: rows of `metrics.json`, with `note` where there are notes.
-        published: rows of the published CSV.
-    """
-    book = Results.of(metrics, published)
+def make_tables(results: ReportResults) -> list[Table]:
+    """The paper's tables, then ours."""
+    book = Results.of(*to_frames(results))
     return [
         _table1(book),
         _table3(book),

@@ -10,6 +10,7 @@ import typer
 from jobs.cli.generate import generate
 from jobs.cli.options import normalize_arguments
 from models.messages import Text
+from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.answers import judge
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.error_analysis import chance
@@ -74,7 +75,9 @@ def test_what_it_makes_is_ingested_whole_and_guesses_come_to_the_closed_form(
     for sample in Dataset.open(Store(str(tmp_path / "d")), "mate").samples():
         scene = parse_scene(sample.data["scene"])
         for row in sample.data["rows"]:
-            (prompt,) = BENCHMARK.prompts(sample, row["task"], row["setting"], texts=texts, seed=42)
+            (prompt,) = BENCHMARK.prompter.prompts(
+                PromptInput(sample, row["task"], row["setting"], texts=texts, seed=42)
+            )
             (step,) = prompt.steps
             (turn,) = step.turns
             words = turn.parts[-1]

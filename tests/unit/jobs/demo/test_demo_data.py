@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Media
-from pipelines.benchmarks.maia.benchmark import Maia
+from pipelines.benchmarks.maia.benchmark import BENCHMARK as MAIA
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.records import RawSample
 from pipelines.ingest.source_folder import Folder
@@ -68,7 +68,7 @@ def test_data_folder_holds_nothing_else() -> None:
 
 
 def test_maia_reads_the_data_without_rejections_and_balanced() -> None:
-    items = list(Maia().read(Folder(str(DATA))))
+    items = list(MAIA.source.read(Folder(str(DATA)), {}))
     samples = [item for item in items if isinstance(item, RawSample)]
     assert len(items) == len(samples) == len({sample.sample_id for sample in samples}) == 72
     assert Counter(sample.category for sample in samples) == dict.fromkeys(COLUMNS, 6)

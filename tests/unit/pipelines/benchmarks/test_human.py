@@ -7,16 +7,17 @@ import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
-from pipelines.benchmarks.maia.human import PEOPLE as MAIA
+from pipelines.benchmarks.maia.human import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.results import STATEMENTS, Results
-from pipelines.benchmarks.unpie.human import PEOPLE as UNPIE
+from pipelines.benchmarks.unpie.human import HUMAN_BASELINE as UNPIE
 from pipelines.benchmarks.vflute.aggregate import koehn_tests
-from pipelines.benchmarks.vflute.human import PEOPLE as VFLUTE
+from pipelines.benchmarks.vflute.human import HUMAN_BASELINE as VFLUTE
 from pipelines.report.model import METRIC_KEYS
 from pipelines.report.published import published
 from tests.support import maia_rows, vflute_rows
 from tests.support.f1_oracle import macro_f1
 from tests.support.maia_rows import Asked
+from tests.support.report_results import results_of
 from tests.support.unpie_rows import samples as puns
 from tests.support.vflute_rows import Scored
 
@@ -29,30 +30,31 @@ def rows_of(name: str, **columns: list[object]) -> pd.DataFrame:
 
 
 def test_human_figures_are_those_that_are_printed() -> None:
-    vague = benchmark("vague").people().levels(rows_of("vague", subset=["human-400-approx"]), published("vague"))
+    approximate = results_of("vague", rows_of("vague", subset=["human-400-approx"]))
+    vague = benchmark("vague").human.reference_values(approximate)
     assert [(one.value, one.items, one.chance) for one in vague] == [(0.94, "approximate", 0.25)]
-    listed = benchmark("vague").people().levels(rows_of("vague", subset=["human-400"]), published("vague"))
+    listed = benchmark("vague").human.reference_values(results_of("vague", rows_of("vague", subset=["human-400"])))
     assert [(one.items, one.n) for one in listed] == [("same", 400)]
-    mate = {one.task: one for one in benchmark("mate").people().levels(EMPTY, published("mate"))}
+    mate = {one.task: one for one in benchmark("mate").human.reference_values(results_of("mate", EMPTY))}
     assert {task: one.value for task, one in mate.items()} == {
         "crossmodal": 0.979, "img2txt": 0.979, "txt2img": 0.979, "unimodal": 0.995, "img2img": 1.0, "txt2txt": 0.99,
     }  # fmt: skip
-    vflute = {one.subset: one for one in benchmark("vflute").people().levels(EMPTY, published("vflute"))}
+    vflute = {one.subset: one for one in benchmark("vflute").human.reference_values(results_of("vflute", EMPTY))}
     assert (vflute[""].value, vflute[""].n, vflute["NYCartoons"].value) == (pytest.approx(0.8909), 99, 0.7143)
     for name in ("maia", "unpie"):
-        assert {one.value for one in benchmark(name).people().levels(EMPTY, published(name))} == {None}
+        assert {one.value for one in benchmark(name).human.reference_values(results_of(name, EMPTY))} == {None}
 
 
 def test_beside_generated_scenes_no_published_model_stands() -> None:
     generated = rows_of("mate", metric=["generated"], value=[3.0])
-    assert {one.tables for one in benchmark("mate").people().levels(generated, published("mate"))} == {()}
+    assert {one.tables for one in benchmark("mate").human.reference_values(results_of("mate", generated))} == {()}
 
 
 def test_every_level_names_a_task_and_settings_that_there_are() -> None:
     for name in benchmark_names():
         one = benchmark(name)
         known = {setting for settings in one.tasks.values() for setting in settings}
-        for level in one.people().levels(EMPTY, published(name)):
+        for level in one.human.reference_values(results_of(name, EMPTY)):
             assert {*level.settings, *level.drawn} <= known
             assert {*level.tables, *level.best_of} <= set(published(name)["table"])
 
@@ -121,7 +123,7 @@ def test_maia_files_that_cannot_be_used(kind: str, text: str, message: str) -> N
 
 def test_maia_agreement_stands_beside_the_published_one() -> None:
     text = "item_id,rater,correct\n" + "".join(f"i{i},r{r},{int(r < i % 4)}\n" for i in range(8) for r in range(3))
-    ((table,), figures) = MAIA.display({"ratings": text}, {}, published("maia"))
+    ((table,), figures) = MAIA.display({"ratings": text}, {}, results_of("maia", EMPTY))
     assert figures == ()
     assert [(row.label, row.origin) for row in table.rows] == [
         ("GPT-4o judge vs human raters", "published"),
@@ -156,9 +158,9 @@ def test_vflute_judgements_meet_explanation_scores_by_system() -> None:
         f"row {i},{system},{who},{1 - i},{'unsound' if i else ''},0\n"
         for system in ("m", "m/zero-shot") for i in range(2) for who in "ab"
     )  # fmt: skip
-    marks = VFLUTE.marks(vflute_rows.frame(rows), {"judgements": text})
+    marks = VFLUTE.annotation_scores(vflute_rows.frame(rows), {"judgements": text})
     assert marks == {"zero-shot/row 0": 0.9, "zero-shot/row 1": 0.3}
-    tables, figures = VFLUTE.display({"judgements": text}, {"m": marks}, published("vflute"))
+    tables, figures = VFLUTE.display({"judgements": text}, {"m": marks}, results_of("vflute", EMPTY))
     assert [table.id for table in tables] == ["vflute_table6_own", "vflute_section53_own"]
     assert [figure.id for figure in figures] == ["vflute_figure7_own", "vflute_section53_curve_own"]
 
@@ -200,9 +202,9 @@ def test_unpie_labels_go_to_the_rows_that_they_name() -> None:
         "homographic/0000,de/0,other,vlm,1,reconstruction\n"
     )
     UNPIE.check("labels", text, puns(1))
-    found = UNPIE.labelled(scores, {"labels": text}, "m")["human"]
+    found = UNPIE.with_labels(scores, {"labels": text}, "m")["human"]
     assert found.fillna(-1).tolist() == [0.0, -1.0, 1.0]
-    assert UNPIE.labelled(scores, {}, "m") is scores
+    assert UNPIE.with_labels(scores, {}, "m") is scores
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_valid_files_are_stored_with_the_output(tmp_path: Path, data: Store) -> 
 def test_human_files_are_distinguishable_and_documented() -> None:
     page = Path("docs/human-files.md").read_text(encoding="utf-8")
     for name in benchmark_names():
-        kinds = benchmark(name).people().kinds
+        kinds = benchmark(name).human.kinds
         for kind in kinds:
             assert f"`{','.join(kind.columns)}`" in page, (name, kind.name)
         assert len({frozenset(kind.columns) for kind in kinds}) == len(kinds)

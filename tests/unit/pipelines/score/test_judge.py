@@ -11,7 +11,7 @@ import pytest
 from models.messages import Answer, Failure, Generation, Reply, Step, user
 from models.spec import ModelSpec
 from pipelines.benchmarks.maia.answers import read_verdict
-from pipelines.benchmarks.records import JudgeAsk, Row, Sample, Verdict
+from pipelines.benchmarks.records import JudgeRequest, Row, Sample, Verdict
 from pipelines.plan.requests import RequestBuilder
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import (
@@ -27,7 +27,7 @@ from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
 
 SPEC = ModelSpec(engine="random")
-ASK = JudgeAsk(step=Step(turns=(user("Giusto?"),), generation=Generation(max_new_tokens=64)))
+ASK = JudgeRequest(step=Step(turns=(user("Giusto?"),), generation=Generation(max_new_tokens=64)))
 
 
 def judge(replies: Sequence[str] = (), failed: bool = False) -> JudgeReplies:

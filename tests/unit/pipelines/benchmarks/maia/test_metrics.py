@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipelines.benchmarks.maia.benchmark import BENCHMARK
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.letters import draw_ts_letter
-from pipelines.benchmarks.maia.metrics import _check_identities, reduce_maia
+from pipelines.benchmarks.maia.metrics import _check_identities, reduce_scores
 from pipelines.benchmarks.records import Metric, Row, Verdict
 from tests.support.maia_rows import ANSWERS, Asked, every_column, found, frame, reduced, samples
 from tests.support.paths import GOLDEN
@@ -170,12 +170,12 @@ def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
             given={"bertscore_f1": 0.5} if task == "oevqa" else {},
             verdict=Verdict(state="ok", accepted=True) if task == "oevqa" else Verdict(state="absent"),
         )
-        reading = BENCHMARK.read_answer(row)
+        reading = BENCHMARK.grader.read_answer(row)
         identity = {"sample_id": sample.sample_id, "category": sample.category, "cluster": sample.cluster}
         request = {name: getattr(row, name) for name in ("task", "setting", "variant", "status", "finish_reason")}
         answer = {"answer": reading.answer, "rule": reading.rule, "flags": list(reading.flags), **reading.values}
         scores.append({**identity, **request, **answer, "subset": "", "verdict_state": row.verdict.state})
-    metrics = BENCHMARK.reduce(pd.DataFrame(scores), {sample.sample_id: sample})
+    metrics = BENCHMARK.reporter.reduce(pd.DataFrame(scores), {sample.sample_id: sample})
     drawn = [draw_ts_letter(42, "video1", "CausaleEsplicita_A", index) for index in range(8)]
     assert found(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8
     assert found(metrics, "accuracy_ts_b", setting="1-frame").value == 0.0
@@ -186,7 +186,7 @@ def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
 
 
 def test_reduce_maia_returns_nothing_without_rows() -> None:
-    assert reduce_maia(pd.DataFrame({"sample_id": []}), {}) == []
+    assert reduce_scores(pd.DataFrame({"sample_id": []}), {}) == []
 
 
 def test_unimodal_setting_has_pairs_only() -> None:
@@ -198,10 +198,10 @@ def test_unimodal_setting_has_pairs_only() -> None:
 def test_pool_must_have_eight_pairs() -> None:
     rows = frame([Asked()])
     with pytest.raises(AssertionError, match="video1/CausaleEsplicita_A has not 8 rows"):
-        reduce_maia(rows[rows["variant"] != "3"], samples([Asked()]))
+        reduce_scores(rows[rows["variant"] != "3"], samples([Asked()]))
     rows.loc[rows["variant"] == "3", "variant"] = "4"
     with pytest.raises(AssertionError, match="twice"):
-        reduce_maia(rows, samples([Asked()]))
+        reduce_scores(rows, samples([Asked()]))
 
 
 def test_unknown_category_is_rejected() -> None:
@@ -222,7 +222,7 @@ def test_reading_rules_are_counted() -> None:
     rows = frame([Asked()])
     rows.loc[rows["variant"].isin(["1", "2"]), "rule"] = "elimination"
     rows.loc[rows["variant"] == "3", "rule"] = "echo"
-    metrics = reduce_maia(rows, samples([Asked()]))
+    metrics = reduce_scores(rows, samples([Asked()]))
     assert (found(metrics, "elimination_count").value, found(metrics, "echo_count").value) == (2, 1)
 
 
@@ -233,7 +233,7 @@ def test_contradictory_pools_are_listed() -> None:
         data = dict(samples_by_id[question.sample_id].data)
         data["false"] = [*data["false"][:7], data["true"][2]]
         samples_by_id[question.sample_id] = replace(samples_by_id[question.sample_id], data=data)
-    metric = found(reduce_maia(frame(asked), samples_by_id), "contradictory_pools")
+    metric = found(reduce_scores(frame(asked), samples_by_id), "contradictory_pools")
     assert (metric.value, metric.n) == (11, 12)
     assert "video0/Causal_A" in metric.note
     assert metric.note.endswith(" and 1 more")
@@ -285,7 +285,7 @@ def test_headline_metrics_equal_counting_by_hand(questions: list[tuple[str, str,
     rows = frame(asked)
     order = list(range(len(rows)))
     random.shuffle(order)
-    metrics = reduce_maia(rows.iloc[order], samples(asked))
+    metrics = reduce_scores(rows.iloc[order], samples(asked))
     assert metrics == reduced(asked)
     for category in ("", *{q.category for q in asked}):
         questions_in = [q for q in asked if category in ("", q.category)]

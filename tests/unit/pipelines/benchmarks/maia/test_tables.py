@@ -9,15 +9,16 @@ import pytest
 
 from pipelines.benchmarks.figures import Radar
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.maia.figures import maia_figures
-from pipelines.benchmarks.maia.metrics import reduce_maia
-from pipelines.benchmarks.maia.tables import maia_tables
+from pipelines.benchmarks.maia.figures import make_figures
+from pipelines.benchmarks.maia.metrics import reduce_scores
+from pipelines.benchmarks.maia.tables import make_tables
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.published import published
 from pipelines.report.render import render
 from pipelines.report.tables.formats import to_markdown
 from tests.support.maia_rows import Asked, every_column, frame, samples
+from tests.support.report_results import results_of
 
 PUBLISHED = published("maia")
 SETTINGS = ("black-video", "1-frame", "32-frames")
@@ -36,7 +37,7 @@ VLMS = [
 
 
 def metrics_of(asked: Sequence[Asked], *models: str) -> pd.DataFrame:
-    reduced = reduce_maia(frame(asked), samples(asked))
+    reduced = reduce_scores(frame(asked), samples(asked))
     return pd.DataFrame(
         [{"benchmark": "maia", "model": model, **asdict(metric)} for model in models for metric in reduced]
     )
@@ -53,7 +54,7 @@ def ours() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tables(ours: pd.DataFrame) -> dict[str, Table]:
-    return {table.id: table for table in maia_tables(ours, PUBLISHED)}
+    return {table.id: table for table in make_tables(results_of("maia", ours, PUBLISHED))}
 
 
 def labels(table: Table) -> list[str]:
@@ -156,7 +157,7 @@ def test_what_the_notes_say(tables: dict[str, Table]) -> None:
 def test_the_full_set_is_compared() -> None:
     rows = metrics_of(every_column(), "model-a")
     rows["n"] *= 100
-    table = maia_tables(rows, PUBLISHED)[0]
+    table = make_tables(results_of("maia", rows, PUBLISHED))[0]
     assert not [note for note in table.notes if note.startswith("subset")]
     assert set(table.better) == {"higher"}
 
@@ -188,7 +189,9 @@ def test_comparison(tables: dict[str, Table]) -> None:
 
 def test_unbalanced_subsets_are_told_with_the_mean_of_categories() -> None:
     asked = [*every_column(), Asked(video="video7", pairs="F" * 8)]
-    table = {t.id: t for t in maia_tables(metrics_of(asked, "model-a"), PUBLISHED)}["maia_comparison"]
+    table = {t.id: t for t in make_tables(results_of("maia", metrics_of(asked, "model-a"), PUBLISHED))}[
+        "maia_comparison"
+    ]
     heading = "Pool accuracy, mean of the categories"
     assert value(row_of(table, "model-a", "Pool accuracy").cells[5]) == pytest.approx(24 / 25)
     assert value(row_of(table, "model-a", heading).cells[5]) == pytest.approx(35 / 36)
@@ -206,7 +209,7 @@ def test_deltas_of_the_papers_text(tables: dict[str, Table]) -> None:
 
 
 def test_published_deltas_of_what_is_not_there() -> None:
-    tables = maia_tables(metrics_of(sweep(), "a"), PUBLISHED[PUBLISHED["table"] != "Table 2"])
+    tables = make_tables(results_of("maia", metrics_of(sweep(), "a"), PUBLISHED[PUBLISHED["table"] != "Table 2"]))
     cells = row_of({table.id: table for table in tables}["maia_deltas"], "InternVL2 8B").cells
     assert cells[4:] == (None, None, None)
     assert None not in cells[:4]
@@ -217,7 +220,7 @@ def test_our_deltas_have_paired_intervals() -> None:
         replace(one, pairs="T" * 8 if place % 5 else "TTTTFFFF", judged="rejected" if place % 4 else "accepted")
         for place, one in enumerate(sweep(videos=3))
     ]
-    table = {t.id: t for t in maia_tables(metrics_of(asked, "a", "b"), PUBLISHED)}["maia_deltas"]
+    table = {t.id: t for t in make_tables(results_of("maia", metrics_of(asked, "a", "b"), PUBLISHED))}["maia_deltas"]
     cells = row_of(table, "a").cells
     assert len(cells) == 7
     for cell in cells:
@@ -244,7 +247,7 @@ def test_reading_pools_and_contingency(tables: dict[str, Table]) -> None:
 def test_reasons_stand_with_what_is_missing() -> None:
     asked = sweep(judged="absent")
     asked[0] = replace(asked[0], pairs="MTTTTTTT")
-    tables = {table.id: table for table in maia_tables(metrics_of(asked, "model-a"), PUBLISHED)}
+    tables = {table.id: table for table in make_tables(results_of("maia", metrics_of(asked, "model-a"), PUBLISHED))}
     row = row_of(tables["maia_table1"], "model-a", "Black video")
     assert (set(row.cells), row.note) == ({None}, "1 request was never run")
     assert row_of(tables["maia_table2"], "model-a", "32-Frames").note == "no judge"
@@ -263,15 +266,15 @@ def test_contradictory_pools_are_listed() -> None:
         known[asked[0].sample_id], data={**known[asked[0].sample_id].data, "false": ["vera 0"] * 8}
     )
     rows = pd.DataFrame(
-        [{"benchmark": "maia", "model": "m", **asdict(metric)} for metric in reduce_maia(frame(asked), known)]
+        [{"benchmark": "maia", "model": "m", **asdict(metric)} for metric in reduce_scores(frame(asked), known)]
     )
-    table = {t.id: t for t in maia_tables(rows, PUBLISHED)}["maia_reading"]
+    table = {t.id: t for t in make_tables(results_of("maia", rows, PUBLISHED))}["maia_reading"]
     assert table.notes[-1] == "Contradictory pools, kept: a false statement is also a true one: video0/Causal_A."
 
 
 def test_our_unimodal_rows_stand_first() -> None:
     rows = metrics_of(every_column(setting="unimodal", judged=""), "five-models")
-    tables = {table.id: table for table in maia_tables(rows, PUBLISHED)}
+    tables = {table.id: table for table in make_tables(results_of("maia", rows, PUBLISHED))}
     assert labels(tables["maia_table1"])[:3] == ["Unimodal", "five-models", "Black video"]
     assert "five-models" not in labels(tables["maia_table2"])
     assert labels(tables["maia_pools"]) == ["Unimodal", "five-models"]
@@ -280,13 +283,13 @@ def test_our_unimodal_rows_stand_first() -> None:
 def test_rows_without_notes_and_other_benchmarks(ours: pd.DataFrame) -> None:
     foreign = ours.assign(benchmark="vague", model="elsewhere")
     rows = pd.concat([ours, foreign])[list(METRIC_KEYS)]
-    tables = maia_tables(rows, PUBLISHED)
+    tables = make_tables(results_of("maia", rows, PUBLISHED))
     assert len(tables) == 10
     assert not [table for table in tables if "elsewhere" in labels(table)]
 
 
 def test_nothing_of_ours() -> None:
-    tables = maia_tables(pd.DataFrame(columns=[*METRIC_KEYS, "note"]), PUBLISHED)
+    tables = make_tables(results_of("maia", pd.DataFrame(columns=[*METRIC_KEYS, "note"]), PUBLISHED))
     assert [table.id for table in tables] == [f"maia_table{number}" for number in range(1, 6)]
     assert {row.origin for table in tables for row in table.rows} == {"published", "heading"}
 
@@ -295,7 +298,7 @@ def test_nothing_of_ours() -> None:
 
 
 def figures_of(rows: pd.DataFrame) -> dict[str, Radar]:
-    figures = maia_figures(rows, PUBLISHED)
+    figures = make_figures(results_of("maia", rows, PUBLISHED))
     assert all(isinstance(figure, Radar) for figure in figures)
     return {figure.id: figure for figure in figures if isinstance(figure, Radar)}
 
@@ -342,7 +345,10 @@ def test_every_model_has_a_file_name_of_its_own() -> None:
 
 
 def test_the_report_takes_them(ours: pd.DataFrame) -> None:
-    tables, figures = maia_tables(ours, PUBLISHED), maia_figures(ours.iloc[:0], PUBLISHED)[:1]
+    tables, figures = (
+        make_tables(results_of("maia", ours, PUBLISHED)),
+        make_figures(results_of("maia", ours.iloc[:0], PUBLISHED))[:1],
+    )
     part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc", tables=tuple(tables), figures=tuple(figures))
     rows = tuple(ours.astype(object).where(ours.notna(), None).to_dict("records"))
     files = render(ReportData(metrics=rows, benchmarks=(part,)))  # type: ignore[arg-type]

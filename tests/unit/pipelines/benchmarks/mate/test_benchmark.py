@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Media, Text
+from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.benchmark import BENCHMARK, WHITE_PICTURE
 from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
@@ -72,7 +73,7 @@ def prompts(sample: Sample) -> dict[tuple[str, str], Prompt]:
     found = {}
     for task, settings in BENCHMARK.tasks.items():
         for setting in settings:
-            for prompt in BENCHMARK.prompts(sample, task, setting, texts=TEXTS, seed=42):
+            for prompt in BENCHMARK.prompter.prompts(PromptInput(sample, task, setting, texts=TEXTS, seed=42)):
                 assert (task, setting) not in found
                 found[task, setting] = prompt
     return found
@@ -334,7 +335,7 @@ class TestAnswers:
         _, made = checked(kinds[task], "", setting, tuple(TASKS))
         assert not isinstance(made, str), made
         sample = Sample(sample_id="x", data={"scene": RAW["B"], "rows": [made.as_data()]})
-        found = BENCHMARK.read_answer(
+        found = BENCHMARK.grader.read_answer(
             Row(
                 request_id="r",
                 sample=sample,

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from models.spec import ModelSpec
+from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.generator.generate import generate
@@ -34,7 +35,9 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
             status = {None: "error", "missing": "missing"}.get(output, "ok")
             cell = {"task": own["task"], "setting": own["setting"], "variant": ""}
             found = (
-                BENCHMARK.read_answer(Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell))
+                BENCHMARK.grader.read_answer(
+                    Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell)
+                )
                 if status == "ok"
                 else None
             )
@@ -56,7 +59,7 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
 
 
 def reduced(samples: Sequence[Sample], answer: Answer) -> list[Metric]:
-    return BENCHMARK.reduce(frame(samples, answer), {sample.sample_id: sample for sample in samples})
+    return BENCHMARK.reporter.reduce(frame(samples, answer), {sample.sample_id: sample for sample in samples})
 
 
 def find(
@@ -238,7 +241,11 @@ class TestWhole:
 
         def guess(sample: Sample, own: dict[str, Any]) -> str:
             step = next(
-                iter(BENCHMARK.prompts(_pictured(sample), own["task"], own["setting"], texts=texts, seed=42))
+                iter(
+                    BENCHMARK.prompter.prompts(
+                        PromptInput(_pictured(sample), own["task"], own["setting"], texts=texts, seed=42)
+                    )
+                )
             ).steps[0]
             name = f"{sample.sample_id}/{own['task']}/{own['setting']}"
             (reply,) = engine.generate(

@@ -11,6 +11,7 @@ from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.tables import Table, TableValue
 from pipelines.report.published import published
 from pipelines.report.tables.formats import html, to_csv, to_latex, to_markdown
+from tests.support.report_results import results_of
 
 PRINTED = published("mate")
 
@@ -66,11 +67,11 @@ def as_frame(metrics: list[Metric], model: str = "ours") -> pd.DataFrame:
 
 
 def tables(metrics: list[Metric]) -> dict[str, Table]:
-    return {one.id: one for one in BENCHMARK.tables(as_frame(metrics), PRINTED)}
+    return {one.id: one for one in BENCHMARK.reporter.tables(results_of("mate", as_frame(metrics), PRINTED))}
 
 
 def figures(metrics: list[Metric]) -> dict[str, Bars]:
-    found = BENCHMARK.figures(as_frame(metrics), PRINTED)
+    found = BENCHMARK.reporter.figures(results_of("mate", as_frame(metrics), PRINTED))
     assert all(isinstance(one, Bars) for one in found)
     return {one.id: one for one in found if isinstance(one, Bars)}
 

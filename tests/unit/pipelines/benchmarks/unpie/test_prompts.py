@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from models.messages import Generation, Media, Text
+from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
@@ -22,7 +23,11 @@ CAPTIONS = {name * 64: f"a caption of {name}\nin two lines" for name in "e01"}
 def prompts(
     task: str, setting: str, of: Sample | None = None, captions: Mapping[str, str] | None = CAPTIONS
 ) -> list[Prompt]:
-    return list(BENCHMARK.prompts(of or pictured(), task, setting, texts=TEXTS, seed=42, captions=captions))
+    return list(
+        BENCHMARK.prompter.prompts(
+            PromptInput(of or pictured(), task, setting, texts=TEXTS, seed=42, captions=captions)
+        )
+    )
 
 
 def media_and_text(prompt: Prompt) -> tuple[list[str], str]:
@@ -53,7 +58,7 @@ def test_prompts_count_the_requests_of_the_full_set() -> None:
         media_and_text(p)[0][0] for task, setting in CELLS if setting == "vlm" for p in prompts(task, setting)
     )
     assert shared == {"e": 7, "0": 3, "1": 3}
-    assert len(BENCHMARK.caption(pictured(), "sm", TEXTS)) == 3
+    assert len(BENCHMARK.captions(pictured(), "sm")) == 3
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -173,7 +178,7 @@ def test_missing_translation_excludes_the_variants_that_need_it() -> None:
 def test_captions_are_requested_once_per_picture_without_text() -> None:
     one = pictured()
     one = replace(one, media=(*one.media, replace(one.media[0], role="again")))
-    steps = BENCHMARK.caption(one, "sm", TEXTS)
+    steps = BENCHMARK.captions(one, "sm")
     assert [[part.source[0] for part in step.turns[0].parts if isinstance(part, Media)] for step in steps] == [
         ["e"],
         ["0"],
@@ -181,4 +186,4 @@ def test_captions_are_requested_once_per_picture_without_text() -> None:
     ]
     assert all(len(step.turns[0].parts) == 1 and step.generation == Generation(max_new_tokens=50) for step in steps)
     assert all(step.choices == ("A picture.",) for step in steps)
-    assert BENCHMARK.caption(one, "vlm", TEXTS) == ()
+    assert BENCHMARK.captions(one, "vlm") == ()

@@ -6,7 +6,7 @@ import pytest
 
 from models.messages import Generation, Text
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import JudgeAsk, Verdict
+from pipelines.benchmarks.records import JudgeRequest, Verdict
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from tests.support.unpie_rows import asked, in_order, pictured
 
@@ -32,21 +32,23 @@ def test_similarity_requests_both_targets() -> None:
 
 def test_translation_without_scorer_has_no_verdict() -> None:
     row = asked(pictured(), "disambiguation", "vlm", "de/0", output="Das Brot.")
-    assert "correct" not in BENCHMARK.read_answer(row).values
-    assert BENCHMARK.read_answer(replace(row, output="")).values == {"correct": 0.0}
-    reading = BENCHMARK.read_answer(replace(row, given={"bertscore_0": 0.9132, "bertscore_1": 0.887}))
+    assert "correct" not in BENCHMARK.grader.read_answer(row).values
+    assert BENCHMARK.grader.read_answer(replace(row, output="")).values == {"correct": 0.0}
+    reading = BENCHMARK.grader.read_answer(replace(row, given={"bertscore_0": 0.9132, "bertscore_1": 0.887}))
     assert reading.values["correct"] == 1.0
     assert reading.values["margin"] == pytest.approx(0.0262)
     assert reading.values["tie"] == 0.0
-    tie = BENCHMARK.read_answer(replace(row, variant="de/1", given={"bertscore_0": 0.9, "bertscore_1": 0.9000004}))
+    tie = BENCHMARK.grader.read_answer(
+        replace(row, variant="de/1", given={"bertscore_0": 0.9, "bertscore_1": 0.9000004})
+    )
     assert (tie.values["correct"], tie.values["tie"]) == (0.0, 1.0)
 
 
 def test_judge_question_has_the_original_before_the_candidate() -> None:
     one = pictured()
     row = asked(one, "reconstruction", "lm", "ko/0", output="[English]: The dough made him rich.")
-    ask = BENCHMARK.judge(row, TEXTS)
-    assert isinstance(ask, JudgeAsk)
+    ask = BENCHMARK.judge.judge_request(row, TEXTS)
+    assert isinstance(ask, JudgeRequest)
     assert ask.seeds == (42, 43, 44)
     assert ask.step.generation == Generation(max_new_tokens=8)
     assert ask.step.choices == ("yes", "no")
@@ -54,10 +56,10 @@ def test_judge_question_has_the_original_before_the_candidate() -> None:
     assert isinstance(part, Text)
     in_order(part.text, "same word", "both meanings", one.data["sentence"], "The dough made him rich.", "yes or no")
     assert one.data["gloss"][0] not in part.text
-    gold = BENCHMARK.judge(
+    gold = BENCHMARK.judge.judge_request(
         row, PromptTexts(BENCHMARK.prompt_texts, instead={"unpie-judge-v1": "unpie-judge-with-gold-v1"})
     )
-    assert isinstance(gold, JudgeAsk)
+    assert isinstance(gold, JudgeRequest)
     (gold_part,) = gold.step.turns[0].parts
     assert isinstance(gold_part, Text)
     in_order(gold_part.text, "plays on: kneaded", "work dough", "want", one.data["sentence"])
@@ -74,34 +76,34 @@ def test_judge_question_has_the_original_before_the_candidate() -> None:
 )
 def test_verdict_by_rule_needs_no_judge(output: str, accepted: bool) -> None:
     row = asked(pictured(), "reconstruction", "lm", "de/0", output=output)
-    assert BENCHMARK.judge(row, TEXTS) is accepted
-    reading = BENCHMARK.read_answer(replace(row, verdict=Verdict(state="ok", accepted=accepted)))
+    assert BENCHMARK.judge.judge_request(row, TEXTS) is accepted
+    reading = BENCHMARK.grader.read_answer(replace(row, verdict=Verdict(state="ok", accepted=accepted)))
     assert "judged_by_rule" in reading.flags
     assert reading.values["accepted"] == float(accepted)
 
 
 def test_only_answers_of_reconstruction_are_judged() -> None:
     row = asked(pictured(), "reconstruction", "lm", "de/0", output="x")
-    assert BENCHMARK.judge(replace(row, status="error", output=None), TEXTS) is None
-    assert BENCHMARK.judge(replace(row, task="disambiguation"), TEXTS) is None
+    assert BENCHMARK.judge.judge_request(replace(row, status="error", output=None), TEXTS) is None
+    assert BENCHMARK.judge.judge_request(replace(row, task="disambiguation"), TEXTS) is None
 
 
 @pytest.mark.parametrize("status", ["error", "excluded"])
 def test_row_without_answer_has_no_values(status: str) -> None:
     for task, variant in (("grounding", ""), ("disambiguation", "de/0"), ("reconstruction", "de/0")):
         row = asked(pictured(), task, "vlm", variant, status=status, output=None)
-        assert BENCHMARK.read_answer(row).values == {}
+        assert BENCHMARK.grader.read_answer(row).values == {}
 
 
 def test_accepted_follows_the_state_of_the_verdict() -> None:
     row = asked(pictured(), "reconstruction", "vlm", "de/0", output="A pun.")
     states = {"ok": 1.0, "invalid": 0.0, "failed": None, "absent": None}
     for state, expected in states.items():
-        reading = BENCHMARK.read_answer(replace(row, verdict=Verdict(state=state, accepted=True)))  # type: ignore[arg-type]
+        reading = BENCHMARK.grader.read_answer(replace(row, verdict=Verdict(state=state, accepted=True)))  # type: ignore[arg-type]
         assert reading.values.get("accepted") == expected
         assert "judged_by_rule" not in reading.flags
 
 
 def test_truncated_answers_are_flagged() -> None:
     row = asked(pictured(), "grounding", "lm", output="kneaded", finish_reason="length")
-    assert BENCHMARK.read_answer(row).flags == ("truncated",)
+    assert BENCHMARK.grader.read_answer(row).flags == ("truncated",)

@@ -14,6 +14,7 @@ from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.published import published
 from pipelines.report.render import render
+from tests.support.report_results import results_of
 from tests.support.unpie_rows import cell, judged, reduced, samples, similar
 
 PUBLISHED = published("unpie")
@@ -60,7 +61,7 @@ def ours() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tables(ours: pd.DataFrame) -> dict[str, Table]:
-    return {table.id: table for table in BENCHMARK.tables(ours, PUBLISHED)}
+    return {table.id: table for table in BENCHMARK.reporter.tables(results_of("unpie", ours, PUBLISHED))}
 
 
 def blocks(table: Table) -> dict[str, list[TableRow]]:
@@ -173,7 +174,7 @@ def test_people_were_asked_none_of_the_tasks(tables: dict[str, Table]) -> None:
 def test_below_full_coverage_nothing_published_stands_beside_ours() -> None:
     of = samples(50)
     metrics = frame([*sweep(of, lost=2)], "model-a", full=True)
-    tables = {table.id: table for table in BENCHMARK.tables(metrics, PUBLISHED)}
+    tables = {table.id: table for table in BENCHMARK.reporter.tables(results_of("unpie", metrics, PUBLISHED))}
     for number in (4, 5, 6):
         thin = tables[f"unpie_table{number}_low_coverage"]
         assert {row.origin for row in thin.rows} == {"heading", "ours"}
@@ -181,12 +182,18 @@ def test_below_full_coverage_nothing_published_stands_beside_ours() -> None:
         assert kept == ([] if number == 5 else ["model-a"] * (1 if number == 4 else 3))
     row = row_of(tables["unpie_human"], "model-a", "Disambiguation, accuracy, En-De", "VLM")
     assert row.cells[3] is None
-    whole = {table.id: table for table in BENCHMARK.tables(frame(sweep(of), "model-a", full=True), PUBLISHED)}
+    whole = {
+        table.id: table
+        for table in BENCHMARK.reporter.tables(results_of("unpie", frame(sweep(of), "model-a", full=True), PUBLISHED))
+    }
     assert not [name for name in whole if name.endswith("low_coverage")]
 
 
 def test_a_part_of_the_set_is_compared_with_nothing() -> None:
-    tables = {table.id: table for table in BENCHMARK.tables(frame(sweep(), "model-a"), PUBLISHED)}
+    tables = {
+        table.id: table
+        for table in BENCHMARK.reporter.tables(results_of("unpie", frame(sweep(), "model-a"), PUBLISHED))
+    }
     for number, asked in ((4, "6 of 1,000"), (5, "36 of 6,000"), (6, "36 of 6,000")):
         table = tables[f"unpie_table{number}"]
         assert any(note.startswith(f"subset: {asked} requests; not comparable") for note in table.notes)
@@ -194,7 +201,7 @@ def test_a_part_of_the_set_is_compared_with_nothing() -> None:
 
 
 def test_figures(ours: pd.DataFrame) -> None:
-    figures = {figure.id: figure for figure in BENCHMARK.figures(ours, PUBLISHED)}
+    figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("unpie", ours, PUBLISHED))}
     pairs = [f"disambiguation_en_{x}" for x in ("de", "fr", "ko")] + [
         f"reconstruction_{x}_en" for x in ("de", "fr", "ko")
     ]
@@ -227,8 +234,8 @@ def test_figures(ours: pd.DataFrame) -> None:
 
 def test_without_ours_the_paper_stands_alone() -> None:
     nothing = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
-    assert BENCHMARK.figures(nothing, PUBLISHED) == []
-    names = [table.id for table in BENCHMARK.tables(nothing, PUBLISHED)]
+    assert BENCHMARK.reporter.figures(results_of("unpie", nothing, PUBLISHED)) == []
+    names = [table.id for table in BENCHMARK.reporter.tables(results_of("unpie", nothing, PUBLISHED))]
     assert names == ["unpie_table4", "unpie_table5", "unpie_table6", *STATIC]
 
 
@@ -237,8 +244,8 @@ def test_the_report_renders(ours: pd.DataFrame) -> None:
         name="unpie",
         title="UNPIE",
         headline=BENCHMARK.headline,
-        tables=tuple(BENCHMARK.tables(ours, PUBLISHED)),
-        figures=tuple(BENCHMARK.figures(ours, PUBLISHED)),
+        tables=tuple(BENCHMARK.reporter.tables(results_of("unpie", ours, PUBLISHED))),
+        figures=tuple(BENCHMARK.reporter.figures(results_of("unpie", ours, PUBLISHED))),
     )
     files = render(ReportData(metrics=tuple(ours.to_dict("records")), benchmarks=(part,)))  # type: ignore[arg-type]
     assert any(str(name).endswith("unpie_table6.csv") for name in files)

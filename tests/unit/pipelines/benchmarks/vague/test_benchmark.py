@@ -34,7 +34,7 @@ LEAKS = ("the caption leaks", "please", "parrot sits")
 
 
 def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
-    items = list(BENCHMARK.read(Folder(str(folder))))
+    items = list(BENCHMARK.source.read(Folder(str(folder)), {}))
     return (
         [one for one in items if isinstance(one, RawSample)],
         [one for one in items if isinstance(one, Rejection)],

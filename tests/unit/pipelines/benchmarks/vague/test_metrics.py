@@ -212,7 +212,7 @@ def test_an_empty_answer_without_a_score_is_zero_and_another_one_is_a_gap() -> N
     by_id = {one.sample_id: one for one in samples}
     scores["bert_f1_raw"] = [float("nan"), 0.9, 0.6]
     scores["bert_f1"] = [float("nan"), 0.9, float("nan")]
-    metrics = BENCHMARK.reduce(scores, by_id)
+    metrics = BENCHMARK.reporter.reduce(scores, by_id)
     assert found(metrics, "bert_f1_raw", task="freeform").value == pytest.approx(0.5)
     gap = found(metrics, "bert_f1", task="freeform")
     assert (gap.value, gap.note) == (None, "1 answers have no score")

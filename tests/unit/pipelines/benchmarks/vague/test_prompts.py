@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Media, StepOutput, Text
+from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
@@ -27,7 +28,7 @@ LEAKS = ("the caption leaks", "please", "parrot sits")
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_what_stands_in_a_prompt_and_in_which_order(task: str, setting: str) -> None:
     one = sample()
-    (prompt,) = BENCHMARK.prompts(one, task, setting, texts=TEXTS, seed=1)
+    (prompt,) = BENCHMARK.prompter.prompts(PromptInput(one, task, setting, texts=TEXTS, seed=1))
     assert all(len(step.turns) == 1 and step.turns[0].role == "user" for step in prompt.steps)
     assert all((step.generation.max_new_tokens, step.generation.temperature) == (1024, 0.0) for step in prompt.steps)
     parts = prompt.steps[-1].turns[0].parts
@@ -67,7 +68,7 @@ def test_the_scene_is_described_by_the_model_itself_and_once(task: str) -> None:
     one = sample()
     first = {}
     for setting in ("sm", "sm-cot"):
-        (prompt,) = BENCHMARK.prompts(one, task, setting, texts=TEXTS, seed=1)
+        (prompt,) = BENCHMARK.prompter.prompts(PromptInput(one, task, setting, texts=TEXTS, seed=1))
         caption, last = prompt.steps
         image, said = caption.turns[0].parts
         assert isinstance(image, Media)
@@ -82,7 +83,10 @@ def test_the_scene_is_described_by_the_model_itself_and_once(task: str) -> None:
 @pytest.mark.parametrize("task", ["mcq", "freeform"])
 def test_prompts_with_and_without_reasoning_begin_alike(task: str) -> None:
     plain, cot = (
-        next(iter(BENCHMARK.prompts(sample(), task, s, texts=TEXTS, seed=1))).steps[-1].turns[0].parts[1]
+        next(iter(BENCHMARK.prompter.prompts(PromptInput(sample(), task, s, texts=TEXTS, seed=1))))
+        .steps[-1]
+        .turns[0]
+        .parts[1]
         for s in ("vlm", "vlm-cot")
     )
     assert isinstance(plain, Text)
@@ -92,7 +96,7 @@ def test_prompts_with_and_without_reasoning_begin_alike(task: str) -> None:
 
 def test_braces_in_the_data_stay() -> None:
     one = sample(indirect="a {caption} and {A} and {utterance}")
-    (prompt,) = BENCHMARK.prompts(one, "mcq", "sm", texts=TEXTS, seed=1)
+    (prompt,) = BENCHMARK.prompter.prompts(PromptInput(one, "mcq", "sm", texts=TEXTS, seed=1))
     before, _, after = prompt.steps[-1].turns[0].parts
     assert isinstance(before, Text)
     assert isinstance(after, Text)
@@ -102,8 +106,8 @@ def test_braces_in_the_data_stay() -> None:
 @pytest.mark.parametrize("solution", ["", "()", "( , open, door)"])
 def test_without_an_addressee_the_free_question_is_excluded_and_the_choice_is_not(solution: str) -> None:
     one = sample(solution=solution)
-    (free,) = BENCHMARK.prompts(one, "freeform", "vlm", texts=TEXTS, seed=1)
-    (choice,) = BENCHMARK.prompts(one, "mcq", "vlm", texts=TEXTS, seed=1)
+    (free,) = BENCHMARK.prompter.prompts(PromptInput(one, "freeform", "vlm", texts=TEXTS, seed=1))
+    (choice,) = BENCHMARK.prompter.prompts(PromptInput(one, "mcq", "vlm", texts=TEXTS, seed=1))
     assert (free.excluded, choice.excluded) == ("addressee_missing", "")
 
 
@@ -115,7 +119,7 @@ def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **m
         request_id="r", sample=sample(), model="m", task=task, setting=setting, variant="",
         status="ok" if output is not None else "error", output=output, **more,
     )  # fmt: skip
-    return BENCHMARK.read_answer(made)
+    return BENCHMARK.grader.read_answer(made)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +172,7 @@ def test_overlap_of_the_pages_sentences(said: str, bleu1: float, without: float 
         request_id="r", sample=sample(readings=readings), model="m", task="freeform", setting="lm", variant="",
         status="ok", output=said,
     )  # fmt: skip
-    values = BENCHMARK.read_answer(made).values
+    values = BENCHMARK.grader.read_answer(made).values
     assert values["bleu1"] == pytest.approx(bleu1, abs=5e-5)
     assert without is None or values["bleu1_noopener"] == pytest.approx(without, abs=5e-5)
 

@@ -17,6 +17,7 @@ from pipelines.benchmarks.vague.facts import PUBLISHED_MEANS
 from pipelines.report.figures.svg import to_svg_bytes
 from pipelines.report.model import METRIC_KEYS
 from pipelines.report.published import dataset_facts, published
+from tests.support.report_results import results_of
 from tests.support.vague_rows import items, perfect, reduced
 
 PRINTED = published("vague")
@@ -36,7 +37,7 @@ NOTHING = metrics_of()
 
 
 def tables(frame: pd.DataFrame) -> dict[str, Table]:
-    return {table.id: table for table in BENCHMARK.tables(frame, PRINTED)}
+    return {table.id: table for table in BENCHMARK.reporter.tables(results_of("vague", frame, PRINTED))}
 
 
 def number(cell: TableCell) -> Any:
@@ -76,7 +77,7 @@ def test_without_ours_there_are_the_papers_tables_and_figures() -> None:
     found = tables(NOTHING)
     assert list(found) == IDS
     assert not [row for table in found.values() for row in table.rows if row.origin == "ours"]
-    figures = BENCHMARK.figures(NOTHING, PRINTED)
+    figures = BENCHMARK.reporter.figures(results_of("vague", NOTHING, PRINTED))
     assert len(figures) == 10
     assert {one.id.rpartition("_")[0] for one in figures} == {"vague_figure4"}
 
@@ -133,7 +134,7 @@ def test_table_b1_is_as_the_facts_have_it() -> None:
 
 
 def test_figure_4_is_the_sum_of_both_subsets() -> None:
-    by_id = {one.id: one for one in BENCHMARK.figures(NOTHING, PRINTED)}
+    by_id = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", NOTHING, PRINTED))}
     for slug, wanted in (("gpt-4o", (226, 226, 141)), ("qwen2-5-vl-instruct-7b", (190, 618, 76))):
         figure = by_id[f"vague_figure4_{slug}"]
         assert isinstance(figure, Bars)
@@ -201,7 +202,7 @@ def test_how_answers_were_read(small: dict[str, Table]) -> None:
 
 def test_figures_of_ours_can_be_drawn() -> None:
     frame = metrics_of(("ours", reduced(items(20, 10), shaky)), ("second", reduced(items(20, 10), perfect)))
-    figures = {one.id: one for one in BENCHMARK.figures(frame, PRINTED)}
+    figures = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
     assert {"vague_errors_ours", "vague_errors_second", "vague_figureb1_vcr", "vague_figureb1_ego4d"} <= set(figures)
     mine = figures["vague_errors_ours"]
     assert isinstance(mine, Bars)
@@ -215,6 +216,6 @@ def test_figures_of_ours_can_be_drawn() -> None:
 
 def test_few_actions_are_bars() -> None:
     frame = metrics_of(("ours", reduced(items(2), perfect, cells=[("mcq", "vlm")])))
-    figures = {one.id: one for one in BENCHMARK.figures(frame, PRINTED)}
+    figures = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
     assert isinstance(figures["vague_figureb1_vcr"], Bars)
     assert "vague_figureb1_ego4d" not in figures

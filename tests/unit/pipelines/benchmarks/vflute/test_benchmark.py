@@ -8,11 +8,12 @@ import pytest
 
 from models.messages import Media, StepOutput, Text, blank
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Prompt, Row, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SETTINGS
-from pipelines.benchmarks.vflute.prompts import TEXTS
+from pipelines.benchmarks.vflute.prompts import GENERATION, TEXTS
 from pipelines.benchmarks.vflute.source_hub import EXEMPLARS
 from tests.support.paths import SHARED_DATA
 from tests.support.vflute_source import TEMPLATES
@@ -40,7 +41,7 @@ def sample(prompt: str = TEMPLATES[0], shots: int = 10, **data: Any) -> Sample:
 
 
 def ask(setting: str, given: Sample | None = None, texts: PromptTexts = TEXT) -> Prompt:
-    [made] = BENCHMARK.prompts(given or sample(), "entailment", setting, texts=texts, seed=42)
+    [made] = BENCHMARK.prompter.prompts(PromptInput(given or sample(), "entailment", setting, texts=texts, seed=42))
     return made
 
 
@@ -61,7 +62,7 @@ def test_zero_shot_is_the_picture_and_the_datas_own_instruction_and_nothing_else
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_step_has_the_protocols_limits(setting: str) -> None:
     made = ask(setting)
-    assert all(step.generation == BENCHMARK.generation("entailment", setting) for step in made.steps)
+    assert all(step.generation == GENERATION for step in made.steps)
     assert (made.steps[-1].generation.max_new_tokens, made.steps[-1].generation.num_beams) == (256, 3)
     assert made.steps[-1].generation.temperature == 0
     assert made.steps[-1].choices == ("entailment", "contradiction")
@@ -174,7 +175,7 @@ def row(
 
 
 def test_an_answer_with_its_scores() -> None:
-    read = BENCHMARK.read_answer(row(given={"bertscore_f1": 0.8, "bleurt": 0.5}))
+    read = BENCHMARK.grader.read_answer(row(given={"bertscore_f1": 0.8, "bleurt": 0.5}))
     assert read.answer == "entailment"
     assert read.values == {
         "correct": 1.0, "label": 1.0, "label_robust": 1.0, "empty": 0.0, "empty_robust": 0.0,
@@ -185,11 +186,11 @@ def test_an_answer_with_its_scores() -> None:
 
 def test_a_score_that_is_not_known_is_left_out() -> None:
     for given in ({}, {"bertscore_f1": 0.8}, {"bleurt": 0.5}, {"bertscore_f1": 0.8, "bleurt": float("nan")}):
-        assert not {"es", "es_robust"} & BENCHMARK.read_answer(row(given=given)).values.keys()
+        assert not {"es", "es_robust"} & BENCHMARK.grader.read_answer(row(given=given)).values.keys()
 
 
 def test_a_reading_without_a_label_has_no_value_for_it() -> None:
-    read = BENCHMARK.read_answer(row("The cartoon is inconsistent with the claim.", label="contradiction"))
+    read = BENCHMARK.grader.read_answer(row("The cartoon is inconsistent with the claim.", label="contradiction"))
     assert read.answer is None
     assert (read.values["correct"], read.values["label_robust"]) == (0.0, 0.0)
     assert "label" not in read.values
@@ -197,13 +198,13 @@ def test_a_reading_without_a_label_has_no_value_for_it() -> None:
 
 
 def test_failed_rows_have_no_values() -> None:
-    read = BENCHMARK.read_answer(row(None))
+    read = BENCHMARK.grader.read_answer(row(None))
     assert (read.answer, read.rule, dict(read.values)) == (None, "error", {})
     assert BENCHMARK.similarity(row(None)) == []
 
 
 def test_a_text_that_was_cut_off_is_flagged() -> None:
-    assert BENCHMARK.read_answer(row("The sky", finish_reason="length")).flags == ("truncated",)
+    assert BENCHMARK.grader.read_answer(row("The sky", finish_reason="length")).flags == ("truncated",)
 
 
 def test_scorers_are_asked_about_the_tidied_explanation() -> None:
@@ -224,21 +225,21 @@ def test_columns_of_an_answers_file_hold_for_both_readings() -> None:
     words = "The sky is grey. Therefore, yes. LABEL: entailment"
     given = {"bertscore_f1": 0.8, "bleurt": 0.5}
     assert [ask.column for ask in BENCHMARK.similarity(row(words, given=given))] == ["bertscore_f1", "bleurt"]
-    assert BENCHMARK.read_answer(row(words, given=given)).values["es_robust"] == 0.65
+    assert BENCHMARK.grader.read_answer(row(words, given=given)).values["es_robust"] == 0.65
 
 
 def test_the_robust_explanation_has_its_own_score() -> None:
     given = {"bertscore_f1": 0.8, "bleurt": 0.5, "bertscore_f1_robust": 0.4, "bleurt_robust": 0.2}
-    read = BENCHMARK.read_answer(row(given=given))
+    read = BENCHMARK.grader.read_answer(row(given=given))
     assert (read.values["es"], read.values["es_robust"]) == (0.65, pytest.approx(0.3))
     half = {name: value for name, value in given.items() if name != "bleurt_robust"}
-    assert "es_robust" not in BENCHMARK.read_answer(row(given=half)).values
+    assert "es_robust" not in BENCHMARK.grader.read_answer(row(given=half)).values
 
 
 def test_label_only_compares_no_texts() -> None:
     one = row("entailment", setting="label-only")
     assert BENCHMARK.similarity(one) == []
-    assert "es" not in BENCHMARK.read_answer(replace(one, given={"bertscore_f1": 0.8, "bleurt": 0.5})).values
+    assert "es" not in BENCHMARK.grader.read_answer(replace(one, given={"bertscore_f1": 0.8, "bleurt": 0.5})).values
 
 
 def test_the_scene_graph_is_taken_out_of_explanations_of_its_own_setting_only() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pipelines.benchmarks.figures import Bars, Points
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
-from pipelines.benchmarks.vflute.human import PEOPLE, parse_labels
+from pipelines.benchmarks.vflute.human import HUMAN_BASELINE, parse_labels
 from pipelines.benchmarks.vflute.judgement_study import parse_study, study_figures, study_tables
 from tests.support.f1_oracle import macro_f1
 from tests.support.vflute_rows import Scored, frame, samples
@@ -20,7 +20,7 @@ ROWS = [Scored(), Scored(gold=0, label=1), Scored(label=1), Scored()]
 
 
 def compared(rows: Sequence[Scored], setting: str, of_samples: Sequence[Scored] = ROWS) -> dict[str, Metric]:
-    metrics = PEOPLE.metrics(
+    metrics = HUMAN_BASELINE.metrics(
         frame([replace(row, setting=setting) for row in rows]), samples(of_samples), {"labels": LABELS}, {}
     )
     return {metric.metric: metric for metric in metrics}
@@ -34,7 +34,7 @@ def judgements(*rows: str) -> str:
 
 
 def test_labels_become_answers_of_a_model_each() -> None:
-    rows = PEOPLE.predictions("labels", LABELS)
+    rows = HUMAN_BASELINE.predictions("labels", LABELS)
     assert [(row["model"], row["sample_id"], row["output"]) for row in rows] == [
         ("human:ann", "row 0", "entailment"), ("human:ann", "row 1", "contradiction"),
         ("human:bob", "row 0", "contradiction"), ("human:bob", "row 2", "entailment"),
@@ -80,7 +80,7 @@ def test_labels_that_cannot_be_used(text: str, message: str) -> None:
 
 def test_labels_of_unknown_rows_are_refused() -> None:
     with pytest.raises(ValueError, match="the data has no row 'row 9'"):
-        PEOPLE.check("labels", "id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
+        HUMAN_BASELINE.check("labels", "id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
 
 
 # ------------------------------------------------------------------------------------------------------ judgements

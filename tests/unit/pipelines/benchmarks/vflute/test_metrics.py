@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.aggregate import all_entailment_f1, chance_f1, koehn_p
 from pipelines.benchmarks.vflute.facts import SETTINGS, SUBSETS
-from pipelines.benchmarks.vflute.metrics import ONE_CLASS, reduce_vflute
+from pipelines.benchmarks.vflute.metrics import ONE_CLASS, reduce_scores
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_p
 from pipelines.report.published import published
 from tests.support.f1_oracle import f1_at_k, macro_f1, macro_f1_statistic
@@ -24,7 +24,7 @@ WORKED = [
 
 
 def reduced(rows: Sequence[Scored]) -> list[Metric]:
-    return reduce_vflute(frame(rows), samples(rows))
+    return reduce_scores(frame(rows), samples(rows))
 
 
 def the(
@@ -211,7 +211,7 @@ def test_a_wrong_label_needs_no_score() -> None:
 def test_a_frame_without_any_scored_column() -> None:
     bare = frame([Scored(status="error"), Scored(gold=0, status="error")])
     bare = bare.drop(columns=["label", "label_robust", "es", "es_robust", "empty"])
-    made = reduce_vflute(bare, samples([Scored(), Scored(gold=0)]))
+    made = reduce_scores(bare, samples([Scored(), Scored(gold=0)]))
     assert value(made, "f1_at_0") == 0.0
 
 

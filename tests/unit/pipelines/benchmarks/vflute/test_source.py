@@ -36,7 +36,7 @@ REAL = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
 
 
 def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
-    found = list(BENCHMARK.read(Folder(str(folder))))
+    found = list(BENCHMARK.source.read(Folder(str(folder)), {}))
     samples = [one for one in found if isinstance(one, RawSample)]
     rejections = [one for one in found if isinstance(one, Rejection)]
     return samples, rejections, [one.message for one in found if isinstance(one, Notice)]

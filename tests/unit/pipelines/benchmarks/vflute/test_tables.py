@@ -9,14 +9,15 @@ import pytest
 from pipelines.benchmarks.figures import Bars, Figure, Lines
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import SETTINGS
-from pipelines.benchmarks.vflute.figures import vflute_figures
-from pipelines.benchmarks.vflute.metrics import reduce_vflute
-from pipelines.benchmarks.vflute.tables import vflute_tables
+from pipelines.benchmarks.vflute.figures import make_figures
+from pipelines.benchmarks.vflute.metrics import reduce_scores
+from pipelines.benchmarks.vflute.tables import make_tables
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.published import published
 from pipelines.report.render import render
 from pipelines.report.tables.formats import to_markdown
 from tests.support.f1_oracle import f1_at_k
+from tests.support.report_results import results_of
 from tests.support.vflute_rows import Scored, frame, samples, whole_split
 
 PUBLISHED = published("vflute")
@@ -27,7 +28,7 @@ IDS = [
 
 
 def metrics_of(rows: Sequence[Scored], *models: str) -> pd.DataFrame:
-    made = reduce_vflute(frame(rows), samples(rows))
+    made = reduce_scores(frame(rows), samples(rows))
     return pd.DataFrame([{"benchmark": "vflute", "model": model, **asdict(one)} for model in models for one in made])
 
 
@@ -45,12 +46,12 @@ def ours() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tables(ours: pd.DataFrame) -> dict[str, Table]:
-    return {table.id: table for table in vflute_tables(ours, PUBLISHED)}
+    return {table.id: table for table in make_tables(results_of("vflute", ours, PUBLISHED))}
 
 
 @pytest.fixture(scope="module")
 def figures(ours: pd.DataFrame) -> dict[str, Figure]:
-    return {figure.id: figure for figure in vflute_figures(ours, PUBLISHED)}
+    return {figure.id: figure for figure in make_figures(results_of("vflute", ours, PUBLISHED))}
 
 
 def row_of(table: Table, label: str, block: str = "") -> TableRow:
@@ -147,7 +148,7 @@ def test_own_annotators_take_the_place_of_the_published_people() -> None:
     rows = whole_split(label=lambda gold, _: gold)
     people = metrics_of([replace(one, setting="label-only") for one in rows], "human:ann", "human:bob")
     both = pd.concat([metrics_of(rows, "model-a"), people], ignore_index=True)
-    tables = {table.id: table for table in vflute_tables(both, PUBLISHED)}
+    tables = {table.id: table for table in make_tables(results_of("vflute", both, PUBLISHED))}
     cells = dict(zip(tables["vflute_human"].columns, row_of(tables["vflute_human"], "MuSE").cells, strict=True))
     assert (value(cells["Human"]), cells["Same rows"]) == (1.0, "yes")
     assert not any("human:" in row.label for row in tables["vflute_table4"].rows)
@@ -163,7 +164,10 @@ def test_appendix_j_and_the_tests(tables: dict[str, Table]) -> None:
 
 
 def test_part_of_the_split_is_told_and_marks_no_best() -> None:
-    tables = {one.id: one for one in vflute_tables(metrics_of([Scored(), Scored(gold=0, label=0)], "m"), PUBLISHED)}
+    tables = {
+        one.id: one
+        for one in make_tables(results_of("vflute", metrics_of([Scored(), Scored(gold=0, label=0)], "m"), PUBLISHED))
+    }
     assert (
         "Ours: 2 of 723 test rows; not comparable with the published full-set values." in tables["vflute_table4"].notes
     )
@@ -172,18 +176,21 @@ def test_part_of_the_split_is_told_and_marks_no_best() -> None:
 
 def test_a_number_that_is_missing_says_why() -> None:
     metrics = metrics_of(whole_split(es=None), "m")
-    table = next(one for one in vflute_tables(metrics, PUBLISHED) if one.id == "vflute_table4")
+    table = next(one for one in make_tables(results_of("vflute", metrics, PUBLISHED)) if one.id == "vflute_table4")
     cell = row_of(table, "m").cells[1]
     assert isinstance(cell, TableValue)
     assert (cell.value, "without BERTScore and BLEURT" in cell.note) == (None, True)
-    assert {figure.id for figure in vflute_figures(metrics, PUBLISHED)} == {"vflute_figure8", "vflute_figure9"}
+    assert {figure.id for figure in make_figures(results_of("vflute", metrics, PUBLISHED))} == {
+        "vflute_figure8",
+        "vflute_figure9",
+    }
 
 
 def test_without_ours_the_published_tables_stand() -> None:
     empty = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
-    made = vflute_tables(empty, PUBLISHED)
+    made = make_tables(results_of("vflute", empty, PUBLISHED))
     assert [one.id for one in made] == [name for name in IDS if name not in {"vflute_human", "vflute_reading"}]
-    assert vflute_figures(empty, PUBLISHED) == []
+    assert make_figures(results_of("vflute", empty, PUBLISHED)) == []
 
 
 def test_all_figures(figures: dict[str, Figure]) -> None:
