@@ -1,0 +1,162 @@
+"""The minimal benchmark: it defines `read`, `prompts` and `read_answer`, and gets metrics, a table and a figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+import pytest
+
+from models.messages import Generation, Step, user
+from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
+from pipelines.benchmarks.figures import Bars
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
+from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.tables import TableValue
+from pipelines.report.model import BenchmarkSection, ReportData
+from pipelines.report.render import render
+
+# --------------------------------------------------------------------------------------------- the benchmark itself
+
+
+class Sums:
+    """Sums from `sums.jsonl`, asked in digits or in words."""
+
+    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
+        """Read one sum a line."""
+        for line in source.read_bytes("sums.jsonl").splitlines():
+            row = json.loads(line)
+            yield RawSample(sample_id=row["id"], file="sums.jsonl", category=row["kind"], data=row)
+
+    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
+        """Yield one request a sum."""
+        text = query.texts.fill("sums-v1", sum=query.sample.data[query.setting])
+        step = Step(turns=(user(text),), generation=Generation(max_new_tokens=8))
+        yield Prompt(version=query.texts.version("sums-v1"), steps=(step,))
+
+    def read_answer(self, row: Row, /) -> Reading:
+        """Read the number; accuracy is the mean of the value `correct`."""
+        if row.status != "ok":
+            return Reading(answer=None, rule=row.status)
+        answer = (row.output or "").strip()
+        return Reading(answer=answer, rule="text", values={"correct": float(answer == row.sample.data["result"])})
+
+
+SUMS = Sums()
+BENCHMARK = BenchmarkDefinition(
+    name="sums",
+    version="1",
+    title="Sums",
+    citation="made up for this test",
+    tasks={"sum": ("digits", "words")},
+    prompt_texts={"sums-v1": "How much is {sum}? Answer with a number."},
+    source=SUMS,
+    prompter=SUMS,
+    grader=SUMS,
+)
+
+# ------------------------------------------------------------------------------------------ what it gets for nothing
+
+LINES = [
+    {"id": f"s{n}", "kind": "even" if n % 2 == 0 else "odd", "digits": f"{n}+1", "words": f"{n} plus one", "result": str(n + 1)}
+    for n in range(8)
+]  # fmt: skip
+
+
+class MemorySource:
+    """A source folder with one file."""
+
+    uri = "memory"
+
+    def read_bytes(self, path: str) -> bytes:
+        assert path == "sums.jsonl"
+        return "\n".join(map(json.dumps, LINES)).encode()
+
+
+@pytest.fixture(scope="module")
+def samples() -> dict[str, Sample]:
+    rows = [row for row in BENCHMARK.source.read(MemorySource(), {}) if isinstance(row, RawSample)]  # type: ignore[arg-type]
+    return {row.sample_id: Sample(sample_id=row.sample_id, category=row.category, data=row.data) for row in rows}
+
+
+@pytest.fixture(scope="module")
+def scores(samples: Mapping[str, Sample]) -> pd.DataFrame:
+    """Answers "3" to every sum, but for one failed request."""
+    rows = []
+    for sample in samples.values():
+        for setting in BENCHMARK.tasks["sum"]:
+            (prompt,) = BENCHMARK.prompter.prompts(
+                PromptInput(sample, "sum", setting, texts=PromptTexts(BENCHMARK.prompt_texts), seed=42)
+            )
+            assert sample.data[setting] in prompt.steps[0].turns[0].parts[0].text  # type: ignore[union-attr]
+            failed = (sample.sample_id, setting) == ("s0", "words")
+            row = Row(
+                request_id="r", sample=sample, model="m", task="sum", setting=setting, variant="",
+                status="error" if failed else "ok", output=None if failed else "3",
+            )  # fmt: skip
+            identity = {"sample_id": sample.sample_id, "task": "sum", "setting": setting, "status": row.status}
+            place = {"subset": "", "category": sample.category, "cluster": ""}
+            rows.append({**identity, **place, **BENCHMARK.grader.read_answer(row).values})
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def results(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Results:
+    return Results.of("sums", {"m": BENCHMARK.reporter.reduce(scores, samples)}, ())
+
+
+def test_accuracy_has_an_interval_and_counts_failed_requests(results: Results) -> None:
+    accuracy = results.find(Key("accuracy", "sum", "words", model="m"))
+    assert accuracy is not None
+    assert accuracy.value == pytest.approx(1 / 7)
+    assert (accuracy.n, accuracy.n_failed) == (7, 1)
+    assert accuracy.low == 0
+    assert accuracy.value < (accuracy.high or 0) < 1
+    by_category = [key.category for key in results.ours if key.setting == "digits"]
+    assert by_category == ["", "even", "odd"]
+
+
+def test_default_table_has_a_row_a_model_and_a_column_a_setting(results: Results) -> None:
+    (table,) = BENCHMARK.reporter.tables(results)
+    assert table.columns == ("sum, digits", "sum, words")
+    (row,) = table.rows
+    assert row.label == "m"
+    assert [cell.value for cell in row.cells if isinstance(cell, TableValue)] == pytest.approx([1 / 8, 1 / 7])
+
+
+def test_default_figure_has_a_bar_a_setting(results: Results) -> None:
+    (figure,) = BENCHMARK.reporter.figures(results)
+    assert isinstance(figure, Bars)
+    assert figure.series[0].values == pytest.approx((1 / 8, 1 / 7))
+
+
+def test_without_answers_accuracy_is_null_and_the_table_says_why(
+    scores: pd.DataFrame, samples: Mapping[str, Sample]
+) -> None:
+    missing = scores.assign(status="missing").drop(columns="correct")
+    metrics = BENCHMARK.reporter.reduce(missing, samples)
+    assert {(metric.value, metric.n, metric.note) for metric in metrics} == {(None, 0, "no row to measure")}
+
+
+def test_report_shows_table_and_figure(results: Results) -> None:
+    rows = [
+        {"benchmark": "sums", "model": "m", "n": number.n, "n_failed": number.n_failed, "unit": "fraction",
+         "ci_low": number.low, "ci_high": number.high, "value": number.value, "note": "", "plain": False,
+         **{name: getattr(key, name) for name in ("task", "setting", "subset", "category", "metric")}}
+        for key, number in results.ours.items()
+    ]  # fmt: skip
+    section = BenchmarkSection(
+        name=BENCHMARK.name,
+        title=BENCHMARK.title,
+        source=BENCHMARK.citation,
+        headline=BENCHMARK.headline,
+        settings=BENCHMARK.tasks["sum"],
+        tables=tuple(BENCHMARK.reporter.tables(results)),
+        figures=tuple(BENCHMARK.reporter.figures(results)),
+    )
+    files = render(ReportData(run={}, metrics=tuple(rows), benchmarks=(section,)))
+    assert {"report/tables/sums_accuracy.csv", "report/figures/sums_accuracy_figure.svg"} <= files.keys()
+    assert "Sums" in files["report/index.html"].decode()
