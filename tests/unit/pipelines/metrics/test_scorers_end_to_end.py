@@ -20,6 +20,7 @@ from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.metrics.bleurt import BleurtScorer
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import TaskSetting
@@ -47,6 +48,7 @@ class Swept:
     name: str
     data: str
     out: Store
+    builder: RequestBuilder
     samples: dict[str, Sample]
 
     @property
@@ -54,16 +56,8 @@ class Swept:
         return f"{part_folder('predictions', self.name, 'm')}/p.parquet"
 
     def scored(self, *scorers: ScorerSpec) -> tuple[list[dict[str, Any]], PartScorer]:
-        spec = ScoringSpec(
-            data=self.data,
-            out=self.out.uri,
-            benchmark=self.name,
-            prompts="[{}, {}]",
-            seed=42,
-            scorers=scorers,
-            judge=None,
-        )
-        scorer = PartScorer(spec, {}, [])
+        context = WorkerContext(self.data, self.out.uri)
+        scorer = PartScorer(ScoringSpec(context=context, builder=self.builder, scorers=scorers))
         scorer.score(self.part)
         rows = read_part(self.out, self.part.replace("predictions", "scores")).to_pylist()
         return [{**row, "values": dict(row["values"])} for row in rows], scorer
@@ -98,7 +92,7 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
             text = "" if index == 1 else f"the lion {index} sings in the lane\nLABEL: entailment"
             row = prediction_row(planned.columns, Reply(request_id="", outcome=Answer(text=text)))
             rows.append({**row, "given": list(given.items())})
-        made = Swept(name, data, Store(str(tmp_path / "out")), samples)
+        made = Swept(name, data, Store(str(tmp_path / "out")), builder, samples)
         made.out.put(made.part, to_parquet(rows, PREDICTIONS))
         return made
 

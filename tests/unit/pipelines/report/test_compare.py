@@ -49,7 +49,7 @@ def write_output(folder: Path, model: str, correct: list[int | None], revision: 
         for i, score in enumerate(correct)
     ]
     out.put(f"{part_folder('scores', 'maia', model)}/p.parquet", to_parquet(rows, SCORES))
-    entry = ManifestEntry(benchmark="maia", model=model, data="", builder=builder.to_json())
+    entry = ManifestEntry(benchmark="maia", model=model, data="", builder=builder)
     save_run(out, {}, sweep={}, entries=[entry], parts={})
     return out
 

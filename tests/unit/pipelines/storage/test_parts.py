@@ -71,7 +71,7 @@ def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
     store.put(f"{FOLDER}/b.parquet", to_parquet(rows(5, 5), PREDICTIONS)[:-20])
     assert [path for path, _ in iter_parts(store, FOLDER)] == [f"{FOLDER}/a.parquet"]
     assert store.exists(f"{FOLDER}/b.parquet")
-    assert len(load_completed(store, "maia", "m", mend=True).finished) == 5
+    assert len(load_completed(store, "maia", "m", repair=True).finished) == 5
     assert not store.exists(f"{FOLDER}/b.parquet")
     assert store.exists(f"damaged/{FOLDER}/b.parquet")
     assert "b.parquet" in caplog.text
@@ -85,7 +85,7 @@ def test_repair_removes_rows_that_were_committed_twice(tmp_path: Path, late_stat
     store.put(f"{FOLDER}/c.parquet", to_parquet(rows(0, 1, "error"), PREDICTIONS))
     before = load_completed(store, "maia", "m")
     assert store.exists(f"{FOLDER}/c.parquet"), "a reader changes nothing"
-    after = load_completed(store, "maia", "m", mend=True)
+    after = load_completed(store, "maia", "m", repair=True)
     assert after == before
     assert len(after.finished) == 8
     assert not after.failed
@@ -98,7 +98,7 @@ def test_repair_removes_an_error_that_another_part_answers(tmp_path: Path) -> No
     store = Store(str(tmp_path))
     store.put(f"{FOLDER}/a.parquet", to_parquet(rows(0, 2, "error"), PREDICTIONS))
     store.put(f"{FOLDER}/b.parquet", to_parquet(rows(1, 2), PREDICTIONS))
-    after = load_completed(store, "maia", "m", mend=True)
+    after = load_completed(store, "maia", "m", repair=True)
     assert (len(after.finished), len(after.failed)) == (2, 1)
     remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
     statuses = sorted((row["request_id"][-1], row["status"]) for row in remaining)
