@@ -1,7 +1,7 @@
-"""Values sealed for one cluster: whoever has its token can open them, and nobody else.
+"""Environment variables encrypted with a cluster's token.
 
-Ray writes a job's variables into arguments of its processes, its logs and its API's answers. What stands there is the
-sealed text; the token never does.
+Ray writes a job's variables into process arguments, logs and API replies: only the encrypted text appears there, never
+the token.
 """
 
 from __future__ import annotations
@@ -17,58 +17,60 @@ from cryptography.fernet import Fernet, InvalidToken
 from cluster.errors import EncryptionError
 
 SALT_BYTES = 16
-_MEND = (
+_REMEDY = (
     "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH (or RAY_AUTH_TOKEN) to one token where Ray is started and where "
-    "the job is submitted, or leave --env out and set the variables where Ray is started"
+    "the job is submitted, or omit --env and set the variables where Ray is started"
 )
 
 
 def encrypt_env(values: Mapping[str, str]) -> str:
-    """Values as printable text that only this cluster's token opens; another text each time.
+    """Encrypt values with this cluster's token; the printable text differs each time.
 
     Args:
         values: by name; at least one.
 
     Raises:
-        SealError: there is no token here.
+        EncryptionError: no token is known here.
     """
     token = _token()
     if token is None:
         raise EncryptionError(
-            f"--env {', '.join(sorted(values))}: values go sealed under the cluster's token, and none is known here; "
-            f"unsealed, Ray would show them in its logs and in arguments of processes. {_MEND}"
+            f"--env {', '.join(sorted(values))}: values are encrypted with the cluster's token, and none is known "
+            f"here; unencrypted, Ray would show them in its logs and in process arguments. {_REMEDY}"
         )
     salt = secrets.token_bytes(SALT_BYTES)
-    sealed = Fernet(_key(token, salt)).encrypt(json.dumps(dict(values)).encode())
-    return f"{base64.urlsafe_b64encode(salt).decode()}.{sealed.decode()}"
+    encrypted = Fernet(_key(token, salt)).encrypt(json.dumps(dict(values)).encode())
+    return f"{base64.urlsafe_b64encode(salt).decode()}.{encrypted.decode()}"
 
 
 def decrypt_env(text: str) -> dict[str, str]:
-    """The values that `encrypt_env` was given.
+    """Return the values that `encrypt_env` was given.
 
     Raises:
-        SealError: no token is known here, it is another one, or the text was changed.
+        EncryptionError: no token is known here, it is another one, or the text was changed.
     """
     token = _token()
     if token is None:
-        raise EncryptionError(f"the job's variables are sealed and this process knows no token to open them; {_MEND}")
-    salt, _, sealed = text.partition(".")
+        raise EncryptionError(
+            f"the job's variables are encrypted and this process knows no token to decrypt them; {_REMEDY}"
+        )
+    salt, _, encrypted = text.partition(".")
     try:
-        content = Fernet(_key(token, base64.urlsafe_b64decode(salt))).decrypt(sealed)
+        content = Fernet(_key(token, base64.urlsafe_b64decode(salt))).decrypt(encrypted)
     except (InvalidToken, ValueError) as error:
         raise EncryptionError(
-            f"the job's variables were sealed under another token, or damaged on the way; {_MEND}"
+            f"the job's variables were encrypted with another token, or damaged on the way; {_REMEDY}"
         ) from error
     return {str(name): str(value) for name, value in json.loads(content).items()}
 
 
 def _key(token: str, salt: bytes) -> bytes:
-    """A key that costs tens of milliseconds a guess (RFC 7914), as a token that people chose may be a poor one."""
+    """Derive a key that costs tens of milliseconds per guess (RFC 7914): a token chosen by people may be weak."""
     return base64.urlsafe_b64encode(hashlib.scrypt(token.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32))
 
 
 def _token() -> str | None:
-    """The cluster's token, found as Ray itself finds it; None where Ray runs without."""
+    """Return the cluster's token, found as Ray finds it; None if Ray runs without."""
     from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # native
     from ray.exceptions import AuthenticationError
 

@@ -79,9 +79,9 @@ def _watch(node: Any, folder: str, stop: threading.Event) -> None:
             name, code = dead[0]
             if code in SHUTDOWN_CODES and stop.wait(SHUTDOWN_S):
                 return
-            cause = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+            end = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
             hint = ", possibly out of memory" if code == -signal.SIGKILL else ""
-            log.error("Ray's %s was ended %s%s. Run the same command again to resume.", name, cause, hint)
+            log.error("Ray's %s %s%s. Run the same command again to resume.", name, end, hint)
             descendants = _descendants(os.getpid())
             node.kill_all_processes(check_alive=False)
             for pid in descendants:

@@ -1,7 +1,4 @@
-"""What there is to do and on what, for plays of a sweep that cost nothing, and the time that no schedule can beat.
-
-Which model runs when is `cluster.scheduling.gpu_scheduler`'s to say; `cluster.scheduling.simulator` plays it through on a clock.
-"""
+"""Workloads and fleets for simulated sweeps, and a lower bound on their duration."""
 
 from __future__ import annotations
 
@@ -15,93 +12,93 @@ from cluster.errors import ClusterError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelWorkload:
-    """All that one model has to do."""
+    """The work of one model."""
 
     name: str
     gpus: int
-    """Of one replica, all on one node."""
+    """GPUs of a replica, all on one node."""
     load_s: float
     """Seconds until a new replica answers."""
     units: tuple[float, ...]
     """Seconds of each unit on one replica."""
-    most_replicas: int = 1_000_000
+    max_replicas: int = 1_000_000
 
     @property
     def seconds(self) -> float:
-        """Of all units on one replica."""
+        """Seconds of all units on one replica."""
         return math.fsum(self.units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """What there is to run on."""
+    """The nodes of a simulated cluster."""
 
     gpus: int
-    gpus_a_node: int = 8
+    gpus_per_node: int = 8
     gpu_hour_usd: float = 2.5
     node_start_s: float = 180.0
-    """From asking for a node to Ray on it; 0 where nodes are there already."""
-    lost_an_hour: float = 0.0
-    """Losses a node-hour: spot machines that are taken back."""
+    """From the request for a node to Ray on it; 0 if nodes are running already."""
+    losses_per_hour: float = 0.0
+    """Losses per node-hour: preempted spot machines."""
     seed: int = 42
-    uneven: tuple[int, ...] = ()
-    """GPUs of each node where they are told one by one, `gpus` in all."""
+    gpus_by_node: tuple[int, ...] = ()
+    """GPUs of each node where nodes differ, `gpus` in total."""
 
     @property
     def nodes(self) -> list[int]:
         """GPUs of each node."""
-        if self.uneven:
-            return list(self.uneven)
-        whole, rest = divmod(self.gpus, self.gpus_a_node)
-        return [self.gpus_a_node] * whole + ([rest] if rest else [])
+        if self.gpus_by_node:
+            return list(self.gpus_by_node)
+        whole, rest = divmod(self.gpus, self.gpus_per_node)
+        return [self.gpus_per_node] * whole + ([rest] if rest else [])
 
     def life_s(self, node: int, generation: int) -> float:
-        """Seconds until a node is lost: exponential, a pure function of seed, node and which life of it this is."""
-        if not self.lost_an_hour:
+        """Return the seconds until a node is lost: exponential, a pure function of seed, node and generation."""
+        if not self.losses_per_hour:
             return math.inf
         digest = hashlib.sha256(f"{self.seed}/{node}/{generation}".encode()).digest()
         share = (int.from_bytes(digest[:8]) + 1) / 2**64
-        return -math.log(share) / self.lost_an_hour * 3600
+        return -math.log(share) / self.losses_per_hour * 3600
 
 
 @dataclass(slots=True)
 class SimulationResult:
-    """How a schedule came out."""
+    """The outcome of a simulated schedule."""
 
     makespan_s: float = 0.0
     busy_gpu_s: float = 0.0
-    """GPUs x seconds that computed a unit which was committed."""
+    """GPUs x seconds spent on committed units."""
     held_gpu_s: float = 0.0
-    """GPUs x seconds that nodes were paid for: from the first need to the last."""
+    """GPUs x seconds that nodes were paid for, from their first use to their last."""
     loads: dict[str, int] = field(default_factory=dict)
     lost_nodes: int = 0
     redone_s: float = 0.0
-    """Replica seconds of units that were lost with their node and done again."""
+    """Replica seconds of units that were lost with their node and repeated."""
     ends: dict[str, float] = field(default_factory=dict)
-    """Model -> when its last unit was committed."""
+    """Model -> time when its last unit was committed."""
     starts: dict[str, float] = field(default_factory=dict)
-    """Model -> when its turn began: nodes are asked for, and its replicas load."""
+    """Model -> time when its nodes were requested and its replicas began to load."""
     price_usd: float = 0.0
 
     def utilisation(self) -> float:
-        """Share of the paid GPU time that computed."""
+        """Return the share of the paid GPU time that computed."""
         return self.busy_gpu_s / self.held_gpu_s if self.held_gpu_s else 0.0
 
 
-def lower_bound(works: Sequence[ModelWorkload], fleet: Fleet) -> float:
-    """Seconds below which no schedule of these units can end, whatever its rule, without losses.
+def lower_bound(workloads: Sequence[ModelWorkload], fleet: Fleet) -> float:
+    """Return the seconds that any schedule of these units takes at least, without losses.
 
-    The largest of: all computing and one loading a model, spread evenly over all GPUs; for each model, its longest unit
-    after a loading; for each model, its units over as many replicas as fit at all, after a loading.
+    The largest of: all computing and one load per model, spread evenly over all GPUs; for each model, a load and its
+    longest unit; for each model, a load and its units over as many replicas as fit.
     """
-    space = math.fsum(w.gpus * (w.seconds + w.load_s) for w in works if w.units) / fleet.gpus
-    longest = max((w.load_s + max(w.units) for w in works if w.units), default=0.0)
-    alone = max((w.load_s + w.seconds / _fitting(w, fleet) for w in works if w.units), default=0.0)
-    return fleet.node_start_s + max(space, longest, alone)
+    total = math.fsum(w.gpus * (w.seconds + w.load_s) for w in workloads if w.units) / fleet.gpus
+    longest = max((w.load_s + max(w.units) for w in workloads if w.units), default=0.0)
+    single = max((w.load_s + w.seconds / _fitting(w, fleet) for w in workloads if w.units), default=0.0)
+    return fleet.node_start_s + max(total, longest, single)
 
 
 def _fitting(work: ModelWorkload, fleet: Fleet) -> int:
     fits = sum(gpus // work.gpus for gpus in fleet.nodes)
     if not fits:
         raise ClusterError(f"{work.name} needs {work.gpus} GPUs of one node, and no node has them")
-    return min(fits, work.most_replicas, len(work.units) or 1)
+    return min(fits, work.max_replicas, len(work.units) or 1)

@@ -46,7 +46,7 @@ class FleetDescription:
     @property
     def fleet(self) -> Fleet:
         """To play on."""
-        return Fleet(gpus=sum(self.nodes), uneven=self.nodes, node_start_s=self.node_start_s)
+        return Fleet(gpus=sum(self.nodes), gpus_by_node=self.nodes, node_start_s=self.node_start_s)
 
 
 def schedule(works: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> Schedule:

@@ -61,7 +61,7 @@ def model_workload(
         gpus=replica_gpus(spec),
         load_s=card.start_s + _weight_bytes(spec) / card.load_bytes_a_second,
         units=tuple(unit_seconds(plan, unit, spec, card) for plan in plans for unit in plan.units),
-        most_replicas=spec.replicas.max,
+        max_replicas=spec.replicas.max,
     )
 
 

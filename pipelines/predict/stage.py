@@ -209,7 +209,7 @@ def predict_concurrently(
     Raises:
         Exception: the first that `run_model` raised; the other models are stopped at their next commit.
     """
-    shared, gpus = _SharedProgress(progress), {workload.name: workload.gpus for workload in scheduler.works}
+    shared, gpus = _SharedProgress(progress), {workload.name: workload.gpus for workload in scheduler.workloads}
 
     def run(name: str, replicas: int, stop: threading.Event) -> None:
         def on_receipt(receipt: Receipt) -> None:

@@ -134,7 +134,7 @@ def simulate_sizes(
     rows = []
     for gpus in sizes:
         fleet = replace(base, gpus=gpus)
-        spot = replace(fleet, lost_an_hour=spot_loss, gpu_hour_usd=base.gpu_hour_usd * SPOT_PRICE)
+        spot = replace(fleet, losses_per_hour=spot_loss, gpu_hour_usd=base.gpu_hour_usd * SPOT_PRICE)
         bound, schedule = lower_bound(workloads, fleet), run_schedule(workloads, fleet.nodes)
         sequential = GpuScheduler(workloads, fleet.nodes, together=False)
         rows += [
@@ -201,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--save", type=Path, help="write the workload for --workload")
     options = parser.parse_args(arguments)
-    fleet = Fleet(gpus=8, gpus_a_node=options.gpus_a_node, gpu_hour_usd=options.gpu_hour_usd, seed=options.seed)
+    fleet = Fleet(gpus=8, gpus_per_node=options.gpus_a_node, gpu_hour_usd=options.gpu_hour_usd, seed=options.seed)
     try:
         summary, workloads = _load(options)
         if options.save:

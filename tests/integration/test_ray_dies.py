@@ -75,5 +75,5 @@ def test_run_reports_the_killed_head_of_its_cluster(words: list[str], tmp_path: 
         named(head.processes[0].pid, "gcs_server").kill()
         assert process.wait(240) == 3
     text = (tmp_path / "log").read_text()
-    assert "the cluster's head stays away; the same command goes on" in text
+    assert "the cluster's head stays unreachable. Run the same command again" in text
     assert "Traceback" not in text

@@ -91,7 +91,7 @@ def test_job_is_left_stopped_and_resumed(
     from cluster.job_client import JobClient
 
     api = JobClient(shell.url)
-    assert api.tries(payload["submission_id"]) == [(payload["submission_id"], "RUNNING")]
+    assert api.attempts(payload["submission_id"]) == [(payload["submission_id"], "RUNNING")]
     # --stop ends it, and what is committed stays.
     assert run([*flags, "--stop"]) == 0
     assert "committed rows stay" in capfd.readouterr().out

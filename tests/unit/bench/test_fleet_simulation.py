@@ -28,8 +28,8 @@ from tests.bench.fleet_simulation import (
 
 _MANY = 1_000_000
 WORKLOADS = [
-    ModelWorkload(name="a", gpus=1, load_s=10.0, units=(30.0,) * 50, most_replicas=_MANY),
-    ModelWorkload(name="b", gpus=4, load_s=10.0, units=(60.0,) * 20, most_replicas=_MANY),
+    ModelWorkload(name="a", gpus=1, load_s=10.0, units=(30.0,) * 50, max_replicas=_MANY),
+    ModelWorkload(name="b", gpus=4, load_s=10.0, units=(60.0,) * 20, max_replicas=_MANY),
 ]
 
 

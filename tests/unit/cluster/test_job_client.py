@@ -79,7 +79,7 @@ def test_a_head_that_has_just_started_is_asked_again(
     assert [one["submission_id"] for one in kind.orders] == ["night"] * 4
     assert kind.orders[-1]["runtime_env"]["env_vars"] == {"SEEN": "1"}
     assert kind.orders[-1]["runtime_env"]["worker_process_setup_hook"] == "a.b"
-    assert "takes no jobs yet" in caplog.text
+    assert "accepts no jobs yet" in caplog.text
 
 
 def test_one_that_never_takes_a_job_is_told(
@@ -88,7 +88,7 @@ def test_one_that_never_takes_a_job_is_told(
     url, kind = head
     kind.refusals = 10**9
     monkeypatch.setattr(jobs, "AGENT_S", 0.2)
-    with pytest.raises(ClusterError, match=r"No available agent.*took no job for 0.2 s: see dashboard_agent.log"):
+    with pytest.raises(ClusterError, match=r"No available agent.*accepted no job for 0.2 s: see dashboard_agent.log"):
         JobClient(url).submit(order(tmp_path))
     assert len(kind.orders) > 1
 

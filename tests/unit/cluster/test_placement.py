@@ -55,7 +55,7 @@ class Cluster:
         groups = importlib.import_module("ray.util.placement_group")  # a function of ray.util has its name
         monkeypatch.setattr(groups, "placement_group", self._ask)
         monkeypatch.setattr(groups, "remove_placement_group", self.taken_back.append)
-        monkeypatch.setattr(placement, "_nodes_are_coming", lambda: next(self._coming, False))
+        monkeypatch.setattr(placement, "_has_pending_nodes", lambda: next(self._coming, False))
         monkeypatch.setattr(placement.time, "sleep", self._sleep)
         monkeypatch.setattr(placement.time, "monotonic", lambda: self.now)
 

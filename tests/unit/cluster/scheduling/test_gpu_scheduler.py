@@ -11,20 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.scheduling.concurrent import run_concurrently
-from cluster.scheduling.gpu_scheduler import ELSEWHERE, GpuScheduler, choose_schedule, estimate_makespan
+from cluster.scheduling.gpu_scheduler import MAX_ENDPOINT_MODELS, GpuScheduler, choose_schedule, estimate_makespan
 from cluster.scheduling.workload import ModelWorkload
 
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:
-    return ModelWorkload(name=name, gpus=gpus, load_s=load, units=units, most_replicas=most)
+    return ModelWorkload(name=name, gpus=gpus, load_s=load, units=units, max_replicas=most)
 
 
 def played(works: list[ModelWorkload], nodes: list[int]) -> tuple[float, dict[str, tuple[float, float, int]]]:
     """End of all, and (begin, end, replicas) of each, when a model takes its units' time over its replicas."""
-    book, now, running, told = GpuScheduler(works, nodes), 0.0, [], {}
+    scheduler, now, running, told = GpuScheduler(works, nodes), 0.0, [], {}
     of = {one.name: one for one in works}
     while True:
-        for name, replicas in book.begin():
+        for name, replicas in scheduler.begin():
             end = now + of[name].load_s + of[name].seconds / replicas
             told[name] = (now, end, replicas)
             heapq.heappush(running, (end, name))
@@ -33,11 +33,11 @@ def played(works: list[ModelWorkload], nodes: list[int]) -> tuple[float, dict[st
         if not running:
             return now, told
         now, name = heapq.heappop(running)
-        book.end(name)
+        scheduler.end(name)
 
 
 def one_by_one(works: list[ModelWorkload], gpus: int) -> float:
-    return sum(w.load_s + w.seconds / min(gpus // w.gpus, len(w.units), w.most_replicas) for w in works)
+    return sum(w.load_s + w.seconds / min(gpus // w.gpus, len(w.units), w.max_replicas) for w in works)
 
 
 def test_small_ones_run_beside_a_big_one_that_cannot_take_all() -> None:
@@ -66,9 +66,12 @@ def test_what_is_done_sooner_is_done() -> None:
 
 
 def test_nothing_waits_where_no_gpu_is_needed_and_what_fits_nowhere_begins_to_say_so() -> None:
-    works = [*(work(f"api{i}", 0, 1.0) for i in range(ELSEWHERE + 1)), work("a", 2, 1.0), work("b", 2, 1.0)]
+    works = [*(work(f"api{i}", 0, 1.0) for i in range(MAX_ENDPOINT_MODELS + 1)), work("a", 2, 1.0), work("b", 2, 1.0)]
     begun = dict(GpuScheduler([*works, work("huge", 8, 1.0)], [2]).begin())
-    assert len([name for name in begun if name.startswith("api")] + [n for n in begun if n == "huge"]) == ELSEWHERE
+    assert (
+        len([name for name in begun if name.startswith("api")] + [n for n in begun if n == "huge"])
+        == MAX_ENDPOINT_MODELS
+    )
     assert len({"a", "b"} & begun.keys()) == 1
 
 
@@ -94,7 +97,7 @@ def test_every_model_runs_once_and_no_gpu_is_promised_twice(
     ]
     _, told = played(works, nodes)
     assert told.keys() == {one.name for one in works}
-    assert all(1 <= told[one.name][2] <= max(1, min(one.most_replicas, len(one.units))) for one in works)
+    assert all(1 <= told[one.name][2] <= max(1, min(one.max_replicas, len(one.units))) for one in works)
     assert estimate_makespan(choose_schedule(works, nodes)) <= estimate_makespan(
         GpuScheduler(works, nodes, together=False)
     )

@@ -1,4 +1,4 @@
-"""The play of a sweep: nothing lost or done twice, never better than the bound, in the order of the book itself."""
+"""The simulation of a sweep: no unit lost or repeated, never better than the bound, in the scheduler's order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult, 
 
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:
-    return ModelWorkload(name=name, gpus=gpus, load_s=load, units=units, most_replicas=most)
+    return ModelWorkload(name=name, gpus=gpus, load_s=load, units=units, max_replicas=most)
 
 
 def fleet(gpus: int, **more: float) -> Fleet:
@@ -25,56 +25,56 @@ def run(works: list[ModelWorkload], on: Fleet, cost_limit: float | None = None) 
 
 
 def test_one_model_on_one_gpu() -> None:
-    played = run([work("a", 1, 5.0, 7.0)], fleet(1))
-    assert played.makespan_s == 22.0
-    assert played.loads == {"a": 1}
-    assert played.utilisation() == pytest.approx(12 / 22)
-    assert played.price_usd == pytest.approx(22 / 3600 * 2.5)
+    result = run([work("a", 1, 5.0, 7.0)], fleet(1))
+    assert result.makespan_s == 22.0
+    assert result.loads == {"a": 1}
+    assert result.utilisation() == pytest.approx(12 / 22)
+    assert result.price_usd == pytest.approx(22 / 3600 * 2.5)
     assert run([work("a", 1, 5.0, 7.0)], fleet(1, node_start_s=100.0)).makespan_s == 122.0
 
 
 def test_a_model_alone_or_under_a_cost_limit_takes_all_that_it_may() -> None:
     assert run([work("a", 1, *[1.0] * 4, load=100.0)], fleet(8)).loads == {"a": 4}
     both = [work("a", 1, *[1.0] * 4, load=100.0), work("b", 1, *[9.0] * 4, load=100.0, most=3)]
-    played = run(both, fleet(8), cost_limit=1.0)
-    assert played.loads == {"a": 4, "b": 3}
-    assert played.starts == {"a": 0.0, "b": 101.0}  # in the order given
+    result = run(both, fleet(8), cost_limit=1.0)
+    assert result.loads == {"a": 4, "b": 3}
+    assert result.starts == {"a": 0.0, "b": 101.0}  # in the order given
     assert run(both, fleet(8)).loads == {"a": 1, "b": 1}  # more would save less than they load
 
 
 def test_big_and_small_begin_together_and_a_share_is_held_until_its_model_ends() -> None:
     big, small = work("big", 4, *[100.0] * 4, most=1), [work(f"s{i}", 1, 50.0, 50.0) for i in range(4)]
-    played = run([*small, big], fleet(8))
-    assert set(played.starts.values()) == {0.0}
-    assert set(played.loads.values()) == {1}
-    assert played.makespan_s == 410.0
-    assert played.held_gpu_s == 8 * 410.0
+    result = run([*small, big], fleet(8))
+    assert set(result.starts.values()) == {0.0}
+    assert set(result.loads.values()) == {1}
+    assert result.makespan_s == 410.0
+    assert result.held_gpu_s == 8 * 410.0
 
 
 def test_what_fits_on_no_node_or_needs_none_takes_no_time() -> None:
     works = [work("huge", 8, 1.0), work("api", 0, 1.0), work("a", 3, 10.0, 10.0, load=0.0)]
-    played = run(works, fleet(4))
-    assert played.ends == {"a": 20.0}
+    result = run(works, fleet(4))
+    assert result.ends == {"a": 20.0}
     with pytest.raises(ClusterError, match="needs 8 GPUs of one node"):
         lower_bound(works[:1], fleet(4))
 
 
 def test_nodes_of_many_sizes_come_when_they_are_needed() -> None:
-    on = Fleet(gpus=6, uneven=(4, 1, 1), node_start_s=60.0)
-    played = run([work("big", 4, 100.0), work("a", 1, 20.0), work("b", 1, 20.0)], on)
-    assert played.makespan_s == 170.0
-    assert played.held_gpu_s == 4 * 170 + 2 * 90
+    on = Fleet(gpus=6, gpus_by_node=(4, 1, 1), node_start_s=60.0)
+    result = run([work("big", 4, 100.0), work("a", 1, 20.0), work("b", 1, 20.0)], on)
+    assert result.makespan_s == 170.0
+    assert result.held_gpu_s == 4 * 170 + 2 * 90
 
 
 def test_a_lost_node_costs_what_ran_on_it_and_nothing_else() -> None:
     works = [work("a", 1, *[600.0] * 200)]
-    calm, stormy = run(works, fleet(16)), run(works, fleet(16, lost_an_hour=0.5))
+    calm, stormy = run(works, fleet(16)), run(works, fleet(16, losses_per_hour=0.5))
     assert calm.lost_nodes == 0 < stormy.lost_nodes
     assert stormy.makespan_s > calm.makespan_s
     assert stormy.busy_gpu_s == pytest.approx(calm.busy_gpu_s) == pytest.approx(200 * 600)
     assert stormy.redone_s > 0
     assert stormy.loads["a"] == 16 + 8 * stormy.lost_nodes
-    assert run(works, fleet(16, lost_an_hour=0.5)) == stormy
+    assert run(works, fleet(16, losses_per_hour=0.5)) == stormy
 
 
 WORKS = st.lists(
@@ -93,19 +93,19 @@ WORKS = st.lists(
 @given(raw=WORKS, gpus=st.sampled_from([8, 16, 64]), loss=st.sampled_from([0.0, 0.3]))
 def test_every_unit_once_and_never_under_the_bound(raw: list, gpus: int, loss: float) -> None:
     works = [work(f"m{i}", g, *units, load=load) for i, (g, load, units) in enumerate(raw)]
-    on = fleet(gpus, lost_an_hour=loss)
-    for book in (
+    on = fleet(gpus, losses_per_hour=loss)
+    for scheduler in (
         run_schedule(works, on.nodes),
         GpuScheduler(works, on.nodes, together=False),
         GpuScheduler(works, on.nodes),
     ):
-        played = simulate(book, on)
-        assert played.busy_gpu_s == pytest.approx(sum(w.gpus * w.seconds for w in works))
-        assert set(played.ends) == {w.name for w in works}
-        assert max(played.ends.values()) == played.makespan_s
-        assert played.makespan_s >= lower_bound(works, fleet(gpus)) * (1 - 1e-9)
-        assert played.held_gpu_s >= played.busy_gpu_s * (1 - 1e-9)
-        assert played == simulate(book, on)  # a play leaves the book as it was
+        result = simulate(scheduler, on)
+        assert result.busy_gpu_s == pytest.approx(sum(w.gpus * w.seconds for w in works))
+        assert set(result.ends) == {w.name for w in works}
+        assert max(result.ends.values()) == result.makespan_s
+        assert result.makespan_s >= lower_bound(works, fleet(gpus)) * (1 - 1e-9)
+        assert result.held_gpu_s >= result.busy_gpu_s * (1 - 1e-9)
+        assert result == simulate(scheduler, on)  # a simulation leaves the scheduler as it was
 
 
 @settings(max_examples=40, deadline=None)
@@ -115,7 +115,7 @@ def test_every_unit_once_and_never_under_the_bound(raw: list, gpus: int, loss: f
 def test_equal_units_end_when_the_run_reckons_that_they_do(raw: list) -> None:
     """The play and what a run decides by differ by the rounding of units to replicas and by nothing else."""
     works = [work(f"m{i}", g, *[2.0] * (60 * n), most=most) for i, (g, n, most) in enumerate(raw)]
-    book = choose_schedule(works, [8, 8])
-    assert simulate(book, fleet(16)).makespan_s == pytest.approx(
-        estimate_makespan(book), rel=0.02, abs=2.0 * len(works)
+    scheduler = choose_schedule(works, [8, 8])
+    assert simulate(scheduler, fleet(16)).makespan_s == pytest.approx(
+        estimate_makespan(scheduler), rel=0.02, abs=2.0 * len(works)
     )

@@ -27,7 +27,7 @@ COMMANDS = {
 }
 FUNCTIONS = {
     "ingest": "pipelines.ingest.ingest.MediaWriter.write",
-    "plan": "pipelines.plan.requests.RequestBuilder.build",
+    "plan": "pipelines.plan.requests.RequestBuilder.plan_rows",
     "status": "pipelines.sweep.status.load_run",
 }
 

@@ -39,5 +39,5 @@ def test_a_driver_with_another_token_ends_with_2_and_says_why(sealed: str) -> No
     env = {ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "other"}
     done = looked("-m", "jobs.cli", "list", "benchmarks", **env)
     assert done.returncode == 2
-    assert "sealed under another token" in done.stderr
+    assert "encrypted with another token" in done.stderr
     assert "Traceback" not in done.stderr

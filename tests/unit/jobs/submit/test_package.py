@@ -140,7 +140,7 @@ def test_without_a_cluster_s_token_no_variable_is_sent(
     base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
     assert run([*base, "--address", "http://127.0.0.1:1", "--env", "MY_KEY"]) == 2
     shown = capsys.readouterr().err
-    assert "--env MY_KEY: values go sealed" in shown
+    assert "--env MY_KEY: values are encrypted" in shown
     assert "RAY_AUTH_TOKEN_PATH" in shown
     assert "planted" not in shown
 
