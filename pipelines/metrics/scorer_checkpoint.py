@@ -45,8 +45,8 @@ class Source:
         }
 
     @contextmanager
-    def obtaining(self, what: str) -> Iterator[None]:
-        """Translate every error of loading the part `what`.
+    def obtaining(self, part: str) -> Iterator[None]:
+        """Translate every error of loading a part of the model.
 
         Raises:
             ScorerUnavailableError: the part is missing, unreadable or of an unsupported kind.
@@ -63,7 +63,7 @@ class Source:
         except (OSError, ValueError, LookupError, TypeError, ImportError, RuntimeError, SafetensorError) as error:
             lines = str(error).strip().splitlines()
             detail = lines[0].rstrip(".") if lines else type(error).__name__
-            raise self.refuse(f"its {what} did not load ({detail}).") from error
+            raise self.refuse(f"its {part} did not load ({detail}).") from error
 
     def refuse(self, reason: str) -> ScorerUnavailableError:
         """Return the error for an unsuitable checkpoint; `reason` is a sentence."""

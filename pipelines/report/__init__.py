@@ -1,4 +1,4 @@
-"""Reports: tables, figures and pages from the numbers of a sweep, safe to open whatever the models said."""
+"""Reports: tables, figures and pages from the numbers of a sweep; model output in them is inert."""
 
 from pipelines.predict.records import CellCount
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ExampleAnswer, ReportData

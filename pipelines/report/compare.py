@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SIGNIFICANCE = 0.05
 """A difference with a corrected p-value of at least this is within chance."""
 MIN_CLUSTERS = 10
-"""With fewer clusters, resampling them says little."""
+"""With fewer clusters, their resampling is not informative."""
 
 _Key = tuple[str, str, str, str]
 _Rows = Mapping[_Key, Mapping[str, Any]]
@@ -164,7 +164,7 @@ def _caveats(pair: _Pair) -> Iterator[str]:
         yield f"{a.model}: revision {revisions[0] or '?'} in A, {revisions[1] or '?'} in B"
     clusters = {row["cluster"] for key, row in pair.rows_a.items() if key in pair.rows_b}
     if len(clusters) < MIN_CLUSTERS:
-        yield f"{a.benchmark}: only {len(clusters)} pictures or clips: intervals and tests of so few say little"
+        yield f"{a.benchmark}: only {len(clusters)} pictures or clips: intervals and tests are not informative"
 
 
 def _scores(out: Store, entry: ManifestEntry) -> dict[_Key, dict[str, Any]]:

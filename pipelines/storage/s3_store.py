@@ -28,7 +28,7 @@ class S3Store:
 
     @cached_property
     def filesystem(self) -> Any:  # fsspec has no types
-        """The connection, opened where it is first used."""
+        """Open the connection on first use."""
         import s3fs
 
         # botocore reads endpoint and credentials from the environment. Few attempts and short timeouts report a missing

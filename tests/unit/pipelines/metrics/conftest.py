@@ -45,10 +45,10 @@ def by_formula(name: str, shape: torch.Size) -> torch.Tensor:
 
 
 def _byte_letters() -> list[str]:
-    """The letters that stand for the 256 bytes in byte-level vocabularies."""
+    """Return the letters of the 256 bytes in byte-level vocabularies."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return [chr(byte) for byte in plain] + [chr(256 + i) for i in range(len(others))]
+    escaped = [byte for byte in range(256) if byte not in plain]
+    return [chr(byte) for byte in plain] + [chr(256 + i) for i in range(len(escaped))]
 
 
 def _write_byte_level(folder: Path, specials: list[str]) -> int:

@@ -9,7 +9,7 @@ GOLDEN_ROWS = GOLDEN / "metrics"
 
 
 def golden(name: str) -> list[dict[str, Any]]:
-    """The rows of one golden file."""
+    """Return the rows of one golden file."""
     lines = (GOLDEN_ROWS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 

@@ -98,9 +98,9 @@ def test_bertscore_of_equal_texts_is_one(encoder: Encoder) -> None:
 
 def test_swapped_sides_swap_precision_and_recall(encoder: Encoder) -> None:
     scorer = BertScorer(str(encoder("bert")), 2)
-    there, back = scorer.score(["the lion", "the dog in the lane"], ["the dog in the lane", "the lion"])
-    assert (there.precision, there.recall) == pytest.approx((back.recall, back.precision), abs=1e-6)
-    assert there.precision != pytest.approx(there.recall, abs=1e-3)
+    forward, backward = scorer.score(["the lion", "the dog in the lane"], ["the dog in the lane", "the lion"])
+    assert (forward.precision, forward.recall) == pytest.approx((backward.recall, backward.precision), abs=1e-6)
+    assert forward.precision != pytest.approx(forward.recall, abs=1e-3)
 
 
 @pytest.mark.parametrize(

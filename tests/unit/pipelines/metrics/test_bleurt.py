@@ -23,8 +23,8 @@ def test_bleurt_equals_the_port_golden_values(bleurt_checkpoint: Path, batch_siz
 
 
 def test_bleurt_depends_on_the_order_of_a_pair(bleurt_checkpoint: Path) -> None:
-    there, back = BleurtScorer(str(bleurt_checkpoint)).score(["the dog", "a lion"], ["a lion", "the dog"])
-    assert there != pytest.approx(back, abs=1e-3)
+    forward, backward = BleurtScorer(str(bleurt_checkpoint)).score(["the dog", "a lion"], ["a lion", "the dog"])
+    assert forward != pytest.approx(backward, abs=1e-3)
 
 
 def test_pairs_are_truncated_at_the_limit(bleurt_checkpoint: Path) -> None:

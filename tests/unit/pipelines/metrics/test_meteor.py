@@ -34,7 +34,7 @@ class OneSynset:
 
 @pytest.fixture
 def wordnet_directory(tmp_path: Path) -> Iterator[Path]:
-    """A database with the files of Debian's package, and without those that it leaves out."""
+    """Write a database with the files of Debian's package only."""
     for part, line in DATA.items():
         (tmp_path / f"data.{part}").write_text(line)
         (tmp_path / f"index.{part}").write_text(INDEX[part])

@@ -56,11 +56,11 @@ def test_missing_layer_is_refused_but_a_missing_pooler_is_not(encoder: Encoder, 
 
     folder = shutil.copytree(encoder("bert"), tmp_path / "partial")
     weights = load_file(folder / "model.safetensors")
-    kept = {name: weight for name, weight in weights.items() if "pooler" not in name}
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    without_pooler = {name: weight for name, weight in weights.items() if "pooler" not in name}
+    save_file(without_pooler, folder / "model.safetensors", metadata={"format": "pt"})
     assert BertScorer(str(folder), 1).score(["a"], ["a"])[0].f1 == pytest.approx(1.0, abs=1e-6)
-    del kept["encoder.layer.0.output.dense.weight"]
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ScorerUnavailableError, match=r"lacks weights .*layer\.0\.output"):
         BertScorer(str(folder), 1)
 

@@ -67,7 +67,7 @@ class Swept:
 def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept]:
     """Ingest a small source and write predictions, one of them empty."""
 
-    def make(name: str, **given: float) -> Swept:
+    def make(name: str, **score_columns: float) -> Swept:
         data = str(tmp_path / "data")
         if name == "maia":
             data = request.getfixturevalue("maia_data")
@@ -91,10 +91,10 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
         for index, planned in enumerate(requests):
             text = "" if index == 1 else f"the lion {index} sings in the lane\nLABEL: entailment"
             row = prediction_row(planned.columns, Reply(request_id="", outcome=Answer(text=text)))
-            rows.append({**row, "given": list(given.items())})
-        made = Swept(name, data, Store(str(tmp_path / "out")), builder, samples)
-        made.out.put(made.part, to_parquet(rows, PREDICTIONS))
-        return made
+            rows.append({**row, "given": list(score_columns.items())})
+        sweep = Swept(name, data, Store(str(tmp_path / "out")), builder, samples)
+        sweep.out.put(sweep.part, to_parquet(rows, PREDICTIONS))
+        return sweep
 
     return make
 
@@ -102,29 +102,29 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
 def package_f1(folder: Path, pairs: Sequence[tuple[str, str]]) -> list[float]:
     """Score with the reference implementation, one pair per batch; blank texts score 0."""
     _, _, f1 = bert_score.score(
-        [said or "the" for said, _ in pairs], [reference for _, reference in pairs],
+        [candidate or "the" for candidate, _ in pairs], [reference for _, reference in pairs],
         model_type=str(folder), num_layers=LAYER, nthreads=0, batch_size=1, device="cpu",
     )  # fmt: skip
-    return [float(score) if said else 0.0 for score, (said, _) in zip(f1, pairs, strict=True)]
+    return [float(score) if candidate else 0.0 for score, (candidate, _) in zip(f1, pairs, strict=True)]
 
 
 def compared(swept: Swept, row: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
     """Return value -> candidate and references, as the benchmark pages define them."""
-    sample, said = swept.samples[row["sample_id"]], row["answer"] or ""
+    sample, candidate = swept.samples[row["sample_id"]], row["answer"] or ""
     if swept.name == "vague":
-        return {"bert_f1_raw": (said, [sample.data["readings"]["correct"]])}
+        return {"bert_f1_raw": (candidate, [sample.data["readings"]["correct"]])}
     if swept.name == "maia":
-        return {"bertscore": (said, list(sample.data["answers"]))}
+        return {"bertscore": (candidate, list(sample.data["answers"]))}
     lang = row["variant"][:2]
     pairs = sample.data["translation"]
-    return {f"bertscore_{i}": (said, [pairs[i][lang]]) for i in range(2)} if said else {}
+    return {f"bertscore_{i}": (candidate, [pairs[i][lang]]) for i in range(2)} if candidate else {}
 
 
 @pytest.mark.parametrize("name", ["vague", "unpie", "maia"])
 def test_bertscore_of_a_benchmark_equals_the_package(
     name: str, swept: Callable[..., Swept], encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, folder = swept(name), encoder("bert")
+    sweep, folder = swept(name), encoder("bert")
     forwards, inner = [], BertModel.forward
 
     def counting(self: Any, *args: Any, **how: Any) -> Any:
@@ -132,12 +132,17 @@ def test_bertscore_of_a_benchmark_equals_the_package(
         return inner(self, *args, **how)
 
     monkeypatch.setattr(BertModel, "forward", counting)
-    rows, _ = made.scored(ScorerSpec("bertscore", str(folder), LAYER))
-    texts = {text for row in rows for said, refs in compared(made, row).values() for text in (said, *refs) if text}
+    rows, _ = sweep.scored(ScorerSpec("bertscore", str(folder), LAYER))
+    texts = {
+        text for row in rows for candidate, refs in compared(sweep, row).values() for text in (candidate, *refs) if text
+    }
     assert 0 < len(forwards) <= len(texts) // 64 + 1
-    compared_rows = [(row, value, *pair) for row in rows[::4] for value, pair in compared(made, row).items()]
+    compared_rows = [(row, value, *pair) for row in rows[::4] for value, pair in compared(sweep, row).items()]
     expected = iter(
-        package_f1(folder, [(said, reference) for _, _, said, references in compared_rows for reference in references])
+        package_f1(
+            folder,
+            [(candidate, reference) for _, _, candidate, references in compared_rows for reference in references],
+        )
     )
     assert len(compared_rows) >= 3
     for row, value, _, references in compared_rows:
@@ -149,7 +154,7 @@ def test_bertscore_of_a_benchmark_equals_the_package(
 def test_explanations_are_scored_by_bertscore_and_bleurt(
     swept: Callable[..., Swept], encoder: Encoder, bleurt_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, folder = swept("vflute"), encoder("bert")
+    sweep, folder = swept("vflute"), encoder("bert")
     sizes, inner = [], BleurtScorer._forward
 
     def counting(self: Any, batch: Any) -> Any:
@@ -157,14 +162,14 @@ def test_explanations_are_scored_by_bertscore_and_bleurt(
         return inner(self, batch)
 
     monkeypatch.setattr(BleurtScorer, "_forward", counting)
-    rows, _ = made.scored(
+    rows, _ = sweep.scored(
         ScorerSpec("bertscore", str(folder), LAYER), ScorerSpec("bleurt", str(bleurt_checkpoint))
     )  # fmt: skip
     assert sizes == [len(rows)]
     alone = BleurtScorer(str(bleurt_checkpoint), batch_size=1)
-    said = ["" if place == 1 else f"the lion {place} sings in the lane" for place in range(len(rows))]
-    references = [str(made.samples[row["sample_id"]].data["explanation"]) for row in rows]
-    pairs = list(zip(said, references, strict=True))
+    candidate = ["" if place == 1 else f"the lion {place} sings in the lane" for place in range(len(rows))]
+    references = [str(sweep.samples[row["sample_id"]].data["explanation"]) for row in rows]
+    pairs = list(zip(candidate, references, strict=True))
     for row, bert, (text, reference) in zip(rows, package_f1(folder, pairs), pairs, strict=True):
         (bleurt,) = alone.score([reference], [text])
         assert row["values"]["bleurt"] == pytest.approx(bleurt, abs=1e-5)

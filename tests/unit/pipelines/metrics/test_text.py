@@ -76,9 +76,9 @@ def test_cider_takes_document_frequencies_from_the_call() -> None:
 
 
 def test_cider_is_the_mean_over_references() -> None:
-    others = [["due tre"], ["quattro"]]
-    single = text.cider(["L'UOMO!", "x", "y"], [["l’uomo"], *others])[0]
-    halved = text.cider(["L'UOMO!", "x", "y"], [["l’uomo", "altro testo"], *others])[0]
+    other_references = [["due tre"], ["quattro"]]
+    single = text.cider(["L'UOMO!", "x", "y"], [["l’uomo"], *other_references])[0]
+    halved = text.cider(["L'UOMO!", "x", "y"], [["l’uomo", "altro testo"], *other_references])[0]
     assert single == pytest.approx(2 * halved)
     assert single == pytest.approx(5.0)  # orders 1 and 2 are full, 3 and 4 do not occur
 

@@ -105,7 +105,7 @@ def test_p_values_are_corrected_together(tmp_path: Path) -> None:
 def test_comparison_warns_of_few_clusters_and_is_summarized(tmp_path: Path) -> None:
     weak = write_output(tmp_path / "a", "m", [0] * 20)
     comparison = compare(weak, write_output(tmp_path / "b", "m", [1] * 20))
-    assert "maia: only 5 pictures or clips: intervals and tests of so few say little" in comparison.caveats
+    assert "maia: only 5 pictures or clips: intervals and tests are not informative" in comparison.caveats
     first, second = comparison_in_words(comparison)
     assert first == "1 of 1 differences are more than chance; 0 are none at all."
     assert second.startswith(

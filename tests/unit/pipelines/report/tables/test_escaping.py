@@ -60,8 +60,8 @@ def test_csv_cell_is_read_back_and_starts_no_formula(text: str) -> None:
     csv.writer(out, lineterminator="\n").writerow([csv_cell(text), "end"])
     assert next(csv.reader(io.StringIO(out.getvalue(), newline=""))) == [csv_cell(text), "end"]
     assert csv_cell(text).replace("'", "") == clean(text).replace("'", "")
-    shown = "".join(char for char in csv_cell(text) if char.isprintable() and not char.isspace())
-    if shown[:1] in tuple("=+-@"):
+    cell = "".join(char for char in csv_cell(text) if char.isprintable() and not char.isspace())
+    if cell[:1] in tuple("=+-@"):
         float(csv_cell(text))
 
 
@@ -69,8 +69,8 @@ def test_csv_cell_is_read_back_and_starts_no_formula(text: str) -> None:
 def test_csv_cell_starts_no_formula_after_other_separators(text: str) -> None:
     cell = csv_cell(text)
     for field in re.split(r"[;\t\n]", cell):
-        shown = "".join(char for char in field if char.isprintable() and not char.isspace() and char != '"')
-        if shown[:1] in tuple("=+-@"):
+        cell = "".join(char for char in field if char.isprintable() and not char.isspace() and char != '"')
+        if cell[:1] in tuple("=+-@"):
             assert cell == field == clean(text)
             float(cell)
 

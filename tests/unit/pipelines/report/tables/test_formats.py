@@ -33,8 +33,8 @@ GROUPED = Table(
 )
 
 
-def cells(made: Table) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(to_csv(made), newline="")))
+def cells(sample_table: Table) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(to_csv(sample_table), newline="")))
 
 
 def test_markdown_of_a_table() -> None:
@@ -112,31 +112,31 @@ def test_groups_are_above_heads_in_latex_and_html_and_before_them_elsewhere() ->
 
 def test_wide_table_is_tighter_in_latex() -> None:
     names = tuple(f"Spatial {place}" for place in range(9))
-    made = Table(id="wide", title="W", columns=names, rows=(TableRow(label="m", cells=(0.5,) * 9),))
-    assert "\\footnotesize\\setlength{\\tabcolsep}{3pt}" in to_latex(made)
-    assert "\\shortstack[r]{Spatial\\\\0}" in to_latex(made)
+    sample_table = Table(id="wide", title="W", columns=names, rows=(TableRow(label="m", cells=(0.5,) * 9),))
+    assert "\\footnotesize\\setlength{\\tabcolsep}{3pt}" in to_latex(sample_table)
+    assert "\\shortstack[r]{Spatial\\\\0}" in to_latex(sample_table)
 
 
 def test_parts_of_a_table_value_have_csv_columns() -> None:
     cell = TableValue(value=0.5, delta=-0.25, low=0.1, high=0.9, n=4, n_failed=0, note="=why")
-    made = Table(id="t", title="T", columns=("a", "b"), rows=(TableRow(label="m", cells=(cell, True)),))
-    heads, values = cells(made)
+    sample_table = Table(id="t", title="T", columns=("a", "b"), rows=(TableRow(label="m", cells=(cell, True)),))
+    heads, values = cells(sample_table)
     assert heads[3:] == ["a", "a change", "a ci_low", "a ci_high", "a n", "a n_failed", "a note", "b", "note"]
     assert values[3:] == ["0.5", "-0.25", "0.1", "0.9", "4", "0", "'=why", "true", ""]
 
 
 @pytest.mark.parametrize("value", [0.1 + 0.2, 1e-17, 1 / 3, 12345.678901234567, -0.5])
 def test_csv_numbers_are_read_back_exactly(value: float) -> None:
-    made = Table(id="t", title="T", columns=("a",), rows=(TableRow(label="m", cells=(value,)),))
-    assert float(cells(made)[1][3]) == value
+    sample_table = Table(id="t", title="T", columns=("a",), rows=(TableRow(label="m", cells=(value,)),))
+    assert float(cells(sample_table)[1][3]) == value
 
 
 def test_empty_table_is_formatted() -> None:
-    made = Table(id="t", title="T", columns=(), rows=())
-    assert to_markdown(made) == "| Model |\n| --- |\n"
-    assert cells(made) == [["block", "Model", "origin", "note"]]
-    assert "\\begin{tabular}{l}" in to_latex(made)
-    assert [tag for tag, _ in Page(html(made)).elements][:2] == ["div", "table"]
+    sample_table = Table(id="t", title="T", columns=(), rows=())
+    assert to_markdown(sample_table) == "| Model |\n| --- |\n"
+    assert cells(sample_table) == [["block", "Model", "origin", "note"]]
+    assert "\\begin{tabular}{l}" in to_latex(sample_table)
+    assert [tag for tag, _ in Page(html(sample_table)).elements][:2] == ["div", "table"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -159,8 +159,8 @@ def test_hostile_text_is_escaped_in_csv(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_adds_no_row_or_column_to_markdown(text: str) -> None:
-    def shape(made: Table) -> list[int]:
-        lines = [line for line in to_markdown(made).splitlines() if line.startswith("| ")]
+    def shape(sample_table: Table) -> list[int]:
+        lines = [line for line in to_markdown(sample_table).splitlines() if line.startswith("| ")]
         return [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in lines]
 
     assert shape(table(text)) == shape(table())
@@ -169,8 +169,8 @@ def test_hostile_text_adds_no_row_or_column_to_markdown(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_adds_no_command_to_latex(text: str) -> None:
-    def commands(made: Table) -> set[str]:
-        return set(re.findall(r"\\(?:[A-Za-z]+|.)", to_latex(made).replace("\n", " ")))
+    def commands(sample_table: Table) -> set[str]:
+        return set(re.findall(r"\\(?:[A-Za-z]+|.)", to_latex(sample_table).replace("\n", " ")))
 
     spelt = {f"\\{sign}" for sign in r"{}$&%#_"} | {
         f"\\{name}"
@@ -181,8 +181,8 @@ def test_hostile_text_adds_no_command_to_latex(text: str) -> None:
 
 
 def test_every_format_shows_every_row() -> None:
-    made = table()
-    assert len(lay_out(made).rows) == 4
-    assert len(cells(made)) == 1 + 3
-    assert to_latex(made).count("\\\\\n") == 2 + 4
-    assert [tag for tag, _ in Page(html(made)).elements].count("tr") == 2 + 4
+    sample_table = table()
+    assert len(lay_out(sample_table).rows) == 4
+    assert len(cells(sample_table)) == 1 + 3
+    assert to_latex(sample_table).count("\\\\\n") == 2 + 4
+    assert [tag for tag, _ in Page(html(sample_table)).elements].count("tr") == 2 + 4

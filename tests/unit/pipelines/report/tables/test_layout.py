@@ -18,8 +18,8 @@ def table(*rows: TableRow, **changes: Any) -> Table:
     return Table(**{"id": "t", "title": "T", "columns": columns, "rows": rows, **changes})
 
 
-def marks(made: Table) -> list[str]:
-    return ["".join(cell.mark[:1] or "." for cell in table_row.cells) for table_row in lay_out(made).rows]
+def marks(sample_table: Table) -> list[str]:
+    return ["".join(cell.mark[:1] or "." for cell in table_row.cells) for table_row in lay_out(sample_table).rows]
 
 
 @pytest.mark.parametrize("case", golden("numbers.jsonl"), ids=lambda case: case["name"])
@@ -59,24 +59,24 @@ def test_half_an_interval_is_not_shown(cell: TableValue) -> None:
 
 
 def test_equal_notes_share_a_footnote() -> None:
-    made = table(
+    sample_table = table(
         row("m", TableValue(value=0.1, note="odd"), TableValue(value=0.2, note="odder")), row("n", 0.1, 0.2, note="odd")
     )
-    formatted = lay_out(made)
+    formatted = lay_out(sample_table)
     assert formatted.footnotes == ("odd", "odder")
     assert [cell.foot for cell in formatted.rows[0].cells] == [1, 2]
     assert formatted.rows[1].foot == 1
 
 
 def test_best_formatted_value_is_marked() -> None:
-    made = table(
+    sample_table = table(
         row("m", 0.5, 0.5, 0.5), row("n", 0.5001, 0.4, 0.4), row("o", 0.1, 0.6, 0.6), better=("higher", "lower", "")
     )
-    assert marks(made) == ["b..", "bb.", "..."]
+    assert marks(sample_table) == ["b..", "bb.", "..."]
 
 
 def test_constants_and_doubtful_numbers_are_never_the_best() -> None:
-    made = table(
+    sample_table = table(
         row("human", 0.9, origin="reference"),
         row("misprint", TableValue(value=0.8, doubtful=True), origin="published"),
         row("paper", 0.7, origin="published"),
@@ -84,12 +84,12 @@ def test_constants_and_doubtful_numbers_are_never_the_best() -> None:
         row("null", None),
         better=("higher",),
     )
-    assert marks(made) == [".", ".", "b", ".", "."]
+    assert marks(sample_table) == [".", ".", "b", ".", "."]
 
 
 def test_second_best_of_the_table() -> None:
-    made = table(row("m", 0.5), row("n", 0.7), row("o", 0.6), row("p", 0.6), better=("higher",), second="table")
-    assert marks(made) == [".", "b", "s", "s"]
+    sample_table = table(row("m", 0.5), row("n", 0.7), row("o", 0.6), row("p", 0.6), better=("higher",), second="table")
+    assert marks(sample_table) == [".", "b", "s", "s"]
 
 
 def test_best_of_the_table_and_best_of_each_block() -> None:
@@ -118,5 +118,5 @@ def test_heat_runs_from_0_to_10_without_counts_and_gaps() -> None:
 
 
 def test_plain_and_infinite_numbers_can_be_ranked() -> None:
-    made = table(row("m", 12.5), row("n", math.inf), row("o", 3), better=("higher",), style="plain")
-    assert marks(made) == [".", "b", "."]
+    sample_table = table(row("m", 12.5), row("n", math.inf), row("o", 3), better=("higher",), style="plain")
+    assert marks(sample_table) == [".", "b", "."]

@@ -38,9 +38,9 @@ def test_headline_lists_models_by_settings_with_n_and_interval() -> None:
 
 
 def test_headline_excludes_subsets_and_other_benchmarks() -> None:
-    others = [metric(category="Causal"), metric(subset="half"), metric(benchmark="mate"), metric(metric="bleu")]
-    assert headline_table(PART, others) is None
-    assert len(present(headline_table(PART, [*others, metric()])).rows) == 1
+    other_rows = [metric(category="Causal"), metric(subset="half"), metric(benchmark="mate"), metric(metric="bleu")]
+    assert headline_table(PART, other_rows) is None
+    assert len(present(headline_table(PART, [*other_rows, metric()])).rows) == 1
 
 
 def test_headline_has_one_block_per_task() -> None:
