@@ -30,3 +30,11 @@ def test_named_files_exist(page: str) -> None:
     assert named
     missing = {path for path in named if not (ROOT / path).exists()}
     assert missing == set()
+
+
+def test_newcomers_walk_names_existing_files_once_in_under_thirty_steps() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    steps = re.findall(r"^\d+\. `([\w/]+\.py)`", page, re.MULTILINE)
+    assert 20 < len(steps) < 30
+    assert len(set(steps)) == len(steps)
+    assert [step for step in steps if not (ROOT / step).is_file()] == []
