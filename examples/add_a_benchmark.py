@@ -82,7 +82,7 @@ def main(out: Path) -> None:
         ["ingest", "sums", str(source), "--data", data],
         ["run", "--models", "random", "--benchmarks", "sums", "--data", data, "--out", results],
     ):
-        subprocess.run([sys.executable, "-m", "jobs.sweep", *arguments], env=environment, check=True)  # noqa: S603
+        subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], env=environment, check=True)  # noqa: S603
     print(f"report: {results}/report/index.html")
 
 

@@ -135,6 +135,8 @@ class LazyPart:
         self._module, _, self._attribute = reference.partition(":")
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_module", "_attribute"):  # asked by pickle before the state is set
+            raise AttributeError(name)
         return getattr(self._load(), name)
 
     def __call__(self, *args: Any) -> Any:
