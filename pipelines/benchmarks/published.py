@@ -19,6 +19,13 @@ def load_published(benchmark: str) -> tuple[PublishedValue, ...]:
         return tuple(_parse_row(row) for row in csv.DictReader(file))
 
 
+@cache
+def load_dataset_facts(benchmark: str) -> dict[str, str]:
+    """Read a paper's figures about its data: key -> value as printed."""
+    with files(__package__).joinpath("dataset_facts.csv").open("r", encoding="utf-8") as file:
+        return {row["key"]: row["value"] for row in csv.DictReader(file) if row["benchmark"] == benchmark}
+
+
 def _parse_row(row: dict[str, str]) -> PublishedValue:
     value = float(row["value"]) if row["value"] else None
     texts = {name: row[name] for name in PublishedValue.__slots__ if name != "value"}

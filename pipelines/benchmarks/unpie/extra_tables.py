@@ -1,21 +1,22 @@
-"""Tables of UNPIE that the paper does not have: beside chance and people, more of the answers, how they were read."""
+"""Tables of UNPIE that the paper does not have: with chance and people, more on translations, how answers were read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from pipelines.benchmarks.results import Key, mean_of, section, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.unpie.aggregate import ALL
-from pipelines.benchmarks.unpie.results import PAIRS, TYPES, Key, Results, without_interval
+from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
+from pipelines.benchmarks.unpie.results import PAIRS, TYPES, UnpieResults
 
 HEADLINES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "grounding": ("exact_match", ("",)),
     "disambiguation": ("accuracy", PAIRS["disambiguation"]),
     "reconstruction": ("correct_pct", PAIRS["reconstruction"]),
 }
-"""Task -> headline and subsets."""
+"""Task -> headline metric and subsets."""
 _NOT_PUBLISHED: Final = "not published"
 _COUNTS: Final[Mapping[str, str]] = {
     "errors": "Failed",
@@ -28,7 +29,7 @@ _COUNTS: Final[Mapping[str, str]] = {
     "judge_invalid": "Judge unread",
     "judged_by_rule": "Judged by rule",
 }
-_MORE: Final[Mapping[str, str]] = {
+_TRANSLATION_METRICS: Final[Mapping[str, str]] = {
     "accuracy": "Accuracy",
     "pair_accuracy": "Both right",
     "tie_rate": "Ties",
@@ -37,21 +38,20 @@ _MORE: Final[Mapping[str, str]] = {
 }
 
 
-def own_tables(book: Results) -> list[Table]:
-    """Those tables for which there is any row of ours."""
-    tables = (_human(book), _strict(book), _translations(book), _reading(book))
+def extra_tables(unpie: UnpieResults) -> list[Table]:
+    """Return the tables that have any row of ours."""
+    tables = (_human_table(unpie), _strict_table(unpie), _translation_table(unpie), _reading_table(unpie))
     return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
 
 
-def _human(book: Results) -> Table:
-    """Every model beside chance, the best published and people, of whom nobody did these tasks."""
+def _human_table(unpie: UnpieResults) -> Table:
+    """Lay out every model with chance, the best published value and people, of whom nobody did these tasks."""
     rows: list[TableRow] = []
     for task, (metric, subsets) in HEADLINES.items():
         for subset in subsets:
-            block = list(_beside(book, task, metric, subset))
             heading = f"{task.capitalize()}, {metric.replace('_', ' ')}" + (f", {subset}" if subset else "")
-            rows += [TableRow(label=heading, origin="heading"), *block] if block else []
-    notes = dict.fromkeys(note for task in HEADLINES for note in book.subset_notes(task))
+            rows += section(heading, _human_rows(unpie, Key(metric, task, subset=subset, category=ALL)))
+    notes = dict.fromkeys(note for task in HEADLINES for note in unpie.subset_notes(task))
     return Table(
         id="unpie_human",
         title="UNPIE: models, chance, published and people",
@@ -69,56 +69,54 @@ def _human(book: Results) -> Table:
     )
 
 
-def _beside(book: Results, task: str, metric: str, subset: str) -> Iterator[TableRow]:
+def _human_rows(unpie: UnpieResults, headline: Key) -> Iterator[TableRow]:
     for setting, words in TYPES.items():
-        key = Key(task, setting, metric, subset, ALL)
-        for model in book.models["ours"]:
-            found = _whole(book, model, key)
-            if found is None:
+        for model in unpie.models():
+            key = headline.of(model, setting)
+            number = _whole(unpie, key)
+            if number is None:
                 continue
-            thin = book.thin(model, task, setting) or bool(book.subset_notes(task))
-            best = None if thin else _best(book, key)
-            yield TableRow(label=model, cells=(words, found, _chance(book, model, key), best, _NOT_PUBLISHED, None))
+            is_partial = unpie.has_low_coverage(model, key.task, setting) or bool(unpie.subset_notes(key.task))
+            best = None if is_partial else _best_published(unpie, key)
+            yield TableRow(label=model, cells=(words, number, _chance(unpie, key), best, _NOT_PUBLISHED, None))
 
 
-def _whole(book: Results, model: str, key: Key) -> TableValue | None:
+def _whole(unpie: UnpieResults, key: Key) -> TableValue | None:
+    """Return the mean of both kinds, or the pooled value where there is one kind only."""
     for category in (ALL, ""):
-        found = book.find("ours", model, key._replace(category=category))
-        if found is not None:
-            return replace(found, note=found.note if found.value is None else "")
+        number = unpie.find(key._replace(category=category))
+        if number is not None:
+            return replace(number, note=number.note if number.value is None else "")
     return None
 
 
-def _chance(book: Results, model: str, key: Key) -> TableCell:
+def _chance(unpie: UnpieResults, key: Key) -> TableCell:
     if key.task == "disambiguation":
         return 0.5
-    found = _whole(book, model, key._replace(metric="random_exact_match"))
-    return None if found is None else found.value
+    number = _whole(unpie, key._replace(metric="random_exact_match"))
+    return None if number is None else number.value
 
 
-def _best(book: Results, key: Key) -> float | None:
-    """The highest published value; grounding prints no mean of both kinds, so it is made here."""
-    found = []
-    for model in book.models["published"]:
-        whole = book.find("published", model, key)
-        if whole is not None and not whole.doubtful:
-            found.append(whole.value)
+def _best_published(unpie: UnpieResults, key: Key) -> float | None:
+    """Return the highest published value; of grounding, of which no mean of both kinds is printed, it is made here."""
+    values = []
+    for model in unpie.models("published"):
+        number = unpie.find(key.of(model), "published")
+        if number is not None and not number.doubtful:
+            values.append(number.value)
         elif key.task == "grounding":
-            parts = [book.value("published", model, key._replace(category=kind)) for kind in ("Homo", "Hetero")]
-            known = [value for value in parts if value is not None]
-            found += [sum(known) / 2] if len(known) == 2 else []
-    return max((value for value in found if value is not None), default=None)
+            values.append(mean_of([unpie.find(key.of(model)._replace(category=k), "published") for k in KINDS]))
+    return max((value for value in values if value is not None), default=None)
 
 
-def _strict(book: Results) -> Table:
+def _strict_table(unpie: UnpieResults) -> Table:
     names = {"exact_match": "Normalised", "exact_match_strict": "As it came"}
-    rows = [
-        TableRow(label=model, cells=(words, *(_whole(book, model, key) for key in keys)))
-        for setting, words in TYPES.items()
-        for keys in [[Key("grounding", setting, name, "", ALL) for name in names]]
-        for model in book.models["ours"]
-        if any(_whole(book, model, key) for key in keys)
-    ]
+    rows = []
+    for setting, words in TYPES.items():
+        for model in unpie.models():
+            numbers = [_whole(unpie, Key(name, "grounding", setting, category=ALL, model=model)) for name in names]
+            if any(numbers):
+                rows.append(TableRow(label=model, cells=(words, *numbers)))
     return Table(
         id="unpie_strict",
         title="UNPIE: exact match after normalisation and as it came",
@@ -129,25 +127,23 @@ def _strict(book: Results) -> Table:
     )
 
 
-def _translations(book: Results) -> Table:
-    """More of disambiguation, for each language, both kinds together."""
+def _translation_table(unpie: UnpieResults) -> Table:
+    """Lay out more metrics of disambiguation, for each language, both kinds together."""
     rows: list[TableRow] = []
     for pair in PAIRS["disambiguation"]:
-        block = [
-            TableRow(
-                label=model, cells=(TYPES[setting], *(without_interval(book.find("ours", model, key)) for key in keys))
-            )
-            for setting in ("sm", "vlm")
-            for keys in [[Key("disambiguation", setting, name, pair) for name in _MORE]]
-            for model in book.with_values("ours", keys)
-        ]
-        rows += [TableRow(label=pair, origin="heading"), *block] if block else []
+        block = []
+        for setting in ("sm", "vlm"):
+            keys = [Key(metric, "disambiguation", setting, pair) for metric in _TRANSLATION_METRICS]
+            for model in unpie.results.models_with(keys):
+                cells = (without_interval(unpie.find(key.of(model))) for key in keys)
+                block.append(TableRow(label=model, cells=(TYPES[setting], *cells)))
+        rows += section(pair, block)
     return Table(
         id="unpie_translations",
         title="UNPIE: translations by both pictures of a pun",
-        columns=("Type", *_MORE.values()),
+        columns=("Type", *_TRANSLATION_METRICS.values()),
         rows=tuple(rows),
-        styles=(*["percent1"] * 5, "fraction4"),  # type: ignore[arg-type]
+        styles=("percent1", "percent1", "percent1", "percent1", "percent1", "fraction4"),
         notes=(
             (
                 "Both right: both meanings of a pun, by chance about 25%. Same output: both pictures gave one text, so "
@@ -157,20 +153,19 @@ def _translations(book: Results) -> Table:
     )
 
 
-def _reading(book: Results) -> Table:
-    """How answers were read, and what could not be."""
-    rows = []
+def _reading_table(unpie: UnpieResults) -> Table:
+    """Lay out how answers were read, and how many could not be."""
+    rows: list[TableRow] = []
     for task in HEADLINES:
-        block = [
-            TableRow(
-                label=model,
-                cells=(TYPES[setting], *_counts(book, model, task, setting)),
-            )
-            for setting in TYPES
-            for model in book.models["ours"]
-            if book.find("ours", model, Key(task, setting, "coverage")) is not None
-        ]
-        rows += [TableRow(label=task.capitalize(), origin="heading"), *block] if block else []
+        rows += section(
+            task.capitalize(),
+            (
+                TableRow(label=model, cells=(words, *_counts(unpie, Key("coverage", task, setting, model=model))))
+                for setting, words in TYPES.items()
+                for model in unpie.models()
+                if unpie.find(Key("coverage", task, setting, model=model)) is not None
+            ),
+        )
     return Table(
         id="unpie_reading",
         title="UNPIE: how answers were read",
@@ -186,8 +181,9 @@ def _reading(book: Results) -> Table:
     )
 
 
-def _counts(book: Results, model: str, task: str, setting: str) -> Sequence[TableCell]:
-    invalid = book.find("ours", model, Key(task, setting, "invalid"))
-    coverage = book.value("ours", model, Key(task, setting, "coverage"))
-    found = [without_interval(book.find("ours", model, Key(task, setting, name))) for name in _COUNTS]
-    return (invalid.n if invalid else None, coverage, *found)
+def _counts(unpie: UnpieResults, coverage: Key) -> Iterator[TableCell]:
+    invalid = unpie.find(coverage._replace(metric="invalid"))
+    yield invalid.n if invalid else None
+    yield unpie.value(coverage)
+    for metric in _COUNTS:
+        yield without_interval(unpie.find(coverage._replace(metric=metric)))

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
-from pipelines.benchmarks.results import Results as ReportResults
-from pipelines.benchmarks.results import to_frames
+from pipelines.benchmarks.results import Key, Results, Source
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.extra_tables import HEADLINES
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
-from pipelines.benchmarks.unpie.results import TYPES, Key, Origin, Results
+from pipelines.benchmarks.unpie.results import TYPES, UnpieResults
 
 _BINS: Final = (
     f"< {MARGIN_BINS[0]:.2f}",
@@ -20,18 +19,18 @@ _BINS: Final = (
 )
 
 
-def make_figures(results: ReportResults) -> list[Figure]:
-    """Bars by input, margins, and both kinds of pun against each other; those that have any value of ours."""
-    book = Results.of(*to_frames(results))
-    return [*_bars(book), *_margins(book), *_kinds(book)]
+def make_figures(results: Results) -> list[Figure]:
+    """Lay out bars by input, margins, and both kinds of pun against each other, where there is any value of ours."""
+    unpie = UnpieResults(results)
+    return [*_input_bars(unpie), *_margins(unpie), *_kinds(unpie)]
 
 
-def _bars(book: Results) -> Iterator[Figure]:
-    """For each task and language: models by input."""
+def _input_bars(unpie: UnpieResults) -> Iterator[Figure]:
+    """Yield models by input for each task and language."""
     for task, (metric, subsets) in HEADLINES.items():
         for subset in subsets:
-            keys = {setting: Key(task, setting, metric, subset, ALL) for setting in TYPES}
-            models = book.with_values("ours", keys.values())
+            keys = {setting: Key(metric, task, setting, subset, ALL) for setting in TYPES}
+            models = unpie.results.models_with(keys.values())
             if not models:
                 continue
             name = f"{task}_{subset.lower().replace('-', '_')}".strip("_")
@@ -40,40 +39,37 @@ def _bars(book: Results) -> Iterator[Figure]:
                 title=f"UNPIE: {task}{f', {subset}' if subset else ''}, {metric.replace('_', ' ')} by input",
                 categories=tuple(models),
                 series=tuple(
-                    _series(book, models, TYPES[setting], key)
+                    _series(unpie, models, TYPES[setting], key)
                     for setting, key in keys.items()
-                    if any(book.value("ours", model, key) is not None for model in models)
+                    if unpie.results.models_with([key])
                 ),
                 y_label="percent",
-                notes=("Mean of homographic and heterographic puns, with 95% intervals.", *book.subset_notes(task)),
+                notes=("Mean of homographic and heterographic puns, with 95% intervals.", *unpie.subset_notes(task)),
             )
 
 
-def _series(book: Results, models: list[str], label: str, key: Key) -> Series:
-    found = [book.find("ours", model, key) for model in models]
+def _series(unpie: UnpieResults, models: list[str], label: str, key: Key) -> Series:
+    numbers = [unpie.find(key.of(model)) for model in models]
     return Series(
         label=label,
-        values=tuple(number.value if number else None for number in found),
-        low=tuple(number.low if number else None for number in found),
-        high=tuple(number.high if number else None for number in found),
+        values=tuple(number.value if number else None for number in numbers),
+        low=tuple(number.low if number else None for number in numbers),
+        high=tuple(number.high if number else None for number in numbers),
     )
 
 
-def _margins(book: Results) -> Iterator[Figure]:
-    """How clearly translations lean to the wanted meaning."""
+def _margins(unpie: UnpieResults) -> Iterator[Figure]:
+    """Yield how clearly translations lean to the shown meaning."""
     for setting in ("sm", "vlm"):
-        keys = [Key("disambiguation", setting, margin_name(place)) for place in range(len(_BINS))]
-        models = [
-            model for model in book.with_values("ours", keys) if any(book.value("ours", model, key) for key in keys)
-        ]
+        keys = [Key(margin_name(index), "disambiguation", setting) for index in range(len(_BINS))]
+        models = [model for model in unpie.results.models_with(keys) if any(unpie.value(key.of(model)) for key in keys)]
         if models:
             yield Bars(
                 id=f"unpie_margins_{setting}",
                 title=f"UNPIE: margins of translations, {TYPES[setting]}",
                 categories=_BINS,
                 series=tuple(
-                    Series(label=model, values=tuple(book.value("ours", model, key) for key in keys))
-                    for model in models
+                    Series(label=model, values=tuple(unpie.value(key.of(model)) for key in keys)) for model in models
                 ),
                 y_label="translations",
                 percent=False,
@@ -86,21 +82,20 @@ def _margins(book: Results) -> Iterator[Figure]:
             )
 
 
-def _kinds(book: Results) -> Iterator[Figure]:
-    """Homographic against heterographic puns, a point a model and language, ours and the published."""
+def _kinds(unpie: UnpieResults) -> Iterator[Figure]:
+    """Yield homographic against heterographic puns, a point per model and language, ours and the published."""
+    sources: tuple[Source, ...] = ("ours", "published")
     for task, (metric, subsets) in HEADLINES.items():
         clouds: list[Cloud] = []
-        origins: tuple[Origin, ...] = ("ours", "published")
-        for origin in origins:
+        for source in sources:
             for setting, words in TYPES.items():
-                places = [Key(task, setting, metric, subset) for subset in subsets]
-                points = tuple(
-                    point
-                    for model in book.models[origin]
-                    for key in places
-                    if (point := _point(book, origin, model, key)) is not None
-                )
-                clouds += [Cloud(label=words, points=points, origin=origin)] if points else []
+                keys = [
+                    Key(metric, task, setting, subset, "", model)
+                    for model in unpie.models(source)
+                    for subset in subsets
+                ]
+                points = tuple(point for key in keys if (point := _point(unpie, key, source)) is not None)
+                clouds += [Cloud(label=words, points=points, origin=source)] if points else []
         if any(cloud.origin == "ours" for cloud in clouds):
             yield Points(
                 id=f"unpie_kinds_{task}",
@@ -110,12 +105,12 @@ def _kinds(book: Results) -> Iterator[Figure]:
                 y_label="Hetero, percent",
                 percent=True,
                 diagonal=True,
-                notes=book.subset_notes(task),
+                notes=unpie.subset_notes(task),
             )
 
 
-def _point(book: Results, origin: Origin, model: str, key: Key) -> tuple[float, float] | None:
-    first, second = (book.find(origin, model, key._replace(category=kind)) for kind in KINDS)
+def _point(unpie: UnpieResults, key: Key, source: Source) -> tuple[float, float] | None:
+    first, second = (unpie.find(key._replace(category=kind), source) for kind in KINDS)
     if first is None or second is None or first.value is None or second.value is None:
         return None
     return None if first.doubtful or second.doubtful else (first.value, second.value)
