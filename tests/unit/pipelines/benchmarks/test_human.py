@@ -8,7 +8,7 @@ import pytest
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
 from pipelines.benchmarks.maia.human import HUMAN_BASELINE as MAIA
-from pipelines.benchmarks.maia.results import STATEMENTS, Results
+from pipelines.benchmarks.maia.results import STATEMENTS, MaiaResults
 from pipelines.benchmarks.unpie.human import HUMAN_BASELINE as UNPIE
 from pipelines.benchmarks.vflute.aggregate import koehn_tests
 from pipelines.benchmarks.vflute.human import HUMAN_BASELINE as VFLUTE
@@ -98,9 +98,9 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
         ci_low=[None] * 4,
         ci_high=[None] * 4,
     )
-    book = Results.of(frame, published("maia"))
-    assert book.models["ours"] == ("m",)
-    whole, human = book.find("ours", "m", "32-frames", STATEMENTS), book.human(STATEMENTS)
+    maia = MaiaResults(results_of("maia", frame, published("maia")))
+    assert maia.models() == ["m"]
+    whole, human = maia.find(STATEMENTS.of("m", "32-frames")), maia.human(STATEMENTS)
     assert whole is not None
     assert whole.value == 0.6
     assert human is not None
