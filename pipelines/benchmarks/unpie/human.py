@@ -1,6 +1,7 @@
-"""UNPIE beside people: nobody did its tasks, but people can say which outputs of models are right.
+"""UNPIE's human baseline: chance levels, and files with people's labels of model outputs.
 
-Such labels check the verdicts that stand for them (the paper's Tables 8 and 9).
+Nobody was asked the tasks themselves; labels measure the agreement of our verdicts with people's (the paper's Tables 8
+and 9).
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "disambiguation": ("sm", "vlm"),
     "reconstruction": ("lm", "sm", "vlm"),
 }
-_NOBODY: Final = "no human score on this task is published"
+_UNPUBLISHED: Final = "no human score on this task is published"
 
 
-class UnpiePeople(HumanBaseline):
-    """See the module's docstring."""
+class UnpieHumanBaseline(HumanBaseline):
+    """Chance levels, and the one kind of label files."""
 
     kinds: ClassVar[tuple[HumanKind, ...]] = (
         HumanKind(
@@ -49,7 +50,7 @@ class UnpiePeople(HumanBaseline):
             chance_metric="random_exact_match",
             items="unpublished",
             drawn=("vlm",),
-            source=_NOBODY,
+            source=_UNPUBLISHED,
         )
         return [
             grounding,
@@ -58,25 +59,25 @@ class UnpiePeople(HumanBaseline):
         ]
 
     def check(self, _kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
-        """Every row names an output that there can be, once, and says 0 or 1."""
-        seen: set[tuple[str, ...]] = set()
+        """Check that every row labels a possible output with 0 or 1, and none twice."""
+        keys: set[tuple[str, ...]] = set()
         for line, row in _rows(text):
             if row["human"] not in ("0", "1"):
-                raise ValueError(f"line {line}: human is {row['human']!r}, wanted 0 or 1")
+                raise ValueError(f"line {line}: human is {row['human']!r}, expected 0 or 1")
             if row["sample_id"] not in samples:
                 raise ValueError(f"line {line}: the data has no sample {row['sample_id']!r}")
             if row["setting"] not in _SETTINGS.get(row["task"], ()):
                 raise ValueError(
-                    f"line {line}: setting {row['setting']!r} of task {row['task']!r}: wanted the task disambiguation "
+                    f"line {line}: setting {row['setting']!r} of task {row['task']!r}: expected the task disambiguation "
                     "with sm or vlm, or reconstruction with lm, sm or vlm"
                 )
             key = tuple(row[name] for name in ("task", "setting", "sample_id", "variant", "model"))
-            if key in seen:
+            if key in keys:
                 raise ValueError(f"line {line}: a second label for {'/'.join(key)}; keep one")
-            seen.add(key)
+            keys.add(key)
 
     def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
-        """The scores with the column `human` of the file; labels that came with predictions stay where it has none."""
+        """Return the scores with the file's labels as column `human`; labels of the predictions remain elsewhere."""
         if "labels" not in files:
             return scores
         labels = {
@@ -85,12 +86,10 @@ class UnpiePeople(HumanBaseline):
             if row["model"] == model
         }
         keys = zip(*(scores[name] for name in ("task", "setting", "sample_id", "variant")), strict=True)
-        found = [labels.get(key) for key in keys]
-        made = scores.copy()
-        earlier = made["human"] if "human" in made else [None] * len(made)
-        made["human"] = [old if new is None else new for new, old in zip(found, earlier, strict=True)]
-        made["human"] = made["human"].astype("float64")
-        return made
+        earlier = scores["human"] if "human" in scores else [None] * len(scores)
+        human = [labels.get(key, old) for key, old in zip(keys, earlier, strict=True)]
+        labelled = scores.assign(human=human)
+        return labelled.astype({"human": "float64"})
 
 
 def _level(task: str, metric: str, pair: str, chance: float | None, table: str) -> HumanLevel:
@@ -103,14 +102,14 @@ def _level(task: str, metric: str, pair: str, chance: float | None, table: str) 
         items="unpublished",
         best_of=(table,),
         drawn=("vlm",),
-        source=_NOBODY,
+        source=_UNPUBLISHED,
     )
 
 
 def _rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows with their task; only reconstruction is asked without a picture."""
+    """Yield the rows with their task: `lm` alone implies reconstruction."""
     for line, row in csv_rows(text, _COLUMNS, optional=("task",)):
         yield line, {**row, "task": row["task"] or ("reconstruction" if row["setting"] == "lm" else "")}
 
 
-HUMAN_BASELINE: Final = UnpiePeople()
+HUMAN_BASELINE: Final = UnpieHumanBaseline()
