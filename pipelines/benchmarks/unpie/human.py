@@ -68,7 +68,7 @@ class UnpieHumanBaseline(HumanBaseline):
                 raise ValueError(f"line {line}: the data has no sample {row['sample_id']!r}")
             if row["setting"] not in _SETTINGS.get(row["task"], ()):
                 raise ValueError(
-                    f"line {line}: setting {row['setting']!r} of task {row['task']!r}: expected the task disambiguation "
+                    f"line {line}: setting {row['setting']!r} of task {row['task']!r}: expected disambiguation "
                     "with sm or vlm, or reconstruction with lm, sm or vlm"
                 )
             key = tuple(row[name] for name in ("task", "setting", "sample_id", "variant", "model"))

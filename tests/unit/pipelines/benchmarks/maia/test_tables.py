@@ -1,4 +1,4 @@
-"""MAIA's tables and figures: the paper's layout, ours beside the published, and what is said of gaps and misprints."""
+"""MAIA's tables and figures: the paper's layout, ours next to the published, notes on gaps and misprints."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -44,7 +44,7 @@ def metrics_of(asked: Sequence[Asked], *models: str) -> pd.DataFrame:
 
 
 def sweep(**how: Any) -> list[Asked]:
-    return [replace(one, setting=setting) for setting in SETTINGS for one in every_column(**how)]
+    return [replace(question, setting=setting) for setting in SETTINGS for question in every_column(**how)]
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +62,11 @@ def labels(table: Table) -> list[str]:
 
 
 def row_of(table: Table, label: str, block: str = "") -> TableRow:
-    """The row under a heading."""
-    here = ""
+    """Return the row of a label under a heading."""
+    heading = ""
     for row in table.rows:
-        here = row.label if row.origin == "heading" else here
-        if row.label == label and block in ("", here) and row.origin != "heading":
+        heading = row.label if row.origin == "heading" else heading
+        if row.label == label and block in ("", heading) and row.origin != "heading":
             return row
     raise LookupError(label)
 
@@ -78,7 +78,7 @@ def value(cell: object) -> object:
 # ------------------------------------------------------------------------------------------------------------ tables
 
 
-def test_the_tables_in_their_order(tables: dict[str, Table]) -> None:
+def test_make_tables_returns_tables_in_order(tables: dict[str, Table]) -> None:
     assert list(tables) == [
         *(f"maia_table{number}" for number in range(1, 6)),
         "maia_comparison",
@@ -90,7 +90,7 @@ def test_the_tables_in_their_order(tables: dict[str, Table]) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 5])
-def test_tables_with_the_unimodal_row(tables: dict[str, Table], number: int) -> None:
+def test_tables_1_and_5_have_the_unimodal_row(tables: dict[str, Table], number: int) -> None:
     table = tables[f"maia_table{number}"]
     block = [*VLMS, "model-a", "model-b"]
     assert labels(table) == ["Unimodal", "Black video", *block, "1-Frame", *block, "32-Frames", *block]
@@ -99,7 +99,7 @@ def test_tables_with_the_unimodal_row(tables: dict[str, Table], number: int) -> 
     assert {row.origin for row in table.rows if row.label.startswith("model")} == {"ours"}
 
 
-def test_tables_without_it(tables: dict[str, Table]) -> None:
+def test_tables_2_and_3_have_no_unimodal_row(tables: dict[str, Table]) -> None:
     block = [*VLMS, "model-a", "model-b"]
     assert labels(tables["maia_table2"]) == ["Black video", *block, "1-Frame", *block, "32-Frames", *block]
     block = ["Qwen-2.5-VL 72B", "model-a", "model-b"]
@@ -116,11 +116,13 @@ def test_tables_without_it(tables: dict[str, Table]) -> None:
         (5, "32-Frames", "Llava-oneVision 7B", 0.81),
     ],
 )
-def test_published_averages(tables: dict[str, Table], number: int, setting: str, model: str, average: float) -> None:
+def test_category_tables_show_published_averages(
+    tables: dict[str, Table], number: int, setting: str, model: str, average: float
+) -> None:
     assert value(row_of(tables[f"maia_table{number}"], model, setting).cells[0]) == average
 
 
-def test_misprints_are_shown_and_marked(tables: dict[str, Table]) -> None:
+def test_misprints_are_marked_as_doubtful(tables: dict[str, Table]) -> None:
     marked = {
         (table.id, row.label, HEADS[place], value(cell))
         for table in tables.values()
@@ -139,22 +141,22 @@ def test_misprints_are_shown_and_marked(tables: dict[str, Table]) -> None:
     }
 
 
-def test_our_rows_have_the_interval_at_the_average(tables: dict[str, Table]) -> None:
+def test_our_rows_have_the_interval_in_the_average(tables: dict[str, Table]) -> None:
     cells = row_of(tables["maia_table1"], "model-a", "1-Frame").cells
     assert cells == (TableValue(value=1.0, low=1.0, high=1.0), *[1.0] * 12)
 
 
-def test_what_the_notes_say(tables: dict[str, Table]) -> None:
+def test_notes_name_the_subset(tables: dict[str, Table]) -> None:
     subset = "subset: 24 of 2,400 questions; not comparable with the published full-set values"
     for number in (1, 2, 3, 5):
         assert "Human accuracy: not published." in tables[f"maia_table{number}"].notes
     for name in ("maia_table1", "maia_table4", "maia_comparison", "maia_deltas"):
         assert subset in tables[name].notes
-    # What cannot be compared has no best.
+    # A subset has no best value.
     assert tables["maia_table1"].better == ()
 
 
-def test_the_full_set_is_compared() -> None:
+def test_full_set_has_best_values_and_no_subset_note() -> None:
     rows = metrics_of(every_column(), "model-a")
     rows["n"] *= 100
     table = make_tables(results_of("maia", rows, PUBLISHED))[0]
@@ -162,7 +164,7 @@ def test_the_full_set_is_compared() -> None:
     assert set(table.better) == {"higher"}
 
 
-def test_table_4(tables: dict[str, Table]) -> None:
+def test_table_4_compares_open_answers(tables: dict[str, Table]) -> None:
     table = tables["maia_table4"]
     assert table.columns == ("ROUGE", "BERTScore", "BLEU", "METEOR", "CIDEr")
     assert labels(table) == [*PUBLISHED[PUBLISHED["table"] == "Table 4"]["model"].unique(), "model-a", "model-b"]
@@ -172,7 +174,7 @@ def test_table_4(tables: dict[str, Table]) -> None:
     assert "Published: input setting not printed, 32 frames assumed." in table.notes
 
 
-def test_comparison(tables: dict[str, Table]) -> None:
+def test_comparison_has_chance_published_and_human_columns(tables: dict[str, Table]) -> None:
     table = tables["maia_comparison"]
     assert labels(table) == [
         label
@@ -183,11 +185,11 @@ def test_comparison(tables: dict[str, Table]) -> None:
     assert pool[:3] == (1 / 256, 0.05, 0.54)
     assert pool[3] == TableValue(value=1.0, low=1.0, high=1.0, n=24, n_failed=0)
     assert pool[6] == "not published"
-    # The best without what cannot be right as printed.
+    # Doubtful values are not the best.
     assert row_of(table, "model-b", "Accuracy of open answers").cells[:3] == (None, None, 0.81)
 
 
-def test_unbalanced_subsets_are_told_with_the_mean_of_categories() -> None:
+def test_unbalanced_subset_has_rows_of_category_means() -> None:
     asked = [*every_column(), Asked(video="video7", pairs="F" * 8)]
     table = {t.id: t for t in make_tables(results_of("maia", metrics_of(asked, "model-a"), PUBLISHED))}[
         "maia_comparison"
@@ -197,7 +199,7 @@ def test_unbalanced_subsets_are_told_with_the_mean_of_categories() -> None:
     assert value(row_of(table, "model-a", heading).cells[5]) == pytest.approx(35 / 36)
 
 
-def test_deltas_of_the_papers_text(tables: dict[str, Table]) -> None:
+def test_published_deltas_agree_with_the_papers_text(tables: dict[str, Table]) -> None:
     table = tables["maia_deltas"]
     means = [value(cell) for cell in row_of(table, "Mean, published").cells]
     assert means[4:] == pytest.approx([0.205, 0.215, 0.265], abs=5e-10)
@@ -208,7 +210,7 @@ def test_deltas_of_the_papers_text(tables: dict[str, Table]) -> None:
     assert "Fleiss' kappa of the judge and human raters, published: 0.82." in table.notes
 
 
-def test_published_deltas_of_what_is_not_there() -> None:
+def test_published_delta_is_empty_without_both_values() -> None:
     tables = make_tables(results_of("maia", metrics_of(sweep(), "a"), PUBLISHED[PUBLISHED["table"] != "Table 2"]))
     cells = row_of({table.id: table for table in tables}["maia_deltas"], "InternVL2 8B").cells
     assert cells[4:] == (None, None, None)
@@ -217,8 +219,8 @@ def test_published_deltas_of_what_is_not_there() -> None:
 
 def test_our_deltas_have_paired_intervals() -> None:
     asked = [
-        replace(one, pairs="T" * 8 if place % 5 else "TTTTFFFF", judged="rejected" if place % 4 else "accepted")
-        for place, one in enumerate(sweep(videos=3))
+        replace(question, pairs="T" * 8 if place % 5 else "TTTTFFFF", judged="rejected" if place % 4 else "accepted")
+        for place, question in enumerate(sweep(videos=3))
     ]
     table = {t.id: t for t in make_tables(results_of("maia", metrics_of(asked, "a", "b"), PUBLISHED))}["maia_deltas"]
     cells = row_of(table, "a").cells
@@ -233,7 +235,7 @@ def test_our_deltas_have_paired_intervals() -> None:
     assert [value(cell) for cell in row_of(table, "Mean, ours").cells] == [value(cell) for cell in cells]
 
 
-def test_reading_pools_and_contingency(tables: dict[str, Table]) -> None:
+def test_reading_pools_and_contingency_tables_count_questions(tables: dict[str, Table]) -> None:
     reading = row_of(tables["maia_reading"], "model-a", "Black video")
     assert reading.cells == (0.0, 1.0, 1.0, 0, 0, 0, 0, 0, 0, 0)
     assert [type(cell) for cell in reading.cells[3:]] == [int] * 7
@@ -244,7 +246,7 @@ def test_reading_pools_and_contingency(tables: dict[str, Table]) -> None:
     assert row_of(contingency, "Temporal Partial", "model-b, 1-Frame").cells == (2, 0, 0, 0)
 
 
-def test_reasons_stand_with_what_is_missing() -> None:
+def test_missing_values_carry_their_reason() -> None:
     asked = sweep(judged="absent")
     asked[0] = replace(asked[0], pairs="MTTTTTTT")
     tables = {table.id: table for table in make_tables(results_of("maia", metrics_of(asked, "model-a"), PUBLISHED))}
@@ -259,20 +261,19 @@ def test_reasons_stand_with_what_is_missing() -> None:
     )
 
 
-def test_contradictory_pools_are_listed() -> None:
+def test_reading_table_lists_contradictory_pools() -> None:
     asked = every_column(videos=1)
-    known = samples(asked)
-    known[asked[0].sample_id] = replace(
-        known[asked[0].sample_id], data={**known[asked[0].sample_id].data, "false": ["vera 0"] * 8}
-    )
+    samples_by_id = samples(asked)
+    sample = samples_by_id[asked[0].sample_id]
+    samples_by_id[sample.sample_id] = replace(sample, data={**sample.data, "false": ["vera 0"] * 8})
     rows = pd.DataFrame(
-        [{"benchmark": "maia", "model": "m", **asdict(metric)} for metric in reduce_scores(frame(asked), known)]
+        [{"benchmark": "maia", "model": "m", **asdict(metric)} for metric in reduce_scores(frame(asked), samples_by_id)]
     )
     table = {t.id: t for t in make_tables(results_of("maia", rows, PUBLISHED))}["maia_reading"]
     assert table.notes[-1] == "Contradictory pools, kept: a false statement is also a true one: video0/Causal_A."
 
 
-def test_our_unimodal_rows_stand_first() -> None:
+def test_unimodal_rows_come_first() -> None:
     rows = metrics_of(every_column(setting="unimodal", judged=""), "five-models")
     tables = {table.id: table for table in make_tables(results_of("maia", rows, PUBLISHED))}
     assert labels(tables["maia_table1"])[:3] == ["Unimodal", "five-models", "Black video"]
@@ -280,7 +281,7 @@ def test_our_unimodal_rows_stand_first() -> None:
     assert labels(tables["maia_pools"]) == ["Unimodal", "five-models"]
 
 
-def test_rows_without_notes_and_other_benchmarks(ours: pd.DataFrame) -> None:
+def test_make_tables_ignores_other_benchmarks(ours: pd.DataFrame) -> None:
     foreign = ours.assign(benchmark="vague", model="elsewhere")
     rows = pd.concat([ours, foreign])[list(METRIC_KEYS)]
     tables = make_tables(results_of("maia", rows, PUBLISHED))
@@ -288,7 +289,7 @@ def test_rows_without_notes_and_other_benchmarks(ours: pd.DataFrame) -> None:
     assert not [table for table in tables if "elsewhere" in labels(table)]
 
 
-def test_nothing_of_ours() -> None:
+def test_make_tables_without_our_rows_shows_the_paper() -> None:
     tables = make_tables(results_of("maia", pd.DataFrame(columns=[*METRIC_KEYS, "note"]), PUBLISHED))
     assert [table.id for table in tables] == [f"maia_table{number}" for number in range(1, 6)]
     assert {row.origin for table in tables for row in table.rows} == {"published", "heading"}
@@ -303,7 +304,7 @@ def figures_of(rows: pd.DataFrame) -> dict[str, Radar]:
     return {figure.id: figure for figure in figures if isinstance(figure, Radar)}
 
 
-def test_the_papers_figures() -> None:
+def test_make_figures_draws_the_papers_figures() -> None:
     figures = figures_of(pd.DataFrame(columns=list(METRIC_KEYS)))
     others = ("internvl2-8b", "internvl3-78b", "llava-next-video-7b", "llava-onevision-7b", "qwen-2-5-vl-7b")
     assert list(figures) == [
@@ -318,15 +319,15 @@ def test_the_papers_figures() -> None:
     assert len(figures["maia_figure8_internvl3-78b"].notes) == 4
 
 
-def test_our_figures(ours: pd.DataFrame) -> None:
+def test_make_figures_draws_our_models_first(ours: pd.DataFrame) -> None:
     figures = figures_of(ours)
-    own = [name for name in figures if "radar" in name]
-    assert own == [f"maia_radar_{kind}_model-{m}" for kind in ("statement", "pool", "oevqa") for m in "ab"]
-    assert figures[own[0]].series[0].values == (1.0,) * 12
-    assert figures[own[0]].notes[-1].startswith("subset: 24 of 2,400")
+    radars = [name for name in figures if "radar" in name]
+    assert radars == [f"maia_radar_{kind}_model-{m}" for kind in ("statement", "pool", "oevqa") for m in "ab"]
+    assert figures[radars[0]].series[0].values == (1.0,) * 12
+    assert figures[radars[0]].notes[-1].startswith("subset: 24 of 2,400")
 
 
-def test_without_a_judge_open_answers_have_no_figure_and_gaps_stay_gaps() -> None:
+def test_radar_is_absent_without_values_and_keeps_gaps() -> None:
     asked = sweep(judged="absent")
     asked[0] = replace(asked[0], pairs="MTTTTTTT")
     figures = figures_of(metrics_of(asked, "m"))
@@ -335,7 +336,7 @@ def test_without_a_judge_open_answers_have_no_figure_and_gaps_stay_gaps() -> Non
     assert figures["maia_radar_pool_m"].series[1].values == (1.0,) * 12
 
 
-def test_every_model_has_a_file_name_of_its_own() -> None:
+def test_each_model_has_a_unique_figure_id() -> None:
     models = ("Org/Model 7B", "org-model-7b", "模型", "x" * 90, "x" * 91, "-")
     figures = figures_of(metrics_of(every_column(videos=1), *models))
     assert len([name for name in figures if name.startswith("maia_radar_pool_")]) == len(models)
@@ -344,7 +345,7 @@ def test_every_model_has_a_file_name_of_its_own() -> None:
 # ------------------------------------------------------------------------------------------------------------ render
 
 
-def test_the_report_takes_them(ours: pd.DataFrame) -> None:
+def test_report_renders_tables_and_figures(ours: pd.DataFrame) -> None:
     tables, figures = (
         make_tables(results_of("maia", ours, PUBLISHED)),
         make_figures(results_of("maia", ours.iloc[:0], PUBLISHED))[:1],
@@ -358,5 +359,5 @@ def test_the_report_takes_them(ours: pd.DataFrame) -> None:
     assert "1.00 \\[1.00, 1.00\\]" in printed
 
 
-def test_columns_are_those_of_the_data() -> None:
+def test_table_heads_follow_the_category_columns() -> None:
     assert tuple(name.replace("-", " ") for name in COLUMNS) == tuple(name.replace("-", " ") for name in HEADS[1:])

@@ -1,4 +1,4 @@
-"""UNPIE's tables and figures: the paper's layout, ours beside the published, and what is said of gaps and misprints."""
+"""UNPIE's tables and figures: the paper's layout, ours next to the published, notes on gaps and misprints."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -26,13 +26,13 @@ STATIC = (
 
 
 def sweep(of: Mapping[str, Sample] = FEW, *, lost: int = 0) -> list[Metric]:
-    """All cells; `lost` of the puns of a kind have no pictures."""
+    """Reduce all cells; the first `lost` puns of each kind have no pictures."""
 
-    def pictured(one: Sample, setting: str) -> bool:
-        return setting == "lm" or int(one.sample_id[-4:]) >= lost
+    def pictured(pun: Sample, setting: str) -> bool:
+        return setting == "lm" or int(pun.sample_id[-4:]) >= lost
 
     def say(setting: str, how: Mapping[str, Any]) -> Any:
-        return lambda one, _: how if pictured(one, setting) else {"status": "excluded", "output": None}
+        return lambda pun, _: how if pictured(pun, setting) else {"status": "excluded", "output": None}
 
     rows: list[dict[str, Any]] = []
     for setting in ("lm", "sm", "vlm"):
@@ -46,12 +46,12 @@ def sweep(of: Mapping[str, Sample] = FEW, *, lost: int = 0) -> list[Metric]:
 
 
 def frame(metrics: Sequence[Metric], *models: str, full: bool = False) -> pd.DataFrame:
-    """Rows as the report hands them over; `full` says that the whole set was asked."""
+    """Return metric rows of models; with `full` as of the whole data set."""
     rows = [{"benchmark": "unpie", "model": model, **asdict(metric)} for model in models for metric in metrics]
-    made = pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
     if full:
-        made.loc[made["metric"] == "coverage", "n"] = 6000
-    return made
+        table.loc[table["metric"] == "coverage", "n"] = 6000
+    return table
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +65,13 @@ def tables(ours: pd.DataFrame) -> dict[str, Table]:
 
 
 def blocks(table: Table) -> dict[str, list[TableRow]]:
-    found: dict[str, list[TableRow]] = {}
-    here = ""
+    rows_by_heading: dict[str, list[TableRow]] = {}
+    heading = ""
     for row in table.rows:
-        here = row.label if row.origin == "heading" else here
+        heading = row.label if row.origin == "heading" else heading
         if row.origin != "heading":
-            found.setdefault(here, []).append(row)
-    return found
+            rows_by_heading.setdefault(heading, []).append(row)
+    return rows_by_heading
 
 
 def row_of(table: Table, label: str, block: str = "", kind: str = "") -> TableRow:
@@ -83,12 +83,12 @@ def numbers(row: TableRow) -> list[Any]:
     return [cell.value if isinstance(cell, TableValue) else cell for cell in row.cells]
 
 
-def test_the_tables_in_their_order(tables: dict[str, Table]) -> None:
-    own = ("unpie_human", "unpie_strict", "unpie_translations", "unpie_reading")
-    assert tuple(tables) == ("unpie_table4", "unpie_table5", "unpie_table6", *own, *STATIC)
+def test_make_tables_returns_tables_in_order(tables: dict[str, Table]) -> None:
+    extra = ("unpie_human", "unpie_strict", "unpie_translations", "unpie_reading")
+    assert tuple(tables) == ("unpie_table4", "unpie_table5", "unpie_table6", *extra, *STATIC)
 
 
-def test_table_4(tables: dict[str, Table]) -> None:
+def test_table_4_shows_exact_match_with_deltas(tables: dict[str, Table]) -> None:
     table = tables["unpie_table4"]
     assert table.columns == ("Inputs", "Homo", "Hetero")
     assert {name: [row.label for row in rows] for name, rows in blocks(table).items()} == {
@@ -108,7 +108,7 @@ def test_table_4(tables: dict[str, Table]) -> None:
     assert "takes no pictures" in row_of(table, "GPT-4", "VLM").note
 
 
-def test_table_5(tables: dict[str, Table]) -> None:
+def test_table_5_shows_accuracy_by_language_pair(tables: dict[str, Table]) -> None:
     table = tables["unpie_table5"]
     assert table.groups == (("", 1), ("En-De", 3), ("En-Fr", 3), ("En-Ko", 3))
     assert numbers(row_of(table, "Random")) == ["", *[0.5] * 9]
@@ -119,7 +119,7 @@ def test_table_5(tables: dict[str, Table]) -> None:
     assert (table.second, set(table.better[1:])) == ("table", {"higher"})
 
 
-def test_table_6(tables: dict[str, Table]) -> None:
+def test_table_6_shows_reconstruction_by_language_pair(tables: dict[str, Table]) -> None:
     table = tables["unpie_table6"]
     assert list(blocks(table)) == ["De-En", "Fr-En", "Ko-En"]
     gpt = row_of(table, "GPT-4", "De-En", "SM")
@@ -136,7 +136,7 @@ def test_table_6(tables: dict[str, Table]) -> None:
 
 
 @pytest.mark.parametrize("number", [4, 5, 6])
-def test_every_published_value_of_the_paper_is_shown(tables: dict[str, Table], number: int) -> None:
+def test_tables_show_every_published_value(tables: dict[str, Table], number: int) -> None:
     shown = [
         value
         for row in tables[f"unpie_table{number}"].rows
@@ -149,18 +149,18 @@ def test_every_published_value_of_the_paper_is_shown(tables: dict[str, Table], n
 
 
 @pytest.mark.parametrize("number", ["3", "7"])
-def test_statistics_of_the_data_are_shown(tables: dict[str, Table], number: str) -> None:
+def test_tables_3_and_7_show_every_published_value(tables: dict[str, Table], number: str) -> None:
     shown = [value for row in tables[f"unpie_table{number}"].rows for value in numbers(row)]
     assert sorted(shown) == sorted(PUBLISHED.loc[PUBLISHED["table"] == f"Table {number}", "value"])
 
 
-def test_static_tables_have_no_hole(tables: dict[str, Table]) -> None:
+def test_published_tables_have_no_empty_cell(tables: dict[str, Table]) -> None:
     for name in STATIC:
         assert tables[name].rows
         assert all(cell_of is not None for row in tables[name].rows for cell_of in row.cells), name
 
 
-def test_people_were_asked_none_of_the_tasks(tables: dict[str, Table]) -> None:
+def test_human_table_has_no_published_human_values(tables: dict[str, Table]) -> None:
     table = tables["unpie_human"]
     assert {row.cells[4] for row in table.rows if row.origin == "ours"} == {"not published"}
     row = row_of(table, "model-a", "Disambiguation, accuracy, En-De", "VLM")
@@ -171,15 +171,15 @@ def test_people_were_asked_none_of_the_tasks(tables: dict[str, Table]) -> None:
     assert row_of(table, "model-a", "Grounding, exact match", "LM").cells[3] == pytest.approx((0.954 + 0.92) / 2)
 
 
-def test_below_full_coverage_nothing_published_stands_beside_ours() -> None:
+def test_low_coverage_rows_are_apart_from_published_values() -> None:
     of = samples(50)
     metrics = frame([*sweep(of, lost=2)], "model-a", full=True)
     tables = {table.id: table for table in BENCHMARK.reporter.tables(results_of("unpie", metrics, PUBLISHED))}
     for number in (4, 5, 6):
-        thin = tables[f"unpie_table{number}_low_coverage"]
-        assert {row.origin for row in thin.rows} == {"heading", "ours"}
-        kept = [row.label for row in tables[f"unpie_table{number}"].rows if row.origin == "ours"]
-        assert kept == ([] if number == 5 else ["model-a"] * (1 if number == 4 else 3))
+        low_coverage = tables[f"unpie_table{number}_low_coverage"]
+        assert {row.origin for row in low_coverage.rows} == {"heading", "ours"}
+        labels = [row.label for row in tables[f"unpie_table{number}"].rows if row.origin == "ours"]
+        assert labels == ([] if number == 5 else ["model-a"] * (1 if number == 4 else 3))
     row = row_of(tables["unpie_human"], "model-a", "Disambiguation, accuracy, En-De", "VLM")
     assert row.cells[3] is None
     whole = {
@@ -189,18 +189,18 @@ def test_below_full_coverage_nothing_published_stands_beside_ours() -> None:
     assert not [name for name in whole if name.endswith("low_coverage")]
 
 
-def test_a_part_of_the_set_is_compared_with_nothing() -> None:
+def test_subset_has_a_note_and_no_best_values() -> None:
     tables = {
         table.id: table
         for table in BENCHMARK.reporter.tables(results_of("unpie", frame(sweep(), "model-a"), PUBLISHED))
     }
-    for number, asked in ((4, "6 of 1,000"), (5, "36 of 6,000"), (6, "36 of 6,000")):
+    for number, size in ((4, "6 of 1,000"), (5, "36 of 6,000"), (6, "36 of 6,000")):
         table = tables[f"unpie_table{number}"]
-        assert any(note.startswith(f"subset: {asked} requests; not comparable") for note in table.notes)
+        assert any(note.startswith(f"subset: {size} requests; not comparable") for note in table.notes)
         assert not any(table.better)
 
 
-def test_figures(ours: pd.DataFrame) -> None:
+def test_make_figures_draws_inputs_margins_and_kinds(ours: pd.DataFrame) -> None:
     figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("unpie", ours, PUBLISHED))}
     pairs = [f"disambiguation_en_{x}" for x in ("de", "fr", "ko")] + [
         f"reconstruction_{x}_en" for x in ("de", "fr", "ko")
@@ -214,7 +214,7 @@ def test_figures(ours: pd.DataFrame) -> None:
     }
     bars = figures["unpie_inputs_grounding"]
     assert isinstance(bars, Bars)
-    assert [(one.label, one.values) for one in bars.series] == [
+    assert [(series.label, series.values) for series in bars.series] == [
         ("LM", (0.0, 0.0)),
         ("SM", (1.0, 1.0)),
         ("VLM", (1.0, 1.0)),
@@ -232,14 +232,14 @@ def test_figures(ours: pd.DataFrame) -> None:
     ]
 
 
-def test_without_ours_the_paper_stands_alone() -> None:
+def test_make_tables_without_our_rows_shows_the_paper() -> None:
     nothing = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
     assert BENCHMARK.reporter.figures(results_of("unpie", nothing, PUBLISHED)) == []
     names = [table.id for table in BENCHMARK.reporter.tables(results_of("unpie", nothing, PUBLISHED))]
     assert names == ["unpie_table4", "unpie_table5", "unpie_table6", *STATIC]
 
 
-def test_the_report_renders(ours: pd.DataFrame) -> None:
+def test_report_renders_tables_and_figures(ours: pd.DataFrame) -> None:
     part = BenchmarkSection(
         name="unpie",
         title="UNPIE",
