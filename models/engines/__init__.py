@@ -1,4 +1,4 @@
-"""Engines: who answers calls. Each is imported only when a model asks for it."""
+"""Engines answer calls. Each is imported only when a model needs it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _ENGINES = {
 
 
 def build_engine(name: str, spec: ModelSpec) -> Engine:
-    """Build the engine of one model, here and now: weights are loaded, keys are read.
+    """Build the engine of one model in this process: weights are loaded, keys are read.
 
     Args:
         name: the model's name, for messages.
         spec: what to build.
 
     Raises:
-        EngineUnreachableError: the engine is not installed, or its model cannot be had.
-        MissingSecretError: the endpoint needs a key that no variable holds.
+        EngineUnreachableError: the engine is not installed, or its model is unavailable.
+        MissingSecretError: the endpoint needs a key that is not set.
     """
     module, cls = _ENGINES[spec.engine]
     if spec.uses_transformers and spec.tensor_parallel > 1:
         module, cls = "models.engines.tensor_parallel.engine", "open_tensor_parallel"
     try:
-        made: Engine = getattr(importlib.import_module(module), cls)(spec)
+        engine: Engine = getattr(importlib.import_module(module), cls)(spec)
     except ModuleNotFoundError as error:
         if not spec.uses_vllm or error.name not in ("vllm", module):
             raise
         raise EngineUnreachableError(
-            f"model {name!r} runs on vllm, which is not installed here: pip install 'vlmsweep[vllm]'; "
+            f"model {name!r} runs on vllm, which is not installed: pip install 'vlmsweep[vllm]'; "
             "or set `engine: transformers` where transformers runs the model"
         ) from error
-    return made
+    return engine

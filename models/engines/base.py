@@ -1,4 +1,4 @@
-"""The engine protocol, and what turns requests of several steps into an engine's calls."""
+"""The protocol that every engine implements."""
 
 from __future__ import annotations
 

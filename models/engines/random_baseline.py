@@ -1,4 +1,4 @@
-"""The chance baseline: guesses drawn by hash. Its script of faults makes it the stand-in for tests and drills."""
+"""The chance baseline: guesses drawn by hash. With fault injection it stands in for real engines in tests."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, logprobs_to_text
 from models.spec import ModelSpec
 
-_LONGEST_GUESS = 8
-_FOR_EVER_S = 86_400.0
-"""Words of a guess where nothing is offered to choose from."""
+_MAX_GUESS_WORDS = 8
+"""Words of a guess for a call without choices."""
+_HANG_S = 86_400.0
 
 
 class RandomEngine:
-    """Draws from a call's choices, or says some words of its prompt; what is said depends on ids and seed alone.
+    """Draws one of a call's choices, or some words of its prompt; answers depend on ids and seed alone.
 
-    A choice is drawn by (seed, call id). Without choices the draw is by (seed, prompt), so that a step which several
-    requests share says the same whichever of them asks. Tokens are counted as words.
+    A choice is drawn by (seed, call id). Without choices the draw is by (seed, prompt), so that a step shared by
+    several requests has one answer. Tokens are counted as words.
     """
 
     warnings: tuple[str, ...] = ()
@@ -37,35 +37,35 @@ class RandomEngine:
         self._faults = spec.fault_injection
         self._sleep = sleep
         self._die = die or _kill_this_process
-        self._asked = 0
+        self._calls = 0
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield one reply for each call, but for those that the script of faults drops."""
-        del media  # a guesser is blind
+        """Yield one reply for each call, except those that fault injection drops."""
+        del media  # guesses do not depend on pixels
         if calls and self._faults.stall_s:
             self._sleep(self._faults.stall_s)
         for call in reversed(calls) if self._faults.reverse else calls:
             started = time.perf_counter()
-            self._misbehave(call)
-            if self._faults.drop_every and self._asked % self._faults.drop_every == 0:
+            self._inject_faults(call)
+            if self._faults.drop_every and self._calls % self._faults.drop_every == 0:
                 continue
             outcome = self._outcome(call)
             yield CallReply(call_id=call.call_id, outcome=outcome, latency_s=time.perf_counter() - started)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
-    def _misbehave(self, call: Call) -> None:
+    def _inject_faults(self, call: Call) -> None:
         faults = self._faults
-        if faults.die_after is not None and self._asked >= faults.die_after:
+        if faults.die_after is not None and self._calls >= faults.die_after:
             self._die()
         if faults.die_on is not None and any(faults.die_on in text for text in _texts(call)):
             self._die()
         if faults.hang_on is not None and any(faults.hang_on in text for text in _texts(call)):
-            self._sleep(_FOR_EVER_S)
-        self._asked += 1
+            self._sleep(_HANG_S)
+        self._calls += 1
         if faults.journal is not None:
-            _note(faults.journal, call.call_id)
+            _append_line(faults.journal, call.call_id)
         if faults.call_s:
             self._sleep(faults.call_s)
 
@@ -73,21 +73,25 @@ class RandomEngine:
         faults = self._faults
         request_id = call.call_id.rpartition("/")[0] or call.call_id
         if request_id in faults.fail_ids:
-            return Failure(type="injected", message=f"{request_id} is in the script's fail_ids")
+            return Failure(type="injected", message=f"{request_id} is in fail_ids")
         if _share(self._seed, "fail", call.call_id) < faults.fail_share:
-            return Failure(type="injected", message=f"within the script's fail_share of {faults.fail_share:g}")
-        asked = sum(len(text.split()) for text in _texts(call))
+            return Failure(type="injected", message=f"within the fail_share of {faults.fail_share:g}")
+        prompt_tokens = sum(len(text.split()) for text in _texts(call))
         if call.scored:
             means = [-_share(self._seed, f"score {index}", call.call_id) for index in range(len(call.scored))]
-            return Answer(text=logprobs_to_text(means, [len(text.split()) for text in call.scored]), input_tokens=asked)
+            return Answer(
+                text=logprobs_to_text(means, [len(text.split()) for text in call.scored]), input_tokens=prompt_tokens
+            )
         if faults.answer is not None:
-            return Answer(text=faults.answer, input_tokens=asked, output_tokens=len(faults.answer.split()))
+            return Answer(text=faults.answer, input_tokens=prompt_tokens, output_tokens=len(faults.answer.split()))
         guess = self._guess(call)
         words = guess.split()
         limit = call.generation.max_new_tokens
         if len(words) > limit:
-            return Answer(text=" ".join(words[:limit]), finish_reason="length", input_tokens=asked, output_tokens=limit)
-        return Answer(text=guess, input_tokens=asked, output_tokens=len(words))
+            return Answer(
+                text=" ".join(words[:limit]), finish_reason="length", input_tokens=prompt_tokens, output_tokens=limit
+            )
+        return Answer(text=guess, input_tokens=prompt_tokens, output_tokens=len(words))
 
     def _guess(self, call: Call) -> str:
         if call.choices:
@@ -96,7 +100,7 @@ class RandomEngine:
         if not words:
             return ""
         prompt = repr([(turn.role, turn.parts) for turn in call.turns])
-        length = 1 + _draw(self._seed, "length", prompt) % min(_LONGEST_GUESS, len(words))
+        length = 1 + _draw(self._seed, "length", prompt) % min(_MAX_GUESS_WORDS, len(words))
         start = _draw(self._seed, "start", prompt) % (len(words) - length + 1)
         return " ".join(words[start : start + length])
 
@@ -106,7 +110,7 @@ def _texts(call: Call) -> list[str]:
 
 
 def _draw(seed: int, purpose: str, subject: str) -> int:
-    """64 even bits that depend on the arguments alone."""
+    """Return 64 uniform bits that depend on the arguments alone."""
     return int.from_bytes(hashlib.sha256(f"{seed}|{purpose}|{subject}".encode()).digest()[:8], "big")
 
 
@@ -114,8 +118,8 @@ def _share(seed: int, purpose: str, subject: str) -> float:
     return _draw(seed, purpose, subject) / 2**64
 
 
-def _note(journal: str, call_id: str) -> None:
-    """One line in one write: lines of several processes do not mix."""
+def _append_line(journal: str, call_id: str) -> None:
+    """Append one line in one write, so that lines of several processes do not mix."""
     file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         os.write(file, f"{call_id}\n".encode())
@@ -124,5 +128,5 @@ def _note(journal: str, call_id: str) -> None:
 
 
 def _kill_this_process() -> None:
-    """As hard as a device that falls off its bus: nothing is flushed, no handler runs."""
+    """Kill this process as a lost device would: nothing is flushed, no handler runs."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""Models on vllm: one offline engine a replica, with tensor parallelism of its own. Read against vllm 0.33.0's source.
+"""Models on vLLM: one offline engine per replica, with vLLM's tensor parallelism. Checked against vLLM 0.33.0.
 
-Optional: `pip install 'vlmsweep[vllm]'`. Importing this module imports vllm, so that its absence is told by name.
+Optional: `pip install 'vlmsweep[vllm]'`. Importing this module imports vllm, so that its absence is reported by name.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Tex
 from models.spec import ModelSpec
 
 _CONTEXT = re.compile(r"longer than the maximum model length|maximum context length|max_model_len", re.IGNORECASE)
-_MOST_PICTURES = 16
-"""Of one prompt; few-shot prompts hold several."""
+_MAX_PICTURES = 16
+"""Pictures of one prompt; few-shot prompts hold several."""
 _SEEDS = 2**63
 _UNSCORED = Failure(
     type="unsupported",
-    message="log-probabilities of given texts are not asked of vllm here; ask the model with `engine: transformers`",
+    message="scoring given texts is not implemented for vllm; run the model with `engine: transformers`",
 )
 
 
 class VLLMEngine:
-    """Answers calls by vllm's batches.
+    """Answers calls with vLLM's batches.
 
-    All calls of a media group are handed over at once and name their media by content hash, so that vllm's caches of
-    prefixes, of encoder outputs and of preprocessed media hit. A batch that vllm refuses for one prompt is halved until
-    that prompt is alone. There is no beam search here: `num_beams` above 1 is a `Failure`.
+    All calls of a media group are submitted at once and name their media by content hash, so that vLLM's caches of
+    prefixes, encoder outputs and preprocessed media hit. A batch that vLLM rejects because of one prompt is halved
+    until that prompt is isolated. There is no beam search: `num_beams` above 1 is a `Failure`.
 
-    A model whose processor has a chat template is shown its media as parts of a turn. One that brings a tokenizer only,
-    as models with code of their own do (InternVL2, Phi-3.5-vision, Molmo), is shown words with the marks that vllm's
-    class of the model names; where that class takes no clips, their frames are pictures.
+    A model whose processor has a chat template gets its media as parts of a turn. A model with a tokenizer only, as
+    those with remote code (InternVL2, Phi-3.5-vision, Molmo), gets text with the placeholders that vLLM's model class
+    names; where that class takes no clips, their frames are passed as pictures.
     """
 
     warnings: tuple[str, ...] = ()
@@ -51,10 +51,10 @@ class VLLMEngine:
 
         Args:
             spec: the model.
-            make: makes the engine; vllm's own `LLM` when left out.
+            make: creates the engine; `vllm.LLM` by default.
 
         Raises:
-            EngineUnreachableError: they cannot be had.
+            EngineUnreachableError: they cannot be loaded.
         """
         from transformers import AutoProcessor, PreTrainedTokenizerBase
 
@@ -69,10 +69,10 @@ class VLLMEngine:
             raise EngineUnreachableError(f"the model {spec.model} cannot be loaded by vllm: {error}") from error
         self._lora = _lora(spec)
         self._template: Any = self._processor
-        self._mark: Callable[[str, int], str | None] | None = None
+        self._placeholder: Callable[[str, int], str | None] | None = None
         if isinstance(self._processor, PreTrainedTokenizerBase) or not self._processor.chat_template:
             self._template = self._llm.get_tokenizer()
-            self._mark = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _none_taken)
+            self._placeholder = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _reject_media)
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call.
@@ -88,17 +88,17 @@ class VLLMEngine:
             try:
                 ready.append((call, self._prompt(call, media)))
             except (ValueError, TypeError, LookupError, AttributeError) as error:
-                yield _failed(call, error)
-        yield from self._answered(ready)
+                yield _failure_reply(call, error)
+        yield from self._answer(ready)
 
     def close(self) -> None:
-        """End vllm's processes and give back the memory."""
+        """End vLLM's processes and release the memory."""
         core = getattr(getattr(self._llm, "llm_engine", None), "engine_core", None)
         if core is not None:
             core.shutdown()
         self._llm = None
 
-    def _answered(self, ready: Sequence[tuple[Call, dict[str, Any]]]) -> Iterator[CallReply]:
+    def _answer(self, ready: Sequence[tuple[Call, dict[str, Any]]]) -> Iterator[CallReply]:
         if not ready:
             return
         started = monotonic()
@@ -108,91 +108,91 @@ class VLLMEngine:
                 [_sampling(call) for call, _ in ready],
                 use_tqdm=False,
                 lora_request=self._lora,
-                tokenization_kwargs={"add_special_tokens": False},  # the chat template has put them in
+                tokenization_kwargs={"add_special_tokens": False},  # the chat template has added them
             )
-        except Exception as error:  # vllm's own classes, and whatever a model's preprocessing raises
-            if _dead(error):
+        except Exception as error:  # vLLM's own classes, and anything that a model's preprocessing raises
+            if _is_engine_dead(error):
                 raise EngineUnreachableError(f"vllm's engine for {self._spec.model} died: {error}") from error
             if len(ready) == 1:
-                yield _failed(ready[0][0], error)
+                yield _failure_reply(ready[0][0], error)
                 return
             middle = len(ready) // 2
-            yield from self._answered(ready[:middle])
-            yield from self._answered(ready[middle:])
+            yield from self._answer(ready[:middle])
+            yield from self._answer(ready[middle:])
             return
         each = (monotonic() - started) / len(ready)
         for (call, _), output in zip(ready, outputs, strict=True):
-            yield CallReply(call_id=call.call_id, outcome=_answer(output), latency_s=each)
+            yield CallReply(call_id=call.call_id, outcome=_read_output(output), latency_s=each)
 
     def _prompt(self, call: Call, media: Mapping[Media, Frames]) -> dict[str, Any]:
         if call.generation.num_beams > 1:
-            raise ValueError("num_beams: vllm has no beam search in batches; use engine: transformers")
+            raise ValueError("num_beams: vllm has no batched beam search; use engine: transformers")
         turns = call.turns
         if self._spec.system and turns[0].role != "system":
             turns = (Turn("system", (Text(self._spec.system),)), *turns)
-        speaks = turns[-1].role == "assistant"
-        shown = _Shown(self._mark, self._spec.limits.max_frames)
+        continues = turns[-1].role == "assistant"
+        prompt_media = _PromptMedia(self._placeholder, self._spec.limits.max_frames)
         text = self._template.apply_chat_template(
-            [{"role": turn.role, "content": shown.content(turn, media)} for turn in turns],
+            [{"role": turn.role, "content": prompt_media.content(turn, media)} for turn in turns],
             tokenize=False,
-            add_generation_prompt=not speaks,
-            continue_final_message=speaks,
+            add_generation_prompt=not continues,
+            continue_final_message=continues,
         )
-        if not shown.data:
+        if not prompt_media.data:
             return {"prompt": text}
-        return {"prompt": text, "multi_modal_data": shown.data, "multi_modal_uuids": shown.names}
+        return {"prompt": text, "multi_modal_data": prompt_media.data, "multi_modal_uuids": prompt_media.names}
 
 
-class _Shown:
-    """The media of one prompt, put in order as its turns are written."""
+class _PromptMedia:
+    """The media of one prompt, collected while its turns are rendered."""
 
-    def __init__(self, mark: Callable[[str, int], str | None] | None, max_frames: int | None) -> None:
-        self._mark, self._max_frames = mark, max_frames
-        self._films = mark is None or _takes_clips(mark)
+    def __init__(self, placeholder: Callable[[str, int], str | None] | None, max_frames: int | None) -> None:
+        self._placeholder, self._max_frames = placeholder, max_frames
+        self._takes_video = placeholder is None or _takes_video(placeholder)
         self.data: dict[str, list[Any]] = {}
         self.names: dict[str, list[str]] = {}
-        """What vllm's caches know each by; equal names must be equal pixels."""
+        """Keys of vLLM's caches; equal names must mean equal pixels."""
 
     def content(self, turn: Turn, media: Mapping[Media, Frames]) -> str | list[dict[str, Any]]:
-        """A turn as its template takes it: parts, or one text with marks."""
-        parts = [said for part in turn.parts for said in self._part(part, media)]
-        return parts if self._mark is None else "".join(str(part.get("text", "")) for part in parts)
+        """Return a turn as its template takes it: parts, or one text with placeholders."""
+        parts = [entry for part in turn.parts for entry in self._part(part, media)]
+        return parts if self._placeholder is None else "".join(str(part.get("text", "")) for part in parts)
 
     def _part(self, part: object, media: Mapping[Media, Frames]) -> list[dict[str, Any]]:
         if isinstance(part, Text):
             return [{"type": "text", "text": part.text}]
         if not isinstance(part, Media):
-            raise TypeError("an earlier step's output was not put in its place")
+            raise TypeError("an earlier step's output was not filled in")
         frames, name = media[part], f"{part.source}:{part.frames}"
         if part.kind == "image":
             return [self._add("image", _picture(frames.pixels[0]), name)]
-        picked = uniform_indices(len(frames.pixels), self._max_frames)
-        if not self._films:
-            return [self._add("image", _picture(frames.pixels[index]), f"{name}:{index}") for index in picked]
-        # Models that place frames in time (Qwen2.5-VL, Qwen3-VL) refuse a clip without its metadata.
-        facts = {**clip_metadata(frames, picked), "do_sample_frames": False}
-        return [self._add("video", (np.ascontiguousarray(frames.pixels[list(picked)]), facts), name)]
+        indices = uniform_indices(len(frames.pixels), self._max_frames)
+        if not self._takes_video:
+            return [self._add("image", _picture(frames.pixels[index]), f"{name}:{index}") for index in indices]
+        # Models that encode the time of frames (Qwen2.5-VL, Qwen3-VL) reject a clip without its metadata.
+        metadata = {**clip_metadata(frames, indices), "do_sample_frames": False}
+        return [self._add("video", (np.ascontiguousarray(frames.pixels[indices]), metadata), name)]
 
     def _add(self, kind: str, pixels: Any, name: str) -> dict[str, Any]:
         self.data.setdefault(kind, []).append(pixels)
         self.names.setdefault(kind, []).append(name)
-        if self._mark is None:
+        if self._placeholder is None:
             return {"type": kind}
-        # A line of its own, as vllm's chat interface writes it; None: vllm's processor puts the mark in by itself.
-        mark = self._mark(kind, len(self.data[kind]))
-        return {"text": f"{mark}\n" if mark else ""}
+        # On its own line, as in vLLM's chat interface; None: vLLM's processor inserts the placeholder itself.
+        placeholder = self._placeholder(kind, len(self.data[kind]))
+        return {"text": f"{placeholder}\n" if placeholder else ""}
 
 
-def _takes_clips(mark: Callable[[str, int], str | None]) -> bool:
+def _takes_video(placeholder: Callable[[str, int], str | None]) -> bool:
     try:
-        mark("video", 1)
+        placeholder("video", 1)
     except ValueError:
         return False
     return True
 
 
-def _none_taken(kind: str, number: int) -> str:
-    raise ValueError(f"the model reads text alone, and the prompt holds {kind} {number}")
+def _reject_media(kind: str, number: int) -> str:
+    raise ValueError(f"the model is text-only, and the prompt holds {kind} {number}")
 
 
 def _picture(pixels: np.ndarray) -> Any:
@@ -216,9 +216,9 @@ def _settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:
         "load_format": "safetensors",
         "generation_config": "vllm",  # sampling and penalties are the benchmark's to choose, not the checkpoint's
         "enable_prefix_caching": spec.share_prefix,
-        "limit_mm_per_prompt": {"image": max(_MOST_PICTURES, spec.limits.max_frames or 0), "video": 1},
+        "limit_mm_per_prompt": {"image": max(_MAX_PICTURES, spec.limits.max_frames or 0), "video": 1},
         "seed": spec.seed,
-        # The replica's GPUs are all in this process's sight: Ray need not place vllm's workers once more.
+        # All GPUs of the replica are visible to this process: Ray need not place vLLM's workers again.
         **({"distributed_executor_backend": "mp"} if spec.tensor_parallel > 1 else {}),
         **({"enable_lora": True, "max_lora_rank": 256} if spec.adapter else {}),
         **{name: value for name, value in optional.items() if value is not None},
@@ -234,11 +234,13 @@ def _lora(spec: ModelSpec) -> Any:
 
 
 def _sampling(call: Call) -> Any:
-    asked = call.generation
-    return vllm.SamplingParams(temperature=asked.temperature, max_tokens=asked.max_new_tokens, seed=asked.seed % _SEEDS)
+    generation = call.generation
+    return vllm.SamplingParams(
+        temperature=generation.temperature, max_tokens=generation.max_new_tokens, seed=generation.seed % _SEEDS
+    )
 
 
-def _answer(output: Any) -> Answer:
+def _read_output(output: Any) -> Answer:
     first = output.outputs[0]
     return Answer(
         text=first.text,
@@ -249,13 +251,13 @@ def _answer(output: Any) -> Answer:
     )
 
 
-def _failed(call: Call, error: Exception) -> CallReply:
+def _failure_reply(call: Call, error: Exception) -> CallReply:
     kind = "context_length" if _CONTEXT.search(str(error)) else type(error).__name__
     return CallReply(call_id=call.call_id, outcome=Failure(type=kind, message=str(error)))
 
 
-def _dead(error: BaseException | None) -> bool:
-    """By name, along the chain of causes: where the class lives moves between versions."""
+def _is_engine_dead(error: BaseException | None) -> bool:
+    """Look for vLLM's error by name along the chain of causes: its module differs between versions."""
     while error is not None:
         if type(error).__name__ == "EngineDeadError":
             return True

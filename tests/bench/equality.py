@@ -1,9 +1,9 @@
 """Whether every architecture answers as `generate` does for one prompt at a time: the whole matrix, as a table.
 
 Run as `python -m tests.bench.equality`; a short form of it is part of `make test`. In float32 answers must be equal
-token for token. A difference is excused only where, at the first token that differs, the two best logits lie within
-rounding of each other; each one excused is counted. In bfloat16 rounding decides far more often: how often answers
-differ there is measured, of the shared way and of plain batches, and nothing is excused. Results go to
+token for token. A difference is near_ties only where, at the first token that differs, the two best logits lie within
+rounding of each other; each one near_ties is counted. In bfloat16 rounding decides far more often: how often answers
+differ there is measured, of the shared way and of plain batches, and nothing is near_ties. Results go to
 `bench-results/equality.json`.
 
 Model weights are random: their best logits lie closer together than a trained model's, so the bfloat16 figures are
@@ -38,7 +38,7 @@ from tests.unit.models.engines.transformers.reference_answers import (
     QUESTIONS,
     ROUNDING,
     SHORT_CLIP,
-    Alone,
+    ReferenceModel,
     calls_about,
 )
 
@@ -133,7 +133,7 @@ def compare(count: Count, got: Tokens, want: Mapping[str, tuple[tuple[int, ...],
 
 def path_of(engine: TransformersEngine) -> str:
     """`shared`, `encoder reused`, or `plain`."""
-    if engine.plain_reason is None:
+    if engine.no_sharing_reason is None:
         return "shared"
     return "encoder reused" if engine.media_kind != "none" else "plain"
 
@@ -155,15 +155,15 @@ def with_stops(folder: Path) -> Path:
 def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
     """All batch sizes, with and without an end token inside, against one prompt at a time."""
     calls = matrix(architecture)
-    alone = Alone(folder)
+    alone = ReferenceModel(folder)
     want = {}
     for call in calls:
-        ids, gaps = alone.write(call)
+        ids, gaps = alone.generate(call)
         want[call.call_id] = (tuple(ids), gaps)
     stopping = with_stops(folder)
     # Greedy decoding stops at the first end token and is the same before it; the last call is asked all the same.
     ended = {call_id: (cut(ids, STOPS), gaps) for call_id, (ids, gaps) in want.items()}
-    if cut(Alone(stopping).write(calls[-1])[0], STOPS) != ended[calls[-1].call_id][0]:
+    if cut(ReferenceModel(stopping).generate(calls[-1])[0], STOPS) != ended[calls[-1].call_id][0]:
         raise RuntimeError(f"{architecture}: an end token does more than end the answer")
     subset, forced = Count(), Count()
     path = ""
@@ -185,8 +185,8 @@ def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
         replace(call, generation=Generation(max_new_tokens=8))
         for call in matrix(architecture)[: len(shown_to(architecture)) * len(QUESTIONS)]
     ]
-    alone = Alone(folder, dtype=torch.bfloat16)
-    want = {call.call_id: tuple(alone.write(call)[0]) for call in calls}
+    alone = ReferenceModel(folder, dtype=torch.bfloat16)
+    want = {call.call_id: tuple(alone.generate(call)[0]) for call in calls}
     results: dict[str, Any] = {"prompts": len(calls)}
     for way, share in (("own", True), ("plain_batches", False)):
         got = said(engine_at(folder, dtype="bfloat16", share_prefix=share), calls)
@@ -207,7 +207,7 @@ def row(architecture: str, exact: Mapping[str, Any], rough: Mapping[str, Any]) -
 
 
 HEADING = (
-    "| architecture | path | prompts | equal | near ties excused | differing | plain batches: equal/near/differing "
+    "| architecture | path | prompts | equal | near ties near_ties | differing | plain batches: equal/near/differing "
     "| bfloat16: answers that differ | at the first token | bfloat16 plain batches |\n" + "|---" * 10 + "|"
 )
 

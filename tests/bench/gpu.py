@@ -103,7 +103,7 @@ class Bench:
         """Seconds and answers; what was read before is forgotten first."""
         engine = self._engine
         if engine._shared is not None:
-            engine._shared.forget()
+            engine._shared.clear()
         engine._maker._heads.clear()
         _wait()
         start = time.perf_counter()
@@ -121,10 +121,10 @@ class Bench:
         (prompt,) = engine._maker.make([call], self._media)
         if engine._shared is None:
             return 0.0, 0, 0.0
-        engine._shared.read_alone(prompt)
+        engine._shared.prefill_single(prompt)
         _wait()
         start = time.perf_counter()
-        engine._shared.read_alone(prompt)
+        engine._shared.prefill_single(prompt)
         _wait()
         seconds = time.perf_counter() - start
         model = engine._checkpoint.model
@@ -156,7 +156,7 @@ def measure(args: argparse.Namespace, model: Path) -> dict[str, Any]:
     )  # fmt: skip
     ways = {
         "alone": ({"share_prefix": False, "batch_size": 1}, min(args.alone, len(calls))),
-        "plain": ({"share_prefix": False}, min(args.plain, len(calls))),
+        "padded": ({"share_prefix": False}, min(args.plain, len(calls))),
         "shared": ({}, len(calls)),
     }
     rates: dict[str, list[float]] = {way: [] for way in ways}

@@ -1,1 +1,1 @@
-"""Openai."""
+"""Engine for models behind an OpenAI-compatible endpoint."""

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""A limit on the dollars that an engine spends at an endpoint."""
 
 from __future__ import annotations
 
@@ -6,76 +6,72 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.engines.openai.failures import (
-    FailedAttempt,
-)
+from models.engines.openai.failures import FailedAttempt
 from models.messages import Answer, Failure
 from models.spec import Price
 
-_CHARS_A_TOKEN = 3.5
-
-
-_TOKENS_A_PICTURE = 1_100
-"""What a large picture costs at the endpoints known; only for what is in flight."""
+_CHARS_PER_TOKEN = 3.5
+_TOKENS_PER_PICTURE = 1_100
+"""Cost of a large picture at known endpoints; estimates calls in flight only."""
 
 
 class Budget:
-    """Money spent by the tokens that the endpoint reports, and what calls in flight may still cost.
+    """Dollars spent, by the tokens that the endpoint reports, and reserved for calls in flight.
 
-    A call that might break the limit waits for those in flight, which mostly cost less than was set aside for them. So
-    the limit can be passed by the cost of one call at the most.
+    A call that might exceed the limit waits for those in flight, which mostly cost less than was reserved for them. So
+    the limit can be exceeded by the cost of one call at most.
     """
 
     def __init__(self, price: Price | None, limit: float | None) -> None:
         self._price, self._limit = price, limit
-        self._held, self._out = 0.0, 0
-        self._returned = asyncio.Event()
+        self._reserved, self._in_flight = 0.0, 0
+        self._released = asyncio.Event()
         self._ratio = 0.0
-        """The most that an answer cost of what was set aside for it."""
+        """Maximum share of its reservation that an answer cost."""
         self.spent = 0.0
         """Dollars."""
 
-    async def lend(self, shown: Sequence[Mapping[str, Any]], max_new_tokens: int) -> float | None:
-        """Dollars set aside for a call: its prompt by its length, its answer at the most; None when there is no money.
+    async def reserve(self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int) -> float | None:
+        """Reserve dollars for a call: its prompt by length, its answer at most; None when the limit is reached.
 
-        What is lent must be given back by `settle`.
+        `settle` must release every reservation.
         """
         if self._price is None or self._limit is None:
             return 0.0
-        reckoned = self._price.dollars(_tokens(shown), max_new_tokens)
+        estimate = self._price.dollars(_tokens(messages), max_new_tokens)
         while True:
-            aside = reckoned * (self._ratio or 1.0)
+            expected = estimate * (self._ratio or 1.0)
             if self.spent >= self._limit:
                 return None
-            if self._out == 0 or self.spent + self._held * (self._ratio or 1.0) + aside <= self._limit:
-                self._out += 1
-                self._held += reckoned
-                return reckoned
-            self._returned.clear()
-            await self._returned.wait()
+            if self._in_flight == 0 or self.spent + self._reserved * (self._ratio or 1.0) + expected <= self._limit:
+                self._in_flight += 1
+                self._reserved += estimate
+                return estimate
+            self._released.clear()
+            await self._released.wait()
 
-    def settle(self, lent: float, outcome: Answer | FailedAttempt | None) -> None:
-        """Take back what was lent and count an answer; what failed is not billed by the endpoints known."""
+    def settle(self, reserved: float, outcome: Answer | FailedAttempt | None) -> None:
+        """Release a reservation and count an answer; known endpoints do not bill failures."""
         if self._price and isinstance(outcome, Answer):
             cost = self._price.dollars(outcome.input_tokens, outcome.output_tokens)
             self.spent += cost
-            self._ratio = max(self._ratio, min(1.0, cost / lent)) if lent else self._ratio
+            self._ratio = max(self._ratio, min(1.0, cost / reserved)) if reserved else self._ratio
         if self._limit is not None and self._price is not None:
-            self._out -= 1
-            self._held -= lent
-            self._returned.set()
+            self._in_flight -= 1
+            self._reserved -= reserved
+            self._released.set()
 
     def failure(self) -> Failure:
-        """Why a call is not sent any more."""
+        """Return the failure of a call that is not sent."""
         return Failure(
-            type="cost_limit", message=f"not asked: ${self.spent:.4f} of the limit of ${self._limit:.4f} are spent"
+            type="cost_limit", message=f"not sent: ${self.spent:.4f} of the limit of ${self._limit:.4f} are spent"
         )
 
 
-def _tokens(shown: Sequence[Mapping[str, Any]]) -> float:
+def _tokens(messages: Sequence[Mapping[str, Any]]) -> float:
     tokens = 0.0
-    for message in shown:
+    for message in messages:
         content = message["content"]
         for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            tokens += len(part["text"]) / _CHARS_A_TOKEN if part["type"] == "text" else _TOKENS_A_PICTURE
+            tokens += len(part["text"]) / _CHARS_PER_TOKEN if part["type"] == "text" else _TOKENS_PER_PICTURE
     return tokens

@@ -19,11 +19,11 @@ from models.engines.openai.failures import (
     FailureScope,
     backoff_s,
     classify_status,
-    clipped,
+    clip,
     is_content_filter,
 )
 from models.engines.openai.health import Health
-from models.engines.openai.messages import data_uris, messages
+from models.engines.openai.messages import chat_messages, data_uris
 from models.engines.openai.rate_limit import AdaptiveConcurrency, RateLimiter
 from models.environment import secret
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
     import openai
 
 _NO_KEY = "no-key"
-"""Sent where the model names no key: never None, which makes the client send OPENAI_API_KEY to whoever is asked."""
+"""Sent where the model names no key: with None the client would send OPENAI_API_KEY to any endpoint."""
 
 _UNSCORED = Failure(
     type="unsupported",
-    message="an endpoint tells no log-probabilities of given texts; ask a model with `engine: transformers`",
+    message="an endpoint returns no log-probabilities of given texts; use a model with `engine: transformers`",
 )
 
 
 class OpenAIEngine:
-    """Answers calls over HTTP, many at a time, in a thread of its own.
+    """Answers calls over HTTP, concurrently, in its own thread.
 
-    Sent are the messages, `temperature`, `seed` (but for `omit_parameters`) and the limit of tokens. The limit goes by
-    the name `max_tokens`, which every compatible server knows; one that refuses it and names `max_completion_tokens`
-    is told so from then on. There is no beam search at an endpoint: `num_beams` is not sent.
+    Requests hold the messages, `temperature`, `seed` (except `omit_parameters`) and the limit of tokens. The limit is
+    named `max_tokens`, which every compatible server knows; a server that rejects it in favour of
+    `max_completion_tokens` gets that name from then on. Endpoints have no beam search: `num_beams` is not sent.
 
-    A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no chat completion are tried again
-    `retries` times, fewer at a time after each 429, with exponential back-off and never before the endpoint's
-    Retry-After has passed; after that, and at once for every other status, the call is a `Failure`: `http_<status>`,
+    A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no chat completion are retried
+    `retries` times, with less concurrency after each 429, with exponential back-off and never before the endpoint's
+    Retry-After; after that, and at once for every other status, the call is a `Failure`: `http_<status>`,
     `context_length`, `timeout`, `connection` or `bad_reply`. A prompt or answer that the endpoint's content filter
-    stopped is an answer, by whatever status it is told. Calls beyond `cost_limit` are not sent and fail with
-    `cost_limit`. `Health` says when the whole endpoint counts as unreachable instead.
+    stopped is an answer, whatever its status. Calls beyond `cost_limit` are not sent and fail with `cost_limit`.
+    `Health` decides when the whole endpoint counts as unreachable instead.
     """
 
     warnings: tuple[str, ...] = ()
@@ -71,37 +71,37 @@ class OpenAIEngine:
         """Read the key and start the thread; nothing is sent yet.
 
         Args:
-            spec: the model; `base_url` is given.
-            clock: seconds, for pace and latency.
+            spec: the model; `base_url` is set.
+            clock: seconds, for rate limit and latency.
             now: Unix time, for dates in Retry-After.
-            sleep: waits so many seconds.
+            sleep: waits a number of seconds.
 
         Raises:
-            MissingSecretError: `api_key_env` names a variable that holds no key.
+            MissingSecretError: `api_key_env` names a variable without a key.
         """
         self._spec = spec
         self._clock, self._now, self._sleep = clock, now, sleep
         self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
         self._limit_name = "max_tokens"
-        self._pacer = RateLimiter(spec.requests_per_minute, clock, sleep)
-        self._window = AdaptiveConcurrency(spec.concurrency)
-        self._purse = Budget(spec.price, spec.cost_limit)
-        self._health = Health(self._unreachable)
+        self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
+        self._concurrency = AdaptiveConcurrency(spec.concurrency)
+        self._budget = Budget(spec.price, spec.cost_limit)
+        self._health = Health(self._unreachable_message)
         self._client = self._make_client()
-        # Looked up here: the client imports this part of itself on first use, and no try shall pay for that.
+        # Looked up here: the client imports this part lazily, which must not delay the first attempt.
         self._create = self._client.chat.completions.with_raw_response.create
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield one reply for each call as it comes; an iterator closed early cancels the rest.
+        """Yield one reply for each call as it arrives; an iterator closed early cancels the rest.
 
         Raises:
-            EngineUnreachableError: the endpoint as a whole gives no answers (see `Health`).
+            EngineUnreachableError: the endpoint as a whole does not answer (see `Health`).
         """
         if not calls:
             return
-        wanted = dict.fromkeys(part for call in calls for part in call.media)
-        pictures = {part: data_uris(part, media[part], self._spec.limits) for part in wanted}
+        items = dict.fromkeys(part for call in calls for part in call.media)
+        pictures = {part: data_uris(part, media[part], self._spec.limits) for part in items}
 
         async def produce(put: Callable[[CallReply], None]) -> None:
             await self._answer_all(calls, pictures, put)
@@ -110,17 +110,17 @@ class OpenAIEngine:
 
     @property
     def spent(self) -> float:
-        """Dollars for the answers so far, by `price`; 0 without one."""
-        return self._purse.spent
+        """Return the dollars spent on answers so far, by `price`; 0 without one."""
+        return self._budget.spent
 
     def close(self) -> None:
-        """Cancel what is under way, close the connections, end the thread."""
+        """Cancel running calls, close the connections, end the thread."""
         self._loop.close(self._client.close)
 
     def _make_client(self) -> openai.AsyncOpenAI:
         import openai
 
-        # One try has `timeout_s` in all, kept in `_try`; a connection that is slow to open shall still be told apart.
+        # `_attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
         timeout = openai.Timeout(None, connect=min(10.0, self._spec.timeout_s / 2))
         client = openai.AsyncOpenAI(
             api_key=self._key.get_secret_value() if self._key else _NO_KEY,
@@ -128,17 +128,17 @@ class OpenAIEngine:
             timeout=timeout,
             max_retries=0,
         )
-        # Taken from the environment by the client; what is sent shall hang on the models file alone.
+        # The client reads these from the environment; requests must depend on the models file alone.
         client.organization = client.project = None
         return client
 
     async def _answer_all(
         self, calls: Sequence[Call], pictures: Mapping[Media, Sequence[str]], put: Callable[[CallReply], None]
     ) -> None:
-        waiting = iter(calls)
+        pending = iter(calls)
 
         async def work() -> None:
-            for call in waiting:
+            for call in pending:
                 put(await self._answer(call, pictures))
 
         try:
@@ -151,72 +151,72 @@ class OpenAIEngine:
     async def _answer(self, call: Call, pictures: Mapping[Media, Sequence[str]]) -> CallReply:
         if call.scored:
             return CallReply(call_id=call.call_id, outcome=_UNSCORED)
-        shown = messages(call, pictures, self._spec.system)
+        messages = chat_messages(call, pictures, self._spec.system)
         answers_before = self._health.answers
         attempt = 0
         while True:
-            lent = await self._purse.lend(shown, call.generation.max_new_tokens)
-            if lent is None:
-                return CallReply(call_id=call.call_id, outcome=self._purse.failure())
+            reserved = await self._budget.reserve(messages, call.generation.max_new_tokens)
+            if reserved is None:
+                return CallReply(call_id=call.call_id, outcome=self._budget.failure())
             outcome: Answer | FailedAttempt | None = None
             limit_name = self._limit_name
             try:
-                async with self._window:
-                    await self._pacer.turn()
+                async with self._concurrency:
+                    await self._rate_limiter.wait_for_turn()
                     started = self._clock()
-                    outcome = await self._try(self._body(call, shown, limit_name))
-                    self._window.told(outcome)
+                    outcome = await self._attempt(self._body(call, messages, limit_name))
+                    self._concurrency.record(outcome)
             finally:
-                self._purse.settle(lent, outcome)
+                self._budget.settle(reserved, outcome)
             if isinstance(outcome, Answer):
-                self._health.answered()
+                self._health.record_answer()
                 outcome = replace(outcome, decoding=decoding_name(call.generation, beams=False))
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)
-            if limit_name == "max_tokens" and _wants_other_limit(outcome.failure):
+            if limit_name == "max_tokens" and _rejects_max_tokens(outcome.failure):
                 self._limit_name = "max_completion_tokens"
                 continue
             wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
-            if not outcome.may_pass or attempt >= self._spec.retries or wait > LONGEST_WAIT_S:
+            if not outcome.is_transient or attempt >= self._spec.retries or wait > LONGEST_WAIT_S:
                 break
             if outcome.wait_s:
-                self._pacer.hold(outcome.wait_s)
+                self._rate_limiter.pause(outcome.wait_s)
             await self._sleep(wait)
             attempt += 1
-        self._health.missed(outcome, answers_before, attempt + 1)
+        self._health.record_failure(outcome, answers_before, attempt + 1)
         latency = self._clock() - started
         return CallReply(call_id=call.call_id, outcome=outcome.failure, latency_s=latency)
 
-    def _body(self, call: Call, shown: Sequence[Mapping[str, Any]], limit_name: str) -> dict[str, Any]:
-        drawn = {"temperature": call.generation.temperature, "seed": call.generation.seed}
+    def _body(self, call: Call, messages: Sequence[Mapping[str, Any]], limit_name: str) -> dict[str, Any]:
+        parameters = {"temperature": call.generation.temperature, "seed": call.generation.seed}
         for name in self._spec.omit_parameters:
-            del drawn[name]
+            del parameters[name]
         return {
             "model": self._spec.model,
-            "messages": shown,
+            "messages": messages,
             limit_name: call.generation.max_new_tokens,
-            **drawn,
+            **parameters,
         }
 
-    async def _try(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
-        """Ask once."""
+    async def _attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
+        """Send one request."""
         import openai
 
         try:
             async with asyncio.timeout(self._spec.timeout_s):
                 reply = await self._create(**body)
         except openai.APIStatusError as error:
-            return self._told_off(error)
+            return self._status_error(error)
         except (TimeoutError, openai.APITimeoutError) as error:
-            if _never_connected(error):
-                return _broken("connection", "no connection in time", FailureScope.NO_CONNECTION)
-            return _broken("timeout", f"no reply within {self._spec.timeout_s:g} s")
+            if _is_connect_error(error):
+                return _transient_failure("connection", "no connection in time", FailureScope.NO_CONNECTION)
+            return _transient_failure("timeout", f"no reply within {self._spec.timeout_s:g} s")
         except openai.APIConnectionError as error:
-            blame = FailureScope.NO_CONNECTION if _never_connected(error) else FailureScope.ENDPOINT
+            scope = FailureScope.NO_CONNECTION if _is_connect_error(error) else FailureScope.ENDPOINT
             cause = error.__cause__ or error
-            return _broken("connection", self._safe(f"{type(cause).__name__}: {cause}"), blame)
-        return self._read(reply.content)
+            return _transient_failure("connection", self._redact(f"{type(cause).__name__}: {cause}"), scope)
+        return self._parse(reply.content)
 
-    def _told_off(self, error: openai.APIStatusError) -> Answer | FailedAttempt:
+    def _status_error(self, error: openai.APIStatusError) -> Answer | FailedAttempt:
         if is_content_filter(error.body):
             return Answer(text="", finish_reason="content_filter")
         return classify_status(
@@ -225,48 +225,50 @@ class OpenAIEngine:
             body=error.body,
             text=error.response.text,
             now=self._now(),
-            hide=self._safe,
+            redact=self._redact,
         )
 
-    def _read(self, content: bytes) -> Answer | FailedAttempt:
+    def _parse(self, content: bytes) -> Answer | FailedAttempt:
         try:
             reply = _Completion.model_validate_json(content)
         except ValidationError as error:
-            start = clipped(self._safe(content.decode("utf-8", "replace")), 200)
+            start = clip(self._redact(content.decode("utf-8", "replace")), 200)
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(key) for key in first["loc"])
-            return _broken("bad_reply", f"the reply is no chat completion ({where or 'JSON'}: {first['msg']}): {start}")
+            return _transient_failure(
+                "bad_reply", f"the reply is no chat completion ({where or 'JSON'}: {first['msg']}): {start}"
+            )
         return reply.answer()
 
-    def _safe(self, text: str) -> str:
-        """Text without the key: endpoints have been seen to quote it."""
+    def _redact(self, text: str) -> str:
+        """Return the text without the key: some endpoints quote it in errors."""
         return text.replace(self._key.get_secret_value(), "***") if self._key else text
 
-    def _unreachable(self, what: str) -> str:
+    def _unreachable_message(self, reason: str) -> str:
         address = urlsplit(str(self._spec.base_url))
         base_url = f"{address.scheme}://{address.netloc}{address.path}"
         key = (
             f"that {self._spec.api_key_env} holds a valid key with quota left"
             if self._spec.api_key_env
-            else "whether it wants a key (api_key_env)"
+            else "whether it needs a key (api_key_env)"
         )
         return (
-            f"model {self._spec.model!r} at {base_url} cannot be had: {what}. Check that base_url is right and the "
-            f"endpoint runs and can be reached from here, that it serves a model of this name, and {key}"
+            f"model {self._spec.model!r} at {base_url} is unavailable: {reason}. Check that base_url is right and the "
+            f"endpoint runs and is reachable from here, that it serves a model of this name, and {key}"
         )
 
 
-def _wants_other_limit(failure: Failure) -> bool:
+def _rejects_max_tokens(failure: Failure) -> bool:
     return failure.type == "http_400" and "max_completion_tokens" in failure.message
 
 
-def _never_connected(error: BaseException) -> bool:
+def _is_connect_error(error: BaseException) -> bool:
     # By name: the client runs on httpx or on httpx2, by its version.
     return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout")
 
 
-def _broken(kind: str, message: str, blame: FailureScope = FailureScope.ENDPOINT) -> FailedAttempt:
-    return FailedAttempt(failure=Failure(type=kind, message=message), blame=blame, may_pass=True)
+def _transient_failure(kind: str, message: str, scope: FailureScope = FailureScope.ENDPOINT) -> FailedAttempt:
+    return FailedAttempt(failure=Failure(type=kind, message=message), scope=scope, is_transient=True)
 
 
 class _TextPart(BaseModel):
@@ -294,13 +296,13 @@ class _Usage(BaseModel):
 
 
 class _Completion(BaseModel):
-    """What is read of a chat completion; all else is let pass, for servers add and leave out as they like."""
+    """The fields of a chat completion that are read; others are ignored, for servers differ."""
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
 
     def answer(self) -> Answer:
-        """The first choice. Null content is an empty answer, and a refusal in words is an answer."""
+        """Return the first choice. Null content is an empty answer, and a refusal is an answer."""
         choice, usage = self.choices[0], self.usage or _Usage()
         content = choice.message.content
         if isinstance(content, list):

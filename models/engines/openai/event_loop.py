@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, for synchronous code whose work is asynchronous inside.
+"""An event loop in its own thread, for synchronous code with asynchronous work inside.
 
-The caller's thread may run a loop already, as an asynchronous Ray actor's does; it is never touched.
+The caller's thread may already run a loop, as in an asynchronous Ray actor; it is not used.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class _End:
-    """Marks that nothing more will be put."""
+    """Marks the end of a stream."""
 
 
 class BackgroundLoop:
-    """Runs coroutines in a thread until closed; closing cancels what still runs."""
+    """Runs coroutines in a thread until closed; closing cancels running ones."""
 
     def __init__(self, name: str) -> None:
         self._ready = threading.Event()
@@ -35,49 +35,49 @@ class BackgroundLoop:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be run any more."""
+        """Return whether the loop has ended."""
         return not self._thread.is_alive()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run to the end and hand back the result, or raise what was raised."""
+        """Run a coroutine to the end and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def stream(self, produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
-        """Yield what a coroutine puts, as it comes; an iterator closed early cancels the coroutine.
+        """Yield items of a coroutine as they arrive; an iterator closed early cancels the coroutine.
 
         Args:
-            produce: makes the coroutine; it is given the function to put with.
+            produce: creates the coroutine; takes the function that puts an item.
 
         Raises:
             RuntimeError: the loop was closed before the coroutine ended.
         """
-        run = _Stream[T]()
-        task = self.run(run.start(produce))
+        stream = _Stream[T]()
+        task = self.run(stream.start(produce))
         try:
-            while not isinstance(item := run.items.get(), _End):
+            while not isinstance(item := stream.items.get(), _End):
                 yield item
         finally:
-            if not run.ended.is_set():
+            if not stream.ended.is_set():
                 self._loop.call_soon_threadsafe(task.cancel)
-                run.ended.wait()
+                stream.ended.wait()
         if task.cancelled():
-            raise RuntimeError("closed while it was still answering")
+            raise RuntimeError("closed while answers were still running")
         task.result()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """Cancel what runs, do one last thing, end the thread. Twice is as good as once.
+        """Cancel running coroutines, run a last one, end the thread. May be called twice.
 
         Args:
-            last: makes a coroutine that is run when nothing else does any more, such as closing connections.
+            last: creates a coroutine that runs after all others, such as closing connections.
         """
         if self.closed:
             return
-        self.run(_wind_up(last))
+        self.run(_cancel_all(last))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
 
-async def _wind_up(last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+async def _cancel_all(last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
@@ -87,7 +87,7 @@ async def _wind_up(last: Callable[[], Coroutine[Any, Any, None]] | None) -> None
 
 
 class _Stream(Generic[T]):
-    """One producing task and what it has put."""
+    """One producing task and its items."""
 
     def __init__(self) -> None:
         self.items: SimpleQueue[T | _End] = SimpleQueue()
@@ -99,7 +99,7 @@ class _Stream(Generic[T]):
         return task
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        # Looking at the exception here keeps asyncio from logging it as lost when the iterator was closed early.
+        # Retrieving the exception keeps asyncio from logging it as lost when the iterator was closed early.
         if not task.cancelled():
             task.exception()
         self.items.put(_End())

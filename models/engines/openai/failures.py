@@ -1,4 +1,4 @@
-"""What may go wrong at an endpoint: what is tried again and when, what is a failed row, what ends the run."""
+"""Failures at an endpoint: which are retried and when, which fail a row, which end the run."""
 
 from __future__ import annotations
 
@@ -13,39 +13,36 @@ from enum import Enum
 from models.messages import Failure
 
 LONGEST_WAIT_S = 600.0
-"""An endpoint that asks for a longer pause than this has said no for now: the call fails instead."""
-
-_MADE_UP_S = 1.0
-"""Lateness that the pace catches up with; a sixtieth of a minute's requests at the most come closer together."""
-_FIRST_WAIT_S, _LAST_WAIT_S = 0.5, 30.0
-_MAY_PASS = frozenset({408, 409, 429})
+"""Longest pause that an endpoint may ask for; a call fails where it asks for more."""
+_FIRST_WAIT_S, _MAX_WAIT_S = 0.5, 30.0
+_TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _CONTEXT = re.compile(
     r"maximum context length|context_length_exceeded|longer than the maximum model length", re.IGNORECASE
 )
 
 
 class FailureScope(Enum):
-    """Where the reason lies that a call was not answered."""
+    """What the cause of an unanswered call affects."""
 
-    QUESTION = "question"
-    """This prompt: another may do better."""
+    PROMPT = "prompt"
+    """This prompt: another may succeed."""
     ENTRY = "entry"
-    """403 and 404: a wrong key, model or address as long as nothing was ever answered, else this prompt."""
+    """403 and 404: a wrong key, model or address until there is a first answer, then this prompt."""
     ENDPOINT = "endpoint"
-    """The endpoint, the key or the quota: other prompts will fare no better."""
+    """The endpoint, the key or the quota: other prompts fail too."""
     NO_CONNECTION = "no connection"
-    """Nobody is there."""
+    """No server is reachable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
-    """One try that brought no answer."""
+    """One attempt without an answer."""
 
     failure: Failure
-    blame: FailureScope
-    may_pass: bool
+    scope: FailureScope
+    is_transient: bool
     wait_s: float | None = None
-    """Seconds that the endpoint asks for before the next try."""
+    """Seconds that the endpoint asks for before the next attempt."""
 
 
 def classify_status(
@@ -55,42 +52,42 @@ def classify_status(
     body: object,
     text: str,
     now: float,
-    hide: Callable[[str], str] = str,
+    redact: Callable[[str], str] = str,
 ) -> FailedAttempt:
-    """What an HTTP status other than success means.
+    """Classify an HTTP error status.
 
     Args:
         status: HTTP status code, 400 or above.
         headers: the response's, names in lower case.
         body: the error object of the reply, where it is JSON.
-        text: the reply as it came, for when the body says nothing.
+        text: the raw reply, used where the body has no message.
         now: Unix time, to which a date in Retry-After is compared.
-        hide: takes secrets out of a message, before it is cut: half a key is a secret too.
+        redact: removes secrets from a message before it is cut: half a key is a secret too.
     """
     fields = body if isinstance(body, Mapping) else {}
-    message = clipped(hide(str(fields.get("message") or fields.get("detail") or text or f"HTTP {status}")))
+    message = clip(redact(str(fields.get("message") or fields.get("detail") or text or f"HTTP {status}")))
     code = str(fields.get("code") or "")
     kind = f"http_{status}"
     if status == 400 and (code == "context_length_exceeded" or _CONTEXT.search(message)):
         kind = "context_length"
     out_of_quota = status == 429 and "insufficient_quota" in (code, str(fields.get("type")))
-    may_pass = (status in _MAY_PASS or status >= 500) and not out_of_quota
+    is_transient = (status in _TRANSIENT_STATUSES or status >= 500) and not out_of_quota
     if status in (403, 404):
-        blame = FailureScope.ENTRY
-    elif may_pass or out_of_quota or status == 401:
-        blame = FailureScope.ENDPOINT
+        scope = FailureScope.ENTRY
+    elif is_transient or out_of_quota or status == 401:
+        scope = FailureScope.ENDPOINT
     else:
-        blame = FailureScope.QUESTION
+        scope = FailureScope.PROMPT
     return FailedAttempt(
         failure=Failure(type=kind, message=message),
-        blame=blame,
-        may_pass=may_pass,
-        wait_s=retry_after_s(headers, now) if may_pass else None,
+        scope=scope,
+        is_transient=is_transient,
+        wait_s=retry_after_s(headers, now) if is_transient else None,
     )
 
 
 def is_content_filter(body: object) -> bool:
-    """Whether an error says that the content filter stopped a prompt: that is an answer to it, not a failure."""
+    """Return whether the content filter stopped a prompt: that is an answer, not a failure."""
     fields = body if isinstance(body, Mapping) else {}
     inner = fields.get("innererror")
     codes = {fields.get("code"), fields.get("type"), inner.get("code") if isinstance(inner, Mapping) else None}
@@ -98,7 +95,7 @@ def is_content_filter(body: object) -> bool:
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds asked for by `retry-after-ms` or `retry-after`, which holds seconds or an HTTP date; None if neither."""
+    """Return the seconds in `retry-after-ms` or `retry-after` (seconds or an HTTP date); None if neither is set."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit
@@ -110,22 +107,22 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
         date = email.utils.parsedate_to_datetime(headers["retry-after"])
     except (KeyError, ValueError):
         return None
-    # A date without a zone is UTC by RFC 9110; Python would take it for local time.
+    # A date without a zone is UTC by RFC 9110; Python would read it as local time.
     return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
 
 
 def backoff_s(call_id: str, attempt: int) -> float:
-    """Seconds before the next try: 0.5, 1, 2 ... 30, each times 0.75 to 1.25 by the call's id.
+    """Return the seconds before the next attempt: 0.5, 1, 2 ... 30, times 0.75 to 1.25 by the call's id.
 
-    The spread keeps calls that failed together from coming back together, and depends on ids alone.
+    The jitter keeps calls that failed together from retrying together, and depends on ids alone.
     """
     digest = hashlib.sha256(f"{call_id}|{attempt}".encode()).digest()
     share = int.from_bytes(digest[:8], "big") / 2**64
-    # The exponent is capped too: 2**1100 is more than a float holds.
-    return float(min(_LAST_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10)) * (0.75 + 0.5 * share))
+    # The exponent is capped too: 2**1100 overflows a float.
+    return float(min(_MAX_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10)) * (0.75 + 0.5 * share))
 
 
-def clipped(text: str, limit: int = 500) -> str:
-    """Text on one line, cut to what a row can carry."""
+def clip(text: str, limit: int = 500) -> str:
+    """Return the text on one line, cut to a limit."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 4]} ..."

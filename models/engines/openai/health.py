@@ -1,30 +1,27 @@
-"""TODO doc."""
+"""Decide when an endpoint as a whole counts as unreachable."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.engines.openai.failures import (
-    FailedAttempt,
-    FailureScope,
-)
+from models.engines.openai.failures import FailedAttempt, FailureScope
 from models.errors import EngineUnreachableError
 
 STREAK_LIMIT = 64
-"""Calls in a row without an answer, for reasons that lie with the endpoint, after which the run ends."""
+"""Consecutive calls without an answer, caused by the endpoint, after which the run ends."""
 
 
 class Health:
-    """Tells a bad row from a bad endpoint, so that a run ends at once and not with thousands of failed rows.
+    """Distinguishes a failed row from a failed endpoint, so that a run ends early instead of failing every row.
 
     The endpoint counts as unreachable
 
-    - when a call's last try found nobody to connect to and no call was answered since that call began, or
-    - when `STREAK_LIMIT` calls in a row brought no answer for reasons that lie with the endpoint: 401, no quota left,
-      and after all tries 408, 409, 429, 5xx, timeouts, broken connections and replies that cannot be read; 403 and
-      404 count as long as nothing was ever answered.
+    - when a call's last attempt found no server and no call was answered since that call started, or
+    - when `STREAK_LIMIT` consecutive calls had no answer because of the endpoint: 401, no quota left, and after all
+      attempts 408, 409, 429, 5xx, timeouts, broken connections and unreadable replies; 403 and 404 count until
+      there is a first answer.
 
-    Up to then each is a failed row of its own. 400, 413, 422 and the like never count: they are about the question.
+    Until then each is a failed row. 400, 413, 422 and the like never count: they are about the prompt.
     """
 
     def __init__(self, describe: Callable[[str], str]) -> None:
@@ -32,29 +29,29 @@ class Health:
         self.answers = 0
         self._streak = 0
 
-    def answered(self) -> None:
-        """Note an answer."""
+    def record_answer(self) -> None:
+        """Count an answer."""
         self.answers += 1
         self._streak = 0
 
-    def missed(self, miss: FailedAttempt, answers_before: int, tries: int) -> None:
-        """Note a call that all its tries left without an answer.
+    def record_failure(self, failed: FailedAttempt, answers_before: int, attempts: int) -> None:
+        """Count a call without an answer after all its attempts.
 
         Args:
-            miss: its last try.
-            answers_before: `answers` when the call began.
-            tries: how often it was tried.
+            failed: its last attempt.
+            answers_before: `answers` when the call started.
+            attempts: number of attempts.
 
         Raises:
             EngineUnreachableError: by the rule above.
         """
-        told = f"{miss.failure.type}: {miss.failure.message}"
-        if miss.blame is FailureScope.NO_CONNECTION and self.answers == answers_before:
-            raise EngineUnreachableError(self._describe(f"no connection in {tries} tries ({told})"))
-        if miss.blame is FailureScope.QUESTION or (miss.blame is FailureScope.ENTRY and self.answers):
+        reason = f"{failed.failure.type}: {failed.failure.message}"
+        if failed.scope is FailureScope.NO_CONNECTION and self.answers == answers_before:
+            raise EngineUnreachableError(self._describe(f"no connection in {attempts} attempts ({reason})"))
+        if failed.scope is FailureScope.PROMPT or (failed.scope is FailureScope.ENTRY and self.answers):
             return
         self._streak += 1
         if self._streak >= STREAK_LIMIT:
             raise EngineUnreachableError(
-                self._describe(f"no answer to {self._streak} calls in a row, the last time {told}")
+                self._describe(f"no answer to {self._streak} consecutive calls, the last time {reason}")
             )

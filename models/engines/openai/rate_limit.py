@@ -1,4 +1,4 @@
-"""How many calls are out at an endpoint at once, and how much has been spent there."""
+"""Limits on concurrent attempts and on attempts per minute at an endpoint."""
 
 from __future__ import annotations
 
@@ -8,67 +8,67 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from models.engines.openai.failures import (
-    _MADE_UP_S,
-    FailedAttempt,
-)
+from models.engines.openai.failures import FailedAttempt
 from models.messages import Answer
+
+_CATCH_UP_S = 1.0
+"""Lateness that the pace makes up for: at most a sixtieth of a minute's requests come closer together."""
 
 
 class AdaptiveConcurrency:
-    """Lets so many tries through at a time: half as many after a 429, slowly more again while all goes well.
+    """Limits concurrent attempts: halves the limit after a 429, raises it slowly on success.
 
-    A storm of 429s halves it once: those that were sent before the cut say nothing about the new width.
+    A burst of 429s halves it once: attempts sent before the reduction tell nothing about the new limit.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._width = most, float(most)
-        self._out, self._sent, self._cut_at = 0, 0, 0
+    def __init__(self, maximum: int) -> None:
+        self._maximum, self._limit = maximum, float(maximum)
+        self._in_flight, self._sent, self._reduced_at = 0, 0, 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @property
-    def width(self) -> int:
-        """Tries that may be out now."""
-        return max(1, int(self._width))
+    def limit(self) -> int:
+        """Return the attempts that may be in flight now."""
+        return max(1, int(self._limit))
 
     async def __aenter__(self) -> Self:
-        while self._out >= self.width:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+        while self._in_flight >= self.limit:
+            slot = asyncio.get_running_loop().create_future()
+            self._waiting.append(slot)
             try:
-                await turn
+                await slot
             except asyncio.CancelledError:
-                self._wake()  # the turn may have been given already: hand it on
+                self._wake()  # the slot may have been granted already: pass it on
                 raise
-        self._out += 1
+        self._in_flight += 1
         self._sent += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._out -= 1
+        self._in_flight -= 1
         self._wake()
 
-    def told(self, outcome: Answer | FailedAttempt) -> None:
-        """Learn from one try, while it is still counted as out."""
+    def record(self, outcome: Answer | FailedAttempt) -> None:
+        """Adapt to an attempt's outcome, while it still counts as in flight."""
         if isinstance(outcome, Answer):
-            self._width = min(float(self._most), self._width + 1.0 / self._width)
-        elif outcome.failure.type == "http_429" and self._sent - self._out >= self._cut_at:
-            self._width = max(1.0, self._width / 2)
-            self._cut_at = self._sent
+            self._limit = min(float(self._maximum), self._limit + 1.0 / self._limit)
+        elif outcome.failure.type == "http_429" and self._sent - self._in_flight >= self._reduced_at:
+            self._limit = max(1.0, self._limit / 2)
+            self._reduced_at = self._sent
 
     def _wake(self) -> None:
-        room = self.width - self._out
-        while room > 0 and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                room -= 1
+        free = self.limit - self._in_flight
+        while free > 0 and self._waiting:
+            slot = self._waiting.popleft()
+            if not slot.done():
+                slot.set_result(None)
+                free -= 1
 
 
 class RateLimiter:
-    """Gives each try its turn: evenly spaced, and none while the endpoint asks for a pause."""
+    """Spaces attempts evenly, and lets none pass while the endpoint asks for a pause."""
 
     def __init__(
         self,
@@ -79,23 +79,23 @@ class RateLimiter:
         self._interval = 60.0 / per_minute if per_minute else 0.0
         self._clock = clock
         self._sleep = sleep
-        self._next = self._held_until = float("-inf")
-        self._begun = False
+        self._next = self._paused_until = float("-inf")
+        self._started = False
 
-    async def turn(self) -> None:
-        """Return when the next try may be sent."""
+    async def wait_for_turn(self) -> None:
+        """Wait until the next attempt may be sent."""
         while True:
-            # A turn that came late on a busy machine is made up for: limits count the minute, not the moment.
-            slot = max(self._next, self._clock() - (_MADE_UP_S if self._begun else 0.0))
-            self._begun = True
+            # A slot that came late on a busy machine is made up for: limits count the minute, not the moment.
+            slot = max(self._next, self._clock() - (_CATCH_UP_S if self._started else 0.0))
+            self._started = True
             self._next = slot + self._interval
             while (wait := slot - self._clock()) > 0:
                 await self._sleep(wait)
-            # A pause may have been asked for meanwhile; then this try queues again behind it.
-            if self._clock() >= self._held_until:
+            # A pause may have been set meanwhile; then this attempt queues again behind it.
+            if self._clock() >= self._paused_until:
                 return
 
-    def hold(self, seconds: float) -> None:
-        """Let nothing pass for so long: a limit of requests is the account's, not one call's."""
-        self._held_until = max(self._held_until, self._clock() + seconds)
-        self._next = max(self._next, self._held_until)
+    def pause(self, seconds: float) -> None:
+        """Let no attempt pass for this time: a rate limit is per account, not per call."""
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
+        self._next = max(self._next, self._paused_until)

@@ -1,1 +1,1 @@
-"""Tensor parallel."""
+"""Engine that shards one replica over several processes."""

@@ -1,1 +1,1 @@
-"""Transformers."""
+"""Engine that runs checkpoints with transformers."""

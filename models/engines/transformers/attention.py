@@ -1,9 +1,8 @@
-"""Attention in two parts: over tokens that many prompts share, and over each prompt's own; exact, without copies.
+"""Attention in two parts, over tokens that many prompts share and over each prompt's own; exact, without copies.
 
-The usual way to answer many questions on one clip copies the clip's keys and values once a question. Here the
-queries of all questions meet the shared keys in one large product, then each question's own few keys; the two results
-are put together by their log-sum-exp, which gives what one softmax over both would have given (Juravsky et al.,
-"Hydragen", 2024).
+Batched decoding of many questions on one clip usually copies the clip's keys and values per question. Here the queries
+of all questions attend to the shared keys in one large product, then to each question's own few keys; the two results
+are merged by their log-sum-exp, which equals one softmax over both (Juravsky et al., "Hydragen", 2024).
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ class Kernel(Protocol):
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool
     ) -> tuple[Tensor, Tensor]:
-        """Output like the query, log-sum-exp [batch, heads, queries]."""
+        """Return the output, shaped like the query, and the log-sum-exp [batch, heads, queries]."""
         ...
 
 
 _log = logging.getLogger(__name__)
 _SCORES = 1 << 26
-"""Scores held at once by the plain kernel: 256 MiB in float32."""
+"""Scores held at once by `plain_attention`: 256 MiB in float32."""
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool = False) -> tuple[Tensor, Tensor]:
-    """Softmax attention with its log-sum-exp, by the fastest kernel that this device has and that proved right.
+    """Compute softmax attention with its log-sum-exp, by the fastest verified kernel of the device.
 
     Args:
         query: [batch, heads, queries, width].
         key: [batch, heads, keys, width].
         value: like key.
-        scale: what scores are multiplied by.
-        causal: query i sees keys 0..i; then there are as many keys as queries.
+        scale: factor of the scores.
+        causal: query i attends to keys 0..i; then there are as many keys as queries.
 
     Returns:
         Output [batch, heads, queries, width] in the query's type, log-sum-exp [batch, heads, queries] in float32.
@@ -50,20 +49,20 @@ def attend(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: b
     return kernel(query, key, value, scale, causal=causal)
 
 
-def merge(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Attention over two disjoint sets of keys, from the output and log-sum-exp over each."""
-    (out_a, lse_a), (out_b, lse_b) = one, other
+def merge(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Combine attention over two disjoint sets of keys, given output and log-sum-exp of each."""
+    (out_a, lse_a), (out_b, lse_b) = a, b
     share = torch.sigmoid(lse_a - lse_b).unsqueeze(-1)
     out = out_b.float() + (out_a.float() - out_b.float()) * share
     return out, torch.logaddexp(lse_a, lse_b)
 
 
 def plain_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
-    """The definition, with scores in float32: for devices without a kernel, and the judge of those."""
-    many = max(1, _SCORES // (query.shape[0] * query.shape[1] * key.shape[2]))
+    """Compute attention by its definition, with scores in float32: for devices without a kernel, and to verify those."""
+    block = max(1, _SCORES // (query.shape[0] * query.shape[1] * key.shape[2]))
     outs, sums = [], []
-    for start in range(0, query.shape[2], many):
-        part = query[:, :, start : start + many]
+    for start in range(0, query.shape[2], block):
+        part = query[:, :, start : start + block]
         scores = torch.matmul(part, key.transpose(-1, -2)).float() * scale
         if causal:
             rows = torch.arange(start, start + part.shape[2], device=query.device)
@@ -76,28 +75,28 @@ def plain_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, *, 
     return torch.cat(outs, 2), torch.cat(sums, 2)
 
 
-def attend_seen(query: Tensor, key: Tensor, value: Tensor, scale: float, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """Attention in which each query sees its own choice of keys, as in layers with a sliding window.
+def masked_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute attention with a mask per query, as in layers with a sliding window.
 
-    By the definition: no kernel of torch takes a mask and returns the log-sum-exp. There are never more keys than the
-    window is long, so the scores stay small.
+    By the definition: no kernel of torch takes a mask and returns the log-sum-exp. There are at most as many keys as
+    the window is long, so the scores stay small.
 
     Args:
         query: [batch, heads, queries, width].
         key: [batch, heads, keys, width].
         value: like key.
-        scale: what scores are multiplied by.
-        seen: [queries, keys], true where the query sees the key.
+        scale: factor of the scores.
+        mask: [queries, keys], true where the query attends to the key.
 
     Returns:
-        As `attend`; zero, with a log-sum-exp of minus infinity, for a query that sees no key at all.
+        As `attend`; zero, with a log-sum-exp of minus infinity, for a query without keys.
     """
-    many = max(1, _SCORES // max(1, query.shape[0] * query.shape[1] * key.shape[2]))
+    block = max(1, _SCORES // max(1, query.shape[0] * query.shape[1] * key.shape[2]))
     outs, sums = [], []
-    for start in range(0, query.shape[2], many):
-        part = query[:, :, start : start + many]
+    for start in range(0, query.shape[2], block):
+        part = query[:, :, start : start + block]
         scores = torch.matmul(part, key.transpose(-1, -2)).float() * scale
-        scores = scores.masked_fill(~seen[start : start + many], float("-inf"))
+        scores = scores.masked_fill(~mask[start : start + block], float("-inf"))
         total = scores.logsumexp(-1)
         weights = torch.exp(scores - total.clamp(min=torch.finfo(total.dtype).min).unsqueeze(-1)).to(value.dtype)
         outs.append(torch.matmul(weights, value))
@@ -131,30 +130,30 @@ _KERNELS: dict[str, tuple[Kernel, ...]] = {"cpu": (_flash_cpu,), "cuda": (_flash
 
 @cache
 def pick_kernel(device: str, dtype: torch.dtype, width: int) -> Kernel:
-    """The first kernel of the device that agrees with the definition on a small case; else the definition itself.
+    """Return the device's first kernel that agrees with `plain_attention` on a small case; else `plain_attention`.
 
-    The kernels are torch's own, behind names that it may change: hence the trial, once for each kind of input.
+    The kernels are private operators of torch, which it may change: each is verified once per kind of input.
     """
     for kernel in _KERNELS.get(device, ()):
         try:
             if _agrees(kernel, device, dtype, width):
                 return kernel
         except (RuntimeError, AttributeError, TypeError) as error:
-            _log.info("%s cannot run here: %s", kernel.__name__, error)
-    _log.warning("no fast attention for %s on %s with heads of %d: slow exact one", dtype, device, width)
+            _log.info("%s is unavailable here: %s", kernel.__name__, error)
+    _log.warning("no fast attention for %s on %s with heads of %d: using the slow exact one", dtype, device, width)
     return plain_attention
 
 
 def _agrees(kernel: Kernel, device: str, dtype: torch.dtype, width: int) -> bool:
-    """Whether the kernel and the definition differ by no more than the type's rounding, causal and not."""
-    dice = torch.Generator().manual_seed(0)
-    query, key, value = (torch.randn(2, 3, 37, width, generator=dice).to(device, dtype) for _ in range(3))
-    close = {torch.float32: 1e-4, torch.float16: 5e-3}.get(dtype, 4e-2)
+    """Return whether kernel and definition differ by no more than the type's rounding, causal and not."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(2, 3, 37, width, generator=generator).to(device, dtype) for _ in range(3))
+    tolerance = {torch.float32: 1e-4, torch.float16: 5e-3}.get(dtype, 4e-2)
     for causal in (False, True):
         keys = slice(None) if causal else slice(0, 29)
-        got = kernel(query, key[:, :, keys], value[:, :, keys], width**-0.5, causal=causal)
-        want = plain_attention(query, key[:, :, keys], value[:, :, keys], width**-0.5, causal=causal)
-        for a, b in zip(got, want, strict=True):
-            if a.shape != b.shape or (a.float() - b.float()).abs().max().item() > close:
+        actual = kernel(query, key[:, :, keys], value[:, :, keys], width**-0.5, causal=causal)
+        expected = plain_attention(query, key[:, :, keys], value[:, :, keys], width**-0.5, causal=causal)
+        for a, b in zip(actual, expected, strict=True):
+            if a.shape != b.shape or (a.float() - b.float()).abs().max().item() > tolerance:
                 return False
     return True

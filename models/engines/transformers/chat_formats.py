@@ -1,4 +1,4 @@
-"""How a conversation is written for models without a chat template: BLIP-2, InstructBLIP, Vicuna."""
+"""Formats of a conversation for models without a chat template: BLIP-2, InstructBLIP, Vicuna."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from models.messages import Media, Text, Turn
 
 @dataclass(frozen=True, slots=True)
 class ChatFormat:
-    """Words around each turn; the one picture of a prompt always stands before all words."""
+    """Text around each turn; the one picture of a prompt always precedes all text."""
 
     user: str
-    """A format with `{}` for the words."""
+    """A format with `{}` for the text."""
     assistant: str
-    between: str
-    opening: str = ""
-    """Words before all turns, where no system prompt stands there."""
-    closed: str = ""
-    """What ends an answer that another turn follows."""
+    separator: str
+    default_system: str = ""
+    """Text before all turns where there is no system prompt."""
+    answer_end: str = ""
+    """End of an answer that another turn follows."""
 
-    def write(self, turns: Sequence[Turn]) -> str:
-        """The prompt's words; an answer that has begun, as the last turn, is left open.
+    def render(self, turns: Sequence[Turn]) -> str:
+        """Return the prompt's text; an assistant turn at the end is left open for continuation.
 
         Raises:
             ValueError: more than one picture or a clip: the model takes a single picture.
         """
-        shown = [part for turn in turns for part in turn.parts if isinstance(part, Media)]
-        if len(shown) > 1 or any(media.kind != "image" and media.frames > 1 for media in shown):
-            raise ValueError("the model takes one picture a prompt, and this one has more, or a clip")
-        said = [(turn.role, "".join(part.text for part in turn.parts if isinstance(part, Text))) for turn in turns]
-        rules = "".join(f"{words.strip()}\n" for role, words in said if role == "system")
-        spoken = [(role, words.strip()) for role, words in said if role != "system"]
-        last = len(spoken) - 1
-        turned = [self._turn(role, words, last=place == last) for place, (role, words) in enumerate(spoken)]
-        return (rules or self.opening) + self.between.join(turned)
+        media = [part for turn in turns for part in turn.parts if isinstance(part, Media)]
+        if len(media) > 1 or any(part.kind != "image" and part.frames > 1 for part in media):
+            raise ValueError("the model takes one picture per prompt, and this one has more, or a clip")
+        texts = [(turn.role, "".join(part.text for part in turn.parts if isinstance(part, Text))) for turn in turns]
+        system = "".join(f"{text.strip()}\n" for role, text in texts if role == "system")
+        dialogue = [(role, text.strip()) for role, text in texts if role != "system"]
+        last = len(dialogue) - 1
+        rendered = [self._turn(role, text, is_last=index == last) for index, (role, text) in enumerate(dialogue)]
+        return (system or self.default_system) + self.separator.join(rendered)
 
-    def _turn(self, role: str, words: str, *, last: bool) -> str:
+    def _turn(self, role: str, text: str, *, is_last: bool) -> str:
         if role != "assistant":
-            return self.user.format(words)
-        return self.assistant.format(words) + ("" if last else self.closed)
+            return self.user.format(text)
+        return self.assistant.format(text) + ("" if is_last else self.answer_end)
 
 
-FORMS = {
+CHAT_FORMATS = {
     "blip-2": ChatFormat("Question: {} Answer:", "{}", " "),
     "instructblip": ChatFormat("{}", "{}", "\n"),
     "plain": ChatFormat("{}", "{}", "\n"),
@@ -51,12 +51,12 @@ FORMS = {
         "USER: {} ASSISTANT:",
         " {}",
         "",
-        opening=(
+        default_system=(
             "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
             "detailed, and polite answers to the user's questions. "
         ),
-        closed="</s>",
+        answer_end="</s>",
     ),
 }
-"""Model type, or `form` of a spec -> form. BLIP-2's is the one of its paper (Li et al. 2023, section 4.1); InstructBLIP
-takes bare words; Vicuna's is that of version 1.1 and later in FastChat's `conversation.py`."""
+"""Model type, or `chat_format` of a spec -> format. BLIP-2's is from its paper (Li et al. 2023, section 4.1);
+InstructBLIP takes plain text; Vicuna's is that of version 1.1 and later in FastChat's `conversation.py`."""

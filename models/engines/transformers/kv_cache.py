@@ -1,4 +1,4 @@
-"""Prompts under way: the segments they share, the keys and values of their own, and attention over both."""
+"""KV cache of packed prompts: shared segments, each prompt's own keys and values, and attention over both."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from models.engines.transformers.attention import attend, attend_seen, merge
+from models.engines.transformers.attention import attend, masked_attention, merge
 
 _GROWTH = 64
-"""Tokens by which a row's room grows when an answer needs more."""
+"""Tokens by which the capacity grows when an answer needs more."""
 
 
 @dataclass(slots=True, eq=False)
 class SharedSegment:
-    """Keys and values, by layer, of tokens that several prompts have in common at the same place."""
+    """Keys and values, by layer, of tokens that several prompts share at the same position."""
 
     keys: list[Tensor]
-    """Each [1, key heads, tokens, width]; a layer with a sliding window may hold the last tokens alone."""
+    """Each [1, key heads, tokens, width]; a layer with a sliding window may hold the last tokens only."""
     values: list[Tensor]
     length: int
     """Tokens."""
     shift: int = 0
-    """What models with two-dimensional positions add to a later token's index to get its position."""
+    """Added to a later token's index to get its position, in models with two-dimensional positions."""
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Return the memory held, in bytes."""
         return sum(t.numel() * t.element_size() for t in (*self.keys, *self.values))
 
 
 @dataclass(slots=True)
 class PackedSequences:
-    """Prompts under way: which segments each begins with, and room for the keys and values of its own tokens."""
+    """Prompts in progress: the segments each begins with, and the keys and values of its own tokens."""
 
     paths: list[tuple[SharedSegment, ...]]
     lengths: list[int]
-    """Own tokens so far, by row; those of the segments are not counted."""
-    room: int
+    """Own tokens so far, by row; those of the segments excluded."""
+    capacity: int
+    """Own tokens that fit in each row."""
     keys: dict[int, Tensor] = field(default_factory=dict)
-    """Layer -> [rows, key heads, room, width]."""
+    """Layer -> [rows, key heads, capacity, width]."""
     values: dict[int, Tensor] = field(default_factory=dict)
     shifts: list[int] = field(default_factory=list)
 
@@ -49,29 +50,29 @@ class PackedSequences:
         return len(self.paths)
 
     def position(self, row: int) -> int:
-        """Position of the row's own token 0."""
+        """Return the position of the row's own token 0."""
         return sum(segment.length for segment in self.paths[row]) + self.shifts[row]
 
     def write(self, layer: int, at: tuple[Tensor, Tensor], key: Tensor, value: Tensor) -> None:
-        """Store keys and values [tokens, key heads, width] at (row, place) of each token."""
+        """Store keys and values [tokens, key heads, width] at the (row, offset) of each token."""
         for store, new in ((self.keys, key), (self.values, value)):
             if layer not in store:
-                store[layer] = new.new_zeros(len(self), new.shape[1], self.room, new.shape[2])
+                store[layer] = new.new_zeros(len(self), new.shape[1], self.capacity, new.shape[2])
             store[layer][at[0], :, at[1]] = new
 
-    def reserve(self, room: int) -> None:
-        """Make room for so many own tokens in each row."""
-        if room <= self.room:
+    def reserve(self, capacity: int) -> None:
+        """Grow to fit so many own tokens in each row."""
+        if capacity <= self.capacity:
             return
-        self.room = room + _GROWTH
+        self.capacity = capacity + _GROWTH
         for store in (self.keys, self.values):
             for layer, old in store.items():
-                new = old.new_zeros(*old.shape[:2], self.room, old.shape[3])
+                new = old.new_zeros(*old.shape[:2], self.capacity, old.shape[3])
                 new[:, :, : old.shape[2]] = old
                 store[layer] = new
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Forget all rows but these."""
+        """Drop all rows but these."""
         self.paths = [self.paths[row] for row in rows]
         self.lengths = [self.lengths[row] for row in rows]
         self.shifts = [self.shifts[row] for row in rows]
@@ -82,12 +83,12 @@ class PackedSequences:
 
 @dataclass(slots=True)
 class AttentionPass:
-    """What the attention layers need to know of one pass over packed tokens."""
+    """State of one forward pass over packed tokens, for the attention layers."""
 
     rows: PackedSequences
     row: Tensor
     """[tokens]: the row of each."""
-    place: Tensor
+    offset: Tensor
     """[tokens]: its index among the row's own tokens."""
     first: int
     """Smallest row of the pass; rows are consecutive."""
@@ -97,96 +98,96 @@ class AttentionPass:
     fresh: bool
     """The rows had no own tokens before this pass."""
     segments: list[tuple[SharedSegment, int, Tensor | None]]
-    """Each with the index of its first token, and the tokens that come after it; None for all."""
+    """Each with the index of its first token, and the tokens that follow it; None for all."""
     index: Tensor
     """[tokens]: the index of each in its whole prompt."""
     lowest: int
-    """The smallest of them, known without asking the device."""
+    """Minimum of `index`, known without a device synchronization."""
     highest: int
     layers: set[int] = field(default_factory=set)
 
     def attend(
         self, layer: int, query: Tensor, fresh: tuple[Tensor, Tensor], scale: float, window: int | None = None
     ) -> Tensor:
-        """Attention of all tokens of the pass: [1, heads, tokens, width] -> [1, tokens, heads, width].
+        """Attend for all tokens of the pass: [1, heads, tokens, width] -> [1, tokens, heads, width].
 
         Args:
-            layer: whose turn it is.
+            layer: index of the layer.
             query: [1, heads, tokens, width].
             fresh: the tokens' own keys and values, each [1, key heads, tokens, width].
-            scale: what scores are multiplied by.
-            window: tokens that each token sees, itself included; None for all.
+            scale: factor of the scores.
+            window: tokens that each token attends to, itself included; None for all.
 
         Raises:
-            LookupError: a segment lacks tokens that the layer must see.
+            LookupError: a segment lacks tokens within the layer's window.
         """
         self.layers.add(layer)
         key, value = (new[0].transpose(0, 1) for new in fresh)
-        self.rows.write(layer, (self.row, self.place), key, value)
-        own = self._own_fresh if self.fresh else self._own_later
-        out, total = own(layer, query, scale, window)
+        self.rows.write(layer, (self.row, self.offset), key, value)
+        attend_own = self._attend_prefill if self.fresh else self._attend_step
+        out, total = attend_own(layer, query, scale, window)
         for segment, start, tokens in self.segments:
             if window is not None and self.lowest - window >= start + segment.length - 1:
                 continue
-            asking = query if tokens is None else query[:, :, tokens]
-            seen = self._seen(segment, layer, start, tokens, window)
-            part = _over_segment(asking, segment.keys[layer], segment.values[layer], scale, seen)
+            queries = query if tokens is None else query[:, :, tokens]
+            mask = self._window_mask(segment, layer, start, tokens, window)
+            part = _attend_segment(queries, segment.keys[layer], segment.values[layer], scale, mask)
             if tokens is None:
                 out, total = merge(part, (out, total))
             else:
-                both = merge(part, (out[:, :, tokens], total[:, :, tokens]))
-                out = out.float().index_copy(2, tokens, both[0])
-                total = total.index_copy(2, tokens, both[1])
+                merged = merge(part, (out[:, :, tokens], total[:, :, tokens]))
+                out = out.float().index_copy(2, tokens, merged[0])
+                total = total.index_copy(2, tokens, merged[1])
         return out.to(query.dtype).transpose(1, 2)
 
-    def _seen(
+    def _window_mask(
         self, segment: SharedSegment, layer: int, start: int, tokens: Tensor | None, window: int | None
     ) -> Tensor | None:
-        """[tokens, keys held]: which of a segment's keys are within each token's window; None when all are."""
-        held = segment.keys[layer].shape[2]
-        first = start + segment.length - held
-        if held < segment.length and (window is None or held < window - 1):
-            raise LookupError(f"layer {layer} holds {held} of {segment.length} tokens, too few for its window")
+        """Return [tokens, stored keys]: which of a segment's keys are in each token's window; None when all are."""
+        stored = segment.keys[layer].shape[2]
+        first = start + segment.length - stored
+        if stored < segment.length and (window is None or stored < window - 1):
+            raise LookupError(f"layer {layer} holds {stored} of {segment.length} tokens, too few for its window")
         if window is None or self.highest - window < first:
             return None
         index = self.index if tokens is None else self.index[tokens]
-        keys = torch.arange(first, first + held, device=index.device)
+        keys = torch.arange(first, first + stored, device=index.device)
         return keys > index[:, None] - window
 
-    def _own_fresh(self, layer: int, query: Tensor, scale: float, window: int | None) -> tuple[Tensor, Tensor]:
-        """Every row from its own beginning: rows side by side, the short ones padded at the end, causal."""
+    def _attend_prefill(self, layer: int, query: Tensor, scale: float, window: int | None) -> tuple[Tensor, Tensor]:
+        """Attend to each row's own tokens from its start: a causal batch, short rows padded at the end."""
         heads, width = query.shape[1], query.shape[3]
         row = self.row - self.first
-        lined = query.new_zeros(self.count, heads, self.longest, width)
-        lined[row, :, self.place] = query[0].transpose(0, 1)
-        here = slice(self.first, self.first + self.count)
+        batch = query.new_zeros(self.count, heads, self.longest, width)
+        batch[row, :, self.offset] = query[0].transpose(0, 1)
+        rows = slice(self.first, self.first + self.count)
         key, value = (
-            store[layer][here, :, : self.longest].repeat_interleave(heads // store[layer].shape[1], dim=1)
+            store[layer][rows, :, : self.longest].repeat_interleave(heads // store[layer].shape[1], dim=1)
             for store in (self.rows.keys, self.rows.values)
         )
         if window is None or self.longest <= window:
-            out, total = attend(lined, key, value, scale, causal=True)
+            out, total = attend(batch, key, value, scale, causal=True)
         else:
-            place = torch.arange(self.longest, device=query.device)
-            near = (place <= place[:, None]) & (place > place[:, None] - window)
-            out, total = attend_seen(lined, key, value, scale, near)
+            offsets = torch.arange(self.longest, device=query.device)
+            in_window = (offsets <= offsets[:, None]) & (offsets > offsets[:, None] - window)
+            out, total = masked_attention(batch, key, value, scale, in_window)
         return (
-            out[row, :, self.place].transpose(0, 1).unsqueeze(0),
-            total[row, :, self.place].transpose(0, 1).unsqueeze(0),
+            out[row, :, self.offset].transpose(0, 1).unsqueeze(0),
+            total[row, :, self.offset].transpose(0, 1).unsqueeze(0),
         )
 
-    def _own_later(self, layer: int, query: Tensor, scale: float, window: int | None) -> tuple[Tensor, Tensor]:
-        """One new token a row, over the row's own tokens so far."""
+    def _attend_step(self, layer: int, query: Tensor, scale: float, window: int | None) -> tuple[Tensor, Tensor]:
+        """Attend for one new token per row to the row's own tokens so far."""
         key = self.rows.keys[layer][:, :, : self.longest]
         value = self.rows.values[layer][:, :, : self.longest]
         rows, kv_heads = key.shape[:2]
         folded = query[0].transpose(0, 1).reshape(rows, kv_heads, -1, query.shape[3])
         scores = torch.matmul(folded, key.transpose(-1, -2)).float() * scale
-        place = torch.arange(self.longest, device=query.device)
-        unseen = place > self.place[:, None]
+        offsets = torch.arange(self.longest, device=query.device)
+        hidden = offsets > self.offset[:, None]
         if window is not None:
-            unseen |= place <= self.place[:, None] - window
-        scores = scores.masked_fill(unseen[:, None, None], float("-inf"))
+            hidden |= offsets <= self.offset[:, None] - window
+        scores = scores.masked_fill(hidden[:, None, None], float("-inf"))
         total = scores.logsumexp(-1)
         out = torch.matmul(torch.exp(scores - total.unsqueeze(-1)).to(value.dtype), value)
         shape = (rows, query.shape[1])
@@ -196,14 +197,14 @@ class AttentionPass:
         )
 
 
-def _over_segment(
-    query: Tensor, key: Tensor, value: Tensor, scale: float, seen: Tensor | None
+def _attend_segment(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """All queries over one shared segment; query heads that share a key head are laid end to end."""
+    """Attend with all queries to one shared segment; query heads that share a key head are concatenated."""
     _, heads, tokens, width = query.shape
     folded = query.reshape(1, key.shape[1], -1, width)
-    if seen is None:
+    if mask is None:
         out, total = attend(folded, key, value, scale)
     else:
-        out, total = attend_seen(folded, key, value, scale, seen.repeat(heads // key.shape[1], 1))
+        out, total = masked_attention(folded, key, value, scale, mask.repeat(heads // key.shape[1], 1))
     return out.reshape(1, heads, tokens, width), total.reshape(1, heads, tokens)

@@ -1,4 +1,4 @@
-"""Log-probabilities of given texts, after a prompt or by themselves; batched, common beginnings read once."""
+"""Log-probabilities of given texts, after a prompt or by themselves; batched, with shared prefixes."""
 
 from __future__ import annotations
 
@@ -17,28 +17,33 @@ from models.engines.transformers.prompts import NO_HEAD, Head, Prompt, PromptMak
 from models.engines.transformers.sampling import broadcast_from_rank_0
 from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, logprobs_to_text
 
-_LOGITS = 1 << 28
+_MAX_LOGITS = 1 << 28
 """Logits held at once: 1 GiB in float32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """One text to score: what comes before it, and its own tokens at the end."""
+class _ScoredText:
+    """One text to score: its prefix, and its own tokens at the end."""
 
     call: int
     head: Head
     path: tuple[SharedSegment, ...]
     ids: list[int]
-    """All tokens behind the path, those to score last."""
+    """All tokens after the path, the scored ones last."""
     count: int
-    """Tokens to score."""
+    """Scored tokens."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Return the tokens of prefix and text."""
+        return len(self.ids) + sum(segment.length for segment in self.path)
 
 
 class Scorer:
-    """Scores texts with a checkpoint; not made for more than one thread.
+    """Scores texts with a checkpoint; not thread-safe.
 
     A text by itself is scored after the tokenizer's first token if it has one, else from its second token on. A text
-    that follows turns is tokenized by itself and scored whole, after the chat template's words.
+    that follows turns is tokenized by itself and scored completely, after the chat template's text.
     """
 
     def __init__(self, checkpoint: Checkpoint, maker: PromptMaker) -> None:
@@ -47,7 +52,7 @@ class Scorer:
         self._device = checkpoint.device
         self._maker = maker
         vocabulary = int(getattr(checkpoint.text_config, "vocab_size", 1 << 17))
-        self._chunk = max(64, _LOGITS // vocabulary)
+        self._chunk = max(64, _MAX_LOGITS // vocabulary)
 
     def score(
         self,
@@ -56,107 +61,109 @@ class Scorer:
         shared: SharedModel | None,
         max_len: int | None,
     ) -> list[CallReply]:
-        """One reply for each call, in their order.
+        """Return one reply for each call, in their order.
 
         Args:
             calls: all about the same media.
             media: their pixels.
-            shared: what reads common beginnings once; None for one text at a time.
-            max_len: tokens that a prompt and one text may have together.
+            shared: computes shared prefixes once; None scores one text at a time.
+            max_len: limit on the tokens of a prompt and one text together.
 
         Raises:
-            SharingUnsupportedError: the model cannot share.
+            SharingUnsupportedError: the model cannot share prefixes.
         """
         replies: dict[int, CallReply] = {}
         prompts: dict[int, Prompt] = {}
-        told = [index for index, call in enumerate(calls) if call.turns]
-        for index, made in zip(told, self._maker.make([calls[index] for index in told], media), strict=True):
-            if isinstance(made, Prompt):
-                prompts[index] = made
+        prompted = [index for index, call in enumerate(calls) if call.turns]
+        results = self._maker.make([calls[index] for index in prompted], media)
+        for index, result in zip(prompted, results, strict=True):
+            if isinstance(result, Prompt):
+                prompts[index] = result
             else:
-                replies[index] = made
-        begun = self._begin(prompts, shared)
-        lines: list[_Line] = []
+                replies[index] = result
+        prefixes = self._prefill(prompts, shared)
+        texts: list[_ScoredText] = []
         for index, call in enumerate(calls):
             if index in replies:
                 continue
-            own = [self._line(index, text, begun.get(index)) for text in call.scored]
-            longest = max(len(line.ids) + sum(segment.length for segment in line.path) for line in own)
-            if min(line.count for line in own) < 1:
-                failure = Failure(type="unscorable", message="a text has no token whose probability could be told")
+            call_texts = [self._encode(index, text, prefixes.get(index)) for text in call.scored]
+            longest = max(text.total_tokens for text in call_texts)
+            if min(text.count for text in call_texts) < 1:
+                failure = Failure(type="unscorable", message="a text has no token to score")
                 replies[index] = CallReply(call_id=call.call_id, outcome=failure)
             elif max_len is not None and longest > max_len:
                 failure = Failure(type="context_length", message=f"{longest} tokens are more than {max_len}")
                 replies[index] = CallReply(call_id=call.call_id, outcome=failure)
             else:
-                lines += own
-        sums = broadcast_from_rank_0(self._sums(lines, shared)).tolist() if lines else []
+                texts += call_texts
+        sums = broadcast_from_rank_0(self._sums(texts, shared)).tolist() if texts else []
         for index, call in enumerate(calls):
             if index not in replies:
-                own_sums = [(line, total) for line, total in zip(lines, sums, strict=True) if line.call == index]
-                replies[index] = _reply(call, own_sums)
+                call_sums = [(text, total) for text, total in zip(texts, sums, strict=True) if text.call == index]
+                replies[index] = _reply(call, call_sums)
         return [replies[index] for index in range(len(calls))]
 
-    def _begin(
+    def _prefill(
         self, prompts: Mapping[int, Prompt], shared: SharedModel | None
     ) -> dict[int, tuple[Head, tuple[SharedSegment, ...], list[int]]]:
-        """What each prompt begins with, read already, and what of it is still to be read: one token at least."""
+        """Return each prompt's head, prefilled segments, and remaining tokens: one at least."""
         if shared is None:
             return {index: (prompt.head, (), prompt.ids.tolist()) for index, prompt in prompts.items()}
         by_head: dict[bytes, list[int]] = {}
         for index, prompt in prompts.items():
             by_head.setdefault(prompt.head.ids.tobytes(), []).append(index)
-        begun = {}
-        for alike in by_head.values():
-            for index, job in zip(alike, shared.read([prompts[index] for index in alike]), strict=True):
-                begun[index] = (prompts[index].head, job.path, job.tail)
-        return begun
+        prefixes = {}
+        for group in by_head.values():
+            for index, result in zip(group, shared.prefill([prompts[index] for index in group]), strict=True):
+                prefixes[index] = (prompts[index].head, result.path, result.tail)
+        return prefixes
 
-    def _line(self, index: int, text: str, begun: tuple[Head, tuple[SharedSegment, ...], list[int]] | None) -> _Line:
+    def _encode(
+        self, index: int, text: str, prefix: tuple[Head, tuple[SharedSegment, ...], list[int]] | None
+    ) -> _ScoredText:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        if begun is not None:
-            head, path, tail = begun
-            return _Line(call=index, head=head, path=path, ids=[*tail, *ids], count=len(ids))
+        if prefix is not None:
+            head, path, tail = prefix
+            return _ScoredText(call=index, head=head, path=path, ids=[*tail, *ids], count=len(ids))
         first = self._tokenizer.bos_token_id
-        whole = ids if first is None else [first, *ids]
-        return _Line(call=index, head=NO_HEAD, path=(), ids=whole, count=len(whole) - 1)
+        tokens = ids if first is None else [first, *ids]
+        return _ScoredText(call=index, head=NO_HEAD, path=(), ids=tokens, count=len(tokens) - 1)
 
-    def _sums(self, lines: Sequence[_Line], shared: SharedModel | None) -> Tensor:
-        """Summed log-probability of each line's text, [lines]."""
+    def _sums(self, texts: Sequence[_ScoredText], shared: SharedModel | None) -> Tensor:
+        """Return the summed log-probability of each text, [texts]."""
         if shared is None:
-            return torch.stack([self._alone(line) for line in lines])
-        bare = max(lines, key=lambda line: len(line.ids) if not line.path else 0)
-        if not bare.path and len(bare.ids) > 1:
+            return torch.stack([self._score_single(text) for text in texts])
+        longest = max(texts, key=lambda text: len(text.ids) if not text.path else 0)
+        if not longest.path and len(longest.ids) > 1:
             call = Call(call_id="", turns=(), generation=Generation(max_new_tokens=1))
-            shared.prove(Prompt(call=call, head=NO_HEAD, ids=np.asarray(bare.ids, dtype=np.int64)))
+            shared.verify(Prompt(call=call, head=NO_HEAD, ids=np.asarray(longest.ids, dtype=np.int64)))
         return shared.score(
-            [line.path for line in lines],
-            [line.ids for line in lines],
-            [line.count for line in lines],
+            [text.path for text in texts],
+            [text.ids for text in texts],
+            [text.count for text in texts],
             chunk=self._chunk,
         )
 
-    def _alone(self, line: _Line) -> Tensor:
-        """One text in one pass of the model as it is."""
-        ids = torch.tensor([line.ids], device=self._device)
-        given: dict[str, Any] = {**line.head.inputs, **line.head.by_token(len(line.ids))}
+    def _score_single(self, text: _ScoredText) -> Tensor:
+        """Score one text in one pass of the unmodified model."""
+        ids = torch.tensor([text.ids], device=self._device)
+        inputs: dict[str, Any] = {**text.head.inputs, **text.head.by_token(len(text.ids))}
         with torch.inference_mode():
             logits = self._model(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
-                logits_to_keep=line.count + 1,
-                **{name: tensor.to(self._device) for name, tensor in given.items()},
+                logits_to_keep=text.count + 1,
+                **{name: tensor.to(self._device) for name, tensor in inputs.items()},
             ).logits[0, :-1]
-        said = torch.log_softmax(logits.float(), -1).gather(-1, ids[0, -line.count :, None].to(logits.device))
-        return said.double().sum()
+        logprobs = torch.log_softmax(logits.float(), -1).gather(-1, ids[0, -text.count :, None].to(logits.device))
+        return logprobs.double().sum()
 
 
-def _reply(call: Call, scored: Sequence[tuple[_Line, float]]) -> CallReply:
-    means = [total / line.count for line, total in scored]
-    read = sum(len(line.ids) + sum(segment.length for segment in line.path) for line, _ in scored)
+def _reply(call: Call, scored: Sequence[tuple[_ScoredText, float]]) -> CallReply:
+    means = [total / text.count for text, total in scored]
     answer = Answer(
-        text=logprobs_to_text(means, [line.count for line, _ in scored]),
-        input_tokens=read,
-        cached_tokens=sum(segment.length for line, _ in scored[1:] for segment in line.path),
+        text=logprobs_to_text(means, [text.count for text, _ in scored]),
+        input_tokens=sum(text.total_tokens for text, _ in scored),
+        cached_tokens=sum(segment.length for text, _ in scored[1:] for segment in text.path),
     )
     return CallReply(call_id=call.call_id, outcome=answer)

@@ -1,4 +1,4 @@
-"""Pictures and clips as a model's processor wants them: how many frames, how large, and with which notes on time."""
+"""Pictures and clips as a model's processor takes them: number and size of frames, and their times."""
 
 from __future__ import annotations
 
@@ -13,90 +13,90 @@ from models.messages import Frames, Media
 from models.spec import Limits
 
 PixelLimit = Literal["none", "processor", "before"]
-"""Who keeps `max_pixels`: nobody, the processor by its own `size`, or we, shrinking before the processor."""
+"""Where `max_pixels` is enforced: nowhere, in the processor by its `size`, or by shrinking before the processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRules:
-    """Decided once a model from its processor and limits."""
+    """How media are passed to a model, derived once from its processor and limits."""
 
     kind: Literal["video", "image", "none"]
-    """How a clip is given: as a video, as a row of pictures, or not at all."""
+    """How a clip is passed: as a video, as a sequence of pictures, or not at all."""
     pixel_limit: PixelLimit
     max_pixels: int | None
     max_frames: int | None
-    least_frames: int = 1
-    """Frames below which the processor refuses a clip; the last one is shown again."""
+    min_frames: int = 1
+    """Frames that the processor requires; the last one is repeated."""
     images_kwargs: Mapping[str, Any] = field(default_factory=dict)
     videos_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class MediaInputs:
-    """What goes to the processor beside the text, in order of appearance."""
+    """The processor's media inputs, in order of appearance."""
 
     images: list[Any] = field(default_factory=list)
     videos: list[np.ndarray] = field(default_factory=list)
     metadata: list[dict[str, Any]] = field(default_factory=list)
-    """One for each video, as `VideoMetadata` of transformers."""
+    """One per video, as `VideoMetadata` of transformers."""
 
 
 def media_rules(processor: Any | None, limits: Limits) -> MediaRules:
-    """Read off a processor how clips and pixel limits are handed to it.
+    """Derive from a processor how clips and pixel limits are passed to it.
 
-    Qwen2-VL's processors take a pixel budget a frame as `size`, and would else blow frames up to a minimum far above
-    small budgets; every other processor has sizes of its own kind, so pictures are shrunk before it sees them.
+    Qwen2-VL's processors take a pixel budget per frame as `size`, and would otherwise enlarge frames to a minimum far
+    above small budgets; other processors have sizes of other kinds, so pictures are shrunk before them.
     """
     if processor is None:
         return MediaRules(kind="none", pixel_limit="none", max_pixels=None, max_frames=limits.max_frames)
     video = getattr(processor, "video_processor", None)
-    films = (
+    takes_video = (
         video is not None
         and getattr(processor, "video_token", None) is not None
         and "video" in str(processor.chat_template)
     )
     images_kwargs: dict[str, Any] = {}
     videos_kwargs: dict[str, Any] = {"do_sample_frames": False, "input_data_format": "channels_last"}
-    # The reference implementation of Qwen2-VL shares a clip's budget among its frames; the default here is in flux.
+    # The reference implementation of Qwen2-VL divides a clip's budget among its frames; the default here may change.
     if hasattr(video, "cap_pixels_per_frame"):
         videos_kwargs["cap_pixels_per_frame"] = True
-    who: PixelLimit = "none" if limits.max_pixels is None else "before"
+    pixel_limit: PixelLimit = "none" if limits.max_pixels is None else "before"
     image = getattr(processor, "image_processor", None)
     if limits.max_pixels is not None and image is not None and type(image).__name__.startswith("Qwen2VLImageProcessor"):
-        who = "processor"
+        pixel_limit = "processor"
         images_kwargs["size"] = _budget(image.size, limits.max_pixels)
         if video is not None and type(video).__name__.startswith("Qwen2VLVideoProcessor"):
             videos_kwargs["size"] = _budget(video.size, limits.max_pixels)
     return MediaRules(
-        kind="video" if films else "image",
-        pixel_limit=who,
+        kind="video" if takes_video else "image",
+        pixel_limit=pixel_limit,
         max_pixels=limits.max_pixels,
         max_frames=limits.max_frames,
-        least_frames=getattr(video, "temporal_patch_size", 1) if type(video).__name__.startswith("Qwen3VL") else 1,
+        min_frames=getattr(video, "temporal_patch_size", 1) if type(video).__name__.startswith("Qwen3VL") else 1,
         images_kwargs=images_kwargs,
-        videos_kwargs=videos_kwargs if films else {},
+        videos_kwargs=videos_kwargs if takes_video else {},
     )
 
 
-def _budget(size: Any, most: int) -> dict[str, int]:
-    """`size` of a Qwen2-VL processor: edges that are pixel counts.
+def _budget(size: Any, max_pixels: int) -> dict[str, int]:
+    """Return the `size` of a Qwen2-VL processor, whose edges are pixel counts.
 
-    The per-frame share of a clip is never below 1.05 times the minimum: the minimum must stay under the limit by that.
+    The per-frame share of a clip is at least 1.05 times the minimum: the minimum must stay below the limit by that.
     """
     return {
-        "shortest_edge": min(int(size["shortest_edge"]), int(most / 1.05)),
-        "longest_edge": min(int(size["longest_edge"]), most),
+        "shortest_edge": min(int(size["shortest_edge"]), int(max_pixels / 1.05)),
+        "longest_edge": min(int(size["longest_edge"]), max_pixels),
     }
 
 
-def places(item: Media, frames: Frames, rules: MediaRules) -> list[dict[str, str]]:
-    """What stands in the chat turn for one picture or clip; no pixel is touched.
+def template_parts(item: Media, frames: Frames, rules: MediaRules) -> list[dict[str, str]]:
+    """Return the parts of a chat turn that stand for a picture or clip; reads no pixels.
 
     Raises:
-        ValueError: the model takes neither.
+        ValueError: the model is text-only.
     """
     if rules.kind == "none":
-        raise ValueError("the model reads text alone, and the prompt holds a picture or clip")
+        raise ValueError("the model is text-only, and the prompt holds a picture or clip")
     if item.kind == "image":
         return [{"type": "image"}]
     if rules.kind == "video":
@@ -104,31 +104,31 @@ def places(item: Media, frames: Frames, rules: MediaRules) -> list[dict[str, str
     return [{"type": "image"}] * len(uniform_indices(len(frames.pixels), rules.max_frames))
 
 
-def show(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRules) -> MediaInputs:
-    """The pixels of a prompt's pictures and clips, in order of appearance.
+def media_inputs(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRules) -> MediaInputs:
+    """Return the pixels of a prompt's pictures and clips, in order of appearance.
 
     Raises:
-        ValueError: pixels that are not [frames, height, width, 3] of uint8.
+        ValueError: pixels are not uint8 [frames, height, width, 3].
     """
-    shown = MediaInputs()
+    inputs = MediaInputs()
     for item in items:
         frames = media[item]
         pixels = frames.pixels
         if pixels.ndim != 4 or pixels.shape[-1] != 3 or pixels.dtype != np.uint8 or 0 in pixels.shape:
             raise ValueError(f"pixels are {pixels.dtype} {pixels.shape}, not uint8 [frames, height, width, 3]")
-        picked = uniform_indices(len(pixels), rules.max_frames)
+        indices = uniform_indices(len(pixels), rules.max_frames)
         if item.kind == "image":
-            shown.images.append(_picture(pixels[0], rules))
+            inputs.images.append(_picture(pixels[0], rules))
         elif rules.kind == "image":
-            shown.images.extend(_picture(pixels[index], rules) for index in picked)
+            inputs.images.extend(_picture(pixels[index], rules) for index in indices)
         else:
-            picked += picked[-1:] * (rules.least_frames - len(picked))
-            clip = pixels if picked == list(range(len(pixels))) else pixels[picked]
+            indices += indices[-1:] * (rules.min_frames - len(indices))
+            clip = pixels if indices == list(range(len(pixels))) else pixels[indices]
             if rules.pixel_limit == "before":
                 clip = np.stack([np.asarray(_picture(frame, rules)) for frame in clip])
-            shown.videos.append(clip)
-            shown.metadata.append(clip_metadata(frames, picked))
-    return shown
+            inputs.videos.append(clip)
+            inputs.metadata.append(clip_metadata(frames, indices))
+    return inputs
 
 
 def _picture(pixels: np.ndarray, rules: MediaRules) -> Any:
@@ -141,19 +141,19 @@ def _picture(pixels: np.ndarray, rules: MediaRules) -> Any:
     return picture if size == picture.size else picture.resize(size, Image.Resampling.BICUBIC)
 
 
-def clip_metadata(frames: Frames, picked: Sequence[int]) -> dict[str, Any]:
-    """Which frames of the stored clip are shown, from their times; without a frame rate, as if these were all."""
+def clip_metadata(frames: Frames, selected: Sequence[int]) -> dict[str, Any]:
+    """Describe the selected frames by their times; without a frame rate, as if they were the whole clip."""
     height, width = frames.pixels.shape[1:3]
     seconds, fps, total = frames.seconds, frames.fps, frames.total_frames
     span = seconds[-1] - seconds[0] if len(seconds) == len(frames.pixels) > 1 else 0.0
-    if fps <= 0 or total < len(picked):
+    if fps <= 0 or total < len(selected):
         fps = (len(seconds) - 1) / span if span > 0 else 1.0
         total = len(frames.pixels)
-        indices = list(picked)
+        indices = list(selected)
     elif span > 0:
-        indices = [min(total - 1, max(0, round(seconds[index] * fps))) for index in picked]
+        indices = [min(total - 1, max(0, round(seconds[index] * fps))) for index in selected]
     else:
-        indices = [j * (total - 1) // max(1, len(frames.pixels) - 1) for j in picked]
+        indices = [j * (total - 1) // max(1, len(frames.pixels) - 1) for j in selected]
     return {
         "total_num_frames": total,
         "fps": float(fps),

@@ -1,4 +1,4 @@
-"""How many prompts are computed at once: from free memory, less after every failure for want of it."""
+"""Sizes of batches, from free memory; smaller after every out-of-memory failure."""
 
 from __future__ import annotations
 
@@ -9,75 +9,75 @@ import torch
 from models.engines.transformers.checkpoint import Checkpoint
 from models.spec import ModelSpec
 
-_MOST = {"cuda": 256, "cpu": 64}
+_MAX_ROWS = {"cuda": 256, "cpu": 64}
 """Rows beyond which a batch gains nothing."""
 _CHUNK = {"cuda": 16_384, "cpu": 4_096}
-"""Tokens read in one pass."""
+"""Tokens prefilled in one pass."""
 
 
 class Memory:
     """Sizes of batches on one device."""
 
     def __init__(self, checkpoint: Checkpoint, spec: ModelSpec) -> None:
-        """Look at what is free now, with the weights in place: batches shall not depend on the moment."""
+        """Measure free memory once, with the weights loaded: batches must not depend on the moment."""
         self._device = checkpoint.device
-        self._rows = spec.batch_size or _MOST.get(self._device.type, 32)
-        self._stated = spec.batch_size is not None
-        self._token = _bytes_per_token(checkpoint)
-        free = _free(self._device)
+        self._rows = spec.batch_size or _MAX_ROWS.get(self._device.type, 32)
+        self._is_fixed = spec.batch_size is not None
+        self._token_bytes = _bytes_per_token(checkpoint)
+        free = _free_bytes(self._device)
         self._budget = free // 2
         self.chunk = _CHUNK.get(self._device.type, 4_096)
-        """Tokens read in one pass."""
-        self.kept_bytes = free // 8
-        """For beginnings that may be asked about again."""
+        """Tokens prefilled in one pass."""
+        self.prefix_cache_bytes = free // 8
+        """For prefixes that later calls may share."""
 
     def rows(self, tokens: int) -> int:
-        """Rows of one batch.
+        """Return the rows of one batch.
 
         Args:
             tokens: own tokens of the longest row, its answer included.
         """
-        if self._stated:
+        if self._is_fixed:
             return self._rows
-        # Growing a row's room holds old and new at once: twice the tokens.
-        return max(1, min(self._rows, self._budget // (2 * tokens * self._token)))
+        # Growing a row's cache holds old and new at once: twice the tokens.
+        return max(1, min(self._rows, self._budget // (2 * tokens * self._token_bytes)))
 
     def shrink(self, failed: int) -> None:
-        """Remember that a batch of so many rows did not fit."""
+        """Lower the limit after a batch of so many rows did not fit."""
         self._rows = max(1, min(self._rows, failed // 2))
         self.release()
 
     def release(self) -> None:
-        """Give back what torch keeps for itself."""
+        """Return the memory that torch caches to the device."""
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error of torch means that memory ran out, on a GPU or on the CPU."""
+    """Return whether an error of torch means that memory ran out, on a GPU or on the CPU."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(
-        words in str(error) for words in ("can't allocate memory", "not enough memory", "out of memory")
+        text in str(error) for text in ("can't allocate memory", "not enough memory", "out of memory")
     )
 
 
-def _free(device: torch.device) -> int:
-    """Bytes that can be had now, on the poorest of the ranks: all must cut the same batches."""
+def _free_bytes(device: torch.device) -> int:
+    """Return the available bytes, the minimum over ranks: all ranks must form the same batches."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         free = int(torch.cuda.mem_get_info(device)[0] + unused)
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if torch.distributed.is_initialized():
-        least = torch.tensor(free, device=device)
-        torch.distributed.all_reduce(least, op=torch.distributed.ReduceOp.MIN)
-        free = int(least)
+        minimum = torch.tensor(free, device=device)
+        torch.distributed.all_reduce(minimum, op=torch.distributed.ReduceOp.MIN)
+        free = int(minimum)
     return free
 
 
 def _bytes_per_token(checkpoint: Checkpoint) -> int:
-    """Keys and values of one token over all layers; a guess for configurations that name them otherwise."""
+    """Return the bytes of keys and values of one token over all layers; a guess for unknown configurations."""
     text = checkpoint.text_config
     queries = getattr(text, "num_attention_heads", None) or 1
     heads = getattr(text, "num_key_value_heads", None) or queries

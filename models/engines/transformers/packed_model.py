@@ -1,4 +1,4 @@
-"""A language model run on packed rows: many prompts in one line of tokens, no padding, shared beginnings kept once."""
+"""A language model on packed rows: many prompts in one sequence of tokens, no padding, shared prefixes stored once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.engines.transformers.kv_cache import AttentionPass, PackedSequences,
 from models.errors import PrefixSharingUnsupportedError
 
 _NAME = "vlmsweep_packed"
-_HARMLESS = frozenset(
+_IGNORED_ARGUMENTS = frozenset(
     {"dropout", "position_ids", "is_causal", "use_cache", "cache_position", "output_attentions", "logits_to_keep"}
 )
 
@@ -30,14 +30,14 @@ def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
     packed_step: AttentionPass | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
-    """Entered in transformers' table of attention functions under `_NAME`; in use only inside `PackedModel`."""
+    """Attend for one layer; registered with transformers under `_NAME` and active only inside `PackedModel`."""
     if packed_step is None:
-        raise PrefixSharingUnsupportedError(f"{type(module).__name__} does not pass keyword arguments on")
-    odd = sorted(name for name, value in more.items() if value is not None and name not in _HARMLESS)
+        raise PrefixSharingUnsupportedError(f"{type(module).__name__} does not forward keyword arguments")
+    unsupported = sorted(name for name, value in more.items() if value is not None and name not in _IGNORED_ARGUMENTS)
     if attention_mask is not None:
-        odd.append("attention_mask")
-    if odd:
-        raise PrefixSharingUnsupportedError(f"{type(module).__name__} uses {', '.join(odd)}")
+        unsupported.append("attention_mask")
+    if unsupported:
+        raise PrefixSharingUnsupportedError(f"{type(module).__name__} uses {', '.join(unsupported)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     try:
         return packed_step.attend(module.layer_idx, query, (key, value), scale, sliding_window), None
@@ -46,7 +46,7 @@ def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
 
 
 class PackedModel:
-    """Runs a causal language model, or the language half of a vision-language model, on packed rows."""
+    """A causal language model, or the language part of a vision-language model, on packed rows."""
 
     def __init__(self, model: Any, device: torch.device) -> None:
         from transformers import AttentionInterface
@@ -56,29 +56,29 @@ class PackedModel:
         self._device = device
         self._decoder = model.get_decoder()
         self._layers = int(self._decoder.config.num_hidden_layers)
-        # BLIP-2 insists on pixels in every pass; its language model does not.
-        self._speaker = model.language_model if model.config.model_type == "blip-2" else model
-        self.counts_apart = hasattr(getattr(model, "model", None), "rope_deltas")
-        """Whether pixels take positions other than their index: only the word after them tells how it goes on."""
+        # BLIP-2 requires pixels in every pass; its language model does not.
+        self._text_model = model.language_model if model.config.model_type == "blip-2" else model
+        self.has_own_positions = hasattr(getattr(model, "model", None), "rope_deltas")
+        """Whether pixels take positions other than their index: the position after them is known from the next token."""
 
     def encode(
         self, ids: Sequence[int], inputs: Mapping[str, Tensor], extras: Mapping[str, Tensor]
     ) -> tuple[SharedSegment, Tensor]:
-        """Run the whole model once on a prompt's beginning with its pixels.
+        """Prefill the prefix of a prompt with its pixels.
 
         Args:
-            ids: tokens, those of all the pixels included.
+            ids: tokens, those of the pixels included.
             inputs: pixel tensors, for one prompt.
-            extras: further tensors by token, [1, tokens].
+            extras: further tensors per token, [1, tokens].
 
         Returns:
-            What later tokens see of it, and the logits [vocabulary] of the token to follow.
+            The keys and values, and the logits [vocabulary] of the next token.
 
         Raises:
-            SharingUnsupportedError: the cache is no plain one (states of another kind).
+            SharingUnsupportedError: the cache holds other states than keys and values.
         """
         tokens = torch.tensor([ids], device=self._device)
-        with self._watched() as positions:
+        with self._record_positions() as positions:
             out = self._model(
                 input_ids=tokens,
                 attention_mask=torch.ones_like(tokens),
@@ -91,7 +91,7 @@ class PackedModel:
         layers = out.past_key_values.layers
         self._check(layers)
         segment = SharedSegment(
-            # A window's layer hands out a view of all tokens: the copy lets go of those outside of it.
+            # A sliding-window layer returns a view of all tokens: the copy releases those outside of the window.
             [layer.keys.contiguous() for layer in layers],
             [layer.values.contiguous() for layer in layers],
             length=len(ids),
@@ -100,20 +100,23 @@ class PackedModel:
         return segment, out.logits[0, -1]
 
     def _check(self, layers: Sequence[Any]) -> None:
-        """Refuse caches and windows of a kind that packed attention does not know."""
+        """Reject caches and layers that packed attention does not support."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         kinds = {type(layer) for layer in layers}
         if len(layers) != self._layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise PrefixSharingUnsupportedError(f"the cache is made of {len(layers)} layers of {names}")
-        odd = set(getattr(self._decoder.config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
-        if odd:
-            raise PrefixSharingUnsupportedError(f"the language model has layers of {', '.join(sorted(odd))}")
+            raise PrefixSharingUnsupportedError(f"the cache has {len(layers)} layers of {names}")
+        unsupported = set(getattr(self._decoder.config, "layer_types", None) or ()) - {
+            "full_attention",
+            "sliding_attention",
+        }
+        if unsupported:
+            raise PrefixSharingUnsupportedError(f"the language model has layers of {', '.join(sorted(unsupported))}")
 
     def extend(self, path: tuple[SharedSegment, ...], ids: Sequence[int]) -> SharedSegment:
-        """The segment that these words make after those of the path."""
-        rows, _ = self.start([path], [ids], room=len(ids), chunk=len(ids))
+        """Prefill tokens after the segments of a path; return their segment."""
+        rows, _ = self.start([path], [ids], capacity=len(ids), chunk=len(ids))
         order = sorted(rows.keys)
         return SharedSegment(
             [rows.keys[layer] for layer in order],
@@ -122,23 +125,23 @@ class PackedModel:
             shift=path[-1].shift if path else 0,
         )
 
-    def lengthen(self, segment: SharedSegment, ids: Sequence[int]) -> tuple[SharedSegment, Tensor]:
-        """One segment of these words behind another's tokens, and the logits [vocabulary] of the token to follow."""
-        rows, logits = self.start([(segment,)], [ids], room=len(ids), chunk=len(ids))
+    def append(self, segment: SharedSegment, ids: Sequence[int]) -> tuple[SharedSegment, Tensor]:
+        """Append tokens to a segment; return the longer segment and the logits [vocabulary] of the next token."""
+        rows, logits = self.start([(segment,)], [ids], capacity=len(ids), chunk=len(ids))
         keys = [torch.cat([old, rows.keys[layer]], 2) for layer, old in enumerate(segment.keys)]
         values = [torch.cat([old, rows.values[layer]], 2) for layer, old in enumerate(segment.values)]
         return SharedSegment(keys, values, length=segment.length + len(ids), shift=segment.shift), logits[0]
 
     def start(
-        self, paths: Sequence[tuple[SharedSegment, ...]], tails: Sequence[Sequence[int]], *, room: int, chunk: int
+        self, paths: Sequence[tuple[SharedSegment, ...]], tails: Sequence[Sequence[int]], *, capacity: int, chunk: int
     ) -> tuple[PackedSequences, Tensor]:
-        """Read every prompt's own tokens.
+        """Prefill every prompt's own tokens.
 
         Args:
-            paths: segments that each prompt begins with.
-            tails: the tokens that follow, one or more a prompt.
-            room: own tokens to make room for, answers included.
-            chunk: tokens in one pass; a longer tail goes alone.
+            paths: segments that precede each prompt's tokens.
+            tails: the tokens that follow, at least one per prompt.
+            capacity: own tokens to allocate, answers included.
+            chunk: tokens in one pass; a longer tail is a pass by itself.
 
         Returns:
             The rows, and the logits [rows, vocabulary] of their next tokens.
@@ -146,17 +149,17 @@ class PackedModel:
         rows = PackedSequences(
             [tuple(path) for path in paths],
             [0] * len(paths),
-            room,
+            capacity,
             shifts=[path[-1].shift if path else 0 for path in paths],
         )
         logits = []
         for first, last in _chunks([len(tail) for tail in tails], chunk):
             lengths = [len(tail) for tail in tails[first:last]]
             row = torch.repeat_interleave(torch.arange(first, last), torch.tensor(lengths))
-            place = torch.cat([torch.arange(length) for length in lengths])
+            offset = torch.cat([torch.arange(length) for length in lengths])
             ends = torch.tensor(lengths).cumsum(0) - 1
             ids = torch.tensor([token for tail in tails[first:last] for token in tail])
-            step = self._step(rows, row, place, fresh=True)
+            step = self._step(rows, row, offset, fresh=True)
             logits.append(self._run(ids, step, ends.to(self._device)))
             rows.lengths[first:last] = lengths
         return rows, torch.cat(logits)
@@ -169,16 +172,16 @@ class PackedModel:
         *,
         chunk: int,
     ) -> Tensor:
-        """Log-probabilities of the last tokens of prompts.
+        """Compute log-probabilities of the last tokens of prompts.
 
         Args:
-            paths: segments that each prompt begins with.
-            tails: the tokens that follow, one more at least than are scored.
-            counts: tokens at each tail's end whose log-probabilities are summed.
-            chunk: tokens in one pass; a longer tail goes alone.
+            paths: segments that precede each prompt's tokens.
+            tails: the tokens that follow, at least one more than are scored.
+            counts: scored tokens at each tail's end.
+            chunk: tokens in one pass; a longer tail is a pass by itself.
 
         Returns:
-            Sums [rows] in nats, float64.
+            Summed log-probabilities [rows] in nats, float64.
         """
         shifts = [path[-1].shift if path else 0 for path in paths]
         rows = PackedSequences([tuple(path) for path in paths], [0] * len(paths), max(map(len, tails)), shifts=shifts)
@@ -186,130 +189,132 @@ class PackedModel:
         for first, last in _chunks([len(tail) for tail in tails], chunk):
             lengths = [len(tail) for tail in tails[first:last]]
             row = torch.repeat_interleave(torch.arange(first, last), torch.tensor(lengths))
-            place = torch.cat([torch.arange(length) for length in lengths])
+            offset = torch.cat([torch.arange(length) for length in lengths])
             ids = torch.tensor([token for tail in tails[first:last] for token in tail])
             ends = torch.tensor(lengths).cumsum(0).tolist()
-            wanted = torch.cat(
+            scored = torch.cat(
                 [torch.arange(end - count, end) for end, count in zip(ends, counts[first:last], strict=True)]
             )
-            step = self._step(rows, row, place, fresh=True)
-            logits = self._run(ids, step, (wanted - 1).to(self._device))
-            said = torch.log_softmax(logits.float(), -1).gather(-1, ids[wanted].to(logits.device)[:, None])[:, 0]
-            sums += [part.double().sum() for part in said.split(list(counts[first:last]))]
+            step = self._step(rows, row, offset, fresh=True)
+            logits = self._run(ids, step, (scored - 1).to(self._device))
+            logprobs = torch.log_softmax(logits.float(), -1).gather(-1, ids[scored].to(logits.device)[:, None])[:, 0]
+            sums += [part.double().sum() for part in logprobs.split(list(counts[first:last]))]
             rows.lengths[first:last] = lengths
         return torch.stack(sums)
 
-    def adopt(self, segments: Sequence[SharedSegment], *, room: int) -> PackedSequences:
-        """Rows whose own tokens are these segments' alone: prompts that share nothing, read one by one."""
+    def adopt(self, segments: Sequence[SharedSegment], *, capacity: int) -> PackedSequences:
+        """Return rows whose own tokens are these segments: prompts that share nothing, prefilled one by one."""
         lengths = [segment.length for segment in segments]
-        rows = PackedSequences([()] * len(lengths), lengths, max(room, *lengths), shifts=[s.shift for s in segments])
+        rows = PackedSequences(
+            [()] * len(lengths), lengths, max(capacity, *lengths), shifts=[s.shift for s in segments]
+        )
         for index, segment in enumerate(segments):
             for layer, (key, value) in enumerate(zip(segment.keys, segment.values, strict=True)):
-                place = torch.arange(segment.length - key.shape[2], segment.length, device=self._device)
-                row = torch.full_like(place, index)
-                rows.write(layer, (row, place), key[0].transpose(0, 1), value[0].transpose(0, 1))
+                offset = torch.arange(segment.length - key.shape[2], segment.length, device=self._device)
+                row = torch.full_like(offset, index)
+                rows.write(layer, (row, offset), key[0].transpose(0, 1), value[0].transpose(0, 1))
         return rows
 
     def step(self, rows: PackedSequences, tokens: Sequence[int]) -> Tensor:
-        """Add one token to every row; the logits [rows, vocabulary] of the next."""
+        """Append one token to every row; return the logits [rows, vocabulary] of the next."""
         rows.reserve(max(rows.lengths) + 1)
-        place = torch.tensor(rows.lengths)
-        step = self._step(rows, torch.arange(len(rows)), place, fresh=False)
+        offset = torch.tensor(rows.lengths)
+        step = self._step(rows, torch.arange(len(rows)), offset, fresh=False)
         logits = self._run(torch.tensor(tokens), step, None)
         rows.lengths = [length + 1 for length in rows.lengths]
         return logits
 
-    def _step(self, rows: PackedSequences, row: Tensor, place: Tensor, *, fresh: bool) -> AttentionPass:
+    def _step(self, rows: PackedSequences, row: Tensor, offset: Tensor, *, fresh: bool) -> AttentionPass:
         first, last = int(row[0]), int(row[-1])
         users: dict[SharedSegment, list[int]] = {}
         starts: dict[SharedSegment, int] = {}
-        begun = [0] * len(rows)
+        lengths = [0] * len(rows)
         for index in range(first, last + 1):
             for segment in rows.paths[index]:
                 users.setdefault(segment, []).append(index)
-                starts[segment] = begun[index]
-                begun[index] += segment.length
+                starts[segment] = lengths[index]
+                lengths[index] += segment.length
         segments: list[tuple[SharedSegment, int, Tensor | None]] = []
         for segment, indices in users.items():
-            whole = len(indices) == last - first + 1
-            tokens = None if whole else torch.isin(row, torch.tensor(indices)).nonzero().flatten()
+            used_by_all = len(indices) == last - first + 1
+            tokens = None if used_by_all else torch.isin(row, torch.tensor(indices)).nonzero().flatten()
             segments.append((segment, starts[segment], None if tokens is None else tokens.to(self._device)))
-        where = torch.tensor(begun)[row] + place
+        position = torch.tensor(lengths)[row] + offset
         return AttentionPass(
             rows=rows,
             row=row.to(self._device),
-            place=place.to(self._device),
+            offset=offset.to(self._device),
             first=first,
             count=last - first + 1,
-            longest=int(place.max()) + 1,
+            longest=int(offset.max()) + 1,
             fresh=fresh,
             segments=segments,
-            index=where.to(self._device),
-            lowest=int(where.min()),
-            highest=int(where.max()),
+            index=position.to(self._device),
+            lowest=int(position.min()),
+            highest=int(position.max()),
         )
 
     def _run(self, ids: Tensor, step: AttentionPass, ends: Tensor | None) -> Tensor:
         starts = torch.tensor([step.rows.position(row) for row in range(len(step.rows))], device=self._device)
-        with self._packed():
-            out = self._speaker(
+        with self._packed_attention():
+            out = self._text_model(
                 input_ids=ids[None].to(self._device),
-                position_ids=(starts[step.row] + step.place)[None],
+                position_ids=(starts[step.row] + step.offset)[None],
                 use_cache=False,
                 logits_to_keep=0 if ends is None else ends,
                 packed_step=step,
             )
         if len(step.layers) != self._layers:
-            raise PrefixSharingUnsupportedError(f"{len(step.layers)} of {self._layers} layers took part")
+            raise PrefixSharingUnsupportedError(f"{len(step.layers)} of {self._layers} layers used packed attention")
         logits: Tensor = out.logits[0]
         return logits
 
     @contextmanager
-    def _watched(self) -> Iterator[list[Tensor]]:
-        """The positions that the language model is given by the vision-language model around it."""
-        seen: list[Tensor] = []
+    def _record_positions(self) -> Iterator[list[Tensor]]:
+        """Record the positions that the vision-language model passes to its language model."""
+        positions: list[Tensor] = []
 
-        def look(_: Any, __: Any, kwargs: dict[str, Any]) -> None:
+        def record(_: Any, __: Any, kwargs: dict[str, Any]) -> None:
             if kwargs.get("position_ids") is not None:
-                seen.append(kwargs["position_ids"])
+                positions.append(kwargs["position_ids"])
 
-        hook = self._decoder.register_forward_pre_hook(look, with_kwargs=True)
+        hook = self._decoder.register_forward_pre_hook(record, with_kwargs=True)
         try:
-            yield seen
+            yield positions
         finally:
             hook.remove()
 
     @contextmanager
-    def _packed(self) -> Iterator[None]:
-        """The language model's attention replaced for one pass; the vision tower keeps its own."""
+    def _packed_attention(self) -> Iterator[None]:
+        """Replace the language model's attention for one pass; the vision tower keeps its own."""
         config = self._decoder.config
-        usual = config._attn_implementation  # noqa: SLF001  # the switch itself; its setter walks over all parts
+        original = config._attn_implementation  # noqa: SLF001  # the switch itself; its setter walks over all parts
         config._attn_implementation = _NAME  # noqa: SLF001
         try:
             yield
         finally:
-            config._attn_implementation = usual  # noqa: SLF001
+            config._attn_implementation = original  # noqa: SLF001
 
 
 def _shift(positions: Sequence[Tensor], length: int) -> int:
-    """What is added to a token's index to get its position, after so many tokens of words and pixels.
+    """Return the difference between position and index of the token after a prefix of text and pixels.
 
-    Pixels take fewer positions than tokens in models that count rows and columns. `generate` lets positions go on by
-    one from the prompt's last token; `rope_deltas` would jump behind a clip's last moment.
+    Pixels take fewer positions than tokens in models that count rows and columns. `generate` increments positions by
+    one from the prompt's last token; `rope_deltas` would jump past a clip's last moment.
     """
     if not positions:
         return 0
     last = positions[-1][..., -1].flatten()[-3:]
     if not bool((last == last[0]).all()):
-        raise ValueError("the shared beginning ends inside a picture or clip")
+        raise ValueError("the shared prefix ends inside a picture or clip")
     return int(last[0]) + 1 - length
 
 
-def _chunks(lengths: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """Runs of consecutive rows that take at most so many tokens when laid side by side; each has one row at least."""
+def _chunks(lengths: Sequence[int], max_tokens: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of consecutive rows that take at most so many tokens when padded; each has at least one row."""
     first, longest = 0, 0
     for index, length in enumerate(lengths):
-        if index > first and (index + 1 - first) * max(longest, length) > most:
+        if index > first and (index + 1 - first) * max(longest, length) > max_tokens:
             yield first, index
             first, longest = index, 0
         longest = max(longest, length)

@@ -1,4 +1,4 @@
-"""Plain batches by the model's own `generate`, padded on the left: for beams and for models that cannot share."""
+"""Batches by the model's own `generate`, padded on the left: for beam search and models without prefix sharing."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.engines.transformers.chat_formats import FORMS
+from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.checkpoint import Checkpoint
-from models.engines.transformers.prefix_sharing import short_rotation
+from models.engines.transformers.prefix_sharing import max_sharable_tokens
 from models.engines.transformers.prompts import Head, Prompt
-from models.engines.transformers.sampling import GeneratedTokens, broadcast_from_rank_0, choose, written
+from models.engines.transformers.sampling import GeneratedTokens, broadcast_from_rank_0, choose_tokens, truncate
 from models.messages import Call
 
 _FEATURES = ("get_image_features", "get_video_features")
-"""Methods of a model that run its vision tower and what follows it."""
+"""Methods of a model that run its vision tower and projector."""
 _TOWER = "vision_model"
-"""The tower by itself, in models that have no such methods or need the words for them."""
+"""The tower itself, in models without such methods or whose methods take text."""
 
 
-class _Limits:
-    """Stops each row at its own limit; transformers calls it after every token."""
+class _RowLimits:
+    """Stopping criterion with a limit per row; transformers calls it after every token."""
 
     def __init__(self, calls: Sequence[Call], width: int, device: torch.device) -> None:
         limits = [width + call.generation.max_new_tokens for call in calls]
@@ -37,28 +37,28 @@ class _Limits:
         return self._limits <= input_ids.shape[1]
 
 
-class _Dice:
-    """Leaves one token a row: the one that the call's own dice drew."""
+class _SeededDraws:
+    """Logits processor that leaves one token per row: the one drawn by the call's seed."""
 
     def __init__(self, calls: Sequence[Call], width: int) -> None:
         self._calls = calls
         self._width = width
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        tokens = choose(scores, self._calls, input_ids.shape[1] - self._width)
-        left = torch.full_like(scores, float("-inf"))
-        left[torch.arange(len(tokens)), tokens] = 0.0
-        return left
+        tokens = choose_tokens(scores, self._calls, input_ids.shape[1] - self._width)
+        masked = torch.full_like(scores, float("-inf"))
+        masked[torch.arange(len(tokens)), tokens] = 0.0
+        return masked
 
 
 def _scores_of_rank_0(input_ids: Tensor, scores: Tensor) -> Tensor:
-    """Beams are cut and kept by scores: all ranks of a group must see the same ones."""
+    """Broadcast the scores: beams are selected by them, and all ranks must select the same."""
     del input_ids
     return broadcast_from_rank_0(scores.contiguous())
 
 
 class PaddedBatchModel:
-    """Answers a batch in one call of `generate`."""
+    """A model that answers each batch in one call of `generate`."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._model = checkpoint.model
@@ -66,11 +66,11 @@ class PaddedBatchModel:
         self._end_ids = checkpoint.end_ids
         self._pad_id = checkpoint.pad_id
         self._config = checkpoint.model.config
-        self._apart = checkpoint.text_config.is_encoder_decoder
-        self._short = short_rotation(checkpoint)
+        self._is_encoder_decoder = checkpoint.text_config.is_encoder_decoder
+        self._max_sharable = max_sharable_tokens(checkpoint)
 
-    def kind(self, prompt: Prompt) -> tuple[object, ...]:
-        """Prompts with equal kinds go into one batch: the same shapes of pixels, the same beams."""
+    def batch_key(self, prompt: Prompt) -> tuple[object, ...]:
+        """Return the batching key: prompts with equal keys have equal pixel shapes and beams."""
         generation = prompt.call.generation
         beams = generation.num_beams
         return (
@@ -78,12 +78,12 @@ class PaddedBatchModel:
             generation.max_new_tokens if beams > 1 else 0,
             tuple((name, t.shape[1:], t.dtype) for name, t in sorted(prompt.head.inputs.items())),
             tuple((name, t.shape[2:]) for name, t in sorted(prompt.head.extras.items())),
-            # The longest prompt of a batch decides how all of it is turned: one that may yet cross the line goes alone.
-            id(prompt) if self._short is not None and len(prompt.ids) <= self._short else None,
+            # The longest prompt of a batch selects the rotary scaling of all: one that may cross the limit goes alone.
+            id(prompt) if self._max_sharable is not None and len(prompt.ids) <= self._max_sharable else None,
         )
 
-    def answer(self, prompts: Sequence[Prompt]) -> list[GeneratedTokens]:
-        """Write the answers of prompts of one `kind`."""
+    def generate(self, prompts: Sequence[Prompt]) -> list[GeneratedTokens]:
+        """Generate the answers of prompts with equal `batch_key`."""
         from transformers import GenerationConfig
 
         calls = [prompt.call for prompt in prompts]
@@ -97,30 +97,30 @@ class PaddedBatchModel:
             eos_token_id=sorted(self._end_ids) or None,
             pad_token_id=self._pad_id,
         )
-        # A model with a decoder of its own gives back its answer behind one token that says nothing.
-        before = 1 if self._apart else width
-        more: dict[str, Any] = {}
+        # An encoder-decoder model returns its answer after one start token.
+        skipped = 1 if self._is_encoder_decoder else width
+        options: dict[str, Any] = {}
         if beams == 1:
-            more["stopping_criteria"] = [_Limits(calls, before, self._device)]
+            options["stopping_criteria"] = [_RowLimits(calls, skipped, self._device)]
             if any(call.generation.temperature > 0 for call in calls):
-                more["logits_processor"] = [_Dice(calls, before)]
+                options["logits_processor"] = [_SeededDraws(calls, skipped)]
         if torch.distributed.is_initialized():
-            more.setdefault("logits_processor", [_scores_of_rank_0])
-        with torch.inference_mode(), _encoded_once(self._model, prompts):
-            model = self._speaker(prompts)
-            out = model.generate(**self._inputs(prompts, width), generation_config=config, **more)
-        ids: list[list[int]] = out[:, before:].tolist()
+            options.setdefault("logits_processor", [_scores_of_rank_0])
+        with torch.inference_mode(), _encode_pixels_once(self._model, prompts):
+            model = self._generator(prompts)
+            out = model.generate(**self._inputs(prompts, width), generation_config=config, **options)
+        ids: list[list[int]] = out[:, skipped:].tolist()
         return [
-            written(row, call.generation.max_new_tokens, self._end_ids) for row, call in zip(ids, calls, strict=True)
+            truncate(row, call.generation.max_new_tokens, self._end_ids) for row, call in zip(ids, calls, strict=True)
         ]
 
-    def _speaker(self, prompts: Sequence[Prompt]) -> Any:
-        """The model; or its language half, for words alone to one that insists on a picture."""
-        needs = self._config.model_type in FORMS and not prompts[0].head.inputs
-        return self._model.language_model if needs else self._model
+    def _generator(self, prompts: Sequence[Prompt]) -> Any:
+        """Return the model; or its language model, for text-only prompts to one that requires a picture."""
+        needs_picture = self._config.model_type in CHAT_FORMATS and not prompts[0].head.inputs
+        return self._model.language_model if needs_picture else self._model
 
     def _inputs(self, prompts: Sequence[Prompt], width: int) -> dict[str, Tensor]:
-        """Everything for the model; ids [prompts, width], padded on the left."""
+        """Return the model's inputs; ids [prompts, width], padded on the left."""
         ids = torch.full((len(prompts), width), self._pad_id)
         mask = torch.zeros_like(ids)
         extras = {
@@ -134,68 +134,70 @@ class PaddedBatchModel:
             for name, tensor in prompt.head.by_token(length).items():
                 extras[name][row, width - length :] = tensor[0]
         pixels = {name: torch.cat([prompt.head.inputs[name] for prompt in prompts]) for name in prompts[0].head.inputs}
-        words = {name: _padded([prompt.words[name] for prompt in prompts]) for name in prompts[0].words}
-        every = {"input_ids": ids, "attention_mask": mask, **extras, **pixels, **words}
-        return {name: tensor.to(self._device) for name, tensor in every.items()}
+        text_inputs = {
+            name: _padded([prompt.text_inputs[name] for prompt in prompts]) for name in prompts[0].text_inputs
+        }
+        inputs = {"input_ids": ids, "attention_mask": mask, **extras, **pixels, **text_inputs}
+        return {name: tensor.to(self._device) for name, tensor in inputs.items()}
 
 
 def _padded(rows: Sequence[Tensor]) -> Tensor:
-    """Tensors [1, tokens] below each other, zeros at their ends."""
+    """Stack tensors [1, tokens], padded with zeros at the end."""
     width = max(row.shape[1] for row in rows)
     return torch.cat([torch.nn.functional.pad(row, (0, width - row.shape[1])) for row in rows])
 
 
 @contextmanager
-def _encoded_once(model: Any, prompts: Sequence[Prompt]) -> Iterator[None]:
-    """Let the vision tower see pixels once that all prompts of the batch have in common."""
+def _encode_pixels_once(model: Any, prompts: Sequence[Prompt]) -> Iterator[None]:
+    """Run the vision tower once on pixels that all prompts of the batch share."""
     head = prompts[0].head
     inner = getattr(model, "model", model)
-    places = [(inner, name) for name in _FEATURES if inner is not model and hasattr(inner, name)]
-    if not places and hasattr(inner, _TOWER):
-        places = [(getattr(inner, _TOWER), "forward")]
-    alike = len(prompts) > 1 and all(prompt.head is head for prompt in prompts)
-    if not head.inputs or not alike:
+    targets = [(inner, name) for name in _FEATURES if inner is not model and hasattr(inner, name)]
+    if not targets and hasattr(inner, _TOWER):
+        targets = [(getattr(inner, _TOWER), "forward")]
+    same_head = len(prompts) > 1 and all(prompt.head is head for prompt in prompts)
+    if not head.inputs or not same_head:
         yield
         return
-    for owner, name in places:
+    for owner, name in targets:
         setattr(owner, name, _repeating(getattr(owner, name), head))
     try:
         yield
     finally:
-        for owner, name in places:
+        for owner, name in targets:
             delattr(owner, name)
 
 
 def _repeating(encoder: Any, head: Head) -> Any:
-    """The encoder run on one prompt's pixels, its features repeated as often as the batch repeats the pixels."""
+    """Wrap an encoder to run on one prompt's pixels and repeat the features for the batch."""
 
     @functools.wraps(encoder)  # `generate` reads the signature
     def encode(*args: Any, **kwargs: Any) -> Any:
-        by_place = dict(zip(inspect.signature(encoder).parameters, args, strict=False))
-        copies = max(_single(by_place, head.inputs), _single(kwargs, head.inputs))
-        repeated = copy.copy(encoder(*by_place.values(), **kwargs))
+        by_position = dict(zip(inspect.signature(encoder).parameters, args, strict=False))
+        copies = max(_take_single(by_position, head.inputs), _take_single(kwargs, head.inputs))
+        repeated = copy.copy(encoder(*by_position.values(), **kwargs))
         for name in ("last_hidden_state", "pooler_output"):
             if getattr(repeated, name, None) is not None:
-                setattr(repeated, name, _again(getattr(repeated, name), copies))
+                setattr(repeated, name, _repeat(getattr(repeated, name), copies))
         if getattr(repeated, "deepstack_features", None) is not None:
-            repeated.deepstack_features = [_again(layer, copies) for layer in repeated.deepstack_features]
+            repeated.deepstack_features = [_repeat(layer, copies) for layer in repeated.deepstack_features]
         return repeated
 
     return encode
 
 
-def _again(features: Any, copies: int) -> Any:
-    """Features of one prompt, as a tensor or a tensor a picture, so many times over."""
+def _repeat(features: Any, copies: int) -> Any:
+    """Repeat features of one prompt, a tensor or one tensor per picture."""
     if isinstance(features, Tensor):
         return features.repeat(copies, *[1] * (features.dim() - 1))
     return [*features] * copies
 
 
-def _single(given: dict[str, Any], inputs: Mapping[str, Tensor]) -> int:
-    """Put one prompt's tensors in the place of the batch's; how many copies the batch held."""
+def _take_single(arguments: dict[str, Any], inputs: Mapping[str, Tensor]) -> int:
+    """Replace the batch's tensors by one prompt's; return the number of copies in the batch."""
     copies = 1
     for name, tensor in inputs.items():
-        if isinstance(given.get(name), Tensor):
-            copies = max(copies, len(given[name]) // len(tensor))
-            given[name] = tensor.to(given[name].device)
+        if isinstance(arguments.get(name), Tensor):
+            copies = max(copies, len(arguments[name]) // len(tensor))
+            arguments[name] = tensor.to(arguments[name].device)
     return copies

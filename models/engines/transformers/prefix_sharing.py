@@ -1,4 +1,4 @@
-"""Answers prompts that begin alike: their common tokens are read once, the questions as one packed batch."""
+"""Answer prompts with a common prefix: the prefix is prefilled once, the questions run as one packed batch."""
 
 from __future__ import annotations
 
@@ -43,34 +43,33 @@ VERIFIED_MODEL_TYPES = frozenset(
         "smolvlm",
     }
 )
-"""Model types whose shared answers are tested to equal the plain ones; others are compared on their first prompt."""
+"""Model types whose shared answers are tested to equal the padded ones; others are verified on their first prompt."""
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}
-"""Root mean square difference of logits, in units of their spread, that rounding explains; 0.1 for bfloat16."""
-
-
-_ROOM = 64
-"""Tokens of an answer for which memory is taken at the start."""
-_NOBODY = -1
+"""Root mean square difference of logits, in units of their deviation, due to rounding; 0.1 for bfloat16."""
+_INITIAL_ANSWER_TOKENS = 64
+"""Tokens of an answer for which memory is allocated at the start."""
+_CACHED = -1
+"""Stands for the paying prompt of a segment that an earlier call paid for."""
 _Path: TypeAlias = tuple[tuple[SharedSegment, int], ...]
-"""Segments, each with the index of the prompt that it was read for."""
+"""Segments, each with the index of the prompt that pays for it."""
 
 
-def unshareable(config: Any) -> str | None:
-    """Why a model of this kind cannot share beginnings; None where nothing is known against it."""
+def sharing_obstacle(config: Any) -> str | None:
+    """Return why a model of this kind cannot share prefixes; None where no reason is known."""
     if config.is_encoder_decoder or config.get_text_config().is_encoder_decoder:
-        return "the model is an encoder and a decoder"
+        return "the model is an encoder-decoder"
     if config.model_type == "instructblip":
-        return "its query transformer reads the words together with the picture; the vision tower's work is reused"
+        return "its query transformer reads the text together with the picture; features of the vision tower are reused"
     if config.model_type == "mllama":
-        return "its language model looks across at the picture; the vision tower's work is reused"
+        return "its language model cross-attends to the picture; features of the vision tower are reused"
     return None
 
 
-def short_rotation(checkpoint: Checkpoint) -> int | None:
-    """Tokens after which a model turns all its positions another way, and no longer fits what it has read before.
+def max_sharable_tokens(checkpoint: Checkpoint) -> int | None:
+    """Return the tokens beyond which a model scales its rotary positions differently; None for any length.
 
-    Phi-4's `longrope` and the `dynamic` kind choose by the longest prompt of a batch; None for all others.
+    Phi-4's `longrope` and the `dynamic` kind choose by the longest prompt of a batch, so cached keys no longer fit.
     """
     text = checkpoint.text_config
     rope = getattr(text, "rope_parameters", None) or {}
@@ -85,82 +84,82 @@ def short_rotation(checkpoint: Checkpoint) -> int | None:
 
 @dataclass(slots=True)
 class SharedPrompt:
-    """A prompt whose beginning is read: what it begins with and what is still to be read."""
+    """A prompt whose prefix is prefilled: its segments and the tokens still to be prefilled."""
 
     prompt: Prompt
     path: tuple[SharedSegment, ...]
     tail: list[int]
     cached: int
-    """Tokens of the path that an earlier call paid for."""
+    """Tokens of the path that another call paid for."""
     logits: Tensor | None = None
-    """[vocabulary] of the first token, when the whole prompt is read already."""
+    """[vocabulary] of the first token, when the whole prompt is prefilled."""
     seconds: float = 0.0
-    """What reading the beginning took."""
+    """Time of the prefill."""
 
 
 class SharedModel:
-    """The packed model, and the beginnings it has read."""
+    """The packed model with a cache of prefixes."""
 
-    def __init__(self, checkpoint: Checkpoint, *, kept_bytes: int, chunk: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, cache_bytes: int, chunk: int) -> None:
         """Wrap a checkpoint.
 
         Args:
             checkpoint: the model.
-            kept_bytes: memory for beginnings kept for calls to come, such as the next step of the same requests.
-            chunk: tokens read in one pass.
+            cache_bytes: memory for prefixes that later calls may share, such as the next step of the same requests.
+            chunk: tokens prefilled in one pass.
         """
         self._model = checkpoint.model
         self._packed = PackedModel(checkpoint.model, checkpoint.device)
         self._device = checkpoint.device
         self._end_ids = checkpoint.end_ids
-        self._proven = checkpoint.model.config.model_type in VERIFIED_MODEL_TYPES
+        self._is_verified = checkpoint.model.config.model_type in VERIFIED_MODEL_TYPES
         self._chunk = chunk
-        self._kept_bytes = kept_bytes
-        self._kept: OrderedDict[tuple[tuple[Media, ...], bytes], SharedSegment] = OrderedDict()
-        self.longest = short_rotation(checkpoint)
-        """Tokens of prompt and answer that may be shared; None for any number."""
+        self._cache_bytes = cache_bytes
+        self._cache: OrderedDict[tuple[tuple[Media, ...], bytes], SharedSegment] = OrderedDict()
+        self.max_tokens = max_sharable_tokens(checkpoint)
+        """Tokens of prompt and answer that may share a prefix; None for any number."""
 
-    def takes(self, prompt: Prompt) -> bool:
-        """Whether a prompt can be answered from shared beginnings."""
+    def supports(self, prompt: Prompt) -> bool:
+        """Return whether a prompt can be answered from shared prefixes."""
         generation = prompt.call.generation
-        fits = self.longest is None or len(prompt.ids) + generation.max_new_tokens <= self.longest
+        fits = self.max_tokens is None or len(prompt.ids) + generation.max_new_tokens <= self.max_tokens
         return generation.num_beams == 1 and fits
 
-    def read(self, prompts: Sequence[Prompt]) -> list[SharedPrompt]:
-        """Read what the prompts, all with equal heads, have in common; one job for each, in their order.
+    def prefill(self, prompts: Sequence[Prompt]) -> list[SharedPrompt]:
+        """Prefill what prompts with equal heads have in common; return one result each, in their order.
 
         Raises:
-            SharingUnsupportedError: this model cannot share.
+            PrefixSharingUnsupportedError: this model cannot share.
         """
         tree = build_prefix_tree([prompt.ids for prompt in prompts], self._end_of_root(prompts[0].head))
-        jobs: dict[int, SharedPrompt] = {}
+        results: dict[int, SharedPrompt] = {}
         with torch.inference_mode():
-            self._prove(prompts[0])
-            self._walk(tree, prompts, self._root(tree, prompts[0]), jobs)
-        return [jobs[index] for index in range(len(prompts))]
+            self._verify(prompts[0])
+            self._walk(tree, prompts, self._root(tree, prompts[0]), results)
+        return [results[index] for index in range(len(prompts))]
 
-    def read_alone(self, prompt: Prompt) -> SharedPrompt:
-        """Read a whole prompt that shares nothing now; its beginning is kept for a later step about the same pixels.
+    def prefill_single(self, prompt: Prompt) -> SharedPrompt:
+        """Prefill a whole prompt that shares nothing now; cache its prefix for a later step about the same pixels.
 
-        The beginning is read by itself, as in `read`: a question must get the same bits whether a caption was asked
-        for before it or not. What comes out is one piece, so that such prompts go on as one batch without segments.
+        The prefix is computed by itself, as in `prefill`: a question must get the same bits whether a caption was
+        requested before it or not. The result is one segment, so that such prompts form a batch without segments.
         """
         with torch.inference_mode():
-            self._prove(prompt)
+            self._verify(prompt)
             end = self._end_of_root(prompt.head)
             if end >= len(prompt.ids):
                 segment, logits = self._encode(prompt.head, prompt.ids)
                 return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
             ((root, payer),) = self._root(Branch(0, end, members=[0]), prompt)
-            whole, logits = self._packed.lengthen(root, prompt.ids[end:].tolist())
-        cached = root.length if payer == _NOBODY else 0
-        return SharedPrompt(prompt=prompt, path=(whole,), tail=[], cached=cached, logits=logits)
+            segment, logits = self._packed.append(root, prompt.ids[end:].tolist())
+        cached = root.length if payer == _CACHED else 0
+        return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=cached, logits=logits)
 
-    def answer(self, jobs: Sequence[SharedPrompt]) -> list[GeneratedTokens]:
-        """Write the answers of jobs that were all read alone, or none of them."""
+    def generate(self, prompts: Sequence[SharedPrompt]) -> list[GeneratedTokens]:
+        """Generate answers of prompts that were all prefilled by `prefill_single`, or all by `prefill`."""
         with torch.inference_mode():
-            rows, logits = self._start(jobs)
-            calls = [job.prompt.call for job in jobs]
+            rows, logits = self._start(prompts)
+            calls = [shared.prompt.call for shared in prompts]
             return decode(self._packed, rows, logits, calls, end_ids=self._end_ids)
 
     def score(
@@ -171,52 +170,52 @@ class SharedModel:
         *,
         chunk: int,
     ) -> Tensor:
-        """See `PackedModel.score`."""
+        """Compute log-probabilities as `PackedModel.score` does."""
         with torch.inference_mode():
             return self._packed.score(paths, tails, counts, chunk=min(chunk, self._chunk))
 
-    def prove(self, prompt: Prompt) -> None:
-        """See once that shared logits equal plain ones, for a model not known to do so.
+    def verify(self, prompt: Prompt) -> None:
+        """Verify once that shared logits equal unshared ones, for a model type not in `VERIFIED_MODEL_TYPES`.
 
         Raises:
-            SharingUnsupportedError: they do not.
+            PrefixSharingUnsupportedError: they differ.
         """
         with torch.inference_mode():
-            self._prove(prompt)
+            self._verify(prompt)
 
-    def _start(self, jobs: Sequence[SharedPrompt]) -> tuple[PackedSequences, Tensor]:
-        room = max(len(job.tail) for job in jobs)
-        room += min(_ROOM, *(job.prompt.call.generation.max_new_tokens for job in jobs))
-        if jobs[0].logits is None:
-            paths, tails = [job.path for job in jobs], [job.tail for job in jobs]
-            return self._packed.start(paths, tails, room=room, chunk=self._chunk)
-        segments = [job.path[0] for job in jobs]
-        rows = self._packed.adopt(segments, room=room + max(segment.length for segment in segments))
-        return rows, torch.stack([job.logits for job in jobs if job.logits is not None])
+    def _start(self, prompts: Sequence[SharedPrompt]) -> tuple[PackedSequences, Tensor]:
+        capacity = max(len(shared.tail) for shared in prompts)
+        capacity += min(_INITIAL_ANSWER_TOKENS, *(shared.prompt.call.generation.max_new_tokens for shared in prompts))
+        if prompts[0].logits is None:
+            paths, tails = [shared.path for shared in prompts], [shared.tail for shared in prompts]
+            return self._packed.start(paths, tails, capacity=capacity, chunk=self._chunk)
+        segments = [shared.path[0] for shared in prompts]
+        rows = self._packed.adopt(segments, capacity=capacity + max(segment.length for segment in segments))
+        return rows, torch.stack([shared.logits for shared in prompts if shared.logits is not None])
 
-    def forget(self) -> None:
-        """Drop every kept beginning."""
-        self._kept.clear()
+    def clear(self) -> None:
+        """Drop every cached prefix."""
+        self._cache.clear()
 
     def _end_of_root(self, head: Head) -> int:
-        """Tokens of the segment that prompts with this head begin with."""
-        return len(head.ids) + (self._packed.counts_apart and bool(head.media))
+        """Return the length of the root segment of prompts with this head."""
+        return len(head.ids) + (self._packed.has_own_positions and bool(head.media))
 
     def _root(self, tree: Branch, prompt: Prompt) -> _Path:
-        """The segment that a group begins with, read now or kept from before: the same bits either way.
+        """Return a group's root segment, computed now or cached: the same bits either way.
 
-        It always ends at the same place behind the pixels, whatever more the group has in common: what was answered
-        earlier must not change the rounding of what is answered now.
+        It always ends at the same token after the pixels, whatever else the group shares: earlier answers must not
+        change the rounding of later ones.
         """
         if not tree.end:
             return ()
         ids = prompt.ids[: tree.end]
         key = (prompt.head.media, ids.tobytes())
-        payer = _NOBODY if key in self._kept else tree.first
-        segment = self._kept.pop(key, None) or self._encode(prompt.head, ids)[0]
-        self._kept[key] = segment
-        while sum(kept.nbytes for kept in self._kept.values()) > self._kept_bytes:
-            self._kept.popitem(last=False)
+        payer = _CACHED if key in self._cache else tree.first
+        segment = self._cache.pop(key, None) or self._encode(prompt.head, ids)[0]
+        self._cache[key] = segment
+        while sum(cached.nbytes for cached in self._cache.values()) > self._cache_bytes:
+            self._cache.popitem(last=False)
         return ((segment, payer),)
 
     def _encode(self, head: Head, ids: np.ndarray) -> tuple[SharedSegment, Tensor]:
@@ -226,11 +225,11 @@ class SharedModel:
         )
         return self._packed.encode(ids.tolist(), inputs, extras)
 
-    def _walk(self, branch: Branch, prompts: Sequence[Prompt], path: _Path, jobs: dict[int, SharedPrompt]) -> None:
-        """Jobs of a branch's own members, then of its children, each after its own further tokens."""
+    def _walk(self, branch: Branch, prompts: Sequence[Prompt], path: _Path, results: dict[int, SharedPrompt]) -> None:
+        """Add the results of a branch's members, then prefill its children."""
         segments = tuple(segment for segment, _ in path)
         for member in branch.members:
-            jobs[member] = SharedPrompt(
+            results[member] = SharedPrompt(
                 prompt=prompts[member],
                 path=segments,
                 tail=prompts[member].ids[branch.end :].tolist(),
@@ -238,20 +237,22 @@ class SharedModel:
             )
         for child in branch.children:
             ids = prompts[child.first].ids[child.start : child.end].tolist()
-            further = self._packed.extend(segments, ids)
-            self._walk(child, prompts, (*path, (further, child.first)), jobs)
+            segment = self._packed.extend(segments, ids)
+            self._walk(child, prompts, (*path, (segment, child.first)), results)
 
-    def _prove(self, prompt: Prompt) -> None:
-        """Once: compare the logits after a prompt, read in one piece by the model itself and in two packed ones."""
-        if self._proven:
+    def _verify(self, prompt: Prompt) -> None:
+        """Compare the logits after a prompt, computed once in one piece by the model and in two packed pieces."""
+        if self._is_verified:
             return
         cut = max(len(prompt.head.ids), len(prompt.ids) // 2)
-        whole = self._encode(prompt.head, prompt.ids)[1].float()
+        expected = self._encode(prompt.head, prompt.ids)[1].float()
         ids = prompt.ids[:cut]
         first = self._encode(prompt.head, ids)[0] if prompt.head.inputs else self._packed.extend((), ids.tolist())
         tail = prompt.ids[cut:].tolist()
-        _, logits = self._packed.start([(first,)], [tail], room=len(tail), chunk=self._chunk)
-        apart = float((logits[0].float() - whole).square().mean().sqrt() / whole.std())
-        if not apart <= _TOLERANCE.get(logits.dtype, 0.1):
-            raise PrefixSharingUnsupportedError(f"shared and plain logits differ by {apart:.2g} of their spread")
-        self._proven = True
+        _, logits = self._packed.start([(first,)], [tail], capacity=len(tail), chunk=self._chunk)
+        difference = float((logits[0].float() - expected).square().mean().sqrt() / expected.std())
+        if not difference <= _TOLERANCE.get(logits.dtype, 0.1):
+            raise PrefixSharingUnsupportedError(
+                f"shared and unshared logits differ by {difference:.2g} of their deviation"
+            )
+        self._is_verified = True

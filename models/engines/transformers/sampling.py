@@ -1,4 +1,4 @@
-"""Token after token for many rows at once: greedy or drawn by each call's own dice, each row to its own limit."""
+"""Decoding of many rows at once: greedy or sampled, each row with its own draws and its own limit."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class GeneratedTokens:
     """`stop` at an end token, `length` at the limit."""
 
     @property
-    def computed(self) -> int:
-        """Tokens generated, the end token included."""
+    def count(self) -> int:
+        """Return the number of generated tokens, the end token included."""
         return len(self.ids) + (self.finish_reason == "stop")
 
 
-def written(ids: Sequence[int], limit: int, end_ids: frozenset[int]) -> GeneratedTokens:
+def truncate(ids: Sequence[int], limit: int, end_ids: frozenset[int]) -> GeneratedTokens:
     """Cut generated tokens at the first end token or at the limit."""
     for index, token in enumerate(ids[:limit]):
         if token in end_ids:
@@ -37,13 +37,13 @@ def written(ids: Sequence[int], limit: int, end_ids: frozenset[int]) -> Generate
     return GeneratedTokens(ids=tuple(ids[:limit]), finish_reason="length")
 
 
-def choose(logits: Tensor, calls: Sequence[Call], step: int) -> list[int]:
-    """The next token of every row.
+def choose_tokens(logits: Tensor, calls: Sequence[Call], step: int) -> list[int]:
+    """Return the next token of every row.
 
     Args:
         logits: [rows, vocabulary].
         calls: the rows' calls.
-        step: tokens that the rows have already; part of what a draw depends on.
+        step: tokens generated so far; a draw depends on it.
     """
     tokens: list[int] = logits.argmax(-1).tolist()
     for row, call in enumerate(calls):
@@ -53,14 +53,14 @@ def choose(logits: Tensor, calls: Sequence[Call], step: int) -> list[int]:
 
 
 def broadcast_from_rank_0(values: Tensor) -> Tensor:
-    """What rank 0 has, in every rank of a group: a last bit that differs must not lead them different ways."""
+    """Return rank 0's values in every rank of a group: a differing last bit must not make ranks diverge."""
     if torch.distributed.is_initialized():
         torch.distributed.broadcast(values, 0)
     return values
 
 
 def _draw(logits: Tensor, call: Call, step: int) -> int:
-    """A draw that depends on the call, its seed and the step alone: the same in any batch, on any machine."""
+    """Draw a token by call, seed and step alone: the same in any batch, on any machine."""
     digest = hashlib.sha256(f"{call.generation.seed}|{call.call_id}|{step}".encode()).digest()
     point = int.from_bytes(digest[:8], "big") / 2**64
     total = torch.softmax(logits.double() / call.generation.temperature, -1).cumsum(-1)
@@ -70,32 +70,32 @@ def _draw(logits: Tensor, call: Call, step: int) -> int:
 def decode(
     model: PackedModel, rows: PackedSequences, logits: Tensor, calls: Sequence[Call], *, end_ids: frozenset[int]
 ) -> list[GeneratedTokens]:
-    """Write every row's answer; rows that are done leave when they are a quarter of the batch.
+    """Generate every row's answer; finished rows are dropped when they are a quarter of the batch.
 
     Args:
-        model: what reads the tokens.
-        rows: as `PackedModel.start` left them; used up.
+        model: computes the logits.
+        rows: as `PackedModel.start` returned them; used up.
         logits: [rows, vocabulary] of the first tokens.
         calls: the rows' calls.
         end_ids: tokens that end an answer.
     """
     answers: list[list[int]] = [[] for _ in calls]
     live = list(range(len(calls)))
-    done: set[int] = set()
+    finished: set[int] = set()
     step = 0
     while True:
-        tokens = choose(logits, [calls[index] for index in live], step)
+        tokens = choose_tokens(logits, [calls[index] for index in live], step)
         step += 1
         for index, token in zip(live, tokens, strict=True):
-            if index not in done:
+            if index not in finished:
                 answers[index].append(token)
                 if token in end_ids or step >= calls[index].generation.max_new_tokens:
-                    done.add(index)
-        stay = [at for at, index in enumerate(live) if index not in done]
-        if not stay:
+                    finished.add(index)
+        remaining = [at for at, index in enumerate(live) if index not in finished]
+        if not remaining:
             break
-        if 4 * len(stay) <= 3 * len(live):
-            rows.keep(stay)
-            live, tokens = [live[at] for at in stay], [tokens[at] for at in stay]
+        if 4 * len(remaining) <= 3 * len(live):
+            rows.keep(remaining)
+            live, tokens = [live[at] for at in remaining], [tokens[at] for at in remaining]
         logits = model.step(rows, tokens)
-    return [written(ids, call.generation.max_new_tokens, end_ids) for ids, call in zip(answers, calls, strict=True)]
+    return [truncate(ids, call.generation.max_new_tokens, end_ids) for ids, call in zip(answers, calls, strict=True)]

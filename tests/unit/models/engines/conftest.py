@@ -1,4 +1,4 @@
-"""Small checkpoints, each built once a session, and what they say to one prompt at a time."""
+"""Small checkpoints, each built once per session, and their answers to one prompt at a time."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ import pytest
 from models.messages import Call, Generation, Turn
 
 if TYPE_CHECKING:
-    from tests.unit.models.engines.transformers.reference_answers import Alone
+    from tests.unit.models.engines.transformers.reference_answers import ReferenceModel
 
-Said = dict[str, tuple[str, list[float]]]
-"""Call id -> answer, and for each token how far the best logit was above the second."""
+AnswersById = dict[str, tuple[str, list[float]]]
+"""Call id -> answer, and for each token the gap between the two best logits."""
 
 
 class Checkpoints(Protocol):
     def __call__(self, architecture: str) -> Path: ...
 
 
-class Judge(Protocol):
-    def __call__(self, where: Path | str, calls: Sequence[Call]) -> Said: ...
+class ReferenceAnswers(Protocol):
+    def __call__(self, checkpoint: Path | str, calls: Sequence[Call]) -> AnswersById: ...
 
 
 @pytest.fixture(scope="session")
 def checkpoint_of(tmp_path_factory: pytest.TempPathFactory) -> Checkpoints:
-    """Checkpoints by architecture."""
+    """Return the checkpoint of an architecture, built on first use."""
     from tests.support.checkpoints import build_tiny
 
     root = tmp_path_factory.mktemp("checkpoints")
 
     def get(architecture: str) -> Path:
-        made = root / architecture
-        return made if made.is_dir() else build_tiny(made, architecture)
+        folder = root / architecture
+        return folder if folder.is_dir() else build_tiny(folder, architecture)
 
     return get
 
 
 @pytest.fixture(scope="session")
-def answers_alone(checkpoint_of: Checkpoints) -> Judge:
-    """What a checkpoint says to each call by itself; asked once a session."""
-    from tests.unit.models.engines.transformers.reference_answers import Alone
+def reference_answers(checkpoint_of: Checkpoints) -> ReferenceAnswers:
+    """Return a checkpoint's answer to each call by itself, computed once per session."""
+    from tests.unit.models.engines.transformers.reference_answers import ReferenceModel
 
-    models: dict[Path, Alone] = {}
-    known: dict[tuple[Path, tuple[Turn, ...], Generation], tuple[str, list[float]]] = {}
+    models: dict[Path, ReferenceModel] = {}
+    answers: dict[tuple[Path, tuple[Turn, ...], Generation], tuple[str, list[float]]] = {}
 
-    def get(where: Path | str, calls: Sequence[Call]) -> Said:
-        path = checkpoint_of(where) if isinstance(where, str) else where
+    def get(checkpoint: Path | str, calls: Sequence[Call]) -> AnswersById:
+        path = checkpoint_of(checkpoint) if isinstance(checkpoint, str) else checkpoint
         if path not in models:
-            models[path] = Alone(path)
+            models[path] = ReferenceModel(path)
         for call in calls:
-            if (path, call.turns, call.generation) not in known:
-                known[path, call.turns, call.generation] = models[path].ask(call)
-        return {call.call_id: known[path, call.turns, call.generation] for call in calls}
+            if (path, call.turns, call.generation) not in answers:
+                answers[path, call.turns, call.generation] = models[path].answer(call)
+        return {call.call_id: answers[path, call.turns, call.generation] for call in calls}
 
     return get
 
 
 @pytest.fixture(scope="session")
 def one_thread() -> Iterator[None]:
-    """Small models lose more by waiting for a busy second core than they gain by it."""
+    """Use one thread: small models lose more by waiting for a busy second core than they gain."""
     import torch
 
     with pytest.MonkeyPatch.context() as patch:

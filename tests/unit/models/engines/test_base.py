@@ -89,7 +89,7 @@ def test_order_is_the_engines_business() -> None:
         pytest.param(lambda replies: replies[:-1], "1 of 3 calls unanswered, first c/0", id="drops one"),
         pytest.param(lambda _: [], "3 of 3 calls unanswered, first a/0", id="drops all"),
         pytest.param(lambda replies: [*replies, replies[0]], "a/0 twice", id="doubles"),
-        pytest.param(lambda replies: [replace(replies[0], call_id="z/0"), *replies[1:]], "never asked", id="invents"),
+        pytest.param(lambda replies: [replace(replies[0], call_id="z/0"), *replies[1:]], "never sent", id="invents"),
     ],
 )
 def test_an_engine_that_breaks_the_contract_stops_the_work(
@@ -160,7 +160,7 @@ def test_a_failed_step_ends_every_request_that_needed_it_and_no_other() -> None:
         return failure if call.call_id == "a/1" or echo(call).text == "<bad>" else echo(call)
 
     asked = [
-        request("a", step("x"), step(StepOutput(0)), step("never asked")),
+        request("a", step("x"), step(StepOutput(0)), step("never sent")),
         request("b", step("bad"), step(StepOutput(0))),
         request("c", step("bad"), step(StepOutput(0))),
         request("d", step("x"), step(StepOutput(0))),

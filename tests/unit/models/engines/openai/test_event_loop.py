@@ -97,5 +97,5 @@ def test_close_cancels_then_does_the_last_thing_once(loop: BackgroundLoop) -> No
     loop.close(last)
     assert events == ["cancelled", "last"]
     assert loop.closed
-    with pytest.raises(RuntimeError, match="closed while it was still answering"):
+    with pytest.raises(RuntimeError, match="closed while answers were still running"):
         next(items)

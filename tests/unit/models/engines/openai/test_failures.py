@@ -11,7 +11,7 @@ from models.engines.openai.failures import (
     FailureScope,
     backoff_s,
     classify_status,
-    clipped,
+    clip,
     retry_after_s,
 )
 from models.engines.openai.health import STREAK_LIMIT, Health
@@ -59,25 +59,25 @@ def miss(status: int, body: object = None, text: str = "", headers: dict[str, st
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "blame", "may_pass"),
+    ("status", "body", "kind", "scope", "is_transient"),
     [
-        (400, {"message": "no"}, "http_400", FailureScope.QUESTION, False),
-        (400, {"code": "context_length_exceeded"}, "context_length", FailureScope.QUESTION, False),
+        (400, {"message": "no"}, "http_400", FailureScope.PROMPT, False),
+        (400, {"code": "context_length_exceeded"}, "context_length", FailureScope.PROMPT, False),
         (
             400,
             {"message": "This model's maximum context length is 8 tokens"},
             "context_length",
-            FailureScope.QUESTION,
+            FailureScope.PROMPT,
             False,
         ),
         (401, {}, "http_401", FailureScope.ENDPOINT, False),
-        (402, {}, "http_402", FailureScope.QUESTION, False),
+        (402, {}, "http_402", FailureScope.PROMPT, False),
         (403, {}, "http_403", FailureScope.ENTRY, False),
         (404, {}, "http_404", FailureScope.ENTRY, False),
         (408, {}, "http_408", FailureScope.ENDPOINT, True),
         (409, {}, "http_409", FailureScope.ENDPOINT, True),
-        (413, {}, "http_413", FailureScope.QUESTION, False),
-        (422, {}, "http_422", FailureScope.QUESTION, False),
+        (413, {}, "http_413", FailureScope.PROMPT, False),
+        (422, {}, "http_422", FailureScope.PROMPT, False),
         (429, {}, "http_429", FailureScope.ENDPOINT, True),
         (429, {"code": "insufficient_quota"}, "http_429", FailureScope.ENDPOINT, False),
         (429, {"type": "insufficient_quota"}, "http_429", FailureScope.ENDPOINT, False),
@@ -86,9 +86,9 @@ def miss(status: int, body: object = None, text: str = "", headers: dict[str, st
         (529, {}, "http_529", FailureScope.ENDPOINT, True),
     ],
 )
-def test_statuses(status: int, body: object, *, kind: str, blame: FailureScope, may_pass: bool) -> None:
+def test_statuses(status: int, body: object, *, kind: str, scope: FailureScope, is_transient: bool) -> None:
     found = miss(status, body)
-    assert (found.failure.type, found.blame, found.may_pass) == (kind, blame, may_pass)
+    assert (found.failure.type, found.scope, found.is_transient) == (kind, scope, is_transient)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_secrets_are_hidden_before_the_message_is_cut() -> None:
         body={"message": "x" * 480 + key},
         text="",
         now=NOW,
-        hide=lambda text: text.replace(key, "***"),
+        redact=lambda text: text.replace(key, "***"),
     )
     assert "sk-" not in found.failure.message
 
 
 def test_clipped() -> None:
-    assert clipped(" a\n\tb ") == "a b"
-    assert clipped("x" * 600) == "x" * 496 + " ..."
+    assert clip(" a\n\tb ") == "a b"
+    assert clip("x" * 600) == "x" * 496 + " ..."
 
 
 def test_backoff_doubles_up_to_a_limit() -> None:
@@ -154,8 +154,8 @@ class TestPacer:
             passed = []
             for index in range(count):
                 if hold is not None and index == hold[0]:
-                    pacer.hold(hold[1])
-                await pacer.turn()
+                    pacer.pause(hold[1])
+                await pacer.wait_for_turn()
                 passed.append(time.now())
             return passed
 
@@ -182,11 +182,11 @@ class TestPacer:
             pacer = RateLimiter(60, time.now, time.sleep)
 
             async def one() -> None:
-                await pacer.turn()
+                await pacer.wait_for_turn()
                 passed.append(time.now())
                 if len(passed) == 1:
                     await asyncio.sleep(0)  # the others take their turns and wait
-                    pacer.hold(30.0)
+                    pacer.pause(30.0)
 
             await asyncio.gather(*(one() for _ in range(4)))
 
@@ -200,43 +200,43 @@ def health() -> Health:
     return Health(lambda what: f"gone: {what}")
 
 
-def bad(blame: FailureScope, kind: str = "http_500") -> FailedAttempt:
-    return FailedAttempt(failure=Failure(type=kind, message="told"), blame=blame, may_pass=True)
+def bad(scope: FailureScope, kind: str = "http_500") -> FailedAttempt:
+    return FailedAttempt(failure=Failure(type=kind, message="told"), scope=scope, is_transient=True)
 
 
 class TestHealth:
     def test_nobody_to_connect_to_ends_it_at_once(self) -> None:
-        with pytest.raises(EngineUnreachableError, match=r"gone: no connection in 3 tries \(connection: told\)"):
-            health().missed(bad(FailureScope.NO_CONNECTION, "connection"), answers_before=0, tries=3)
+        with pytest.raises(EngineUnreachableError, match=r"gone: no connection in 3 attempts \(connection: told\)"):
+            health().record_failure(bad(FailureScope.NO_CONNECTION, "connection"), answers_before=0, attempts=3)
 
     def test_unless_somebody_was_answered_meanwhile(self) -> None:
         state = health()
-        state.answered()
-        state.missed(bad(FailureScope.NO_CONNECTION), answers_before=0, tries=3)
+        state.record_answer()
+        state.record_failure(bad(FailureScope.NO_CONNECTION), answers_before=0, attempts=3)
         with pytest.raises(EngineUnreachableError):
-            state.missed(bad(FailureScope.NO_CONNECTION), answers_before=1, tries=3)
+            state.record_failure(bad(FailureScope.NO_CONNECTION), answers_before=1, attempts=3)
 
-    @pytest.mark.parametrize("blame", [FailureScope.ENDPOINT, FailureScope.ENTRY])
-    def test_a_long_streak_ends_it(self, blame: FailureScope) -> None:
+    @pytest.mark.parametrize("scope", [FailureScope.ENDPOINT, FailureScope.ENTRY])
+    def test_a_long_streak_ends_it(self, scope: FailureScope) -> None:
         state = health()
         for _ in range(STREAK_LIMIT - 1):
-            state.missed(bad(blame), answers_before=0, tries=1)
-        with pytest.raises(EngineUnreachableError, match=f"no answer to {STREAK_LIMIT} calls in a row"):
-            state.missed(bad(blame), answers_before=0, tries=1)
+            state.record_failure(bad(scope), answers_before=0, attempts=1)
+        with pytest.raises(EngineUnreachableError, match=f"no answer to {STREAK_LIMIT} consecutive calls"):
+            state.record_failure(bad(scope), answers_before=0, attempts=1)
 
     def test_an_answer_breaks_the_streak(self) -> None:
         state = health()
         for index in range(5 * STREAK_LIMIT):
             if index % (STREAK_LIMIT - 1) == 0:
-                state.answered()
-            state.missed(bad(FailureScope.ENDPOINT), answers_before=state.answers, tries=1)
+                state.record_answer()
+            state.record_failure(bad(FailureScope.ENDPOINT), answers_before=state.answers, attempts=1)
 
     @pytest.mark.parametrize(
-        ("blame", "answers"), [(FailureScope.QUESTION, 0), (FailureScope.QUESTION, 1), (FailureScope.ENTRY, 1)]
+        ("scope", "answers"), [(FailureScope.PROMPT, 0), (FailureScope.PROMPT, 1), (FailureScope.ENTRY, 1)]
     )
-    def test_what_lies_with_the_question_never_ends_it(self, blame: FailureScope, answers: int) -> None:
+    def test_what_lies_with_the_question_never_ends_it(self, scope: FailureScope, answers: int) -> None:
         state = health()
         for _ in range(answers):
-            state.answered()
+            state.record_answer()
         for _ in range(3 * STREAK_LIMIT):
-            state.missed(bad(blame), answers_before=answers, tries=1)
+            state.record_failure(bad(scope), answers_before=answers, attempts=1)

@@ -28,7 +28,7 @@ class TestUnreachable:
                 at.ask(*many(40))
             told = str(caught.value)
             assert address in told
-            assert "no connection in 4 tries" in told
+            assert "no connection in 4 attempts" in told
             assert "'scripted'" in told
             # The first call to use up its tries ended it.
             assert 3 <= len(at.time.slept) <= 2 * 3
@@ -37,7 +37,7 @@ class TestUnreachable:
         with rig(always("A"), retries=1) as at:
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
             at.endpoint.stop()
-            with pytest.raises(EngineUnreachableError, match="no connection in 2 tries"):
+            with pytest.raises(EngineUnreachableError, match="no connection in 2 attempts"):
                 at.ask(*many(3))
 
     @pytest.mark.parametrize(("status", "retries"), [(401, 5), (403, 5), (404, 5), (500, 0), (429, 0)])
@@ -45,7 +45,7 @@ class TestUnreachable:
         with rig([{"status": status, "message": "no"}], retries=retries) as at:
             replies = at.engine.generate(many(STREAK_LIMIT * 3), {})
             got: list[CallReply] = []
-            with pytest.raises(EngineUnreachableError, match=f"calls in a row, the last time http_{status}: no"):
+            with pytest.raises(EngineUnreachableError, match=f"consecutive calls, the last time http_{status}: no"):
                 got.extend(replies)
             assert kinds(got) == [f"http_{status}"] * (STREAK_LIMIT - 1)
             assert len(at.endpoint.seen) <= STREAK_LIMIT + 16

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from models.engines.openai.messages import data_uris, messages
+from models.engines.openai.messages import chat_messages, data_uris
 from models.messages import Call, Frames, Generation, Media, Text, Turn, user
 from models.spec import Limits
 from tests.support.calls import CLIP, OTHER_PICTURE, PICTURE, noise
@@ -38,7 +38,7 @@ SENT = {PICTURE: ["p"], OTHER_PICTURE: ["o"], CLIP: ["c0", "c1"]}
 
 class TestMessages:
     def content(self, *parts: Any) -> Any:
-        (message,) = messages(asked(user(*parts)), SENT)
+        (message,) = chat_messages(asked(user(*parts)), SENT)
         assert message["role"] == "user"
         return message["content"]
 
@@ -64,19 +64,19 @@ class TestMessages:
 
     def test_no_system_prompt_unless_asked_for(self) -> None:
         call = asked(user("Hi"))
-        assert [one["role"] for one in messages(call, {})] == ["user"]
-        assert messages(call, {}, "Be brief.")[0] == {"role": "system", "content": "Be brief."}
+        assert [one["role"] for one in chat_messages(call, {})] == ["user"]
+        assert chat_messages(call, {}, "Be brief.")[0] == {"role": "system", "content": "Be brief."}
 
     def test_the_calls_own_system_turn_stays_behind_the_models(self) -> None:
         call = asked(Turn("system", (Text("You judge."),)), user("Hi"))
-        assert messages(call, {})[0]["content"] == "You judge."
-        both = messages(call, {}, "Be brief.")
+        assert chat_messages(call, {})[0]["content"] == "You judge."
+        both = chat_messages(call, {}, "Be brief.")
         assert [one["role"] for one in both] == ["system", "user"]
         assert both[0]["content"] == "Be brief.\n\nYou judge."
 
     def test_turns_stay_turns(self) -> None:
         call = asked(user(PICTURE, "Which?"), Turn("assistant", (Text("A"),)), user(OTHER_PICTURE, "And now?"))
-        first, second, third = messages(call, SENT)
+        first, second, third = chat_messages(call, SENT)
         assert (first["role"], second, third["role"]) == (
             "user",
             {"role": "assistant", "content": "A"},
@@ -87,11 +87,11 @@ class TestMessages:
     @settings(deadline=None)
     @given(st.text())
     def test_words_are_never_changed(self, words: str) -> None:
-        (message,) = messages(asked(user(words)), {})
+        (message,) = chat_messages(asked(user(words)), {})
         assert message["content"] == words
 
     def test_half_a_surrogate_pair_can_be_sent(self) -> None:
-        (message,) = messages(asked(user("a\ud83db")), {})
+        (message,) = chat_messages(asked(user("a\ud83db")), {})
         assert message["content"] == "a?b"
 
 

@@ -65,13 +65,13 @@ class TestRetries:
     def test_a_pause_asked_of_one_call_holds_all_back(self, rule: dict[str, Any], held: list[float]) -> None:
         asked_for: list[float] = []
         with rig([{"status": 429, "times": 1, **rule}, {"say": "A"}]) as at:
-            hold = at.engine._pacer.hold
+            hold = at.engine._rate_limiter.pause
 
             def noting(seconds: float) -> None:
                 asked_for.append(seconds)
                 hold(seconds)
 
-            at.engine._pacer.hold = noting  # type: ignore[method-assign]
+            at.engine._rate_limiter.pause = noting  # type: ignore[method-assign]
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
         assert asked_for == held
 
@@ -161,7 +161,7 @@ class TestPace:
             replies = at.engine.generate(many(50), {})
             next(replies)
             at.engine.close()
-            with pytest.raises(RuntimeError, match="closed while it was still answering"):
+            with pytest.raises(RuntimeError, match="closed while answers were still running"):
                 list(replies)
 
     def test_closing_leaves_no_thread(self) -> None:

@@ -25,7 +25,7 @@ from tests.unit.models.engines.openai.rig import kinds, many, rig
 
 PRICE = {"input_per_million": 1_000_000.0, "output_per_million": 1_000_000.0}
 """A dollar a token."""
-TOO_MANY = FailedAttempt(failure=Failure(type="http_429", message=""), blame=FailureScope.ENDPOINT, may_pass=True)
+TOO_MANY = FailedAttempt(failure=Failure(type="http_429", message=""), scope=FailureScope.ENDPOINT, is_transient=True)
 
 
 def test_a_storm_in_short() -> None:
@@ -49,16 +49,16 @@ def test_fewer_at_a_time_after_a_429_and_more_again() -> None:
     async def scene() -> list[int]:
         window, widths = AdaptiveConcurrency(16), []
         async with window:
-            window.told(TOO_MANY)
-            window.told(TOO_MANY)  # of the same storm
-            widths.append(window.width)
+            window.record(TOO_MANY)
+            window.record(TOO_MANY)  # of the same storm
+            widths.append(window.limit)
         async with window:
-            window.told(TOO_MANY)
-            widths.append(window.width)
+            window.record(TOO_MANY)
+            widths.append(window.limit)
         for _ in range(200):
             async with window:
-                window.told(Answer(text=""))
-        return [*widths, window.width]
+                window.record(Answer(text=""))
+        return [*widths, window.limit]
 
     assert asyncio.run(scene()) == [8, 4, 16]
 
@@ -74,7 +74,7 @@ def test_no_more_than_the_window_and_nobody_waits_for_ever(storm: list[bool], mo
                 out += 1
                 highest = max(highest, out)
                 await asyncio.sleep(0)
-                window.told(TOO_MANY if bad else Answer(text=""))
+                window.record(TOO_MANY if bad else Answer(text=""))
                 out -= 1
 
         await asyncio.wait_for(asyncio.gather(*(one(bad=bad) for bad in storm)), 10)

@@ -29,9 +29,9 @@ from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,
     MEDIA,
     PICTURE,
-    Alone,
+    ReferenceModel,
     calls_about,
-    excused,
+    near_ties,
     texts,
 )
 
@@ -62,7 +62,7 @@ def adapter(checkpoint_of: Checkpoints, tmp_path_factory: pytest.TempPathFactory
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         config = LoraConfig(r=4, target_modules=["q_proj", "v_proj", "o_proj", "down_proj"], init_lora_weights=False)
-        get_peft_model(Alone(checkpoint_of("qwen2_5_vl")).model, config).save_pretrained(folder)
+        get_peft_model(ReferenceModel(checkpoint_of("qwen2_5_vl")).model, config).save_pretrained(folder)
     return folder
 
 
@@ -80,12 +80,12 @@ def test_two_ranks_answer_like_one_process(
 ) -> None:
     from peft import PeftModel
 
-    reference = Alone(checkpoint_of("qwen2_5_vl"))
+    reference = ReferenceModel(checkpoint_of("qwen2_5_vl"))
     total = sum(p.numel() * p.element_size() for p in reference.model.parameters())
     reference.model = PeftModel.from_pretrained(reference.model, adapter).eval()
     calls = calls_about((PICTURE,), (CLIP,), ())
     replies = list(pair.generate(calls, MEDIA))
-    assert not excused(texts(replies), {call.call_id: reference.ask(call) for call in calls})
+    assert not near_ties(texts(replies), {call.call_id: reference.answer(call) for call in calls})
     assert sum(isinstance(r.outcome, Answer) and r.outcome.cached_tokens > 0 for r in replies) >= 8, (
         "prefixes are shared"
     )
@@ -127,11 +127,11 @@ def test_ranks_beyond_the_key_heads_share_them(checkpoint_of: Checkpoints, tmp_p
         AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(checkpoint_of("llama")).save_pretrained(tmp_path)
     calls = [*calls_about(()), *(replace(call, call_id=f"b{call.call_id}") for call in calls_about((), num_beams=2))]
-    reference = Alone(tmp_path)
+    reference = ReferenceModel(tmp_path)
     engine = tensor_parallel_engine(tmp_path)
     try:
-        assert not excused(
-            texts(list(engine.generate(calls, {}))), {call.call_id: reference.ask(call) for call in calls}
+        assert not near_ties(
+            texts(list(engine.generate(calls, {}))), {call.call_id: reference.answer(call) for call in calls}
         )
     finally:
         engine.close()

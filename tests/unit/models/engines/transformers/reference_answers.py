@@ -1,4 +1,4 @@
-"""The judge of the `transformers` engine: one prompt at a time by processor and `generate`, nothing of ours."""
+"""Reference for the `transformers` engine: one prompt at a time by processor and `generate`, no product code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models.messages import Answer, Call, CallReply, Frames, Generation, Media, 
 from models.spec import ModelSpec
 
 ROUNDING = 2e-4
-"""Two best logits closer than this may change places by the rounding of float32; their spread is about 1."""
+"""The two best logits may swap by float32 rounding if closer than this; their deviation is about 1."""
 
 
 def _pixels(frames: int, seed: int, height: int = 60, width: int = 90) -> np.ndarray:
@@ -58,51 +58,51 @@ def calls_about(
     temperature: float = 0.0,
     num_beams: int = 1,
 ) -> list[Call]:
-    """Every question about every tuple of media, with limits that differ within a group."""
+    """Return every question about every tuple of media, with limits that differ within a group."""
     calls: list[Call] = []
-    for shown in media:
+    for items in media:
         for number, question in enumerate(QUESTIONS):
             generation = Generation(
                 max_new_tokens=limits[number % len(limits)], temperature=temperature, num_beams=num_beams
             )
             call_id = f"{len(calls)}"
-            calls.append(Call(call_id=call_id, turns=(user(*shown, question),), generation=generation))
+            calls.append(Call(call_id=call_id, turns=(user(*items, question),), generation=generation))
     return calls
 
 
 @dataclass(slots=True)
-class Alone:
-    """What a checkpoint says to one prompt at a time."""
+class ReferenceModel:
+    """A checkpoint that answers one prompt at a time."""
 
     folder: Path
     dtype: torch.dtype = torch.float32
     model: Any = None
     processor: Any = None
     tokenizer: Any = None
-    films: bool = False
+    takes_video: bool = False
     images_kwargs: dict[str, Any] = field(default_factory=dict)
     videos_kwargs: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.folder / "processor_config.json").is_file():
             phi = AutoConfig.from_pretrained(self.folder).model_type == "phi4_multimodal"
-            maker = AutoModelForCausalLM if phi else AutoModelForImageTextToText
-            self.model = maker.from_pretrained(self.folder, dtype=self.dtype).eval()
+            auto_class = AutoModelForCausalLM if phi else AutoModelForImageTextToText
+            self.model = auto_class.from_pretrained(self.folder, dtype=self.dtype).eval()
             self.processor = AutoProcessor.from_pretrained(self.folder)
             self.tokenizer = self.processor.tokenizer
-            films = getattr(self.processor, "video_processor", None) is not None
-            self.films = films and "video" in self.processor.chat_template
+            has_video = getattr(self.processor, "video_processor", None) is not None
+            self.takes_video = has_video and "video" in self.processor.chat_template
         else:
             self.model = AutoModelForCausalLM.from_pretrained(self.folder, dtype=self.dtype).eval()
             self.tokenizer = AutoTokenizer.from_pretrained(self.folder)
 
-    def ask(self, call: Call) -> tuple[str, list[float]]:
-        """The answer, and for each of its tokens how far the best logit was above the second."""
-        ids, gaps = self.write(call)
+    def answer(self, call: Call) -> tuple[str, list[float]]:
+        """Return the answer, and for each of its tokens the gap between the two best logits."""
+        ids, gaps = self.generate(call)
         return self.tokenizer.decode(ids, skip_special_tokens=True), gaps
 
-    def write(self, call: Call) -> tuple[list[int], list[float]]:
-        """The tokens of the answer, without an end token; the gaps are also the end token's."""
+    def generate(self, call: Call) -> tuple[list[int], list[float]]:
+        """Return the answer's tokens without an end token, and the gaps including the end token's."""
         inputs = {
             name: tensor.to(self.dtype) if name.startswith("pixel_values") and tensor.is_floating_point() else tensor
             for name, tensor in self.inputs(call).items()
@@ -130,7 +130,7 @@ class Alone:
         return ids, gaps
 
     def _text(self, messages: list[dict[str, Any]]) -> str:
-        """By the chat template; by hand for the two that have none, which take one turn here."""
+        """Render the chat template; two models have none and take one turn here."""
         if self.processor.chat_template:
             return str(self.processor.apply_chat_template(messages, add_generation_prompt=True))
         if self.tokenizer.chat_template:
@@ -139,11 +139,11 @@ class Alone:
                     part.get("text", self.processor.image_token) for part in message["content"]
                 )
             return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-        words = "".join(part["text"] for part in messages[0]["content"] if part["type"] == "text")
-        return f"Question: {words} Answer:" if self.model.config.model_type == "blip-2" else words
+        text = "".join(part["text"] for part in messages[0]["content"] if part["type"] == "text")
+        return f"Question: {text} Answer:" if self.model.config.model_type == "blip-2" else text
 
     def inputs(self, call: Call) -> Mapping[str, torch.Tensor]:
-        """Everything for the model, of one call."""
+        """Return the model's inputs for one call."""
         images: list[Image.Image] = []
         videos: list[np.ndarray] = []
         notes: list[dict[str, Any]] = []
@@ -156,13 +156,13 @@ class Alone:
                     continue
                 assert isinstance(part, Media)
                 frames = MEDIA[part]
-                if part.kind == "video" and self.films:
+                if part.kind == "video" and self.takes_video:
                     content.append({"type": "video"})
                     indices = [round(second * frames.fps) for second in frames.seconds]
-                    # Qwen3-VL's processor fills odd clips up with their last frame, but refuses a single one.
-                    again = len(indices) == 1 and type(self.processor).__name__ == "Qwen3VLProcessor"
-                    videos.append(np.repeat(frames.pixels, 1 + again, axis=0))
-                    indices *= 1 + again
+                    # Qwen3-VL's processor pads odd clips with their last frame, but rejects a single frame.
+                    repeats = len(indices) == 1 and type(self.processor).__name__ == "Qwen3VLProcessor"
+                    videos.append(np.repeat(frames.pixels, 1 + repeats, axis=0))
+                    indices *= 1 + repeats
                     notes.append(
                         {
                             "total_num_frames": frames.total_frames,
@@ -184,44 +184,44 @@ class Alone:
                 )
             )
         text = self._text(messages)
-        given: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if images:
-            given |= {"images": [images], "images_kwargs": self.images_kwargs}
+            arguments |= {"images": [images], "images_kwargs": self.images_kwargs}
         if videos:
             kwargs = {"video_metadata": notes, "do_sample_frames": False, "input_data_format": "channels_last"}
             if hasattr(self.processor.video_processor, "cap_pixels_per_frame"):
                 kwargs["cap_pixels_per_frame"] = True
-            given |= {"videos": [videos], "videos_kwargs": kwargs | self.videos_kwargs}
-        begins = self.tokenizer.bos_token is not None and text.startswith(self.tokenizer.bos_token)
-        text_kwargs = {"add_special_tokens": not begins}
-        return dict(self.processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **given))
+            arguments |= {"videos": [videos], "videos_kwargs": kwargs | self.videos_kwargs}
+        has_bos = self.tokenizer.bos_token is not None and text.startswith(self.tokenizer.bos_token)
+        text_kwargs = {"add_special_tokens": not has_bos}
+        return dict(self.processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **arguments))
 
 
-def engine_of(folder: Path, *, plain: bool = False, **spec: Any) -> TransformersEngine:
-    """The engine on the CPU; `plain` takes the shared way from it."""
+def engine_of(folder: Path, *, padded: bool = False, **spec: Any) -> TransformersEngine:
+    """Build the engine on the CPU; `padded` turns prefix sharing off."""
     engine = TransformersEngine(ModelSpec(engine="transformers", model=str(folder), device="cpu", **spec))
-    if plain:
-        engine._go_plain("the test wants it")
+    if padded:
+        engine._stop_sharing("the test turns it off")
     return engine
 
 
 def texts(replies: Sequence[CallReply]) -> dict[str, str]:
-    """Texts by call id; a failure is an error."""
-    found = {}
+    """Return texts by call id; assert that there is no failure."""
+    by_call = {}
     for reply in replies:
         assert isinstance(reply.outcome, Answer), (reply.call_id, reply.outcome)
-        found[reply.call_id] = reply.outcome.text
-    return found
+        by_call[reply.call_id] = reply.outcome.text
+    return by_call
 
 
-def excused(got: Mapping[str, str], want: Mapping[str, tuple[str, list[float]]]) -> list[str]:
-    """Calls answered otherwise than alone where two logits were as good as equal; any other difference fails."""
-    assert set(got) == set(want)
-    near = []
-    for call_id, text in got.items():
-        alone, gaps = want[call_id]
-        if text == alone:
+def near_ties(actual: Mapping[str, str], expected: Mapping[str, tuple[str, list[float]]]) -> list[str]:
+    """Return calls that differ from the reference where two logits were nearly equal; assert no other difference."""
+    assert set(actual) == set(expected)
+    ties = []
+    for call_id, text in actual.items():
+        reference, gaps = expected[call_id]
+        if text == reference:
             continue
-        assert min(gaps) < ROUNDING, f"call {call_id}: {text!r}, but alone {alone!r}; no two logits were near"
-        near.append(call_id)
-    return near
+        assert min(gaps) < ROUNDING, f"call {call_id}: {text!r}, reference {reference!r}; no two logits were near"
+        ties.append(call_id)
+    return ties

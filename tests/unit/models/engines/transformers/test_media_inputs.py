@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.engines.transformers.media_inputs import MediaRules, media_rules, places, show
+from models.engines.transformers.media_inputs import MediaRules, media_inputs, media_rules, template_parts
 from models.messages import Frames, Media
 from models.spec import Limits
 
@@ -23,11 +23,11 @@ def rules(kind: Any = "video", **more: Any) -> MediaRules:
     return MediaRules(**{"pixel_limit": "none", "max_pixels": None, "max_frames": None, **more}, kind=kind)
 
 
-def test_metadata_tells_the_stored_clip() -> None:
-    whole = frames(4, seconds=(0.0, 9.96, 19.96, 29.96), fps=25.0, total_frames=750)
-    shown = show([CLIP], {CLIP: whole}, rules())
-    assert shown.videos[0] is whole.pixels
-    assert shown.metadata == [
+def test_metadata_describes_the_stored_clip() -> None:
+    clip_frames = frames(4, seconds=(0.0, 9.96, 19.96, 29.96), fps=25.0, total_frames=750)
+    inputs = media_inputs([CLIP], {CLIP: clip_frames}, rules())
+    assert inputs.videos[0] is clip_frames.pixels
+    assert inputs.metadata == [
         {
             "total_num_frames": 750,
             "fps": 25.0,
@@ -37,9 +37,9 @@ def test_metadata_tells_the_stored_clip() -> None:
             "frames_indices": [0, 249, 499, 749],
         }
     ]
-    thinned = show([CLIP], {CLIP: whole}, rules(max_frames=2))
-    assert thinned.metadata[0]["frames_indices"] == [0, 749]
-    assert thinned.videos[0][:, 0, 0, 0].tolist() == [0, 3]
+    sampled = media_inputs([CLIP], {CLIP: clip_frames}, rules(max_frames=2))
+    assert sampled.metadata[0]["frames_indices"] == [0, 749]
+    assert sampled.videos[0][:, 0, 0, 0].tolist() == [0, 3]
 
 
 @pytest.mark.parametrize(
@@ -52,38 +52,38 @@ def test_metadata_tells_the_stored_clip() -> None:
         (frames(4, seconds=(0.0, 10.0, 20.0, 31.0), fps=25.0, total_frames=750), 25.0, [0, 250, 500, 749]),
     ],
 )
-def test_metadata_from_what_is_known(clip: Frames, fps: float, indices: list[int]) -> None:
-    (notes,) = show([CLIP], {CLIP: clip}, rules()).metadata
+def test_metadata_uses_frame_rate_and_times_if_known(clip: Frames, fps: float, indices: list[int]) -> None:
+    (notes,) = media_inputs([CLIP], {CLIP: clip}, rules()).metadata
     assert notes["fps"] == pytest.approx(fps)
     assert notes["frames_indices"] == indices
     assert notes["duration"] == pytest.approx(notes["total_num_frames"] / fps)
 
 
-def test_a_clip_as_pictures() -> None:
-    asked = rules("image", max_frames=2)
-    assert places(CLIP, frames(4), asked) == [{"type": "image"}] * 2
-    shown = show([PICTURE, CLIP], {PICTURE: frames(1), CLIP: frames(4)}, asked)
-    assert [np.asarray(image)[0, 0, 0] for image in shown.images] == [0, 0, 3]
-    assert not shown.videos
+def test_clip_is_passed_as_pictures() -> None:
+    media_rules_used = rules("image", max_frames=2)
+    assert template_parts(CLIP, frames(4), media_rules_used) == [{"type": "image"}] * 2
+    inputs = media_inputs([PICTURE, CLIP], {PICTURE: frames(1), CLIP: frames(4)}, media_rules_used)
+    assert [np.asarray(image)[0, 0, 0] for image in inputs.images] == [0, 0, 3]
+    assert not inputs.videos
 
 
 def test_larger_pictures_are_shrunk_before_the_processor() -> None:
-    asked = rules(pixel_limit="before", max_pixels=900)
-    shown = show([PICTURE, CLIP], {PICTURE: frames(1), CLIP: frames(4)}, asked)
-    assert shown.images[0].size == (40, 22)
-    assert shown.videos[0].shape == (4, 22, 40, 3)
-    small = show([PICTURE], {PICTURE: frames(1, 30, 30)}, asked)
+    media_rules_used = rules(pixel_limit="before", max_pixels=900)
+    inputs = media_inputs([PICTURE, CLIP], {PICTURE: frames(1), CLIP: frames(4)}, media_rules_used)
+    assert inputs.images[0].size == (40, 22)
+    assert inputs.videos[0].shape == (4, 22, 40, 3)
+    small = media_inputs([PICTURE], {PICTURE: frames(1, 30, 30)}, media_rules_used)
     assert small.images[0].size == (30, 30)
-    thin_one = show([PICTURE], {PICTURE: frames(1, 1, 4000)}, asked)
-    assert thin_one.images[0].size == (900, 1)
+    strip = media_inputs([PICTURE], {PICTURE: frames(1, 1, 4000)}, media_rules_used)
+    assert strip.images[0].size == (900, 1)
 
 
 def _processor(image: str, video: str | None, size: dict[str, int]) -> Any:
-    made = SimpleNamespace(chat_template="{{ 'video' }}", video_token="<v>", video_processor=None)
-    made.image_processor = type(image, (), {"size": size})()
+    processor = SimpleNamespace(chat_template="{{ 'video' }}", video_token="<v>", video_processor=None)
+    processor.image_processor = type(image, (), {"size": size})()
     if video:
-        made.video_processor = type(video, (), {"size": size, "cap_pixels_per_frame": None})()
-    return made
+        processor.video_processor = type(video, (), {"size": size, "cap_pixels_per_frame": None})()
+    return processor
 
 
 def test_rules_of_a_processor_that_counts_pixels() -> None:
@@ -114,4 +114,4 @@ def test_rules_of_other_processors() -> None:
 def test_odd_pixels(shape: tuple[int, ...]) -> None:
     odd = Frames(pixels=np.zeros(shape, dtype=np.uint8))
     with pytest.raises(ValueError, match="pixels are uint8"):
-        show([PICTURE], {PICTURE: odd}, rules())
+        media_inputs([PICTURE], {PICTURE: odd}, rules())

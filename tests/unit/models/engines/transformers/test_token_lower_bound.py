@@ -1,18 +1,18 @@
-"""The least that a set of prompts costs is the tree they make."""
+"""The lower bound on a set of prompts' tokens is the size of their prefix tree."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.engines.transformers.prompts import Head, Prompt
-from models.engines.transformers.token_lower_bound import least_tokens
+from models.engines.transformers.token_lower_bound import count_distinct_tokens
 from models.messages import Call, Generation
 
 
 def prompt(name: str, head: list[int], tail: list[int]) -> Prompt:
-    made = Head(media=(), ids=np.array(head, dtype=np.int64), inputs={}, extras={})
+    prompt_head = Head(media=(), ids=np.array(head, dtype=np.int64), inputs={}, extras={})
     call = Call(call_id=name, turns=(), generation=Generation())
-    return Prompt(call=call, head=made, ids=np.array([*head, *tail], dtype=np.int64))
+    return Prompt(call=call, head=prompt_head, ids=np.array([*head, *tail], dtype=np.int64))
 
 
 @given(
@@ -20,11 +20,11 @@ def prompt(name: str, head: list[int], tail: list[int]) -> Prompt:
     heads=st.lists(st.integers(0, 1), min_size=20, max_size=20),
 )
 @settings(deadline=None)
-def test_the_sum_is_the_number_of_distinct_beginnings(tails: list[list[int]], heads: list[int]) -> None:
+def test_distinct_tokens_sum_to_the_number_of_distinct_prefixes(tails: list[list[int]], heads: list[int]) -> None:
     prompts = [prompt(str(n), [9, head], tail) for n, (tail, head) in enumerate(zip(tails, heads, strict=False))]
-    beginnings = {
+    prefixes = {
         (head, tuple(tail[: end + 1])) for tail, head in zip(tails, heads, strict=False) for end in range(len(tail))
     }
-    found = least_tokens(prompts)
-    assert set(found) == {str(n) for n in range(len(tails))}
-    assert sum(found.values()) == len(beginnings)
+    counts = count_distinct_tokens(prompts)
+    assert set(counts) == {str(n) for n in range(len(tails))}
+    assert sum(counts.values()) == len(prefixes)
