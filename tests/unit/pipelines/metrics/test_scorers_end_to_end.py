@@ -83,7 +83,8 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
         builder = RequestBuilder(
             benchmark_name=name,
             dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-            model="m", model_fingerprint={}, generation={}, task_settings=(CELLS[name],), prompts={}, prompt_versions={}, seed=42,
+            model="m", model_fingerprint={}, generation={}, task_settings=(CELLS[name],),
+            prompts={}, prompt_versions={}, seed=42,
         )  # fmt: skip
         samples = {sample.sample_id: sample for sample in dataset.samples()}
         requests = [planned for sample in samples.values() for planned in build_requests(builder, sample)]

@@ -1,0 +1,25 @@
+"""Detection of video containers and playlists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.media.video_containers import PROBE_BYTES, detect_container
+
+
+@pytest.mark.parametrize("mark", [b"dash:profile", b"<CompositionPlaylist", b"<AssetMap"])
+def test_playlist_mark_within_the_probed_bytes_is_refused(tmp_path: Path, mark: bytes) -> None:
+    clip = tmp_path / "clip.ogg"
+    clip.write_bytes(b"OggS" + b"\x00" * 1000 + mark)
+    with pytest.raises(ValueError, match="a list of other files"):
+        detect_container(clip)
+    clip.write_bytes(b"OggS" + b"\x00" * PROBE_BYTES + mark)
+    assert detect_container(clip) == "ogg"
+
+
+def test_unknown_container_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "clip").write_bytes(b"")
+    with pytest.raises(ValueError, match="not a video in a supported container"):
+        detect_container(tmp_path / "clip")
