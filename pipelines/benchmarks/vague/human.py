@@ -1,4 +1,4 @@
-"""VAGUE beside people: one person read 400 items with their pictures; which items is published nowhere."""
+"""Human baseline of VAGUE: one person answered 400 items with their pictures; which items is unpublished."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from typing import Final
 
 from pipelines.benchmarks.human import HumanBaseline, HumanLevel
 from pipelines.benchmarks.results import Results
-from pipelines.benchmarks.vague.facts import HUMAN_SUBSETS, SIZES
-from pipelines.benchmarks.vague.results import HUMAN
+from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS
+from pipelines.benchmarks.vague.results import HUMAN, mcq_key
 
 
-class VaguePeople(HumanBaseline):
-    """See the module's docstring."""
+class VagueHumanBaseline(HumanBaseline):
+    """Accuracy of one person."""
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
-        """The person's accuracy, for the listed items or those that stand in for them."""
-        printed = (n.value for key, n in results.published.items() if (key.model, key.metric) == (HUMAN, "accuracy"))
-        human = next(printed, None)
+        """Return the person's accuracy, for the listed items or those that stand in for them."""
+        human = results.value(mcq_key("accuracy", "vlm", HUMAN, HUMAN_LISTED), "published")
         subsets = {key.subset for key in results.ours}
         return [
             HumanLevel(
@@ -25,12 +24,12 @@ class VaguePeople(HumanBaseline):
                 subset=subset,
                 settings=("vlm", "vlm-cot"),
                 value=human,
-                n=SIZES[HUMAN_SUBSETS[0]],
+                n=HUMAN_ITEMS,
                 chance=0.25,
-                items="same" if subset == HUMAN_SUBSETS[0] else "approximate",
+                items="same" if subset == HUMAN_LISTED else "approximate",
                 tables=("Table 2",),
                 drawn=("vlm",),
-                printed_subset=HUMAN_SUBSETS[0],
+                printed_subset=HUMAN_LISTED,
                 source="Table 2: one person, 400 items; 374 of the 398 answers counted",
             )
             for subset in HUMAN_SUBSETS
@@ -38,4 +37,4 @@ class VaguePeople(HumanBaseline):
         ]
 
 
-HUMAN_BASELINE: Final = VaguePeople()
+HUMAN_BASELINE: Final = VagueHumanBaseline()

@@ -1,15 +1,24 @@
-"""Tables of V-FLUTE that the paper does not have as such: people and chance beside ours, both readings, tests."""
+"""V-FLUTE's tables beyond the paper's: people and chance with ours, both parsers, labels alone, and tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+from pipelines.benchmarks.results import Results, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS
-from pipelines.benchmarks.vflute.results import Results, Who, without_interval
+from pipelines.benchmarks.vflute.results import (
+    Group,
+    ModelSetting,
+    best_published,
+    human_f1,
+    our_entries,
+    published_entries,
+    subset_notes,
+)
 
-_READING: Final[Mapping[str, str]] = {
+_PARSING: Final[Mapping[str, str]] = {
     "label_f1": "F1 of labels",
     "f1_at_0_robust": "F1@0, second",
     "f1_at_53_robust": "F1@53, second",
@@ -32,27 +41,28 @@ _TESTS: Final = (
 _P: Final = "p_better_than_"
 
 
-def own_tables(book: Results) -> list[Table]:
-    """Those tables for which there is any number of ours; the tests and appendix J always."""
-    tables = (_human(book), _reading(book))
+def extra_tables(results: Results) -> list[Table]:
+    """Lay out the tables that have a number of ours; appendix J and the tests always."""
+    tables = (_human_table(results), _parsing_table(results))
     return [
         *(table for table in tables if any(row.origin == "ours" for row in table.rows)),
-        _appendix_j(book),
-        _significance(book),
+        _label_only_table(results),
+        _tests_table(results),
     ]
 
 
-def _human(book: Results) -> Table:
-    """Ours by subset beside chance, people and the best published model."""
+def _human_table(results: Results) -> Table:
+    """Lay out ours by subset with chance, people and the best published model."""
     rows: list[TableRow] = []
-    names: dict[str, str] = {}
-    for who in book.ours:
-        rows.append(TableRow(label=who.label, origin="heading"))
+    best_models: dict[str, str] = {}
+    for entry in our_entries(results):
+        block = []
         for group in GROUPS:
-            if book.find("ours", who, "accuracy", group) is not None:
-                best = book.best_published(group)
-                names |= {group[0] or "Overall": best[0]} if best else {}
-                rows.append(_beside(book, who, group, best[1] if best else None))
+            if results.find(entry.key("accuracy", group)) is not None:
+                best = best_published(results, group)
+                best_models |= {group[0] or "Overall": best[0]} if best else {}
+                block.append(_human_row(results, entry, group, best[1] if best else None))
+        rows += [TableRow(label=entry.label, origin="heading"), *block]
     return Table(
         id="vflute_human",
         title="V-FLUTE: ours beside chance, people and the best published model (approximate)",
@@ -67,28 +77,32 @@ def _human(book: Results) -> Table:
         notes=(
             *(
                 []
-                if book.annotators
+                if results.annotators
                 else ["Approximate: which rows the people saw is not known, so theirs are not ours."]
             ),
             "Gap: ours minus human, in points of F1@0, with the interval of ours alone.",
             "Random: what a fair coin has in the mean on these rows. All E: always entailment. Empty: no explanation.",
-            *([f"Best published model: {', '.join(f'{k} {v}' for k, v in names.items())}."] if names else []),
+            *(
+                [f"Best published model: {', '.join(f'{k} {v}' for k, v in best_models.items())}."]
+                if best_models
+                else []
+            ),
             "NYCartoons has no contradiction: there a single wrong answer halves macro F1; read accuracy.",
-            *book.subset_notes(),
+            *subset_notes(results),
         ),
     )
 
 
-def _beside(book: Results, who: Who, group: tuple[str, str], best: float | None) -> TableRow:
+def _human_row(results: Results, entry: ModelSetting, group: Group, best: float | None) -> TableRow:
     def ours(metric: str) -> TableValue | None:
-        return book.find("ours", who, metric, group)
+        return results.find(entry.key(metric, group))
 
-    human, first = book.human(group), ours("f1_at_0")
-    same = bool(book.annotators and human and first and human.n and human.n == first.n)
+    human, at_0 = human_f1(results, group), ours("f1_at_0")
+    is_same = bool(results.annotators and human and at_0 and human.n and human.n == at_0.n)
     gap: TableCell = None
-    if human is not None and human.value is not None and first is not None and first.value is not None:
-        low, high = (None if end is None else end - human.value for end in (first.low, first.high))
-        gap = TableValue(value=first.value - human.value, low=low, high=high)
+    if human is not None and human.value is not None and at_0 is not None and at_0.value is not None:
+        low, high = (None if end is None else end - human.value for end in (at_0.low, at_0.high))
+        gap = TableValue(value=at_0.value - human.value, low=low, high=high)
     names = ("f1_at_0", "f1_at_53", "f1_at_60", "accuracy", "none_rate", "empty_explanation_rate")
     return TableRow(
         label=group[0] or "Overall",
@@ -100,20 +114,20 @@ def _beside(book: Results, who: Who, group: tuple[str, str], best: float | None)
             *(without_interval(ours(name)) for name in names),
             without_interval(ours("parser_disagreement")),
             gap,
-            "yes" if same else "no",
+            "yes" if is_same else "no",
         ),
     )
 
 
-def _reading(book: Results) -> Table:
+def _parsing_table(results: Results) -> Table:
     rows = []
-    for who in book.ours:
-        found = [book.find("ours", who, metric) for metric in _READING]
-        rows.append(TableRow(label=who.label, cells=tuple(without_interval(number) for number in found)))
+    for entry in our_entries(results):
+        cells = tuple(without_interval(results.find(entry.key(metric))) for metric in _PARSING)
+        rows.append(TableRow(label=entry.label, cells=cells))
     return Table(
         id="vflute_reading",
         title="V-FLUTE: how answers were read",
-        columns=tuple(_READING.values()),
+        columns=tuple(_PARSING.values()),
         rows=tuple(rows),
         style="percent1",
         notes=(
@@ -123,27 +137,21 @@ def _reading(book: Results) -> Table:
     )
 
 
-def _appendix_j(book: Results) -> Table:
-    pairs = {who.model: who for who in book.in_settings("label-only")}
-    published = {who.model: who for who in book.tables.get("Appendix J", ())}
+def _label_only_table(results: Results) -> Table:
+    """Lay out appendix J."""
     rows = []
-    for model in published:
-        both = (book.find("published", Who(model, setting), "f1_at_0") for setting in ("label-only", "zero-shot"))
-        rows.append(
-            TableRow(label=model, cells=(*(without_interval(one) for one in both), "< 0.1"), origin="published")
+    for model in dict.fromkeys(entry.model for entry in published_entries(results, "Appendix J")):
+        keys = (ModelSetting(model, setting).key("f1_at_0") for setting in ("label-only", "zero-shot"))
+        values = (without_interval(results.find(key, "published")) for key in keys)
+        rows.append(TableRow(label=model, cells=(*values, "< 0.1"), origin="published"))
+    for entry in our_entries(results, "label-only"):
+        explained = ModelSetting(entry.model, "zero-shot")
+        cells = (
+            without_interval(results.find(entry.key("f1_at_0"))),
+            without_interval(results.find(explained.key("label_f1"))),
+            _p_cell(results.find(explained.key(f"{_P}label-only"))),
         )
-    for model, who in pairs.items():
-        explained = Who(model, "zero-shot")
-        rows.append(
-            TableRow(
-                label=model,
-                cells=(
-                    without_interval(book.find("ours", who, "f1_at_0")),
-                    without_interval(book.find("ours", explained, "label_f1")),
-                    _p_cell(book.find("ours", explained, f"{_P}label-only")),
-                ),
-            )
-        )
+        rows.append(TableRow(label=entry.model, cells=cells))
     return Table(
         id="vflute_appendix_j",
         title="V-FLUTE appendix J: labels alone, and labels with explanations",
@@ -157,14 +165,14 @@ def _appendix_j(book: Results) -> Table:
     )
 
 
-def _significance(book: Results) -> Table:
+def _tests_table(results: Results) -> Table:
     rows = [TableRow(label=better, cells=(worse, p, None), origin="published") for better, worse, p in _TESTS]
-    for who in book.ours:
-        for other in SETTINGS:
-            number = book.find("ours", who, f"{_P}{other}")
-            if number is not None:
-                cells = (Who(who.model, other).label, _p_cell(number), number.n)
-                rows.append(TableRow(label=who.label, cells=cells))
+    for entry in our_entries(results):
+        for setting in SETTINGS:
+            p = results.find(entry.key(f"{_P}{setting}"))
+            if p is not None:
+                cells = (ModelSetting(entry.model, setting).label, _p_cell(p), p.n)
+                rows.append(TableRow(label=entry.label, cells=cells))
     return Table(
         id="vflute_significance",
         title="V-FLUTE: which differences are more than chance",

@@ -29,6 +29,7 @@ from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import f1_of_a, f1_of_b, koehn_p, paired_columns, value_of
 from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.judgement_study import COLUMNS, parse_study, study_figures, study_tables
+from pipelines.benchmarks.vflute.results import HUMAN
 from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
 from pipelines.metrics.stats import FloatArray
 
@@ -61,11 +62,6 @@ class VfluteHumanBaseline(HumanBaseline):
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return macro F1 of labels, for the whole and each subset."""
-        by_subset = {
-            key.subset: number.value
-            for key, number in results.index("published", "Table 7").items()
-            if (key.model, key.metric) == ("Human", _F1)
-        }
         return [
             HumanLevel(
                 task=TASK,
@@ -73,7 +69,7 @@ class VfluteHumanBaseline(HumanBaseline):
                 subset=subset,
                 category=category,
                 settings=tuple(name for name in SETTINGS if name != "no-image"),
-                value=by_subset.get(subset),
+                value=results.value(HUMAN.key(_F1, (subset, category)), "published", table="Table 7"),
                 n=None if subset else _PUBLISHED_ITEMS,
                 chance_metric="chance_f1_at_0",
                 items="approximate",
@@ -145,19 +141,19 @@ class VfluteHumanBaseline(HumanBaseline):
         return {f"{setting}/{name}": float(es) for (setting, name), es in zip(keys, scored["es"], strict=True)}
 
     def display(
-        self, files: Mapping[str, str], es_by_model: Mapping[str, Mapping[str, float]], _results: Results, /
+        self, files: Mapping[str, str], scores: Mapping[str, Mapping[str, float]], _results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
         """Build Table 6, section 5.3 and figure 7 from own judgements."""
         if "judgements" not in files:
             return (), ()
-        scores: dict[tuple[str, str], float] = {}
-        for model, scores_by_row in es_by_model.items():
+        by_system: dict[tuple[str, str], float] = {}
+        for model, scores_by_row in scores.items():
             for setting in reversed(SETTINGS):  # so that the first setting decides for the model's name alone
                 for key, value in scores_by_row.items():
                     row_setting, _, name = key.partition("/")
                     if row_setting == setting:
-                        scores[name, f"{model}/{setting}"] = scores[name, model] = value
-        study = parse_study(files["judgements"], scores)
+                        by_system[name, f"{model}/{setting}"] = by_system[name, model] = value
+        study = parse_study(files["judgements"], by_system)
         return study_tables(study), study_figures(study)
 
 
