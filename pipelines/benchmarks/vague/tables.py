@@ -241,11 +241,11 @@ def _means_table(results: Results) -> Table:
     models_by_cells: dict[tuple[TableCell, ...], list[str]] = {}
     for model in results.models():
         means = [results.value(Key(metric, subset=subset, model=model)) for metric in _MEANS for subset in SUBSETS]
-        cells = tuple(None if mean is None else float(half_up(mean, 2)) for mean in means)
+        cells: tuple[TableCell, ...] = tuple(None if mean is None else float(half_up(mean, 2)) for mean in means)
         models_by_cells.setdefault(cells, []).append(model)
-    for cells, models in models_by_cells.items():
+    for row_cells, models in models_by_cells.items():
         label = "Items of this sweep" if len(models_by_cells) == 1 else f"Items asked of {', '.join(models)}"
-        rows.append(TableRow(label=label, cells=cells))
+        rows.append(TableRow(label=label, cells=row_cells))
     return Table(
         id="vague_tableb1",
         title="VAGUE Table B1: means over pictures and utterances",
