@@ -73,25 +73,25 @@ def rows(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "row", rows("choice"), ids=lambda row: f"{'cot' if row['cot'] else 'plain'}:{row['raw'][:40]!r}"
 )
-def test_choices_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_parse_choice_equals_the_golden_rows(row: dict[str, Any]) -> None:
     expected = Choice(letter=row["letter"], rule=row["rule"], invalid_reason=row["invalid_reason"])
     assert parse_choice(row["raw"], READINGS, cot=row["cot"]) == expected
 
 
 @pytest.mark.parametrize("row", rows("freeform"), ids=lambda row: repr(row["raw"][:40]))
-def test_sentences_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_parse_freeform_equals_the_golden_rows(row: dict[str, Any]) -> None:
     reading = parse_freeform(row["raw"], cot=row["cot"])
     assert (reading.text, list(reading.flags)) == (row["text"], row["flags"])
 
 
 @pytest.mark.parametrize("row", rows("opener"), ids=lambda row: repr(row["text"][:40]))
-def test_openers_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_without_opener_equals_the_golden_rows(row: dict[str, Any]) -> None:
     assert without_opener(row["text"]) == row["rest"]
 
 
 @pytest.mark.parametrize("letter", "ABCD")
 @pytest.mark.parametrize("template", PLAIN)
-def test_every_letter_is_read_in_every_form(template: str, letter: str) -> None:
+def test_parse_choice_reads_every_letter_in_every_form(template: str, letter: str) -> None:
     raw = template.format(letter)
     assert parse_choice(raw, READINGS, cot=False).letter == letter
     assert parse_choice(raw, READINGS, cot=True).letter == letter
@@ -99,30 +99,30 @@ def test_every_letter_is_read_in_every_form(template: str, letter: str) -> None:
 
 @pytest.mark.parametrize("letter", "ABCD")
 @pytest.mark.parametrize("template", COT)
-def test_every_letter_is_read_behind_reasoning(template: str, letter: str) -> None:
+def test_parse_choice_reads_every_letter_after_reasoning(template: str, letter: str) -> None:
     assert parse_choice(template.format(letter), READINGS, cot=True).letter == letter
 
 
 @pytest.mark.parametrize("letter", "ABCD")
-def test_the_wording_of_a_reading_is_its_letter(letter: str) -> None:
+def test_parse_choice_maps_the_wording_of_a_reading_to_its_letter(letter: str) -> None:
     said = f"It seems that {READINGS[letter].rstrip('.').lower()} now"
     assert parse_choice(said, READINGS, cot=False).letter == letter
 
 
-def test_readings_of_one_wording_are_not_told_apart() -> None:
+def test_parse_choice_rejects_the_wording_of_two_readings() -> None:
     twice = {"A": "Go.", "B": "go", "C": "Stay.", "D": ""}
     assert parse_choice("Go!", twice, cot=False).invalid_reason == "multiple"
     assert parse_choice("Stay", twice, cot=False).letter == "C"
 
 
-def test_a_reading_inside_a_longer_one_is_read_when_it_stands_alone() -> None:
+def test_parse_choice_reads_a_reading_contained_in_another() -> None:
     nested = {"A": "Shut the window.", "B": "Shut the window now.", "C": "Wait.", "D": "Run."}
     assert parse_choice("shut the window", nested, cot=False).letter == "A"
     assert parse_choice("please shut the window now", nested, cot=False).invalid_reason == "multiple"
 
 
 @given(ANSWERS, MODES)
-def test_a_choice_is_a_letter_or_a_reason_and_always_the_same(raw: str, cot: bool) -> None:
+def test_parse_choice_is_deterministic_and_gives_a_letter_or_a_reason(raw: str, cot: bool) -> None:
     reading = parse_choice(raw, READINGS, cot=cot)
     assert reading == parse_choice(raw, READINGS, cot=cot)
     assert (reading.letter is None) != (reading.invalid_reason is None)
@@ -131,7 +131,7 @@ def test_a_choice_is_a_letter_or_a_reason_and_always_the_same(raw: str, cot: boo
 
 
 @given(ANSWERS, MODES)
-def test_a_sentence_is_one_line_and_always_the_same(raw: str, cot: bool) -> None:
+def test_parse_freeform_is_deterministic_and_gives_one_line(raw: str, cot: bool) -> None:
     reading = parse_freeform(raw, cot=cot)
     assert reading == parse_freeform(raw, cot=cot)
     assert reading.text == " ".join(reading.text.split())
@@ -142,29 +142,29 @@ def test_a_sentence_is_one_line_and_always_the_same(raw: str, cot: bool) -> None
 @given(
     st.lists(st.sampled_from(["\n", " ", "*", "`", "#", "\u200b", "\ufeff", "<|im_end|>", "</s>"])).map("".join), MODES
 )
-def test_nothing_is_read_from_nothing(raw: str, cot: bool) -> None:
+def test_parsers_read_nothing_from_blank_text(raw: str, cot: bool) -> None:
     assert parse_choice(raw, READINGS, cot=cot).invalid_reason == "empty"
     assert not parse_freeform(raw, cot=cot).text
 
 
 @given(st.sampled_from(REFUSALS), st.sampled_from(["", "\n", "<|im_end|>", "\u200b"]), MODES)
-def test_nothing_is_chosen_by_a_refusal(refusal: str, tail: str, cot: bool) -> None:
+def test_parse_choice_reads_no_letter_from_a_refusal(refusal: str, tail: str, cot: bool) -> None:
     assert parse_choice(refusal + tail, READINGS, cot=cot).letter is None
 
 
 @given(ANSWERS, MODES)
-def test_reasoning_left_open_decides_nothing(raw: str, cot: bool) -> None:
+def test_parse_choice_ignores_unclosed_reasoning(raw: str, cot: bool) -> None:
     assert parse_choice(f"{raw}<think>{raw.replace('</think>', '')}", READINGS, cot=cot).letter is None
 
 
 @given(ANSWERS, st.sampled_from("ABCD"), MODES)
-def test_closed_reasoning_changes_nothing(raw: str, letter: str, cot: bool) -> None:
+def test_parse_choice_ignores_closed_reasoning(raw: str, letter: str, cot: bool) -> None:
     assert parse_choice(f"<think>{raw}</think>{letter}", READINGS, cot=cot).letter == letter
 
 
 @pytest.mark.parametrize("cot", [False, True])
 @pytest.mark.parametrize("piece", LONG, ids=repr)
-def test_long_texts_are_read_at_once(piece: str, cot: bool) -> None:
+def test_parsers_take_linear_time(piece: str, cot: bool) -> None:
     raw = (piece * (200_000 // len(piece.encode()) + 1)).encode()[:200_000].decode(errors="ignore")
     started = time.process_time()
     parse_choice(raw, READINGS, cot=cot)

@@ -52,7 +52,7 @@ def ingested(folder: Path, data: Path) -> tuple[Dataset, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("write", [write_hub, write_drive])
-def test_both_forms_give_the_same_items(write: Any, tmp_path: Path) -> None:
+def test_ingest_gives_the_same_items_from_both_forms(write: Any, tmp_path: Path) -> None:
     dataset, rejected = ingested(write(tmp_path / "source"), tmp_path / "data")
     found = {one.sample_id: one for one in dataset.samples()}
     assert not rejected
@@ -67,7 +67,7 @@ def test_both_forms_give_the_same_items(write: Any, tmp_path: Path) -> None:
     assert "leaks" not in json.dumps(dict(one.data))
 
 
-def test_notices_of_a_small_set(tmp_path: Path) -> None:
+def test_read_reports_irregularities_of_a_small_set(tmp_path: Path) -> None:
     data = rows(3, 1)
     data[1]["mcq"]["2_fake_scene"] = data[1]["mcq"]["1_correct"]
     _, _, notices = read(write_hub(tmp_path, data))
@@ -100,7 +100,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("write", [write_hub, write_drive])
-def test_bad_rows_are_rejected_one_by_one(write: Any, tmp_path: Path) -> None:
+def test_ingest_rejects_bad_rows_one_by_one(write: Any, tmp_path: Path) -> None:
     data = broken()
     dataset, rejected = ingested(write(tmp_path / "source", data), tmp_path / "data")
     reasons = {one["item"]: one["reason"] for one in rejected}
@@ -111,7 +111,7 @@ def test_bad_rows_are_rejected_one_by_one(write: Any, tmp_path: Path) -> None:
     assert len(rejected) == 5
 
 
-def test_a_row_of_the_hub_without_picture_is_rejected(tmp_path: Path) -> None:
+def test_ingest_rejects_hub_rows_without_picture(tmp_path: Path) -> None:
     cells = {1: None, 2: {"bytes": b"", "path": None}, 3: {"bytes": b"\xff\xd8no", "path": None}}
     dataset, rejected = ingested(write_hub(tmp_path / "source", rows(4, 0), task_settings=cells), tmp_path / "data")
     assert [one.sample_id for one in dataset.samples()] == [row(0)["image_name"]]
@@ -121,7 +121,7 @@ def test_a_row_of_the_hub_without_picture_is_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tagged", [True, False])
-def test_a_row_of_the_folder_without_picture_is_rejected(tagged: bool, tmp_path: Path) -> None:
+def test_ingest_rejects_folder_rows_without_picture(tagged: bool, tmp_path: Path) -> None:
     source = write_drive(tmp_path / "source", tagged=tagged)
     (source / "annotated_images" / f"{row(3)['image_name']}_annot.jpg").unlink()
     dataset, rejected = ingested(source, tmp_path / "data")
@@ -131,7 +131,7 @@ def test_a_row_of_the_folder_without_picture_is_rejected(tagged: bool, tmp_path:
     assert "annotated_images/" in one["reason"]
 
 
-def test_rows_that_are_no_rows_are_named_by_their_place(tmp_path: Path) -> None:
+def test_rejections_name_malformed_rows_by_index(tmp_path: Path) -> None:
     source = write_drive(tmp_path, rows(1, 1))
     path = source / "vcr_1144_final.json"
     path.write_text(json.dumps([*json.loads(path.read_text()), "text", {"mcq": 3}, {**row(3), "image_name": "../x@0"}]))
@@ -149,12 +149,12 @@ def old_row(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("write", [write_hub, write_drive])
-def test_version_1_ends_the_ingest(write: Any, tmp_path: Path) -> None:
+def test_read_refuses_version_1(write: Any, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"VAGUE 1\.0 .*version 2\.0"):
         read(write(tmp_path, [old_row(n) for n in range(3)]))
 
 
-def test_version_1_under_any_name(tmp_path: Path) -> None:
+def test_read_refuses_version_1_under_any_file_name(tmp_path: Path) -> None:
     (tmp_path / "final.json").write_text(json.dumps([old_row(0)]))
     with pytest.raises(SourceError, match=r"VAGUE 1\.0"):
         read(tmp_path)
@@ -171,14 +171,14 @@ def test_version_1_under_any_name(tmp_path: Path) -> None:
         ("data/train-00000-of-00001.parquet", b"PAR1", "not readable as Parquet"),
     ],
 )
-def test_a_folder_of_something_else(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+def test_read_refuses_a_folder_of_other_files(name: str, content: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=words):
         read(tmp_path)
 
 
-def test_a_parquet_file_of_something_else(tmp_path: Path) -> None:
+def test_read_refuses_a_parquet_file_of_other_columns(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -190,7 +190,7 @@ def test_a_parquet_file_of_something_else(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------- human items
 
 
-def test_the_users_list_names_the_human_items(tmp_path: Path) -> None:
+def test_human_subset_follows_the_users_list(tmp_path: Path) -> None:
     source = write_hub(tmp_path)
     (source / "human400_ids.txt").write_text(f"{row(3)['image_name']}\n\n {row(5)['image_name']} \nnobody\n")
     samples, _, notices = read(source)
@@ -202,7 +202,7 @@ def test_the_users_list_names_the_human_items(tmp_path: Path) -> None:
     assert "human400_ids.txt: 3 items, where a human answered 400" in notices
 
 
-def test_without_a_list_the_best_rated_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_human_subset_falls_back_to_the_best_rated_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.benchmarks.vague.benchmark.HUMAN_ITEMS", 5)
     data = rows(12, 0)
     for number, one in enumerate(data):
@@ -222,7 +222,7 @@ def test_without_a_list_the_best_rated_stand_in(tmp_path: Path, monkeypatch: pyt
 # -------------------------------------------------------------------------------------------------- tags
 
 
-def test_bare_pictures_get_tags(tmp_path: Path) -> None:
+def test_read_draws_tags_on_untagged_pictures(tmp_path: Path) -> None:
     samples, _, notices = read(write_drive(tmp_path, tagged=False))
     assert {one.data["tags"] for one in samples} == {"drawn"}
     assert "tags: drawn on the pictures of VCR: of 12 people checked, 0 carry their number as distributed" in notices
@@ -232,7 +232,7 @@ def test_bare_pictures_get_tags(tmp_path: Path) -> None:
     assert count_tagged_boxes(content, [(a, b, c, d) for a, b, c, d in BOXES], (WIDTH, HEIGHT), pixels) == (2, 2)
 
 
-def test_tags_are_judged_by_subset_and_one_in_ten_may_be_hidden(tmp_path: Path) -> None:
+def test_read_checks_tags_by_subset_and_tolerates_one_in_ten_hidden(tmp_path: Path) -> None:
     data = rows(20, 2)
     source = write_drive(tmp_path, data)
     for one in data[20:]:
@@ -246,7 +246,7 @@ def test_tags_are_judged_by_subset_and_one_in_ten_may_be_hidden(tmp_path: Path) 
     assert sum(note.startswith("tags:") for note in notices) == 1
 
 
-def test_a_tag_is_a_black_plate_with_white_digits_at_the_centre_of_the_box() -> None:
+def test_draw_tags_draws_white_digits_on_black_at_the_centre_of_the_box() -> None:
     plain = picture(1, form="PNG")
     before, after = (
         np.asarray(Image.open(io.BytesIO(c))) for c in (plain, draw_tags(plain, [(10, 10, 70, 100)], None, pixels))
@@ -262,14 +262,14 @@ def test_a_tag_is_a_black_plate_with_white_digits_at_the_centre_of_the_box() -> 
     assert (plate[:2] == 0).all()
 
 
-def test_boxes_are_scaled_to_the_pictures_own_size() -> None:
+def test_count_tagged_boxes_scales_boxes_to_the_picture() -> None:
     half = [(5.0, 5.0, 35.0, 50.0)]
     assert count_tagged_boxes(picture(1, tags=BOXES[:1]), half, (WIDTH / 2, HEIGHT / 2), pixels) == (1, 1)
     assert count_tagged_boxes(picture(1, tags=BOXES[:1]), half, None, pixels) == (0, 1)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8broken", b"GIF89a"])
-def test_what_is_no_picture_stays_as_it_is(content: bytes) -> None:
+def test_draw_tags_keeps_undecodable_content(content: bytes) -> None:
     assert draw_tags(content, [(1, 2, 3, 4)], None, pixels) == content
     assert count_tagged_boxes(content, [(1, 2, 3, 4)], None, pixels) == (0, 0)
 
@@ -277,7 +277,7 @@ def test_what_is_no_picture_stays_as_it_is(content: bytes) -> None:
 # ---------------------------------------------------------------------------------------------- requests
 
 
-def test_requests_of_the_whole(tmp_path: Path) -> None:
+def test_request_builder_shares_captions_and_pictures_between_settings(tmp_path: Path) -> None:
     dataset, _ = ingested(write_hub(tmp_path / "source"), tmp_path / "data")
     builder = RequestBuilder(
         benchmark_name="vague", dataset_fingerprint="f", model="m", model_fingerprint={}, generation={},

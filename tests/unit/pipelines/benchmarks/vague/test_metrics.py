@@ -22,7 +22,7 @@ def letter_of(sample: Sample, kind: str) -> str:
     return letter
 
 
-def test_the_pages_five_answers() -> None:
+def test_reduce_counts_the_worked_answers() -> None:
     readings = {
         "correct": "The speaker wants person1 to shut the window.",
         "fs": "The speaker wants person1 to feed the parrot.",
@@ -53,7 +53,7 @@ def test_the_pages_five_answers() -> None:
     assert found(metrics, "count_letter", category="B/A").value == 1
 
 
-def test_perfect_answers() -> None:
+def test_reduce_gives_full_scores_to_perfect_answers() -> None:
     metrics = reduced(items(30, 10), perfect, given={"bertscore_f1": 1.0, "bertscore_f1_rescaled": 1.0})
     for subset, size in (("", 40), ("VCR", 30), ("Ego4D", 10)):
         accuracy = found(metrics, "accuracy", subset=subset)
@@ -66,7 +66,7 @@ def test_perfect_answers() -> None:
     assert not [one for one in metrics if one.value is None]
 
 
-def test_one_letter_for_all_is_chance_and_shows_in_the_confusion() -> None:
+def test_reduce_shows_position_bias_in_letter_counts() -> None:
     metrics = reduced(items(40), lambda *_: "A", cells=MCQ)
     assert found(metrics, "accuracy").value == 0.25
     for gold in "ABCD":
@@ -74,7 +74,7 @@ def test_one_letter_for_all_is_chance_and_shows_in_the_confusion() -> None:
         assert found(metrics, "count_letter", category=f"{gold}/B").value == 0
 
 
-def test_guesses_by_hash_come_near_chance() -> None:
+def test_accuracy_of_random_guesses_is_near_chance() -> None:
     def guess(sample: Sample, task: str, setting: str) -> str:
         digest = hashlib.sha256(f"{sample.sample_id}{task}{setting}".encode()).digest()
         return "ABCD"[digest[0] % 4]
@@ -95,7 +95,7 @@ def half(sample: Sample, task: str, setting: str) -> str:
     return letter_of(sample, "su" if odd and setting == "lm" else "correct")
 
 
-def test_differences_are_of_unrounded_accuracies_with_paired_intervals() -> None:
+def test_differences_use_unrounded_accuracies_and_paired_intervals() -> None:
     samples = items(33, 12)
     metrics = reduced(samples, half, cells=MCQ)
     delta = found(metrics, "delta_vs_lm")
@@ -114,7 +114,7 @@ def test_differences_are_of_unrounded_accuracies_with_paired_intervals() -> None
     assert not [one for one in metrics if one.metric == "delta_vs_lm" and one.setting == "vlm-cot"]
 
 
-def test_failures_leave_the_denominator_and_refusals_do_not() -> None:
+def test_accuracy_excludes_failures_and_includes_refusals() -> None:
     samples = items(10)
 
     def say(sample: Sample, task: str, setting: str) -> str | None:
@@ -134,7 +134,7 @@ def test_failures_leave_the_denominator_and_refusals_do_not() -> None:
     assert delta.ci_low is not None
 
 
-def test_rows_never_run_and_excluded_ones_are_not_counted() -> None:
+def test_metrics_do_not_count_missing_and_excluded_rows() -> None:
     samples = items(6)
     status = {(samples[0].sample_id, "vlm"): "missing", (samples[1].sample_id, "vlm"): "excluded"}
     metrics = reduced(samples, perfect, cells=[("mcq", "vlm")], status=status)
@@ -143,7 +143,7 @@ def test_rows_never_run_and_excluded_ones_are_not_counted() -> None:
     assert accuracy.note == "incomplete: 1 never run"
 
 
-def test_without_any_answer_nothing_is_zero() -> None:
+def test_metrics_without_answers_are_null() -> None:
     metrics = reduced(items(4), lambda *_: None)
     whole = [one for one in metrics if one.task]
     assert {one.value for one in whole} == {None}
@@ -152,7 +152,7 @@ def test_without_any_answer_nothing_is_zero() -> None:
     assert found(metrics, "accuracy").n_failed == 4
 
 
-def test_items_with_one_picture_are_drawn_together() -> None:
+def test_intervals_resample_items_that_share_a_picture_together() -> None:
     samples = [item(number) for number in range(8)]
     alone = reduced(samples, half, cells=[("mcq", "lm")])
     shared = [
@@ -167,7 +167,7 @@ def test_items_with_one_picture_are_drawn_together() -> None:
 
 
 @pytest.mark.parametrize("name", ["human-400", "human-400-approx"])
-def test_items_of_the_human(name: str) -> None:
+def test_reduce_reports_the_human_subset(name: str) -> None:
     metrics = reduced(items(12, 4, human=5, name=name), half)
     inside = [one for one in metrics if one.subset == name]
     assert {(one.task, one.setting) for one in inside} == {("mcq", "vlm"), ("mcq", "vlm-cot")}
@@ -175,7 +175,7 @@ def test_items_of_the_human(name: str) -> None:
     assert bool(found(metrics, "accuracy", subset=name).note) == name.endswith("approx")
 
 
-def test_free_answers_one_by_one() -> None:
+def test_reduce_scores_freeform_answers_one_by_one() -> None:
     samples = items(4)
 
     def say(sample: Sample, *_: str) -> str:
@@ -199,14 +199,14 @@ def test_free_answers_one_by_one() -> None:
     assert (get("bleu1_corpus").value or 0.0) > 0.0
 
 
-def test_without_a_scorer_bert_is_null_and_says_so() -> None:
+def test_bert_f1_without_a_scorer_is_null_with_a_note() -> None:
     metrics = reduced(items(3), perfect, cells=[("freeform", "vlm")])
     for name in ("bert_f1", "bert_f1_raw"):
         one = found(metrics, name, task="freeform")
         assert (one.value, one.note) == (None, "no BERTScore model could be used")
 
 
-def test_an_empty_answer_without_a_score_is_zero_and_another_one_is_a_gap() -> None:
+def test_bert_f1_counts_empty_answers_as_zero_and_refuses_gaps() -> None:
     samples = items(3)
     scores = frame(samples, lambda sample, *_: "" if sample is samples[0] else "A.", cells=[("freeform", "vlm")])
     by_id = {one.sample_id: one for one in samples}
@@ -218,7 +218,7 @@ def test_an_empty_answer_without_a_score_is_zero_and_another_one_is_a_gap() -> N
     assert (gap.value, gap.note) == (None, "1 answers have no score")
 
 
-def test_accuracy_by_rating_and_facts_of_the_data() -> None:
+def test_reduce_reports_accuracy_by_rating_and_data_facts() -> None:
     samples = [*items(6, 3), item(20, rating={"direct": None, "indirect": None}, object_tags=None, solution="")]
     metrics = reduced(samples, perfect, cells=[("mcq", "vlm")])
     assert [found(metrics, "accuracy_by_rating", category=c).n for c in ("3.5", "4")] == [5, 4]
@@ -230,7 +230,7 @@ def test_accuracy_by_rating_and_facts_of_the_data() -> None:
     assert actions == {"close": 2, "open": 2, "wash": 2}
 
 
-def test_metrics_join_with_the_published_ones_and_no_row_is_there_twice() -> None:
+def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
     from pipelines.report.published import published
 
     metrics = reduced(items(6, 4, human=4), perfect, given={"bertscore_f1": 0.9, "bertscore_f1_rescaled": 0.4})

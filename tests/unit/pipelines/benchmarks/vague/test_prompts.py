@@ -26,7 +26,7 @@ LEAKS = ("the caption leaks", "please", "parrot sits")
 
 @pytest.mark.parametrize("task", ["mcq", "freeform"])
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_what_stands_in_a_prompt_and_in_which_order(task: str, setting: str) -> None:
+def test_prompt_has_its_parts_in_order(task: str, setting: str) -> None:
     one = sample()
     (prompt,) = BENCHMARK.prompter.prompts(PromptInput(one, task, setting, texts=TEXTS, seed=1))
     assert all(len(step.turns) == 1 and step.turns[0].role == "user" for step in prompt.steps)
@@ -64,7 +64,7 @@ def test_what_stands_in_a_prompt_and_in_which_order(task: str, setting: str) -> 
 
 
 @pytest.mark.parametrize("task", ["mcq", "freeform"])
-def test_the_scene_is_described_by_the_model_itself_and_once(task: str) -> None:
+def test_sm_prompts_share_one_caption_step(task: str) -> None:
     one = sample()
     first = {}
     for setting in ("sm", "sm-cot"):
@@ -81,7 +81,7 @@ def test_the_scene_is_described_by_the_model_itself_and_once(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["mcq", "freeform"])
-def test_prompts_with_and_without_reasoning_begin_alike(task: str) -> None:
+def test_prompts_share_a_prefix_with_and_without_reasoning(task: str) -> None:
     plain, cot = (
         next(iter(BENCHMARK.prompter.prompts(PromptInput(sample(), task, s, texts=TEXTS, seed=1))))
         .steps[-1]
@@ -94,7 +94,7 @@ def test_prompts_with_and_without_reasoning_begin_alike(task: str) -> None:
     assert cot.text.startswith(plain.text[: plain.text.index("the listener")])
 
 
-def test_braces_in_the_data_stay() -> None:
+def test_prompt_keeps_braces_of_the_data() -> None:
     one = sample(indirect="a {caption} and {A} and {utterance}")
     (prompt,) = BENCHMARK.prompter.prompts(PromptInput(one, "mcq", "sm", texts=TEXTS, seed=1))
     before, _, after = prompt.steps[-1].turns[0].parts
@@ -104,7 +104,7 @@ def test_braces_in_the_data_stay() -> None:
 
 
 @pytest.mark.parametrize("solution", ["", "()", "( , open, door)"])
-def test_without_an_addressee_the_free_question_is_excluded_and_the_choice_is_not(solution: str) -> None:
+def test_freeform_prompt_without_addressee_is_excluded(solution: str) -> None:
     one = sample(solution=solution)
     (free,) = BENCHMARK.prompter.prompts(PromptInput(one, "freeform", "vlm", texts=TEXTS, seed=1))
     (choice,) = BENCHMARK.prompter.prompts(PromptInput(one, "mcq", "vlm", texts=TEXTS, seed=1))
@@ -133,23 +133,23 @@ def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **m
         ("", "sm", None, "none", ("invalid:empty",), 0.0),
     ],
 )
-def test_a_choice_is_read(output: str, setting: str, letter: str, rule: str, flags: Any, correct: float) -> None:
+def test_read_answer_parses_a_choice(output: str, setting: str, letter: str, rule: str, flags: Any, correct: float) -> None:
     found = answered(output, setting=setting)
     assert (found.answer, found.rule, found.flags, found.values) == (letter, rule, flags, {"correct": correct})
 
 
-def test_a_failure_is_no_answer() -> None:
+def test_read_answer_gives_a_failed_row_no_value() -> None:
     found = answered(None)
     assert (found.answer, found.values) == (None, {})
 
 
-def test_an_empty_caption_is_flagged_and_the_answer_counts() -> None:
+def test_read_answer_flags_an_empty_caption() -> None:
     found = answered("C", setting="sm-cot", steps=(" \n",))
     assert (found.flags, found.values) == (("caption_empty",), {"correct": 1.0})
     assert answered("C", setting="sm", steps=("A room.",)).flags == ()
 
 
-def test_a_free_answer_is_scored_against_the_correct_reading() -> None:
+def test_read_answer_scores_freeform_against_the_correct_reading() -> None:
     right = "The speaker wants person1 to bring the window 2."
     found = answered(right, task="freeform", given={"bertscore_f1": 0.97, "bertscore_f1_rescaled": 0.8})
     assert found.values == {"bleu1": 1.0, "bleu1_noopener": 1.0, "bert_f1_raw": 0.97, "bert_f1": 0.8}
@@ -166,7 +166,7 @@ def test_a_free_answer_is_scored_against_the_correct_reading() -> None:
         ("", 0.0, 0.0),
     ],
 )
-def test_overlap_of_the_pages_sentences(said: str, bleu1: float, without: float | None) -> None:
+def test_bleu1_equals_the_worked_sentences(said: str, bleu1: float, without: float | None) -> None:
     readings = {"correct": "The speaker wants person2 to close the fridge door.", "fs": "x", "su": "y", "ne": "z"}
     made = Row(
         request_id="r", sample=sample(readings=readings), model="m", task="freeform", setting="lm", variant="",
@@ -178,18 +178,18 @@ def test_overlap_of_the_pages_sentences(said: str, bleu1: float, without: float 
 
 
 @given(st.text())
-def test_triplets_of_any_kind_are_read(text: str) -> None:
+def test_triplet_parsers_accept_any_text(text: str) -> None:
     assert addressee(text) == addressee(text).strip()
     assert action(text) == action(text).strip()
     assert "," not in addressee(text) + action(text)
 
 
 @pytest.mark.parametrize("text", ["(person1, open, umbrella)", " ( person1 ,open , a, b) ", "person1, open"])
-def test_triplets(text: str) -> None:
+def test_triplet_parsers_return_addressee_and_action(text: str) -> None:
     assert (addressee(text), action(text)) == ("person1", "open")
 
 
-def test_a_scorer_is_asked_about_free_answers_alone() -> None:
+def test_similarity_is_requested_for_freeform_answers_only() -> None:
     def row_of(task: str, status: Any) -> Row:
         return Row(
             request_id="r", sample=sample(), model="m", task=task, setting="vlm-cot", variant="", status=status,

@@ -73,7 +73,7 @@ def listed() -> dict[str, Table]:
     return tables(metrics_of(("ours", reduced(items(20, 10, human=12), shaky))))
 
 
-def test_without_ours_there_are_the_papers_tables_and_figures() -> None:
+def test_report_without_our_rows_has_the_papers_tables_and_figures() -> None:
     found = tables(NOTHING)
     assert list(found) == IDS
     assert not [row for table in found.values() for row in table.rows if row.origin == "ours"]
@@ -82,7 +82,7 @@ def test_without_ours_there_are_the_papers_tables_and_figures() -> None:
     assert {one.id.rpartition("_")[0] for one in figures} == {"vague_figure4"}
 
 
-def test_table_1_as_printed_with_its_misprints_told() -> None:
+def test_table_1_equals_the_paper_and_notes_misprints() -> None:
     table = tables(NOTHING)["vague_table1"]
     row = row_of(table, "Phi3.5-Vision-Instruct (4B)")
     assert [number(cell) for cell in row.cells] == [0.266, 0.353, 0.46, 0.225, 0.311, 0.424]
@@ -93,7 +93,7 @@ def test_table_1_as_printed_with_its_misprints_told() -> None:
     assert not misprint.doubtful
 
 
-def test_table_2_goes_up_and_ends_with_the_human() -> None:
+def test_table_2_ascends_and_ends_with_the_human() -> None:
     table = tables(NOTHING)["vague_table2"]
     assert len(table.rows) == 11
     accuracies = [number(row.cells[0]) for row in table.rows]
@@ -103,7 +103,7 @@ def test_table_2_goes_up_and_ends_with_the_human() -> None:
     assert "93.5" in " ".join(table.notes)
 
 
-def test_table_3_counts_what_could_not_be_read() -> None:
+def test_table_3_counts_invalid_answers() -> None:
     table = tables(NOTHING)["vague_table3"]
     row = row_of(table, "VLM+CoT", "GPT-4o")
     # 115 answers of VCR and 46 of Ego4D were lost.
@@ -113,7 +113,7 @@ def test_table_3_counts_what_could_not_be_read() -> None:
     assert row_of(table, "SM", "Gemini-1.5-Pro").cells == (0.618, 176, 374, 83, 7)
 
 
-def test_tables_h_hold_both_tasks_and_mark_what_cannot_be_right() -> None:
+def test_tables_h_hold_both_tasks_and_mark_doubtful_values() -> None:
     table = tables(NOTHING)["vague_tableh3"]
     row = row_of(table, "VLM+CoT", "GPT-4o")
     assert row.cells[5:7] == (1029, 115)
@@ -127,13 +127,13 @@ def test_tables_h_hold_both_tasks_and_mark_what_cannot_be_right() -> None:
     assert [label for label in order[1:] if label in ("VLM", "SM", "LM")][:3] == ["VLM", "SM", "LM"]
 
 
-def test_table_b1_is_as_the_facts_have_it() -> None:
+def test_table_b1_equals_the_dataset_facts() -> None:
     facts = dict(dataset_facts("vague").set_index("key")["value"])
     for name, pair in PUBLISHED_MEANS.items():
         assert tuple(float(facts[f"{name}_{subset}"]) for subset in ("vcr", "ego4d")) == pair
 
 
-def test_figure_4_is_the_sum_of_both_subsets() -> None:
+def test_figure_4_sums_both_subsets() -> None:
     by_id = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", NOTHING, PRINTED))}
     for slug, wanted in (("gpt-4o", (226, 226, 141)), ("qwen2-5-vl-instruct-7b", (190, 618, 76))):
         figure = by_id[f"vague_figure4_{slug}"]
@@ -143,7 +143,7 @@ def test_figure_4_is_the_sum_of_both_subsets() -> None:
         assert [one.label for one in figure.series] == ["LM", "SM", "VLM"]
 
 
-def test_ours_stand_beside_the_published(small: dict[str, Table]) -> None:
+def test_tables_put_our_rows_next_to_the_published(small: dict[str, Table]) -> None:
     assert list(small) == IDS + OWN
     row = row_of(small["vague_table1"], "ours")
     # Of 20 items two say nothing and five more are superficial without a picture; of the other 10 one and three.
@@ -161,7 +161,7 @@ def test_ours_stand_beside_the_published(small: dict[str, Table]) -> None:
     assert not small["vague_table1"].better
 
 
-def test_stand_ins_for_the_humans_items_never_pass_for_them(small: dict[str, Table]) -> None:
+def test_approximate_human_items_are_kept_apart(small: dict[str, Table]) -> None:
     table = small["vague_table2"]
     assert row_of(table, "ours", "human-400-approx").origin == "ours"
     with pytest.raises(AssertionError):
@@ -172,7 +172,7 @@ def test_stand_ins_for_the_humans_items_never_pass_for_them(small: dict[str, Tab
     assert [row.origin for row in human.rows] == ["reference", "reference", "ours", "ours"]
 
 
-def test_the_humans_own_items_stand_among_the_published(listed: dict[str, Table]) -> None:
+def test_listed_human_items_join_the_published_rows(listed: dict[str, Table]) -> None:
     row = row_of(listed["vague_table2"], "ours")
     assert [number(cell) for cell in row.cells] == [pytest.approx(10 / 12), 0, 0, 0, 10, 2]
     human = listed["vague_human"]
@@ -189,7 +189,7 @@ def test_the_humans_own_items_stand_among_the_published(listed: dict[str, Table]
     assert number(row_of(human, "Random").cells[0]) == 0.25
 
 
-def test_how_answers_were_read(small: dict[str, Table]) -> None:
+def test_extra_tables_show_parsing_letters_ratings_and_freeform(small: dict[str, Table]) -> None:
     row = row_of(small["vague_reading"], "ours", "VLM")
     by_head = dict(zip(small["vague_reading"].columns, row.cells, strict=True))
     assert (by_head["R1"], by_head["none"], by_head["Refusal"], by_head["Unparsed"]) == (27, 3, 3, 0)
@@ -200,7 +200,7 @@ def test_how_answers_were_read(small: dict[str, Table]) -> None:
     assert free.cells[-4:] == (30, 0, 3, 3)
 
 
-def test_figures_of_ours_can_be_drawn() -> None:
+def test_our_figures_render_to_svg() -> None:
     frame = metrics_of(("ours", reduced(items(20, 10), shaky)), ("second", reduced(items(20, 10), perfect)))
     figures = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
     assert {"vague_errors_ours", "vague_errors_second", "vague_figureb1_vcr", "vague_figureb1_ego4d"} <= set(figures)
@@ -214,7 +214,7 @@ def test_figures_of_ours_can_be_drawn() -> None:
         assert to_svg_bytes(one).startswith(b"<?xml")
 
 
-def test_few_actions_are_bars() -> None:
+def test_action_figure_with_few_actions_has_bars() -> None:
     frame = metrics_of(("ours", reduced(items(2), perfect, cells=[("mcq", "vlm")])))
     figures = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
     assert isinstance(figures["vague_figureb1_vcr"], Bars)

@@ -74,27 +74,27 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("row", rows("answers"), ids=lambda row: repr((row["raw"] or "")[:50]))
-def test_answers_of_the_golden_rows(row: dict[str, Any]) -> None:
+def test_parsers_equal_the_golden_rows(row: dict[str, Any]) -> None:
     assert parse_as_authors(row["raw"], scene_graph=False) == Answer(*row["authors"])
     assert parse_robust(row["raw"]) == Answer(*row["robust"])
 
 
 @pytest.mark.parametrize("row", rows("scene_graph"), ids=lambda row: row["raw"])
-def test_talk_of_scene_graphs_goes(row: dict[str, Any]) -> None:
+def test_parse_as_authors_removes_mentions_of_the_scene_graph(row: dict[str, Any]) -> None:
     assert parse_as_authors(row["raw"], scene_graph=True).explanation == row["explanation"]
     assert parse_as_authors(row["raw"], scene_graph=False).explanation == row["raw"]
 
 
 @pytest.mark.parametrize("row", rows("stage1"), ids=lambda row: row["instruction"])
-def test_questions_for_a_scene_graph(row: dict[str, Any]) -> None:
+def test_stage1_question_equals_the_golden_rows(row: dict[str, Any]) -> None:
     assert stage1_question(row["instruction"]) == row["question"]
 
 
-def test_no_text_has_no_scene_graph_to_lose() -> None:
+def test_parse_as_authors_accepts_missing_text() -> None:
     assert parse_as_authors(None, scene_graph=True) == Answer(None, None)
 
 
-def test_a_very_long_explanation_loses_its_underscores_too() -> None:
+def test_parse_as_authors_replaces_underscores_in_long_texts() -> None:
     text = "the scene graph " + "a_b emoji_1 " * 6_000
     explanation = parse_as_authors(text, scene_graph=True).explanation
     assert explanation is not None
@@ -103,7 +103,7 @@ def test_a_very_long_explanation_loses_its_underscores_too() -> None:
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @given(raw=ANSWERS)
-def test_a_reading_is_always_the_same(read: Callable[[str], Answer], raw: str) -> None:
+def test_parsers_are_deterministic(read: Callable[[str], Answer], raw: str) -> None:
     reading = read(raw)
     assert reading == read(raw)
     assert reading.label in {None, 0, 1}
@@ -113,20 +113,20 @@ def test_a_reading_is_always_the_same(read: Callable[[str], Answer], raw: str) -
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @given(raw=st.text(alphabet=" \t\r\n"), thought=ANSWERS)
-def test_nothing_is_read_from_nothing(read: Callable[[str], Answer], raw: str, thought: str) -> None:
+def test_parsers_read_no_label_from_blank_text(read: Callable[[str], Answer], raw: str, thought: str) -> None:
     assert read(raw) == Answer(None, "")
     assert read(f"{raw}<think>{thought.replace('</think>', '')}") == Answer(None, "")
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_a_refusal_has_no_label(read: Callable[[str], Answer], refusal: str) -> None:
+def test_parsers_read_no_label_from_a_refusal(read: Callable[[str], Answer], refusal: str) -> None:
     assert read(refusal) == Answer(None, refusal)
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("piece", LONG, ids=repr)
-def test_long_texts_are_read_at_once(piece: str, read: Callable[[str], Answer]) -> None:
+def test_parsers_take_linear_time(piece: str, read: Callable[[str], Answer]) -> None:
     raw = (piece * (200_000 // len(piece) + 1))[:200_000]
     started = time.process_time()
     read(raw)
@@ -135,7 +135,7 @@ def test_long_texts_are_read_at_once(piece: str, read: Callable[[str], Answer]) 
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_many_different_words_with_underscores_are_read_at_once(read: Callable[[str], Answer]) -> None:
+def test_parsers_take_linear_time_for_many_words_with_underscores(read: Callable[[str], Answer]) -> None:
     for length in (19_000, 200_000):
         raw = ("the scene graph " + " ".join(f"a_{number}" for number in range(40_000)))[:length]
         started = time.process_time()
@@ -154,7 +154,7 @@ def public_rows() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_both_readings_give_back_what_the_reference_answers_say(public_rows: list[dict[str, str]]) -> None:
+def test_parsers_recover_label_and_explanation_of_public_rows(public_rows: list[dict[str, str]]) -> None:
     for row in public_rows:
         label, reference = LABELS[row["label"]], row["explanation"].strip()
         raw = f"{row['explanation']}\nLABEL: {row['label']}"
@@ -167,21 +167,21 @@ def test_both_readings_give_back_what_the_reference_answers_say(public_rows: lis
 @pytest.mark.parametrize(
     "marker", ["**Label:** {}", "Final answer: {}.", "The label is {}.", "Label:\n{}", "Verdict - {}"]
 )
-def test_robust_finds_other_markers_behind_real_explanations(public_rows: list[dict[str, str]], marker: str) -> None:
+def test_parse_robust_finds_other_markers_after_public_explanations(public_rows: list[dict[str, str]], marker: str) -> None:
     for row in public_rows:
         reading = parse_robust(f"{row['explanation']}\n\n{marker.format(row['label'].title())}")
         wanted = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
         assert reading == Answer(LABELS[row["label"]], wanted), row["id"]
 
 
-def test_robust_finds_a_label_in_front_of_real_explanations(public_rows: list[dict[str, str]]) -> None:
+def test_parse_robust_finds_a_label_before_public_explanations(public_rows: list[dict[str, str]]) -> None:
     for row in public_rows:
         reading = parse_robust(f"Label: {row['label']}\n{row['explanation']}")
         wanted = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
         assert reading == Answer(LABELS[row["label"]], wanted), row["id"]
 
 
-def test_questions_keep_the_claim_and_lose_the_demand(public_rows: list[dict[str, str]]) -> None:
+def test_stage1_question_keeps_the_claim_of_public_rows(public_rows: list[dict[str, str]]) -> None:
     for row in public_rows:
         question = stage1_question(row["prompt"].replace("REPLACE_CLAIM", f'"{row["claim"]}"'))
         assert "?" not in question

@@ -52,7 +52,7 @@ def parts(made: Prompt, step: int = 0, turn: int = 0) -> list[object]:
 ASKED = 'Does the drawing back the words "Is {it} so?"? Say why and choose entailment or contradiction.'
 
 
-def test_zero_shot_is_the_picture_and_the_datas_own_instruction_and_nothing_else() -> None:
+def test_zero_shot_prompt_is_the_picture_and_the_instruction_of_the_data() -> None:
     made = ask("zero-shot")
     assert parts(made) == [Media("image", "hash of picture"), Text(ASKED)]
     assert len(made.steps) == len(made.steps[0].turns) == 1
@@ -60,7 +60,7 @@ def test_zero_shot_is_the_picture_and_the_datas_own_instruction_and_nothing_else
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_every_step_has_the_protocols_limits(setting: str) -> None:
+def test_prompt_steps_have_the_papers_generation_settings(setting: str) -> None:
     made = ask(setting)
     assert all(step.generation == GENERATION for step in made.steps)
     assert (made.steps[-1].generation.max_new_tokens, made.steps[-1].generation.num_beams) == (256, 3)
@@ -68,12 +68,12 @@ def test_every_step_has_the_protocols_limits(setting: str) -> None:
     assert made.steps[-1].choices == ("entailment", "contradiction")
 
 
-def test_no_image_is_one_white_square_for_all() -> None:
+def test_no_image_prompts_share_one_white_picture() -> None:
     assert parts(ask("no-image")) == [blank("FFFFFF", 336, 336), Text(ASKED)]
 
 
 @pytest.mark.parametrize("count", [5, 10])
-def test_shots_are_solved_in_the_order_of_the_exemplars_before_the_question(count: int) -> None:
+def test_few_shot_prompt_shows_exemplars_in_order(count: int) -> None:
     turns = ask(f"{count}-shot").steps[0].turns
     assert [turn.role for turn in turns] == ["user", "assistant"] * count + ["user"]
     for n, (_, label) in enumerate(EXEMPLARS[:count]):
@@ -95,13 +95,13 @@ def test_exemplars_begin_with_a_contradiction_of_haivmet() -> None:
 
 
 @pytest.mark.parametrize(("shots", "left_out"), [(0, {"5-shot", "10-shot"}), (7, {"10-shot"}), (10, set())])
-def test_settings_without_their_exemplars_are_excluded(shots: int, left_out: set[str]) -> None:
+def test_few_shot_prompt_without_exemplars_is_excluded(shots: int, left_out: set[str]) -> None:
     made = {setting: ask(setting, sample(shots=shots)) for setting in SETTINGS}
     assert {setting for setting, one in made.items() if one.excluded} == left_out
     assert {one.excluded for one in made.values()} <= {"", "exemplars_missing"}
 
 
-def test_a_scene_graph_is_asked_for_first_and_then_shown() -> None:
+def test_scene_graph_prompt_requests_the_graph_first() -> None:
     made = ask("scene-graph")
     picture = Media("image", "hash of picture")
     first = parts(made, 0)
@@ -119,7 +119,7 @@ def test_a_scene_graph_is_asked_for_first_and_then_shown() -> None:
     assert rest.text.endswith(f"Question:\n{ASKED}")
 
 
-def test_the_label_alone_is_asked_for_with_the_caption_in_quotes() -> None:
+def test_label_only_prompt_quotes_the_caption() -> None:
     picture, words = parts(ask("label-only"))
     assert picture == Media("image", "hash of picture")
     assert isinstance(words, Text)
@@ -127,7 +127,7 @@ def test_the_label_alone_is_asked_for_with_the_caption_in_quotes() -> None:
     assert "why" not in words.text
 
 
-def test_without_the_authors_file_the_words_are_ours_and_say_so() -> None:
+def test_prompt_without_the_authors_file_has_our_wording_and_version() -> None:
     made = ask("zero-shot", sample(prompt=""))
     words = parts(made)[1]
     assert isinstance(words, Text)
@@ -139,20 +139,20 @@ def test_without_the_authors_file_the_words_are_ours_and_say_so() -> None:
     assert "Say why" not in graph.text
 
 
-def test_a_users_own_words_are_used_and_marked() -> None:
+def test_prompt_uses_and_marks_the_users_wording() -> None:
     texts = PromptTexts(TEXTS, {"vflute-label-only-v1": "{claim}: one word!"})
     made = ask("label-only", texts=texts)
     assert parts(made)[1] == Text('"Is {it} so?": one word!')
     assert made.version == "vflute-label-only-v1+custom"
 
 
-def test_model_calls_of_the_test_split() -> None:
+def test_model_calls_of_the_test_split_equal_the_estimate() -> None:
     calls = {setting: 723 * len(ask(setting).steps) for setting in SETTINGS}
     assert calls == {"zero-shot": 723, "5-shot": 723, "10-shot": 723, "scene-graph": 1446, "no-image": 723,
                      "label-only": 723}  # fmt: skip
 
 
-def test_it_is_found_by_its_name() -> None:
+def test_benchmark_is_found_by_name() -> None:
     assert benchmark("vflute") is BENCHMARK
 
 
@@ -174,7 +174,7 @@ def row(
     )  # fmt: skip
 
 
-def test_an_answer_with_its_scores() -> None:
+def test_read_answer_gives_labels_and_scores() -> None:
     read = BENCHMARK.grader.read_answer(row(given={"bertscore_f1": 0.8, "bleurt": 0.5}))
     assert read.answer == "entailment"
     assert read.values == {
@@ -184,12 +184,12 @@ def test_an_answer_with_its_scores() -> None:
     assert read.flags == ()
 
 
-def test_a_score_that_is_not_known_is_left_out() -> None:
+def test_read_answer_omits_unknown_scores() -> None:
     for given in ({}, {"bertscore_f1": 0.8}, {"bleurt": 0.5}, {"bertscore_f1": 0.8, "bleurt": float("nan")}):
         assert not {"es", "es_robust"} & BENCHMARK.grader.read_answer(row(given=given)).values.keys()
 
 
-def test_a_reading_without_a_label_has_no_value_for_it() -> None:
+def test_read_answer_omits_a_missing_label() -> None:
     read = BENCHMARK.grader.read_answer(row("The cartoon is inconsistent with the claim.", label="contradiction"))
     assert read.answer is None
     assert (read.values["correct"], read.values["label_robust"]) == (0.0, 0.0)
@@ -197,17 +197,17 @@ def test_a_reading_without_a_label_has_no_value_for_it() -> None:
     assert read.flags == ("readings_differ",)
 
 
-def test_failed_rows_have_no_values() -> None:
+def test_read_answer_gives_failed_rows_no_values() -> None:
     read = BENCHMARK.grader.read_answer(row(None))
     assert (read.answer, read.rule, dict(read.values)) == (None, "error", {})
     assert BENCHMARK.similarity(row(None)) == []
 
 
-def test_a_text_that_was_cut_off_is_flagged() -> None:
+def test_read_answer_flags_truncated_text() -> None:
     assert BENCHMARK.grader.read_answer(row("The sky", finish_reason="length")).flags == ("truncated",)
 
 
-def test_scorers_are_asked_about_the_tidied_explanation() -> None:
+def test_similarity_compares_the_tidied_explanation() -> None:
     asks = BENCHMARK.similarity(row("The sky is grey. Therefore, yes. LABEL: entailment"))
     assert [(ask.column, ask.scorer, ask.candidate, ask.references) for ask in asks] == [
         ("bertscore_f1", "bertscore", "The sky is grey.", ("The sky is grey.",)),
@@ -217,18 +217,18 @@ def test_scorers_are_asked_about_the_tidied_explanation() -> None:
     ]
 
 
-def test_one_explanation_is_compared_once() -> None:
+def test_similarity_compares_an_equal_explanation_once() -> None:
     assert [ask.column for ask in BENCHMARK.similarity(row())] == ["bertscore_f1", "bleurt"]
 
 
-def test_columns_of_an_answers_file_hold_for_both_readings() -> None:
+def test_columns_of_an_answers_file_hold_for_both_parsers() -> None:
     words = "The sky is grey. Therefore, yes. LABEL: entailment"
     given = {"bertscore_f1": 0.8, "bleurt": 0.5}
     assert [ask.column for ask in BENCHMARK.similarity(row(words, given=given))] == ["bertscore_f1", "bleurt"]
     assert BENCHMARK.grader.read_answer(row(words, given=given)).values["es_robust"] == 0.65
 
 
-def test_the_robust_explanation_has_its_own_score() -> None:
+def test_similarity_scores_the_robust_explanation_separately() -> None:
     given = {"bertscore_f1": 0.8, "bleurt": 0.5, "bertscore_f1_robust": 0.4, "bleurt_robust": 0.2}
     read = BENCHMARK.grader.read_answer(row(given=given))
     assert (read.values["es"], read.values["es_robust"]) == (0.65, pytest.approx(0.3))
@@ -236,19 +236,19 @@ def test_the_robust_explanation_has_its_own_score() -> None:
     assert "es_robust" not in BENCHMARK.grader.read_answer(row(given=half)).values
 
 
-def test_label_only_compares_no_texts() -> None:
+def test_similarity_compares_nothing_for_label_only() -> None:
     one = row("entailment", setting="label-only")
     assert BENCHMARK.similarity(one) == []
     assert "es" not in BENCHMARK.grader.read_answer(replace(one, given={"bertscore_f1": 0.8, "bleurt": 0.5})).values
 
 
-def test_the_scene_graph_is_taken_out_of_explanations_of_its_own_setting_only() -> None:
+def test_read_answer_removes_scene_graph_mentions_in_its_setting_only() -> None:
     words = "The image and the scene graph both support the claim.\nLABEL: entailment"
     assert BENCHMARK.similarity(row(words, setting="scene-graph"))[0].candidate == "The image supports the claim."
     assert "scene graph" in BENCHMARK.similarity(row(words))[0].candidate
 
 
-def test_no_prompt_carries_the_wording_of_the_published_templates() -> None:
+def test_prompts_do_not_contain_the_published_templates() -> None:
     real = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
     if not real.is_file():
         pytest.skip(f"the published rows are not at {real}")

@@ -33,7 +33,7 @@ def judgements(*rows: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- labels
 
 
-def test_labels_become_answers_of_a_model_each() -> None:
+def test_predictions_give_each_annotator_a_model() -> None:
     rows = HUMAN_BASELINE.predictions("labels", LABELS)
     assert [(row["model"], row["sample_id"], row["output"]) for row in rows] == [
         ("human:ann", "row 0", "entailment"), ("human:ann", "row 1", "contradiction"),
@@ -43,7 +43,7 @@ def test_labels_become_answers_of_a_model_each() -> None:
     assert "label-only" in BENCHMARK.tasks["entailment"]
 
 
-def test_a_model_beside_people_on_the_same_rows() -> None:
+def test_metrics_compare_a_model_with_an_annotator_on_the_same_rows() -> None:
     made = compared(ROWS, "zero-shot")
     ours, theirs = macro_f1([1, 0], [1, 1]), macro_f1([1, 0], [1, 0])
     assert made["f1_at_0_on_rows_of_ann"].value == pytest.approx(ours)
@@ -56,7 +56,7 @@ def test_a_model_beside_people_on_the_same_rows() -> None:
     assert 0 < (made["p_ann_is_better"].value or 0) < 1
 
 
-def test_without_scores_there_is_no_gap() -> None:
+def test_metrics_have_no_gap_without_explanation_scores() -> None:
     rows = [Scored(es=None), *ROWS[1:]]
     made = compared(rows, "zero-shot", rows)
     assert (made["gap_to_ann"].value, made["gap_to_ann"].note) == (None, "explanations were not scored")
@@ -73,12 +73,12 @@ def test_without_scores_there_is_no_gap() -> None:
         ("id,annotator,label\nrow 0,a,entailment\nrow 0,a,entailment\n", "line 3: 'a' labels 'row 0' twice"),
     ],
 )
-def test_labels_that_cannot_be_used(text: str, message: str) -> None:
+def test_parse_labels_refuses_bad_files(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_labels(text)
 
 
-def test_labels_of_unknown_rows_are_refused() -> None:
+def test_check_refuses_labels_of_unknown_rows() -> None:
     with pytest.raises(ValueError, match="the data has no row 'row 9'"):
         HUMAN_BASELINE.check("labels", "id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
 
@@ -86,7 +86,7 @@ def test_labels_of_unknown_rows_are_refused() -> None:
 # ------------------------------------------------------------------------------------------------------ judgements
 
 
-def test_kappa_of_the_worked_rows() -> None:
+def test_study_kappa_equals_the_worked_rows() -> None:
     a, b = (1, 1, 0, 1, 0, 0, 1, 0, 1, 0), (1, 0, 0, 1, 0, 1, 1, 0, 1, 0)
     rows = [
         f"i{n},s,{who},{mark},{'' if mark else 'unsound'},0"
@@ -99,7 +99,7 @@ def test_kappa_of_the_worked_rows() -> None:
     assert study.items == 10
 
 
-def test_score_as_a_predictor_of_the_worked_rows() -> None:
+def test_study_predictor_equals_the_worked_rows() -> None:
     adequate, scores = (1, 0, 1, 1, 0, 0), (0.72, 0.58, 0.64, 0.52, 0.61, 0.40)
     rows = [
         f"i{n},s,{who},{mark},{'' if mark else 'incomplete'},0" for n, mark in enumerate(adequate) for who in ("a", "b")
@@ -112,7 +112,7 @@ def test_score_as_a_predictor_of_the_worked_rows() -> None:
     assert study.curve[-1] == (0.0, 1.0)
 
 
-def test_preferences_count_where_both_agree_and_errors_by_halves() -> None:
+def test_study_counts_agreed_preferences_and_splits_errors() -> None:
     study = parse_study(
         judgements(
             "i0,s,a,1,,1", "i0,s,b,1,,1", "i0,t,a,0,hallucination,0", "i0,t,b,0,unsound,0",
@@ -139,12 +139,12 @@ def test_preferences_count_where_both_agree_and_errors_by_halves() -> None:
         (["i,s,a,1,,1", "i,s,b,1,,0", "i,t,a,1,,1", "i,t,b,1,,0"], "'a' prefers 's' and 't'"),
     ],
 )
-def test_judgements_that_cannot_be_used(rows: list[str], message: str) -> None:
+def test_parse_study_refuses_bad_files(rows: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_study(judgements(*rows))
 
 
-def test_tables_and_figures_of_own_judgements() -> None:
+def test_study_has_tables_and_figures() -> None:
     rows = [f"i{n},{name},{who},{n % 2},{'' if n % 2 else 'unsound'},0"
             for n in range(6) for name in ("s", "t") for who in ("a", "b")]  # fmt: skip
     study = parse_study(judgements(*rows), {(f"i{n}", "s"): n / 10 for n in range(6)})

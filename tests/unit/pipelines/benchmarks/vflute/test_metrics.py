@@ -48,7 +48,7 @@ def value(made: Sequence[Metric], metric: str, subset: str = "", setting: str = 
 # ---------------------------------------------------------------------------------------------------- worked examples
 
 
-def test_the_worked_rows() -> None:
+def test_metrics_equal_the_worked_rows() -> None:
     made = reduced(WORKED)
     assert round(value(made, "f1_at_0"), 4) == 0.6250
     assert round(value(made, "f1_at_53"), 4) == 0.4857
@@ -60,7 +60,7 @@ def test_the_worked_rows() -> None:
     assert the(made, "f1_at_0").n == 6
 
 
-def test_the_worked_rows_of_one_class() -> None:
+def test_f1_of_one_class_equals_the_worked_rows_and_is_noted() -> None:
     made = reduced([Scored(subset="NYCartoons", es=es) for es in (0.70, 0.50, 0.66, 0.62)])
     assert value(made, "f1_at_0", "NYCartoons") == 1.0
     for k in (53, 60):
@@ -71,12 +71,12 @@ def test_the_worked_rows_of_one_class() -> None:
 
 
 @pytest.mark.parametrize(("right", "expected"), [(99, 0.4975), (90, 0.4737), (50, 0.3333), (0, 0.0), (100, 1.0)])
-def test_the_jump_of_one_class(right: int, expected: float) -> None:
+def test_f1_of_one_class_halves_at_the_first_error(right: int, expected: float) -> None:
     made = reduced([Scored(subset="NYCartoons", label=int(n < right)) for n in range(100)])
     assert round(value(made, "f1_at_0", "NYCartoons"), 4) == expected
 
 
-def test_chance_and_always_entailment_on_the_test_split() -> None:
+def test_baselines_of_the_test_split() -> None:
     made = reduced(whole_split())
     assert round(value(made, "all_entailment_f1_at_0"), 4) == 0.3590
     assert value(made, "all_entailment_f1_at_0", "NYCartoons") == 1.0
@@ -86,7 +86,7 @@ def test_chance_and_always_entailment_on_the_test_split() -> None:
     assert round(all_entailment_f1(318, 405), 4) == 0.3055  # always contradiction
 
 
-def test_a_coin_comes_to_its_mean() -> None:
+def test_chance_f1_equals_the_mean_of_simulated_coins() -> None:
     generator = np.random.default_rng(1)
     gold = [1] * 40 + [0] * 25
     flips = [macro_f1(gold, generator.integers(0, 2, 65).tolist()) for _ in range(4000)]
@@ -96,40 +96,40 @@ def test_a_coin_comes_to_its_mean() -> None:
 # ------------------------------------------------------------------------------------------------------ known quality
 
 
-def test_a_perfect_model() -> None:
+def test_perfect_model_has_full_scores() -> None:
     made = reduced(whole_split(label=lambda gold, _: gold))
     for k in (0, 53, 60):
         assert value(made, f"f1_at_{k}") == value(made, f"f1_at_{k}_robust") == 1.0
     assert (value(made, "accuracy"), value(made, "percent_drop"), value(made, "none_rate")) == (1.0, 0.0, 0.0)
 
 
-def test_a_model_that_always_says_entailment() -> None:
+def test_model_that_always_answers_entailment_has_the_baseline_f1() -> None:
     made = reduced(whole_split(label=1))
     assert round(value(made, "f1_at_0"), 4) == 0.3590
     assert value(made, "accuracy") == pytest.approx(405 / 723)
     assert value(made, "f1_at_0", "NYCartoons") == 1.0
 
 
-def test_a_coin_is_near_chance() -> None:
+def test_random_labels_are_near_chance() -> None:
     flips = np.random.default_rng(7).integers(0, 2, 723)
     made = reduced(whole_split(label=lambda _, place: int(flips[place])))
     assert value(made, "f1_at_0") == pytest.approx(0.498, abs=3 * 0.018)
 
 
-def test_good_labels_with_poor_explanations() -> None:
+def test_poor_explanations_lower_f1_at_thresholds_only() -> None:
     made = reduced(whole_split(label=lambda gold, _: gold, es=0.53))
     assert (value(made, "f1_at_0"), value(made, "f1_at_53"), value(made, "label_f1")) == (1.0, 0.0, 1.0)
     assert value(made, "percent_drop") == 1.0
 
 
-def test_an_explanation_of_no_worth_counts_at_no_threshold() -> None:
+def test_explanation_with_score_zero_counts_at_no_threshold() -> None:
     made = reduced([Scored(es=0.0), Scored(es=-0.1), Scored(gold=0, label=0, es=1e-9), Scored(gold=0, label=0)])
     assert value(made, "f1_at_0") == pytest.approx(f1_at_k([1, 1, 0, 0], [1, 1, 0, 0], [0, -0.1, 1e-9, 0.9], 0))
     assert value(made, "accuracy") == 1.0
     assert value(made, "label_f1") == 1.0
 
 
-def test_rows_of_each_subset_and_phenomenon() -> None:
+def test_metrics_cover_each_subset_and_phenomenon() -> None:
     made = reduced(whole_split(label=lambda gold, place: gold if place % 3 else None))
     counts = {(one.subset, one.category): one.n for one in made if one.metric == "f1_at_0"}
     assert counts == {
@@ -140,7 +140,7 @@ def test_rows_of_each_subset_and_phenomenon() -> None:
     }  # fmt: skip
 
 
-def test_ours_join_with_the_published_rows() -> None:
+def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
     rows = [replace(one, setting=name) for name in SETTINGS for one in whole_split(label=lambda gold, _: gold)]
     made = reduced(rows)
     ours = {(one.task, one.setting, one.subset, one.category, one.metric) for one in made}
@@ -155,7 +155,7 @@ def test_ours_join_with_the_published_rows() -> None:
 # ------------------------------------------------------------------------------------- failed, excluded, never run
 
 
-def test_a_failed_row_is_wrong_at_every_threshold_and_no_answer() -> None:
+def test_failed_row_is_wrong_and_not_an_answer() -> None:
     rows = [Scored(), Scored(gold=0, label=0), Scored(status="error")]
     made = reduced(rows)
     one = the(made, "f1_at_0")
@@ -167,14 +167,14 @@ def test_a_failed_row_is_wrong_at_every_threshold_and_no_answer() -> None:
 
 
 @pytest.mark.parametrize("status", ["excluded", "missing"])
-def test_rows_that_were_not_asked_are_in_no_denominator(status: str) -> None:
+def test_excluded_and_missing_rows_are_in_no_denominator(status: str) -> None:
     made = reduced([Scored(), Scored(gold=0, label=0), Scored(status=status)])
     one = the(made, "f1_at_0")
     assert (one.value, one.n, one.n_failed) == (1.0, 2, 0)
     assert ("never run, and not counted: 1" in one.note) == (status == "missing")
 
 
-def test_a_setting_that_could_not_be_asked_has_no_value() -> None:
+def test_excluded_setting_has_no_value() -> None:
     made = reduced([Scored(setting="5-shot", status="excluded")] * 3)
     one = the(made, "f1_at_0", setting="5-shot")
     assert (one.value, one.n, one.note) == (None, 0, "no row to measure")
@@ -184,7 +184,7 @@ def test_a_setting_that_could_not_be_asked_has_no_value() -> None:
 # ---------------------------------------------------------------------------------------------- unscored explanations
 
 
-def test_without_scorers_labels_alone_are_measured() -> None:
+def test_metrics_without_scorers_measure_labels_only() -> None:
     made = reduced(whole_split(label=lambda gold, _: gold, es=None))
     for k in (0, 53, 60):
         one = the(made, f"f1_at_{k}")
@@ -196,26 +196,26 @@ def test_without_scorers_labels_alone_are_measured() -> None:
     assert not [one for one in made if one.metric == "f1_at_61"]
 
 
-def test_one_unscored_row_is_enough_and_is_counted() -> None:
+def test_one_unscored_row_leaves_f1_undefined_and_is_counted() -> None:
     made = reduced([Scored(), Scored(es=None), Scored(gold=0, label=0)])
     assert the(made, "f1_at_53").value is None
     assert the(made, "f1_at_53").note == "explanations without BERTScore and BLEURT: 1 of 3 with the right label"
 
 
-def test_a_wrong_label_needs_no_score() -> None:
+def test_wrong_label_needs_no_score() -> None:
     rows = [Scored(), Scored(gold=0, label=1, es=None), Scored(gold=0, label=None, es=None), Scored(gold=0, label=0)]
     made = reduced(rows)
     assert value(made, "f1_at_53") == pytest.approx(f1_at_k([1, 0, 0, 0], [1, 1, None, 0], [0.9] * 4, 53))
 
 
-def test_a_frame_without_any_scored_column() -> None:
+def test_reduce_accepts_a_frame_without_scored_columns() -> None:
     bare = frame([Scored(status="error"), Scored(gold=0, status="error")])
     bare = bare.drop(columns=["label", "label_robust", "es", "es_robust", "empty"])
     made = reduce_scores(bare, samples([Scored(), Scored(gold=0)]))
     assert value(made, "f1_at_0") == 0.0
 
 
-def test_label_only_needs_no_explanation_and_reports_one_threshold() -> None:
+def test_label_only_reports_one_threshold() -> None:
     made = reduced([replace(one, es=None, setting="label-only") for one in WORKED])
     assert round(value(made, "f1_at_0", setting="label-only"), 4) == 0.6250
     names = {one.metric for one in made if one.setting == "label-only"}
@@ -223,7 +223,7 @@ def test_label_only_needs_no_explanation_and_reports_one_threshold() -> None:
     assert not {"percent_drop", "empty_explanation_rate", "accuracy_at_53"} & names
 
 
-def test_the_second_reading_has_its_own_labels_and_scores() -> None:
+def test_robust_metrics_use_their_own_labels_and_scores() -> None:
     rows = [
         Scored(robust=0), Scored(gold=0, label=None, robust=0, es=0.7), Scored(es=0.7, es_robust=0.55),
         Scored(gold=0, label=None, robust=None),
@@ -236,7 +236,7 @@ def test_the_second_reading_has_its_own_labels_and_scores() -> None:
     assert value(made, "f1_at_60") == pytest.approx(f1_at_k(gold, [1, None, 1, None], [0.9, 0.7, 0.7, 0.9], 60))
 
 
-def test_shares_of_answers() -> None:
+def test_shares_and_counts_of_answers() -> None:
     rows = [Scored(empty=True, es=0.1), Scored(flags=("truncated",)), Scored(claim="Label: entailment\r\nIt is so.")]
     made = reduced(rows)
     assert value(made, "empty_explanation_rate") == pytest.approx(1 / 3)
@@ -248,7 +248,7 @@ def test_shares_of_answers() -> None:
 # --------------------------------------------------------------------------------------------------- curves, intervals
 
 
-def test_the_curve_holds_all_thresholds_where_something_changes() -> None:
+def test_curve_has_a_row_for_each_change() -> None:
     rows = whole_split(label=lambda gold, _: gold, es=lambda _, place: 0.3 + place / 1500)
     made = {one.metric: one.value for one in reduced(rows) if not one.subset and not one.category}
     gold = [one.gold for one in rows]
@@ -267,7 +267,7 @@ _ROW = st.tuples(
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(_ROW, min_size=1, max_size=20))
-def test_any_rows_come_to_what_the_definition_says(drawn: list[tuple[int, int | None, float, str]]) -> None:
+def test_f1_at_k_equals_its_definition_for_any_rows(drawn: list[tuple[int, int | None, float, str]]) -> None:
     made = reduced([Scored(gold=y, label=p, es=es, subset=subset) for y, p, es, subset in drawn])
     for k in (0, 53, 60):
         gold, labels, scores, _ = (list(column) for column in zip(*drawn, strict=True))
@@ -296,12 +296,12 @@ def test_intervals_resample_pictures() -> None:
     assert (one.ci_low, one.ci_high) == pytest.approx((expected.low, expected.high))
 
 
-def test_one_picture_has_no_interval() -> None:
+def test_one_cluster_has_no_interval() -> None:
     one = the(reduced([Scored(cluster="a"), Scored(gold=0, cluster="a")]), "f1_at_0")
     assert (one.ci_low, one.ci_high) == (None, None)
 
 
-def test_order_of_rows_changes_nothing() -> None:
+def test_metrics_do_not_depend_on_the_order_of_rows() -> None:
     rows = [replace(one, name=f"r{n}") for n, one in enumerate(whole_split(label=lambda _, place: place % 2))]
     assert {repr(one) for one in reduced(rows)} == {repr(one) for one in reduced(rows[::-1])}
 
@@ -309,7 +309,7 @@ def test_order_of_rows_changes_nothing() -> None:
 # ------------------------------------------------------------------------------------------------------- paired test
 
 
-def test_the_paired_test_is_that_of_the_metrics_room() -> None:
+def test_koehn_p_equals_paired_bootstrap_p() -> None:
     generator = np.random.default_rng(5)
     gold = generator.integers(0, 2, 60)
     a, b = np.where(generator.random(60) < 0.8, gold, 1 - gold), np.where(generator.random(60) < 0.6, gold, 1 - gold)
@@ -318,7 +318,7 @@ def test_the_paired_test_is_that_of_the_metrics_room() -> None:
     assert koehn_p(gold == 1, a == gold, a == gold) == 1.0
 
 
-def test_settings_are_tested_against_each_other() -> None:
+def test_settings_are_tested_in_pairs() -> None:
     good, coin = whole_split(label=lambda gold, _: gold), whole_split(label=lambda _, place: place % 2)
     rows = good + [replace(one, setting="no-image") for one in coin] + [replace(one, setting="5-shot") for one in coin]
     made = reduced(rows)
@@ -327,7 +327,7 @@ def test_settings_are_tested_against_each_other() -> None:
     assert the(made, "p_better_than_no-image").n == 723
 
 
-def test_only_rows_in_common_are_tested() -> None:
+def test_setting_tests_use_common_rows_only() -> None:
     a = [replace(one, name=f"r{n}") for n, one in enumerate(WORKED)]
     b = [replace(one, setting="no-image", status="excluded" if n < 2 else "ok") for n, one in enumerate(a)]
     assert the(reduced(a + b), "p_better_than_no-image").n == 4
@@ -338,7 +338,7 @@ def test_only_rows_in_common_are_tested() -> None:
 # ------------------------------------------------------------------------------------------------------------- lengths
 
 
-def test_lengths_are_counted_by_subset() -> None:
+def test_length_metrics_count_texts_by_subset() -> None:
     rows = [Scored(claim="x" * n) for n in (0, 19, 20, 239, 500)]
     made = [one for one in reduced(rows) if one.metric.startswith("caption_chars")]
     assert {one.metric: one.value for one in made} == {

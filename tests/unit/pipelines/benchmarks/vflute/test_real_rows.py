@@ -44,12 +44,12 @@ def _sample(row: TextRow) -> Sample:
     )
 
 
-def test_every_real_row_is_read(samples: list[Sample]) -> None:
+def test_all_public_rows_are_valid(samples: list[Sample]) -> None:
     assert len({sample.sample_id for sample in samples}) == 400
     assert len({sample.subset for sample in samples}) == 6
 
 
-def test_f1_at_thresholds_is_scikit_learns(samples: list[Sample]) -> None:
+def test_f1_at_thresholds_equals_scikit_learn(samples: list[Sample]) -> None:
     rng = random.Random(1)
     score = {sample.sample_id: rng.choice([0.0, 0.53, 0.6, rng.uniform(-0.1, 1)]) for sample in samples}
     said = {sample.sample_id: rng.choice([*LABELS, sample.data["label"], "none"]) for sample in samples}

@@ -57,7 +57,7 @@ def the(medium: MediaFile) -> bytes:
 
 @pytest.mark.parametrize("below", ["", "images"])
 @pytest.mark.parametrize("write", [write_json, write_csv])
-def test_the_authors_file_with_pictures_beside_it(write: Any, below: str, tmp_path: Path) -> None:
+def test_read_joins_the_authors_file_with_picture_files(write: Any, below: str, tmp_path: Path) -> None:
     given = rows()
     write(tmp_path / "s", given)
     write_pictures(tmp_path / "s" / below, given)
@@ -73,7 +73,7 @@ def test_the_authors_file_with_pictures_beside_it(write: Any, below: str, tmp_pa
     assert one.cluster == one.media[0].sha256
 
 
-def test_rows_with_one_picture_are_one_cluster(tmp_path: Path) -> None:
+def test_rows_that_share_a_picture_are_one_cluster(tmp_path: Path) -> None:
     given = rows()
     write_pictures(write_json(tmp_path / "s", given), given)
     samples = ingested(tmp_path / "s", tmp_path / "d")
@@ -82,7 +82,7 @@ def test_rows_with_one_picture_are_one_cluster(tmp_path: Path) -> None:
     assert len({sample.cluster for sample in samples.values()}) == 10
 
 
-def test_texts_are_kept_to_the_letter(tmp_path: Path) -> None:
+def test_read_keeps_texts_unchanged(tmp_path: Path) -> None:
     given = rows(4)
     for row, claim in zip(given, ("NA", "null", 'say "so"?', "née emoji_12 {claim}\r\n  {instruction}"), strict=True):
         row["claim"] = claim
@@ -113,7 +113,7 @@ def test_texts_are_kept_to_the_letter(tmp_path: Path) -> None:
         ({"image": "irfl/test/77.png"}, "found neither irfl/test/77.png nor images/irfl/test/77.png"),
     ],
 )
-def test_one_bad_row_is_listed_and_the_others_stay(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_ingest_rejects_one_bad_row_only(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
     given = rows(3)
     write_pictures(tmp_path, given)
     given[1] |= change
@@ -126,7 +126,7 @@ def test_one_bad_row_is_listed_and_the_others_stay(change: dict[str, Any], reaso
     assert reason in one.reason
 
 
-def test_rows_that_are_no_objects_and_ids_seen_before(tmp_path: Path) -> None:
+def test_read_rejects_malformed_rows_and_duplicate_ids(tmp_path: Path) -> None:
     given = rows(2)
     write_pictures(tmp_path, given)
     write_json(tmp_path, [given[0], "row", given[1], {**given[0], "claim": "another"}])
@@ -136,7 +136,7 @@ def test_rows_that_are_no_objects_and_ids_seen_before(tmp_path: Path) -> None:
     assert "duplicate id" in rejections[1].reason
 
 
-def test_a_picture_that_cannot_be_decoded_costs_its_own_row(tmp_path: Path) -> None:
+def test_ingest_rejects_a_row_with_an_undecodable_picture(tmp_path: Path) -> None:
     given = rows(3)
     write_pictures(write_json(tmp_path / "s", given), given)
     (tmp_path / "s" / given[0]["image"]).write_bytes(picture(9)[:40])
@@ -144,7 +144,7 @@ def test_a_picture_that_cannot_be_decoded_costs_its_own_row(tmp_path: Path) -> N
     assert "cannot be decoded" in (tmp_path / "d" / "vflute" / "rejected.jsonl").read_text()
 
 
-def test_odd_rows_stay_and_are_told(tmp_path: Path) -> None:
+def test_read_keeps_and_reports_irregular_rows(tmp_path: Path) -> None:
     given = rows(6)
     given[5]["claim"] = "Label: entailment\r\nClaim: a fly on a visor"
     given[3]["phenomenon"] = "simile"
@@ -173,7 +173,7 @@ def test_odd_rows_stay_and_are_told(tmp_path: Path) -> None:
         ("other.json", b"[]", "neither vflute-v2-test.json nor vflute-v2-test.csv"),
     ],
 )
-def test_a_source_that_is_no_vflute_says_so(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+def test_read_refuses_other_sources(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=message):
@@ -183,7 +183,7 @@ def test_a_source_that_is_no_vflute_says_so(name: str, content: bytes, message: 
 # ------------------------------------------------------------------------------------------------------- hub's files
 
 
-def test_the_hubs_files_alone_have_ids_by_place_and_no_instruction(tmp_path: Path) -> None:
+def test_read_of_hub_files_gives_ids_by_index_and_no_instruction(tmp_path: Path) -> None:
     given = rows(12)
     samples, rejections, notices = read(write_parquet(tmp_path, "test", [given[:7], given[7:]]))
     assert [one.sample_id for one in samples] == [row["id"] for row in given]
@@ -192,7 +192,7 @@ def test_the_hubs_files_alone_have_ids_by_place_and_no_instruction(tmp_path: Pat
     assert any("no vflute-v2-test.json: their prompts use this project's own wording" in text for text in notices)
 
 
-def test_both_are_joined_by_id_whatever_the_order(tmp_path: Path) -> None:
+def test_read_joins_both_sources_by_id(tmp_path: Path) -> None:
     given = rows(12)
     write_parquet(tmp_path, "test", [given])
     write_csv(tmp_path, list(reversed(given)))
@@ -203,7 +203,7 @@ def test_both_are_joined_by_id_whatever_the_order(tmp_path: Path) -> None:
     assert not any("instruction" in text for text in notices)
 
 
-def test_rows_of_one_file_alone(tmp_path: Path) -> None:
+def test_read_keeps_rows_of_one_source(tmp_path: Path) -> None:
     given = rows(12)
     write_parquet(tmp_path, "test", [given[:10]])
     write_json(tmp_path, given[2:])
@@ -216,7 +216,7 @@ def test_rows_of_one_file_alone(tmp_path: Path) -> None:
     assert "data/test-*.parquet has no such id" in one.reason
 
 
-def test_two_rows_of_one_id_must_say_the_same(tmp_path: Path) -> None:
+def test_read_rejects_rows_that_differ_between_sources(tmp_path: Path) -> None:
     given = rows(6)
     write_parquet(tmp_path, "test", [given])
     write_json(tmp_path, [{**given[0], "claim": given[0]["claim"] + "\r\n"}, {**given[1], "label": "contradiction"}])
@@ -225,7 +225,7 @@ def test_two_rows_of_one_id_must_say_the_same(tmp_path: Path) -> None:
     assert [(one.item, "`label` differs between" in one.reason) for one in rejections] == [(given[1]["id"], True)]
 
 
-def test_hub_rows_without_picture_or_with_a_wrong_field(tmp_path: Path) -> None:
+def test_read_rejects_hub_rows_without_picture_or_with_a_wrong_field(tmp_path: Path) -> None:
     given = rows(6)
     given[1]["picture"], given[2]["label"], given[3]["claim"] = None, "neutral", None
     samples, rejections, _ = read(write_parquet(tmp_path, "test", [given]))
@@ -234,7 +234,7 @@ def test_hub_rows_without_picture_or_with_a_wrong_field(tmp_path: Path) -> None:
     assert rejections[0].reason == "the row has no picture"
 
 
-def test_a_missing_file_of_the_split_would_shift_all_ids(tmp_path: Path) -> None:
+def test_read_refuses_a_split_with_a_missing_file(tmp_path: Path) -> None:
     given = rows(12)
     write_parquet(tmp_path, "test", [given[:7], given[7:]])
     (tmp_path / "data" / "test-00000-of-00002.parquet").unlink()
@@ -242,7 +242,7 @@ def test_a_missing_file_of_the_split_would_shift_all_ids(tmp_path: Path) -> None
         read(tmp_path)
 
 
-def test_a_file_without_a_column(tmp_path: Path) -> None:
+def test_read_refuses_a_file_without_a_column(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -292,7 +292,7 @@ def test_exemplars_are_ten_fixed_training_rows(tmp_path: Path) -> None:
         assert ref.sha256 == hashlib.sha256(picture(20000 + int(shot["id"].rpartition("-")[2]))).hexdigest()
 
 
-def test_exemplars_have_no_caption_of_the_test_split_and_a_sound_picture(tmp_path: Path) -> None:
+def test_exemplars_exclude_test_captions_and_undecodable_pictures(tmp_path: Path) -> None:
     test, train = rows(12), rows(96, "train")
     known, broken = expected(train)[:2]
     by_id = {row["id"]: row for row in train}
@@ -308,7 +308,7 @@ def test_exemplars_have_no_caption_of_the_test_split_and_a_sound_picture(tmp_pat
     assert {shot["prompt"] for shot in shots} == {""}
 
 
-def test_a_training_split_without_a_kind_gives_the_places_before_it(tmp_path: Path) -> None:
+def test_exemplars_end_before_a_kind_that_the_training_split_lacks(tmp_path: Path) -> None:
     test, train = rows(6), [row for row in rows(96, "train") if row["source_dataset"] != "memecap"]
     write_parquet(tmp_path, "test", [test])
     write_parquet(tmp_path, "train", [train])
@@ -319,7 +319,7 @@ def test_a_training_split_without_a_kind_gives_the_places_before_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize("damage", ["absent", "part", "bytes"])
-def test_without_a_whole_training_split_there_are_no_exemplars(damage: str, tmp_path: Path) -> None:
+def test_exemplars_need_a_complete_training_split(damage: str, tmp_path: Path) -> None:
     write_parquet(tmp_path, "test", [rows(6)])
     train = rows(24, "train")
     if damage != "absent":
@@ -334,20 +334,20 @@ def test_without_a_whole_training_split_there_are_no_exemplars(damage: str, tmp_
 # --------------------------------------------------------------------------------------------------------------- facts
 
 
-def test_sizes_of_the_paper_add_up() -> None:
+def test_published_sizes_add_up() -> None:
     assert tuple(sum(one.splits[i] for one in SUBSETS) for i in range(3)) == SPLITS
     assert sum(one.instances[0] for one in SUBSETS) == 6027
     for one in SUBSETS:
         assert one.instances[0] == one.instances[1] + one.instances[2] == sum(one.splits)
 
 
-def test_subsets_by_source_and_phenomenon() -> None:
+def test_subset_of_maps_source_and_phenomenon() -> None:
     assert subset_of("irfl", "simile").name == "IRFL (metaphor/simile)"
     assert subset_of("irfl", "idiom").name == "IRFL (idiom)"
     assert subset_of("vismet", "simile").name == "HAIVMET"
 
 
-def test_the_published_rows(tmp_path: Path) -> None:
+def test_ingest_accepts_the_public_rows(tmp_path: Path) -> None:
     if not REAL.is_file():
         pytest.skip(f"the published rows are not at {REAL}")
     content = REAL.read_bytes()

@@ -67,11 +67,11 @@ def value(cell: object) -> object:
     return cell.value if isinstance(cell, TableValue) else cell
 
 
-def test_all_tables_in_their_order(tables: dict[str, Table]) -> None:
+def test_report_has_all_tables_in_order(tables: dict[str, Table]) -> None:
     assert list(tables) == IDS
 
 
-def test_table_1_and_3_print_the_papers_sizes_beside_ours(tables: dict[str, Table]) -> None:
+def test_tables_1_and_3_show_published_sizes_and_ours(tables: dict[str, Table]) -> None:
     cells = row_of(tables["vflute_table1"], "HAIVMET").cells
     assert cells[:4] == ("Metaphor/Simile", "vismet", "Generated illustration", "Image")
     assert cells[4:] == (857, 450, 407, 44, 57)
@@ -100,7 +100,7 @@ def test_table_4_has_the_papers_rows_and_blocks(tables: dict[str, Table]) -> Non
     assert whole.low is not None
 
 
-def test_tables_17_and_18_put_ours_beside_one_more_model(tables: dict[str, Table]) -> None:
+def test_tables_17_and_18_put_ours_next_to_another_model(tables: dict[str, Table]) -> None:
     assert row_of(tables["vflute_table17"], "InstructBlip-7B + SG").cells == (0.3803, 0.0415, 0.0138)
     assert row_of(tables["vflute_table18"], "GPT-4o, 5-shot").cells == (0.7942, 0.6935, 0.5631)
     assert [row.label for row in tables["vflute_table18"].rows[2:]] == [
@@ -108,7 +108,7 @@ def test_tables_17_and_18_put_ours_beside_one_more_model(tables: dict[str, Table
     ]  # fmt: skip
 
 
-def test_table_6_and_section_5_3_are_as_printed(tables: dict[str, Table]) -> None:
+def test_table_6_and_section_5_3_equal_the_paper(tables: dict[str, Table]) -> None:
     table = tables["vflute_table6"]
     assert table.columns == ("LLaVA-7B-eViL+VF", "LLaVA-34B + SG", "GPT-4, 5-shot")
     assert row_of(table, "Adequate").cells == (0.3378, 0.2985, 0.5067)
@@ -127,7 +127,7 @@ def test_table_7_has_people_and_models_by_subset(tables: dict[str, Table]) -> No
     assert row_of(table, "NYCartoons").cells[:2] == (0.7143, 0.4783)
 
 
-def test_the_human_table_has_a_gap_and_says_that_rows_differ(tables: dict[str, Table]) -> None:
+def test_human_table_has_a_gap_and_notes_that_rows_differ(tables: dict[str, Table]) -> None:
     table = tables["vflute_human"]
     cells = dict(zip(table.columns, row_of(table, "Overall", "model-a").cells, strict=True))
     assert value(cells["Human"]) == 0.8909
@@ -144,7 +144,7 @@ def test_the_human_table_has_a_gap_and_says_that_rows_differ(tables: dict[str, T
     assert any("GPT-4o, 5-shot" in note for note in table.notes)
 
 
-def test_own_annotators_take_the_place_of_the_published_people() -> None:
+def test_human_table_prefers_own_annotators() -> None:
     rows = whole_split(label=lambda gold, _: gold)
     people = metrics_of([replace(one, setting="label-only") for one in rows], "human:ann", "human:bob")
     both = pd.concat([metrics_of(rows, "model-a"), people], ignore_index=True)
@@ -154,7 +154,7 @@ def test_own_annotators_take_the_place_of_the_published_people() -> None:
     assert not any("human:" in row.label for row in tables["vflute_table4"].rows)
 
 
-def test_appendix_j_and_the_tests(tables: dict[str, Table]) -> None:
+def test_appendix_j_and_significance_tables(tables: dict[str, Table]) -> None:
     table = tables["vflute_appendix_j"]
     assert row_of(table, "fine-tuned model (not named)").cells == (0.8085, 0.8326, "< 0.1")
     assert [row.label for row in table.rows if row.origin == "ours"] == ["model-a", "model-b"]
@@ -163,7 +163,7 @@ def test_appendix_j_and_the_tests(tables: dict[str, Table]) -> None:
     assert ("model-a, 10-shot", "model-a, 5-shot") in pairs
 
 
-def test_part_of_the_split_is_told_and_marks_no_best() -> None:
+def test_tables_of_a_partial_split_are_noted_and_mark_no_best() -> None:
     tables = {
         one.id: one
         for one in make_tables(results_of("vflute", metrics_of([Scored(), Scored(gold=0, label=0)], "m"), PUBLISHED))
@@ -174,7 +174,7 @@ def test_part_of_the_split_is_told_and_marks_no_best() -> None:
     assert tables["vflute_table4"].better == ()
 
 
-def test_a_number_that_is_missing_says_why() -> None:
+def test_missing_number_has_a_note() -> None:
     metrics = metrics_of(whole_split(es=None), "m")
     table = next(one for one in make_tables(results_of("vflute", metrics, PUBLISHED)) if one.id == "vflute_table4")
     cell = row_of(table, "m").cells[1]
@@ -186,14 +186,14 @@ def test_a_number_that_is_missing_says_why() -> None:
     }
 
 
-def test_without_ours_the_published_tables_stand() -> None:
+def test_report_without_our_rows_has_the_published_tables() -> None:
     empty = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
     made = make_tables(results_of("vflute", empty, PUBLISHED))
     assert [one.id for one in made] == [name for name in IDS if name not in {"vflute_human", "vflute_reading"}]
     assert make_figures(results_of("vflute", empty, PUBLISHED)) == []
 
 
-def test_all_figures(figures: dict[str, Figure]) -> None:
+def test_report_has_all_figures_in_order(figures: dict[str, Figure]) -> None:
     assert list(figures) == [
         "vflute_figure6", "vflute_figure8", "vflute_figure9", "vflute_figure11a_haivmet",
         "vflute_figure11a_irfl-metaphor-simile", "vflute_figure11b_memecap", "vflute_figure11b_nycartoons",
@@ -201,7 +201,7 @@ def test_all_figures(figures: dict[str, Figure]) -> None:
     ]  # fmt: skip
 
 
-def test_figure_6_is_the_drop_by_subset(figures: dict[str, Figure], ours: pd.DataFrame) -> None:
+def test_figure_6_shows_the_drop_by_subset(figures: dict[str, Figure], ours: pd.DataFrame) -> None:
     figure = figures["vflute_figure6"]
     assert isinstance(figure, Bars)
     assert figure.categories == ("HAIVMET", "IRFL (metaphor/simile)", "MemeCap", "NYCartoons", "MuSE", "IRFL (idiom)")
@@ -215,7 +215,7 @@ def test_figure_6_is_the_drop_by_subset(figures: dict[str, Figure], ours: pd.Dat
     assert len(figure.series) == 10
 
 
-def test_figure_8_counts_the_captions(figures: dict[str, Figure]) -> None:
+def test_figure_8_counts_captions(figures: dict[str, Figure]) -> None:
     figure = figures["vflute_figure8"]
     assert isinstance(figure, Bars)
     assert sum(value or 0 for one in figure.series for value in one.values) == 723
@@ -234,7 +234,7 @@ def test_figure_11_fills_the_thresholds_between_changes(figures: dict[str, Figur
         assert figure.series[0].values[place] == pytest.approx(f1_at_k(gold, labels, scores, k))
 
 
-def test_everything_renders(tables: dict[str, Table], figures: dict[str, Figure], ours: pd.DataFrame) -> None:
+def test_tables_and_figures_render(tables: dict[str, Table], figures: dict[str, Figure], ours: pd.DataFrame) -> None:
     part = BenchmarkSection(
         name="vflute",
         title="V-FLUTE",
