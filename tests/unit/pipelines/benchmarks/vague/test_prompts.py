@@ -133,7 +133,9 @@ def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **m
         ("", "sm", None, "none", ("invalid:empty",), 0.0),
     ],
 )
-def test_read_answer_parses_a_choice(output: str, setting: str, letter: str, rule: str, flags: Any, correct: float) -> None:
+def test_read_answer_parses_a_choice(
+    output: str, setting: str, letter: str, rule: str, flags: Any, correct: float
+) -> None:
     found = answered(output, setting=setting)
     assert (found.answer, found.rule, found.flags, found.values) == (letter, rule, flags, {"correct": correct})
 

@@ -167,7 +167,9 @@ def test_parsers_recover_label_and_explanation_of_public_rows(public_rows: list[
 @pytest.mark.parametrize(
     "marker", ["**Label:** {}", "Final answer: {}.", "The label is {}.", "Label:\n{}", "Verdict - {}"]
 )
-def test_parse_robust_finds_other_markers_after_public_explanations(public_rows: list[dict[str, str]], marker: str) -> None:
+def test_parse_robust_finds_other_markers_after_public_explanations(
+    public_rows: list[dict[str, str]], marker: str
+) -> None:
     for row in public_rows:
         reading = parse_robust(f"{row['explanation']}\n\n{marker.format(row['label'].title())}")
         wanted = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
