@@ -1,8 +1,9 @@
 """Model specifications and the engines that answer calls.
 
 `load_models(files)` reads the catalog and the user's models files (YAML, contract of the README) into `ModelSpec`s;
-`build_engine(name, spec)` loads one here and now and returns an `Engine`, whose `generate` takes `Call`s made of
-`Turn`s and `Media`, with `Frames` as decoded pixels. Errors that a user can fix are `ModelError`s.
+`build_engine(name, spec)` loads one in this process and returns an `Engine`, whose `generate` takes `Call`s made of
+`Turn`s and `Media`, with `Frames` as decoded pixels (uint8 [frames, height, width, 3]); `answer_requests` runs
+`Request`s of several `Step`s. Errors that a user can fix are `ModelError`s.
 """
 
 from __future__ import annotations
@@ -14,13 +15,44 @@ if TYPE_CHECKING:
     from models.catalog_loader import load_models, select_models
     from models.engines import build_engine
     from models.engines.base import Engine
-    from models.errors import EngineUnreachableError, ModelError
-    from models.messages import Call, Failure, Frames, Generation, Media, Request, Step, Turn, user
+    from models.engines.conversation import answer_requests
+    from models.errors import (
+        EngineContractError,
+        EngineDiedError,
+        EngineStalledError,
+        EngineUnreachableError,
+        MissingSecretError,
+        ModelError,
+        ModelsFileError,
+        UnknownModelError,
+    )
+    from models.fingerprint import answer_fingerprint, resolved_revision
+    from models.messages import (
+        Answer,
+        Call,
+        CallReply,
+        Failure,
+        Frames,
+        Generation,
+        Media,
+        Reply,
+        Request,
+        Step,
+        StepOutput,
+        Text,
+        Turn,
+        user,
+    )
     from models.spec import GenerationSpec, Limits, ModelSpec, Replicas
 
 __all__ = [
+    "Answer",
     "Call",
+    "CallReply",
     "Engine",
+    "EngineContractError",
+    "EngineDiedError",
+    "EngineStalledError",
     "EngineUnreachableError",
     "Failure",
     "Frames",
@@ -28,14 +60,23 @@ __all__ = [
     "GenerationSpec",
     "Limits",
     "Media",
+    "MissingSecretError",
     "ModelError",
     "ModelSpec",
+    "ModelsFileError",
     "Replicas",
+    "Reply",
     "Request",
     "Step",
+    "StepOutput",
+    "Text",
     "Turn",
+    "UnknownModelError",
+    "answer_fingerprint",
+    "answer_requests",
     "build_engine",
     "load_models",
+    "resolved_revision",
     "select_models",
     "user",
 ]
@@ -44,8 +85,15 @@ _MODULES: Final = {
     "models.catalog_loader": "load_models select_models",
     "models.engines": "build_engine",
     "models.engines.base": "Engine",
-    "models.errors": "EngineUnreachableError ModelError",
-    "models.messages": "Call Failure Frames Generation Media Request Step Turn user",
+    "models.engines.conversation": "answer_requests",
+    "models.errors": (
+        "EngineContractError EngineDiedError EngineStalledError EngineUnreachableError MissingSecretError "
+        "ModelError ModelsFileError UnknownModelError"
+    ),
+    "models.fingerprint": "answer_fingerprint resolved_revision",
+    "models.messages": (
+        "Answer Call CallReply Failure Frames Generation Media Reply Request Step StepOutput Text Turn user"
+    ),
     "models.spec": "GenerationSpec Limits ModelSpec Replicas",
 }
 """Module -> public names; a module is imported when one of its names is first used, which keeps imports light."""
