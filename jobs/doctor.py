@@ -1,4 +1,4 @@
-"""`vlmsweep doctor`: what this machine or a cluster can run, checked one by one; each finding stands on its own."""
+"""Checks of `vlmsweep doctor`: what this machine or a cluster can run."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
-LEAST_DISK = 10 * 10**9
-"""Free bytes below which a place for results or data is warned about."""
+MIN_DISK_BYTES = 10 * 10**9
+"""Free bytes below which a location for results or data gets a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing looked at."""
+    """The result of one check."""
 
     what: str
     state: str
-    """`ok`; `note`: works with less; `bad`: what was asked for cannot work."""
+    """`ok`; `note`: works with restrictions; `bad`: what was requested cannot work."""
     detail: str
 
 
-def ok(findings: Sequence[CheckResult]) -> bool:
-    """Whether nothing that was asked for is out of reach."""
-    return all(one.state != "bad" for one in findings)
+def ok(results: Sequence[CheckResult]) -> bool:
+    """Return whether everything that was requested can work."""
+    return all(result.state != "bad" for result in results)
 
 
 def run_checks(
     models: Mapping[str, ModelSpec], *, named: bool, places: Sequence[str], address: str | None
 ) -> list[CheckResult]:
-    """Look at everything.
+    """Run all checks.
 
     Args:
-        models: those to reckon for.
-        named: the user named them: one that cannot run is `bad`, and not only a `note`.
+        models: the models to check.
+        named: the user named them: one that cannot run is `bad` instead of a `note`.
         places: folders or s3:// addresses of data and results.
-        address: a Ray cluster; None looks at this machine.
+        address: a Ray cluster; None checks this machine.
     """
-    found = [_here(), *map(_place, places), *_decoders()]
+    results = [_software(), *map(_location, places), *_decoders()]
     nodes: list[Node] | None = [_this_node()]
     if address:
         nodes = None
@@ -59,25 +59,25 @@ def run_checks(
             with connect(address):
                 nodes = node_inventory()
         except ClusterError as error:
-            found.append(CheckResult("cluster", "bad", str(error)))
+            results.append(CheckResult("cluster", "bad", str(error)))
     if nodes is None:
-        return found
-    found += [_node(one) for one in nodes]
-    return [*found, *(_model(name, spec, nodes, named=named) for name, spec in models.items())]
+        return results
+    results += [_node(node) for node in nodes]
+    return [*results, *(_model(name, spec, nodes, named=named) for name, spec in models.items())]
 
 
 def models_here(models: Mapping[str, ModelSpec]) -> list[CheckResult]:
-    """Of each model whether this machine can run it: `ok`, `bad`, or `note` where nobody can tell."""
+    """Return for each model whether this machine can run it: `ok`, `bad`, or `note` if unknown."""
     nodes = [_this_node()]
     return [_model(name, spec, nodes, named=True) for name, spec in models.items()]
 
 
-def to_dicts(findings: Sequence[CheckResult]) -> list[dict[str, Any]]:
-    """For `--json`."""
-    return [asdict(one) for one in findings]
+def to_dicts(results: Sequence[CheckResult]) -> list[dict[str, Any]]:
+    """Return the results as data for `--json`."""
+    return [asdict(result) for result in results]
 
 
-def _here() -> CheckResult:
+def _software() -> CheckResult:
     import importlib.metadata as meta
 
     versions = ", ".join(f"{name} {meta.version(name)}" for name in ("ray", "torch", "transformers", "vlmsweep"))
@@ -85,19 +85,19 @@ def _here() -> CheckResult:
 
 
 def _this_node() -> Node:
-    cards = tuple(card.total for card in local_gpus())
+    gpu_bytes = tuple(gpu.total for gpu in local_gpus())
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Node(name="this machine", cpus=float(cpus), memory=local_memory()[0], gpu_bytes=cards)
+    return Node(name="this machine", cpus=float(cpus), memory=local_memory()[0], gpu_bytes=gpu_bytes)
 
 
 def _node(node: Node) -> CheckResult:
-    sizes = sorted({f"{card / 1e9:.0f} GB" for card in node.gpu_bytes})
+    sizes = sorted({f"{size / 1e9:.0f} GB" for size in node.gpu_bytes})
     gpus = f"{len(node.gpu_bytes)} GPUs of {' and '.join(sizes)}" if node.gpu_bytes else "no GPU: models run on the CPU"
     words = f"{node.cpus:g} CPUs, {node.memory / 1e9:.0f} GB memory, {gpus}"
     return CheckResult(node.name, "ok" if node.gpu_bytes else "note", words)
 
 
-def _place(uri: str) -> CheckResult:
+def _location(uri: str) -> CheckResult:
     try:
         Store(uri).check_writable()
     except PipelineError as error:
@@ -105,10 +105,8 @@ def _place(uri: str) -> CheckResult:
     if is_remote(uri):
         return CheckResult(uri, "ok", "reachable and writable")
     free = shutil.disk_usage(_existing(Path(uri).expanduser())).free
-    state = "ok" if free >= LEAST_DISK else "note"
-    return CheckResult(
-        uri, state, f"writable, {free / 1e9:.0f} GB free" + ("" if state == "ok" else ": that is little")
-    )
+    state = "ok" if free >= MIN_DISK_BYTES else "note"
+    return CheckResult(uri, state, f"writable, {free / 1e9:.0f} GB free" + ("" if state == "ok" else ": low"))
 
 
 def _existing(path: Path) -> Path:
@@ -116,33 +114,33 @@ def _existing(path: Path) -> Path:
 
 
 def _decoders() -> list[CheckResult]:
-    """Clips need one of two decoders; the second one takes what the first cannot."""
-    there = {name: importlib.util.find_spec(name) is not None for name in ("decord", "av")}
-    if all(there.values()):
+    """Check the two clip decoders; the second decodes what the first cannot."""
+    installed = {name: importlib.util.find_spec(name) is not None for name in ("decord", "av")}
+    if all(installed.values()):
         return [CheckResult("decoders", "ok", "decord, and PyAV when it fails")]
-    missing = " and ".join(name for name, found in there.items() if not found)
-    state = "note" if any(there.values()) else "bad"
+    missing = " and ".join(name for name, is_installed in installed.items() if not is_installed)
+    state = "note" if any(installed.values()) else "bad"
     return [CheckResult("decoders", state, f"not installed: {missing}; pip install {missing.replace(' and', '')}")]
 
 
 def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> CheckResult:
     unable = "bad" if named else "note"
-    why = unavailable_reason(spec)
-    if why:
-        return CheckResult(name, unable, why)
+    reason = unavailable_reason(spec)
+    if reason:
+        return CheckResult(name, unable, reason)
     if not spec.runs_locally:
         return CheckResult(name, "ok", "needs no GPU")
     size = model_size(spec)
     if size is None:
-        return CheckResult(name, "note", "its size is not known: give parameters_b in its entry")
-    cards = [node.gpu_bytes for node in nodes if node.gpu_bytes]
-    if not cards or spec.device == "cpu":
+        return CheckResult(name, "note", "its size is unknown: give parameters_b in its entry")
+    gpus_by_node = [node.gpu_bytes for node in nodes if node.gpu_bytes]
+    if not gpus_by_node or spec.device == "cpu":
         return _on_cpu(name, size.parameters * bytes_per_weight(spec), max(node.memory for node in nodes), unable)
 
-    # A replica's ranks lie on one node; nodes are tried one by one and the best is told.
+    # A replica's ranks are on one node: the best node counts.
     def best_of(degree: int | None) -> Placement:
-        placed = [plan_placement(spec, size, own, tensor_parallel=degree) for own in cards]
-        return max(placed, key=lambda one: (one.fits, one.batch_size, one.gpu_bytes))
+        placements = [plan_placement(spec, size, gpus, tensor_parallel=degree) for gpus in gpus_by_node]
+        return max(placements, key=lambda placement: (placement.fits, placement.batch_size, placement.gpu_bytes))
 
     return _on_gpus(name, spec, best_of, unable)
 
@@ -159,20 +157,21 @@ def _on_gpus(name: str, spec: ModelSpec, best_of: Callable[[int | None], Placeme
     if stated.fits:
         extra = ""
         if proposed.fits and proposed.tensor_parallel != stated.tensor_parallel:
-            extra = f"; arithmetic proposes tensor_parallel {proposed.tensor_parallel}"
-        return CheckResult(name, "ok", f"fits: {_laid(stated)}{extra}")
+            extra = f"; the estimate proposes tensor_parallel {proposed.tensor_parallel}"
+        return CheckResult(name, "ok", f"fits: {_describe(stated)}{extra}")
     if proposed.fits:
         return CheckResult(
             name,
             unable,
             f"not as its entry says ({stated.reason}); it would with tensor_parallel {proposed.tensor_parallel}: "
-            f"{_laid(proposed)}",
+            f"{_describe(proposed)}",
         )
     return CheckResult(name, unable, proposed.reason)
 
 
-def _laid(one: Placement) -> str:
+def _describe(placement: Placement) -> str:
     return (
-        f"tensor_parallel {one.tensor_parallel}, {one.replicas} replicas a node, batches of {one.batch_size}, "
-        f"{one.bytes_per_gpu / 1e9:.1f} of {one.gpu_bytes / 1e9:.0f} GB on each GPU"
+        f"tensor_parallel {placement.tensor_parallel}, {placement.replicas} replicas per node, "
+        f"batches of {placement.batch_size}, "
+        f"{placement.bytes_per_gpu / 1e9:.1f} of {placement.gpu_bytes / 1e9:.0f} GB on each GPU"
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 DataUri = Annotated[str, Option("--data", help="Location of the ingested data: a folder or s3://bucket/key.")]
 ModelsFiles = Annotated[
@@ -93,6 +93,24 @@ class NightlyFlags(SweepFlags):
     ] = None
     summary: Annotated[Path | None, Option("--summary", help="Write the Markdown summary to this file as well.")] = None
     gpu_hour_usd: Annotated[float | None, Option("--gpu-hour-usd", min=0, help="Price of one GPU for an hour.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeFlags:
+    """Flags of `serve`."""
+
+    model: Annotated[str, Argument(help="The model to serve, by name.")]
+    host: Annotated[str, Option("--host", help="Address to listen at; any but loopback is reachable from outside.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, Option("--port", min=0, max=65535, help="TCP port; 0 takes a free one.")] = 8000
+    models_file: ModelsFiles = None
+    key_env: Annotated[str | None, Option("--key-env", help="Variable that holds the key clients must send.")] = None
+    no_key: Annotated[bool, Option("--no-key", help="Disable authentication.")] = False
+    idle_s: Annotated[float, Option("--idle-s", min=1.0, help="Idle seconds until GPUs are released.")] = 300.0
+    address: RayAddress = None
+    verbose: Verbose = False
+    json: Json = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""`vlmsweep compare`: what differs between two runs."""
 
 from __future__ import annotations
 

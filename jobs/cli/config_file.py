@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""`--config`: a YAML file of flags, which the command line overrides."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pipelines.errors import UsageError
 
 
 def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
-    """Read the file and let its values stand where the command line says nothing.
+    """Read the file; its values are the defaults of the command line.
 
     Raises:
-        UsageError: it cannot be read, or holds a key that is no flag of this command.
+        UsageError: it cannot be read, or has a key that is not a flag of this command.
     """
     if value is None:
         return None
@@ -27,7 +27,7 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     except YamlFileError as error:
         raise UsageError(f"--config {error}") from error
     if raw is not None and not isinstance(raw, dict):
-        raise UsageError(f"--config {value}: a mapping of flags was expected, such as `models: random`")
+        raise UsageError(f"--config {value}: expected a mapping of flags, such as `models: random`")
     own = [parameter for parameter in ctx.command.params if parameter.name not in (None, "config")]
     flags = {_flag_of(parameter): parameter for parameter in own}
     known = {str(parameter.name).replace("_", "-"): parameter for parameter in own} | flags
@@ -48,23 +48,26 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
 
 
 def _flag_of(parameter: Any) -> str:
-    """What people write for it, without the dashes; parameters may have other names than their flags."""
+    """Return the flag without dashes; parameters may have other names than their flags."""
     long = [option for option in parameter.opts if option.startswith("--")]
     return long[0][2:] if long else str(parameter.name).replace("_", "-")
 
 
 def _as_flag(value: Any, *, multiple: bool) -> Any:
-    several = value if isinstance(value, list) else [value]
-    if any(isinstance(one, (dict, list)) for one in several):
-        raise ValueError("a value or a list of values was expected")
+    values = value if isinstance(value, list) else [value]
+    if any(isinstance(item, (dict, list)) for item in values):
+        raise ValueError("expected a value or a list of values")
     if value is None or (isinstance(value, bool) and not multiple):
         return value
-    return [str(one) for one in several] if multiple else ",".join(str(one) for one in several)
+    return [str(item) for item in values] if multiple else ",".join(str(item) for item in values)
 
 
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config", help="YAML file of these flags; flags given here win.", callback=_load_config, is_eager=True
+        "--config",
+        help="YAML file of these flags; the command line overrides it.",
+        callback=_load_config,
+        is_eager=True,
     ),
 ]

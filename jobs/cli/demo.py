@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""`vlmsweep demo`: the main job on sample data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""`vlmsweep doctor`: what this machine or a cluster can run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from jobs.output import prepare, print_json, print_line, results_only_on_stdout
 
 
 def doctor(
-    models: Annotated[
-        str | None, typer.Option("--models", help="Only these, and end with 3 if one cannot run.")
-    ] = None,
+    models: Annotated[str | None, typer.Option("--models", help="Only these; exit code 3 if one cannot run.")] = None,
     models_file: ModelsFiles = None,
-    data: Annotated[str | None, typer.Option("--data", help="A place that must be reachable and writable.")] = None,
-    out: Annotated[str | None, typer.Option("--out", help="Another one.")] = None,
+    data: Annotated[str | None, typer.Option("--data", help="A location that must be reachable and writable.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="Another such location.")] = None,
     address: RayAddress = None,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
-    """Tell what this machine or cluster can run; ends with 3 if something that was asked for cannot."""
+    """Report what this machine or cluster can run; exit code 3 if something requested cannot."""
     from jobs.doctor import ok, run_checks, to_dicts
     from models.catalog_loader import load_models, select_models
     from models.environment import ray_address
@@ -34,9 +32,9 @@ def doctor(
     chosen = select_models(names(models), known) if models else known
     places = [place for place in (data, out) if place]
     with results_only_on_stdout():
-        found = run_checks(chosen, named=bool(models), places=places, address=address or ray_address())
+        results = run_checks(chosen, named=bool(models), places=places, address=address or ray_address())
     if json:
-        print_json({"ok": ok(found), "findings": to_dicts(found)})
+        print_json({"ok": ok(results), "findings": to_dicts(results)})
     else:
-        print_line("\n".join(f"{one.state:>4}  {one.what}: {one.detail}" for one in found))
-    return 0 if ok(found) else 3
+        print_line("\n".join(f"{result.state:>4}  {result.what}: {result.detail}" for result in results))
+    return 0 if ok(results) else 3

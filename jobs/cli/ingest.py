@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""`vlmsweep ingest`: read a benchmark as distributed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Progress of a run on standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.logging_context import logs_are_json
 
 
 class Progress:
-    """Phases with rate and time left; one line that renews itself on a terminal, a line a phase elsewhere."""
+    """Shows phases with rate and time left: a live line on a terminal, one line per phase elsewhere."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._live = sys.stderr.isatty() and not quiet and not logs_are_json()
@@ -20,7 +20,7 @@ class Progress:
         self._start = self._shown = 0.0
 
     def phase(self, title: str, total: int) -> None:
-        """A phase of so many rows begins."""
+        """Begin a phase of `total` rows."""
         self.finish()
         self._title, self._total, self._done, self._failed = title, total, 0, 0
         self._start, self._shown = time.monotonic(), 0.0
@@ -28,14 +28,14 @@ class Progress:
             self._show()
 
     def advance(self, rows: int, failed: int) -> None:
-        """So many more rows are done."""
+        """Count finished rows."""
         self._done += rows
         self._failed += failed
         if self._live and time.monotonic() - self._shown > 0.2:
             self._show()
 
     def finish(self) -> None:
-        """The phase is over."""
+        """End the phase."""
         if not self._title:
             return
         if self._live:

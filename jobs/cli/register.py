@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Register the commands of the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jobs.cli.submit import submit
 
 
 def register(app: typer.Typer) -> None:
-    """Hang all commands on the app."""
+    """Add all commands to the app."""
     app.command("list")(list_)
     app.command()(ingest)
     app.command()(run)

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""`vlmsweep status`: how far a run is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def status(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Show how far a run is."""
+    """Show the progress of a run."""
     from pipelines.sweep.status import status_rows
 
     prepare(verbose=verbose, config=config)

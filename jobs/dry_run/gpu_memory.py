@@ -1,4 +1,4 @@
-"""What models need of the hardware, as `list models`, `--dry-run` and `doctor` tell it."""
+"""Hardware needs of models for `list models` and `--dry-run`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_pe
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 
-_MOST_ASSUMED = 16
-"""GPUs of a cluster that nobody has looked at yet."""
+_ASSUMED_GPUS = 16
+"""GPUs of a cluster that is not connected yet."""
 
 MODEL_HEADS = (
     *("model", "engine", "checkpoint", "revision", "gpus a replica"),
@@ -23,7 +23,7 @@ MODEL_HEADS = (
 
 
 def model_rows(models: Mapping[str, ModelSpec]) -> list[list[str]]:
-    """The lines of `list models`, of `MODEL_HEADS`; what runs here is what the doctor finds."""
+    """Return the rows of `list models`, with the columns of `MODEL_HEADS`."""
     return [
         _model_row(name, spec, found) for (name, spec), found in zip(models.items(), models_here(models), strict=True)
     ]
@@ -45,14 +45,14 @@ def _model_row(name: str, spec: ModelSpec, found: CheckResult) -> list[str]:
 
 
 def load_of(plan: ModelPlan) -> BatchShape:
-    """The batch that a plan's calls make on average: media are shared, the words and the answer are each row's own."""
+    """Return the average batch of a plan's calls: media are shared, text and answer are each row's own."""
     calls = max(plan.calls, 1)
     words = (plan.prompt_tokens - plan.shared_tokens + plan.output_tokens) / calls
     return BatchShape(prefix_tokens=round(plan.shared_tokens / calls), own_tokens=max(1, round(words)))
 
 
 def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> Placement | None:
-    """How a model lies on GPUs as its entry says; None when its size is not known.
+    """Return the placement of a model as its entry says; None if its size is unknown.
 
     Args:
         spec: the model.
@@ -67,13 +67,13 @@ def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -
 
 
 def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
-    """The entry's placement and the one that arithmetic proposes, as data and in words."""
+    """Describe the entry's placement and the estimated best one, as data and text."""
     size, placed = model_size(spec), placement_for(spec, plan, cards)
     if size is None or placed is None:
         return None
     known = list(cards) or _cards()
     best = plan_placement(spec, size, known, batch=load_of(plan))
-    seen = "seen here" if cards or local_gpus() else "assumed, for none is seen here"
+    seen = "found here" if cards or local_gpus() else "assumed, none is found here"
     words = (
         f"{placed.tensor_parallel} GPU{'s' if placed.tensor_parallel > 1 else ''} a replica, "
         f"{placed.bytes_per_gpu / 1e9:.1f} GB each (weights {placed.need.weights / 1e9:.1f}, "
@@ -84,7 +84,7 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
     if not placed.fits:
         words += f"; does not fit: {placed.reason}"
     if best.fits and best.tensor_parallel != placed.tensor_parallel:
-        words += f"; arithmetic proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
+        words += f"; the estimate proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
     return {
         "fits": placed.fits,
         "words": words,
@@ -101,4 +101,4 @@ def _shown(one: Placement) -> dict[str, Any]:
 
 
 def _cards() -> list[int]:
-    return [card.total for card in local_gpus()] or [ASSUMED_GPU_BYTES] * _MOST_ASSUMED
+    return [card.total for card in local_gpus()] or [ASSUMED_GPU_BYTES] * _ASSUMED_GPUS

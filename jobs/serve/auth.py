@@ -1,4 +1,4 @@
-"""Who may ask: a key that is compared in constant time and known to the server by its hash alone."""
+"""Authentication by a key that the server knows by its hash only and compares in constant time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import hmac
 
 
 def key_hash(key: str) -> str:
-    """SHA-256 of a key, hex: what travels to the server's processes instead of the key."""
+    """Return the SHA-256 of a key, hex: the server's processes get it instead of the key."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def is_authorized(authorization: str | None, wanted: str | None) -> bool:
-    """Whether an `Authorization` header holds the key of this hash; anyone may where none is wanted."""
-    if wanted is None:
+def is_authorized(authorization: str | None, required_hash: str | None) -> bool:
+    """Return whether an `Authorization` header holds the key of this hash; None requires no key."""
+    if required_hash is None:
         return True
     scheme, _, key = (authorization or "").partition(" ")
-    return hmac.compare_digest(key_hash(key.strip()), wanted) and scheme.lower() == "bearer"
+    return hmac.compare_digest(key_hash(key.strip()), required_hash) and scheme.lower() == "bearer"

@@ -1,4 +1,4 @@
-"""Chat requests in OpenAI's form become calls; answers and failures become replies of that form. No server in here."""
+"""Convert OpenAI chat requests to calls, and answers and failures to replies."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from models.messages import Answer, Call, Failure, Frames, Generation, Media, Pa
 from models.spec import ModelSpec
 from pipelines.errors import DecodeError
 
-MOST_PICTURE_BYTES = 20 << 20
-MOST_PIXELS = 64_000_000
-"""A picture of a few kilobytes can unfold to gigabytes."""
+MAX_IMAGE_BYTES = 20 << 20
+MAX_PIXELS = 64_000_000
+"""An image of a few kilobytes can decompress to gigabytes."""
 Decode: TypeAlias = "Callable[[bytes, int | None], Frames]"
-"""Decodes a picture's file in a process that may die, shrunk to so many pixels; raises a ValueError."""
-_FORMS = ("PNG", "JPEG", "WEBP", "GIF")
+"""Decodes an image file in a process of its own, shrunk to a number of pixels; raises a `DecodeError`."""
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|gif);base64,", re.IGNORECASE)
 
 
 class BadRequestError(ValueError):
-    """The request cannot be answered as it is; status and code go into the reply."""
+    """The request is invalid; status and code go into the reply."""
 
     def __init__(self, message: str, *, status: int = 400, code: str | None = None, param: str | None = None) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class BadRequestError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One chat request made ready for an engine."""
+    """A chat request prepared for an engine."""
 
     call: Call
     media: dict[Media, Frames]
@@ -55,14 +55,14 @@ class _Address(_Loose):
     url: str
 
 
-class _PicturePart(_Loose):
+class _ImagePart(_Loose):
     type: Literal["image_url"]
     image_url: _Address
 
 
 class _Message(_Loose):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Annotated[_TextPart | _PicturePart, Field(discriminator="type")]]
+    content: str | list[Annotated[_TextPart | _ImagePart, Field(discriminator="type")]]
 
 
 class _Chat(_Loose):
@@ -82,21 +82,21 @@ class _Chat(_Loose):
 
 
 def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: Decode) -> ChatRequest:
-    """The call that a request body means.
+    """Parse a request body into a call.
 
-    What would change the answer and is not served (`stream`, `n` above 1, `stop`, `tools`, `response_format`,
-    `logprobs`, `top_p` below 1) is refused, never passed over in silence. Pictures come as data URIs alone: an address
-    would make this machine fetch what a stranger names.
+    Unsupported options that would change the answer (`stream`, `n` above 1, `stop`, `tools`, `response_format`,
+    `logprobs`, `top_p` below 1) are refused, not ignored. Images must be data URIs: an address would make this machine
+    fetch what a client names.
 
     Args:
         body: JSON.
-        name: of the model that is served.
-        spec: the model; its `generation` stands where the request is silent, else greedy and 256 tokens.
+        name: the served model's name.
+        spec: the model; its `generation` gives the defaults, else greedy and 256 tokens.
         call_id: unique among the calls in flight.
-        decode: decodes pictures of at most `MOST_PIXELS` pixels.
+        decode: decodes images of at most `MAX_PIXELS` pixels.
 
     Raises:
-        BadRequestError: with the status and the words of the reply.
+        BadRequestError: with the status and message of the reply.
     """
     try:
         chat = _Chat.model_validate_json(body)
@@ -110,17 +110,17 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: 
         )
     media: dict[Media, Frames] = {}
     turns = tuple(_turn(message, spec, media, decode) for message in chat.messages)
-    return ChatRequest(call=Call(call_id=call_id, turns=turns, generation=_said(chat, spec)), media=media)
+    return ChatRequest(call=Call(call_id=call_id, turns=turns, generation=_generation(chat, spec)), media=media)
 
 
-def _said(chat: _Chat, spec: ModelSpec) -> Generation:
-    own = spec.generation.model_dump(exclude_none=True)
-    said = {
+def _generation(chat: _Chat, spec: ModelSpec) -> Generation:
+    defaults = spec.generation.model_dump(exclude_none=True)
+    requested = {
         "temperature": chat.temperature,
         "max_new_tokens": chat.max_completion_tokens or chat.max_tokens,
         "seed": chat.seed,
     }
-    return Generation(**{**own, **{key: value for key, value in said.items() if value is not None}})
+    return Generation(**{**defaults, **{key: value for key, value in requested.items() if value is not None}})
 
 
 def _turn(message: _Message, spec: ModelSpec, media: dict[Media, Frames], decode: Decode) -> Turn:
@@ -132,46 +132,46 @@ def _turn(message: _Message, spec: ModelSpec, media: dict[Media, Frames], decode
         if isinstance(part, _TextPart):
             parts.append(Text(part.text))
         else:
-            key, frames = _picture(part.image_url.url, spec, decode)
+            key, frames = _image(part.image_url.url, spec, decode)
             media[key] = frames
             parts.append(key)
     return Turn(role, tuple(parts))
 
 
-def _picture(uri: str, spec: ModelSpec, decode: Decode) -> tuple[Media, Frames]:
+def _image(uri: str, spec: ModelSpec, decode: Decode) -> tuple[Media, Frames]:
     head = _DATA_URI.match(uri)
     if not head:
         raise BadRequestError(
-            "image_url: only data URIs are taken (data:image/png;base64,...; png, jpeg, webp, gif); nothing is fetched",
+            "image_url: only data URIs are accepted (data:image/png;base64,...; png, jpeg, webp, gif)",
             param="messages",
         )
-    if len(uri) - head.end() > MOST_PICTURE_BYTES * 4 // 3 + 4:
-        raise BadRequestError(f"image_url: more than {MOST_PICTURE_BYTES >> 20} MiB", param="messages")
+    if len(uri) - head.end() > MAX_IMAGE_BYTES * 4 // 3 + 4:
+        raise BadRequestError(f"image_url: more than {MAX_IMAGE_BYTES >> 20} MiB", param="messages")
     try:
         data = base64.b64decode(uri[head.end() :], validate=True)
-        shown = decode(_known(data), spec.limits.max_pixels)
+        frames = decode(_checked(data), spec.limits.max_pixels)
     except (binascii.Error, ValueError, DecodeError) as error:
-        raise BadRequestError(f"image_url: no readable picture ({error})", param="messages") from None
-    return Media("image", hashlib.sha256(data).hexdigest()), Frames(pixels=shown.pixels)
+        raise BadRequestError(f"image_url: not a readable image ({error})", param="messages") from None
+    return Media("image", hashlib.sha256(data).hexdigest()), Frames(pixels=frames.pixels)
 
 
-def _known(data: bytes) -> bytes:
-    if detect_format(data) not in _FORMS:
-        raise ValueError(f"its content is no {', '.join(_FORMS[:-1])} or {_FORMS[-1]}")
+def _checked(data: bytes) -> bytes:
+    if detect_format(data) not in _FORMATS:
+        raise ValueError(f"its content is not {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}")
     return data
 
 
 def model_list(name: str) -> dict[str, Any]:
-    """The reply of `/v1/models`."""
+    """Return the reply of `/v1/models`."""
     return {"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "vlmsweep"}]}
 
 
 def completion(answer: Answer, *, name: str, call_id: str, created: int) -> dict[str, Any]:
-    """The reply of `/v1/chat/completions`.
+    """Return the reply of `/v1/chat/completions`.
 
     Args:
-        answer: what the model said.
-        name: of the model.
+        answer: the model's answer.
+        name: the model's name.
         call_id: becomes the reply's id.
         created: Unix time, seconds.
     """
@@ -198,12 +198,12 @@ def completion(answer: Answer, *, name: str, call_id: str, created: int) -> dict
 
 
 def error_body(message: str, *, kind: str, code: str | None = None, param: str | None = None) -> Mapping[str, Any]:
-    """An error in OpenAI's form."""
+    """Return an error in OpenAI's format."""
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def error_response(failure: Failure) -> tuple[int, Mapping[str, Any]]:
-    """Status and body for a call that the engine could not answer."""
+    """Return status and body for a call that the engine could not answer."""
     if failure.type == "context_length":
         return 400, error_body(failure.message, kind="invalid_request_error", code="context_length_exceeded")
     return 500, error_body(failure.message, kind="server_error", code=failure.type)

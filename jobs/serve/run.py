@@ -1,15 +1,14 @@
-"""From the flags of `vlmsweep serve` to an endpoint that runs until it is told to stop."""
+"""Run the endpoint of `vlmsweep serve` until it is interrupted."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 import threading
-from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
 
 from cluster.connect import connect
+from jobs.flags import ServeFlags
 from jobs.output import print_json, print_line, results_only_on_stdout
 from jobs.serve.auth import key_hash
 from jobs.serve.deployment import ServeConfig, free_port, is_loopback, serving
@@ -20,28 +19,28 @@ from pipelines.errors import UsageError
 log = logging.getLogger("vlmsweep")
 
 
-def serve_until_stopped(name: str, spec: ModelSpec, flags: Mapping[str, Any]) -> int:
-    """Serve until Ctrl-C or SIGTERM; returns 0, for that is how serving ends.
+def serve_until_stopped(name: str, spec: ModelSpec, flags: ServeFlags) -> int:
+    """Serve until Ctrl-C or SIGTERM; return 0, the normal end.
 
     Raises:
         UsageError: a flag cannot be used.
-        ModelUnavailableError: the model cannot be had.
-        ClusterError: no Ray.
+        ModelUnavailableError: the model is unavailable.
+        ClusterError: Ray cannot be used.
     """
-    if flags["no_key"] and flags["key_env"]:
+    if flags.no_key and flags.key_env:
         raise UsageError("--no-key and --key-env: give one of them")
-    port = free_port(flags["host"], flags["port"])
-    if not is_loopback(flags["host"]):
-        log.warning("listening at %s: whoever reaches this machine reaches the model", flags["host"])
-        if flags["no_key"]:
-            log.warning("--no-key: and nobody is asked for a key")
-    key = None if flags["no_key"] else _key(flags["key_env"])
-    door = ServeConfig(host=flags["host"], port=port, key=key_hash(key) if key else None, idle_s=flags["idle_s"])
+    port = free_port(flags.host, flags.port)
+    if not is_loopback(flags.host):
+        log.warning("listening at %s: every host that reaches this machine reaches the model", flags.host)
+        if flags.no_key:
+            log.warning("--no-key: authentication is disabled")
+    key = None if flags.no_key else _key(flags.key_env)
+    config = ServeConfig(host=flags.host, port=port, key=key_hash(key) if key else None, idle_s=flags.idle_s)
     try:
-        with connect(flags["address"] or ray_address(), verbose=flags["verbose"]) as cluster, ExitStack() as stack:
+        with connect(flags.address or ray_address(), verbose=flags.verbose) as cluster, ExitStack() as stack:
             with results_only_on_stdout():
-                stack.enter_context(serving(name, spec, cluster, door))
-            _announce(flags, port, name, key if key and not flags["key_env"] else None)
+                stack.enter_context(serving(name, spec, cluster, config))
+            _announce(flags, port, name, key if key and not flags.key_env else None)
             threading.Event().wait()
     except KeyboardInterrupt:
         return 0
@@ -52,10 +51,10 @@ def _key(variable: str | None) -> str:
     return secret(variable).get_secret_value() if variable else secrets.token_urlsafe(32)
 
 
-def _announce(flags: Mapping[str, Any], port: int, name: str, key: str | None) -> None:
-    host = f"[{flags['host']}]" if ":" in flags["host"] else flags["host"]
+def _announce(flags: ServeFlags, port: int, name: str, key: str | None) -> None:
+    host = f"[{flags.host}]" if ":" in flags.host else flags.host
     base_url = f"http://{host}:{port}/v1"
-    if flags["json"]:
+    if flags.json:
         print_json({"base_url": base_url, "model": name, "key": key})
         return
     print_line(f"serving {name} at {base_url}; Ctrl-C stops it")

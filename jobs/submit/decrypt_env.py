@@ -1,4 +1,4 @@
-"""A job's variables, opened where they are used: by the driver, and by Ray at the start of each of its workers."""
+"""Decrypt a job's variables in the driver and, through Ray's setup hook, in each worker."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ HOOK = "jobs.submit.decrypt_env.decrypt_worker_env"
 
 
 def decrypt_worker_env() -> None:
-    """Put the variables that `vlmsweep submit --env` sent into this process, if any were.
+    """Set the variables that `vlmsweep submit --env` sent, if any, in this process.
 
     Raises:
-        SealError: they cannot be opened here.
+        EncryptionError: they cannot be decrypted here.
     """
     text = encrypted_env()
     if text is None:

@@ -48,7 +48,7 @@ def test_what_is_not_asked_for_is_no_fault(
         ([80] * 8, "qwen2.5-vl-72b", "ok", "fits: tensor_parallel 4, 2 replicas a node"),
         ([80] * 2, "qwen2.5-vl-72b", "bad", "needs"),
         ([16] * 4, "qwen2.5-vl-7b", "bad", "it would with tensor_parallel 2"),
-        ([141] * 8, "qwen2.5-vl-72b", "ok", "arithmetic proposes tensor_parallel 2"),
+        ([141] * 8, "qwen2.5-vl-72b", "ok", "the estimate proposes tensor_parallel 2"),
     ],
 )
 def test_sums(

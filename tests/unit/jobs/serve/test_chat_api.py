@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from jobs.serve.auth import is_authorized, key_hash
-from jobs.serve.chat_api import MOST_PIXELS, BadRequestError, completion, error_response, read_chat
+from jobs.serve.chat_api import MAX_PIXELS, BadRequestError, completion, error_response, read_chat
 from jobs.serve.deployment import ModelReplica
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
 
 SPEC = ModelSpec(engine="random")
-DECODER = Decoder(max_image_pixels=MOST_PIXELS)
+DECODER = Decoder(max_image_pixels=MAX_PIXELS)
 
 
 def uri(width: int = 6, height: int = 4, kind: str = "PNG") -> str:
@@ -92,8 +92,8 @@ def test_pictures_are_shrunk_to_what_the_model_takes() -> None:
         ({"messages": picture("https://example.org/x.png")}, 400, "nothing is fetched"),
         ({"messages": picture("file:///etc/passwd")}, 400, "only data URIs"),
         ({"messages": picture("data:image/svg+xml;base64,AAAA")}, 400, "only data URIs"),
-        ({"messages": picture("data:image/png;base64,!!!!")}, 400, "no readable picture"),
-        ({"messages": picture("data:image/png;base64,AAAA")}, 400, "no readable picture"),
+        ({"messages": picture("data:image/png;base64,!!!!")}, 400, "not a readable image"),
+        ({"messages": picture("data:image/png;base64,AAAA")}, 400, "not a readable image"),
         ({"messages": picture(uri(9000, 9000))}, 400, "pixels"),
     ],
 )
@@ -166,6 +166,6 @@ def test_a_model_whose_ranks_died_is_loaded_again(monkeypatch: pytest.MonkeyPatc
     model = ModelReplica("m", ModelSpec(engine="random"))
     (first,) = asyncio.run(model.answer([read()]))
     assert isinstance(first, Failure)
-    assert "rank 1 of 2 died (signal 9); ask again" in first.message
+    assert "rank 1 of 2 died (signal 9); send the request again" in first.message
     assert asyncio.run(model.answer([read()])) == [Answer(text="A")]
     assert model.fatal() == ""

@@ -52,7 +52,7 @@ def test_a_proxy_that_is_begun_again_is_waited_for(error: Exception | None, monk
 def test_a_proxy_that_cannot_listen_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RayTaskError("ready", "port 8123 is taken", OSError("port 8123 is taken"))
     started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING]))
-    told = r"nobody comes to listen at 127.0.0.1 port 8123 \(port 8123 is taken\)"
+    told = r"no proxy listens at 127.0.0.1 port 8123 \(port 8123 is taken\)"
     with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, DOOR):
         pytest.fail("nobody listens")
     assert started.is_shut
@@ -61,7 +61,7 @@ def test_a_proxy_that_cannot_listen_is_told_at_once(monkeypatch: pytest.MonkeyPa
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     Serve(monkeypatch, None, iter(lambda: STARTING, HEALTHY))
     monkeypatch.setattr(serving, "LISTEN_S", 0.0)
-    with pytest.raises(ClusterError, match="nobody comes to listen"):
+    with pytest.raises(ClusterError, match="no proxy listens"):
         serving._open(DOOR)
 
 
