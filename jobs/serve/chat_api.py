@@ -142,7 +142,8 @@ def _image(uri: str, spec: ModelSpec, decode: Decode) -> tuple[Media, Frames]:
     head = _DATA_URI.match(uri)
     if not head:
         raise BadRequestError(
-            "image_url: only data URIs are accepted (data:image/png;base64,...; png, jpeg, webp, gif)",
+            "image_url: only data URIs are accepted (data:image/png;base64,...; png, jpeg, webp, gif); "
+            "nothing is fetched",
             param="messages",
         )
     if len(uri) - head.end() > MAX_IMAGE_BYTES * 4 // 3 + 4:

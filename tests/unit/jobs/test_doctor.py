@@ -45,7 +45,7 @@ def test_what_is_not_asked_for_is_no_fault(
     [
         ([], "qwen2.5-vl-7b", "ok", "runs on the CPU"),
         ([], "qwen2.5-vl-72b", "bad", "146.8 GB of weights against 64 GB of memory: does not fit"),
-        ([80] * 8, "qwen2.5-vl-72b", "ok", "fits: tensor_parallel 4, 2 replicas a node"),
+        ([80] * 8, "qwen2.5-vl-72b", "ok", "fits: tensor_parallel 4, 2 replicas per node"),
         ([80] * 2, "qwen2.5-vl-72b", "bad", "needs"),
         ([16] * 4, "qwen2.5-vl-7b", "bad", "it would with tensor_parallel 2"),
         ([141] * 8, "qwen2.5-vl-72b", "ok", "the estimate proposes tensor_parallel 2"),

@@ -21,8 +21,8 @@ from jobs.cli.serve import serve as serve_command
         ("sample-idd: a", "c.yaml: unknown key 'sample-idd'; did you mean 'sample-id'?"),
         ("promt-version: a=b", "c.yaml: unknown key 'promt-version'; did you mean 'prompt-version'?"),
         ("models: a\n  b: c: d", "c.yaml:2: not valid YAML: mapping values are not allowed here"),
-        ("models: {a: b}", "c.yaml: models: a value or a list of values was expected"),
-        ("just words", "c.yaml: a mapping of flags was expected"),
+        ("models: {a: b}", "c.yaml: models: expected a value or a list of values"),
+        ("just words", "c.yaml: expected a mapping of flags"),
     ],
 )
 def test_what_is_wrong_with_a_config_is_said(
