@@ -54,10 +54,7 @@ def ingest_benchmark(
     Raises:
         SourceError: the source has no data of this benchmark, or no usable row.
     """
-    unknown = sorted(set(column_map or {}) - set(benchmark.column_map_names))
-    if unknown:
-        names = ", ".join(benchmark.column_map_names) or f"none, {benchmark.name} has fixed columns"
-        raise SourceError(f"--column-map: unknown name {unknown[0]!r}; names: {names}")
+    _check_column_map(benchmark, column_map or {})
     store = data.sub(benchmark.name)
     store.check_writable()
     with source.decoder as decoder:
@@ -65,11 +62,7 @@ def ingest_benchmark(
         samples, rejections, notices = _collect(
             benchmark.source.read(source, column_map or {}), benchmark.name, writer, progress
         )
-    rejections = [
-        replace(rejection, reason=_clip(rejection.reason, MAX_REASON), item=_clip(rejection.item, MAX_ITEM))
-        for rejection in rejections
-    ]
-    store.put("rejected.jsonl", b"".join(json.dumps(asdict(r), ensure_ascii=True).encode() + b"\n" for r in rejections))
+    rejections = _write_rejections(store, rejections)
     if not samples:
         first = f"; first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
         raise SourceError(f"{source.uri}: no usable row, {len(rejections)} rejected{first}")
@@ -99,6 +92,24 @@ def ingest_benchmark(
     for outdated in {info.path for info in store.list("samples")} - {shard.path for shard in shards}:
         store.delete(outdated)
     return IngestResult(manifest, tuple(rejections))
+
+
+def _check_column_map(benchmark: BenchmarkDefinition, column_map: Mapping[str, str]) -> None:
+    unknown = sorted(set(column_map) - set(benchmark.column_map_names))
+    if unknown:
+        names = ", ".join(benchmark.column_map_names) or f"none, {benchmark.name} has fixed columns"
+        raise SourceError(f"--column-map: unknown name {unknown[0]!r}; names: {names}")
+
+
+def _write_rejections(store: Store, rejections: Sequence[Rejection]) -> list[Rejection]:
+    """Write `rejected.jsonl`; return the rejections with clipped texts."""
+    clipped = [
+        replace(rejection, reason=_clip(rejection.reason, MAX_REASON), item=_clip(rejection.item, MAX_ITEM))
+        for rejection in rejections
+    ]
+    lines = [json.dumps(asdict(rejection), ensure_ascii=True).encode() + b"\n" for rejection in clipped]
+    store.put("rejected.jsonl", b"".join(lines))
+    return clipped
 
 
 def _collect(
