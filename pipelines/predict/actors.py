@@ -1,4 +1,4 @@
-"""The remote parts of a run: thin shells over `work` that load, answer and commit one row of Ray Data each."""
+"""The remote parts of a run: thin shells that load, answer and commit one row of Ray Data each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pipelines.errors import StoreError
 from pipelines.logging_context import worker_log_context
 from pipelines.media.frame_cache import SharedFrameCache
 from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
-from pipelines.predict.attempts import RemoteAttempts
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import LoaderSpec
 from pipelines.ray_data import carry_errors
@@ -23,111 +22,139 @@ from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
-PAUSES_S = (1.0, 2.0, 4.0)
-AWAY_S = (8.0, 16.0, 32.0, 60.0, 60.0)
-"""Pauses before a store is asked again; the later ones only where it is away or overloaded, not where it refuses."""
-MOST_DEATHS = 6
-"""Deaths of engines in a row, with nothing answered between them, after which a model is given up."""
-LOAD_DEATHS = 3
-"""Deaths of processes in a row at one unit while they loaded it, after which its media are called unreadable."""
-DIED = 13
-"""Exit code of a replica whose engine died under it."""
+RETRY_PAUSES_S = (1.0, 2.0, 4.0)
+TRANSIENT_PAUSES_S = (8.0, 16.0, 32.0, 60.0, 60.0)
+"""Further pauses before a store is retried, only where it is unreachable or overloaded, not where it refuses."""
+MAX_ENGINE_DEATHS = 6
+"""Consecutive deaths of engines, with nothing answered between them, after which a model is given up."""
+MAX_LOADER_DEATHS = 3
+"""Consecutive deaths of processes while they loaded a unit, after which its media are called unreadable."""
+ENGINE_DIED = 13
+"""Exit code of a replica whose engine died."""
 
-Lines = Mapping[str, str] | None
-"""What log lines carry (`lines.fields_for_workers`); None: they stay as Ray has them."""
+LogFields = Mapping[str, str] | None
+"""Fields of log lines (`logging_context.fields_for_workers`); None leaves Ray's own form."""
+
+
+class RemoteObject:
+    """Calls the methods of an actor as if it were local: each call waits for its result."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        import ray
+
+        method = getattr(self._actor, name)
+        return lambda *args: ray.get(method.remote(*args))
 
 
 @lru_cache(maxsize=2)
-def _loader(spec: LoaderSpec, keeper: Any) -> Any:
-    """One loader a worker process: its decoder and its last shards stay warm between units."""
-    return spec.build(SharedFrameCache(keeper))
+def _loader(spec: LoaderSpec, frame_cache: Any) -> Any:
+    """Build one loader a worker process: its decoder and its last plan parts stay warm between units."""
+    return spec.build(SharedFrameCache(frame_cache))
 
 
 @carry_errors
-def load_units(batch: Any, spec: LoaderSpec, keeper: Any, ledger: Any, lines: Lines = None) -> Any:
-    """Load the units that go to one replica together; Ray calls this again, elsewhere, when its process dies.
+def load_units(batch: Any, spec: LoaderSpec, frame_cache: Any, attempts: Any, log_fields: LogFields = None) -> Any:
+    """Load a batch of units; Ray calls this again, elsewhere, when its process dies.
 
     Raises:
-        StoreError: data could not be fetched, after pauses and further tries.
+        StoreError: data is unavailable, after pauses and retries.
     """
     from pipelines.predict.serialization import pack_units
 
     began = time.monotonic()
     units = [WorkUnit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
-    alone = frozenset(json.loads(batch["alone"][0].as_py()))
-    loader = _loader(spec, keeper)
-    convoy = []
+    exclusive_groups = frozenset(json.loads(batch["exclusive_groups"][0].as_py()))
+    loader = _loader(spec, frame_cache)
+    loaded = []
     for unit in units:
-        with worker_log_context(lines, part=unit.part):
-            convoy.append(_load(unit, loader, alone, ledger))
-    packed = pack_units(convoy)
+        with worker_log_context(log_fields, part=unit.part):
+            loaded.append(_load(unit, loader, exclusive_groups, RemoteObject(attempts)))
+    packed = pack_units(loaded)
     count_loading(time.monotonic() - began)
     return packed
 
 
-def _load(unit: WorkUnit, loader: Any, alone: frozenset[str], ledger: Any) -> Any:
-    """One unit; without its media where they have cost several processes their lives, as for want of memory."""
-    import ray
-
-    deaths = ray.get(ledger.begin_loading.remote(unit.part))
+def _load(unit: WorkUnit, loader: Any, exclusive_groups: frozenset[str], attempts: Any) -> Any:
+    """Load one unit; without its media where several processes died of them, as for want of memory."""
+    deaths = attempts.begin_loading(unit.part)
     if deaths:
-        log.warning("processes died %d times while they loaded this", deaths)
+        log.warning("%d processes died while they loaded this unit", deaths)
     try:
-        loaded = _retry_store(partial(loader.load, unit, alone, skip_media=deaths >= LOAD_DEATHS))
+        load = partial(loader.load, unit, exclusive_groups, skip_media=deaths >= MAX_LOADER_DEATHS)
+        loaded = _retry_store(load)
         log.info("%d requests are loaded", unit.requests)
         return loaded
     finally:
-        ledger.loaded.remote(unit.part)
+        attempts.end_loading(unit.part)
 
 
 @carry_errors
-def commit_units(batch: Any, out: str, lock: str, lines: Lines = None) -> Any:
-    """Write each unit's rows as a part of its own; what is handed on are their receipts, as JSON in one row.
+def commit_units(batch: Any, out: str, lock_token: str, log_fields: LogFields = None) -> Any:
+    """Write each unit's rows as a part of its own; return their receipts, as JSON in one row.
 
     Raises:
-        StoreError: one could not be written, after pauses and further tries.
-        FencedError: the run does not hold the output any more.
+        StoreError: a part could not be written, after pauses and retries.
+        FencedError: the run has lost the lock of the output.
     """
     import pyarrow as pa
 
-    from pipelines.predict.commit import Committer, first_failures, new_tokens
+    from pipelines.predict.commit import Committer
     from pipelines.predict.serialization import unpack_answers
 
+    committer = Committer(out, lock_token)
     receipts = []
-    committer = Committer(out, lock)
-    for one in unpack_answers(batch):
-        receipt: dict[str, Any] = {"part": "", "fatal": one.fatal, "counts": [], "tokens": [0, 0, 0], "broke": False}
-        receipt["failed"] = []
-        if not one.fatal:
-            receipt["part"] = one.unit.part
-            receipt["span"] = [one.span.replica, one.span.began, one.span.ended]
-            if not one.is_committed:
-                with worker_log_context(lines, part=one.unit.part):
-                    receipt["counts"] = _retry_store(partial(committer.commit, one.unit, one.rows))
-                receipt["tokens"] = new_tokens(one.unit, one.rows)
-                receipt["failed"] = first_failures(one.rows)
-                receipt["broke"] = "cost_limit" in one.rows["error_type"].to_pylist()
-        receipts.append(receipt)
+    for answered in unpack_answers(batch):
+        with worker_log_context(log_fields, part=answered.unit.part):
+            receipts.append(_commit(answered, committer))
     return pa.table({"receipts": [json.dumps(receipts)]})
 
 
+def _commit(answered: Any, committer: Any) -> dict[str, Any]:
+    from pipelines.predict.commit import first_failures, new_tokens
+
+    if answered.fatal:
+        return {"part": "", "fatal": answered.fatal}
+    unit, rows, span = answered.unit, answered.rows, answered.span
+    return {
+        "part": unit.part,
+        "fatal": "",
+        "span": [span.replica, span.began, span.ended],
+        "counts": [] if answered.is_committed else _retry_store(partial(committer.commit, unit, rows)),
+        "tokens": new_tokens(unit, rows),
+        "failed": first_failures(rows),
+        "cost_limit_reached": "cost_limit" in rows["error_type"].to_pylist(),
+    }
+
+
 def _retry_store(action: Callable[[], Any]) -> Any:
-    """Do it, again after a pause when the store fails: slow and throttled stores pass, a missing one is told."""
-    for pause in (*PAUSES_S, *AWAY_S):
+    """Run an action, again after a pause when the store fails; a store that refuses is retried a few times only."""
+    for pause in (*RETRY_PAUSES_S, *TRANSIENT_PAUSES_S):
         try:
             return action()
         except StoreError as error:
-            if pause in AWAY_S and not error.is_transient:
+            if pause in TRANSIENT_PAUSES_S and not error.is_transient:
                 raise
-            log.info("asked again in %g s: %s", pause, error)
+            log.info("retried in %g s: %s", pause, error)
             time.sleep(pause)
     return action()
 
 
 class EngineActor:
-    """One engine in one actor. A model that cannot be had is reported as a row, so that the reason reaches the user."""
+    """One engine in one actor. A model that is unavailable is reported as a row, so that the reason reaches the user."""
 
-    def __init__(self, model: str, spec: ModelSpec, ledger: Any, out: str, lines: Lines = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        spec: ModelSpec,
+        *,
+        attempts: Any,
+        board: Any,
+        out: str,
+        log_fields: LogFields = None,
+    ) -> None:
         import ray
 
         from models.engines import build_engine
@@ -136,21 +163,21 @@ class EngineActor:
         from models.errors import EngineUnreachableError, MissingSecretError
         from pipelines.predict.unit_runner import UnitRunner
 
-        self._bug: Exception | None = None
-        self._fatal, self._model, self._lines = "", model, lines
-        self._ledger, self._out = ledger, Store(out)
+        self._model, self._log_fields, self._out = model, log_fields, Store(out)
+        self._attempts, self._board = RemoteObject(attempts), RemoteObject(board)
         self._name = str(ray.get_runtime_context().get_actor_id())
-        self._fatal = ray.get(ledger.given_up.remote())
+        self._bug: Exception | None = None
+        self._fatal = self._board.given_up()
         if self._fatal:
             return
         try:
-            with progress_listener(partial(ledger.loading.remote, self._name)), worker_log_context(lines):
+            with progress_listener(partial(board.record_progress.remote, self._name)), worker_log_context(log_fields):
                 engine = build_engine(model, spec)
                 log.info("the engine is loaded")
-            ledger.started.remote(engine.warnings)
+            self._board.record_start(engine.warnings)
             if not engine.has_own_timeout:
-                engine = WatchdogEngine(engine, spec.stall_timeout_s, self._end_from_aside)
-            self._answerer = UnitRunner(engine, RemoteAttempts(ledger))
+                engine = WatchdogEngine(engine, spec.stall_timeout_s, self._end_stalled)
+            self._runner = UnitRunner(engine, self._attempts)  # type: ignore[arg-type]  # its methods, called remotely
             self._free_since = time.time()
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)
@@ -159,42 +186,42 @@ class EngineActor:
 
     @carry_errors
     def __call__(self, batch: Any) -> Iterator[Any]:
-        """Answer the units of a convoy one after the other.
+        """Answer the units of a batch one after the other.
 
-        Small ones go on to their commit together. Which ones must hang on nothing but their sizes: when a replica dies,
-        Ray calls another with the same convoy and drops as many rows from the front as have come already.
+        Small ones are committed together. Which ones may depend on nothing but their sizes: when a replica dies, Ray
+        calls another with the same batch and drops as many rows from the front as have arrived already.
         """
         from pipelines.predict.serialization import AnsweredUnit, pack_answers, unpack_units
 
         if self._bug:
             raise self._bug
-        many = len(batch["units"].chunk(0)[0].values) > 1
-        held: list[AnsweredUnit] = []
+        has_many = len(batch["units"].chunk(0)[0].values) > 1
+        pending: list[AnsweredUnit] = []
         for loaded in unpack_units(batch):
-            if held and sum(one.unit.requests for one in held) + loaded.unit.requests > MAX_UNIT_REQUESTS:
-                yield pack_answers(held)
-                held = []
-            with worker_log_context(self._lines, part=loaded.unit.part):
-                held.append(self._answered(loaded, many=many))
-        yield pack_answers(held)
+            if pending and sum(a.unit.requests for a in pending) + loaded.unit.requests > MAX_UNIT_REQUESTS:
+                yield pack_answers(pending)
+                pending = []
+            with worker_log_context(self._log_fields, part=loaded.unit.part):
+                pending.append(self._answer(loaded, may_be_committed=has_many and not loaded.unit.retried))
+        yield pack_answers(pending)
 
-    def _answered(self, loaded: Any, *, many: bool) -> Any:
+    def _answer(self, loaded: Any, *, may_be_committed: bool) -> Any:
         from models.errors import EngineDiedError, EngineUnreachableError
         from pipelines.predict.serialization import AnsweredUnit, ReplicaSpan, to_table
 
         began = time.time()
         unit = loaded.unit
-        if many and not unit.retried and self._committed(unit.part):
+        if may_be_committed and self._is_committed(unit.part):
             return AnsweredUnit(unit=unit, is_committed=True)
         if not self._fatal:
             try:
-                rows = self._answerer.answer(loaded)
+                rows = self._runner.answer(loaded)
             except EngineUnreachableError as error:
                 self._fatal = str(error)
             except EngineDiedError as error:
                 self._fatal = self._end(error)
             else:
-                self._ledger.answered.remote(unit.part)
+                self._attempts.record_answered(unit.part)
                 ended = time.time()
                 count_answering(self._model, answered_s=ended - began, waited_s=began - self._free_since)
                 self._free_since = ended
@@ -202,28 +229,22 @@ class EngineActor:
                 return AnsweredUnit(unit=unit, rows=to_table(rows), span=ReplicaSpan(self._name, began, ended))
         return AnsweredUnit(unit=unit, fatal=self._fatal)
 
-    def _committed(self, part: str) -> bool:
-        """Whether this unit was answered and stored before a replica died at a later one of its convoy."""
-        import ray
+    def _is_committed(self, part: str) -> bool:
+        """Return whether this unit was answered and stored before a replica died at a later one of its batch."""
+        return self._attempts.was_answered(part) and bool(_retry_store(partial(self._out.exists, part)))
 
-        return ray.get(self._ledger.was_answered.remote(part)) and bool(_retry_store(partial(self._out.exists, part)))
-
-    def _end_from_aside(self, error: Exception) -> None:
+    def _end_stalled(self, error: Exception) -> None:
         """End this process from another thread than the one that is stuck in the engine."""
-        import ray
-
-        self._answerer.stalled()
-        ray.get(self._ledger.give_up.remote(self._end(error)))
-        os._exit(DIED)
+        self._runner.record_stall()
+        self._board.give_up(self._end(error))
+        os._exit(ENGINE_DIED)
 
     def _end(self, error: Exception) -> str:
-        """End this process, so that Ray makes the replica anew and begins its unit again; or why that is no use."""
-        import ray
-
-        deaths = ray.get(self._ledger.died.remote())
-        if deaths >= MOST_DEATHS:
+        """End this process, so that Ray starts the replica and its batch again; or return why that would not help."""
+        deaths = self._attempts.record_death()
+        if deaths >= MAX_ENGINE_DEATHS:
             return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
-        part, request_id = self._answerer.in_hand
-        with worker_log_context(self._lines, part=part, request_id=request_id):
+        part, request_id = self._runner.current_request
+        with worker_log_context(self._log_fields, part=part, request_id=request_id):
             log.warning("%s; the replica is started again", error)
-        os._exit(DIED)
+        os._exit(ENGINE_DIED)

@@ -1,7 +1,7 @@
-"""Run units on Ray Data: load and decode on CPU tasks, answer on a pool of engine replicas, commit, count receipts.
+"""Run units on Ray Data: load and decode in CPU tasks, answer in a pool of engine replicas, commit, count receipts.
 
-The remote parts are in `workers`; nothing here knows what a question is. Each unit is one row, so that what
-is committed together is decided by the planner and never by how blocks happen to be cut.
+The remote parts are in `actors`. Each batch of units is one row, so that the planner decides what is committed
+together, and not the way in which blocks happen to be cut.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cluster.connect import ClusterInfo
@@ -26,6 +26,7 @@ from pipelines.plan.units import WorkUnit
 from pipelines.predict.actors import EngineActor, commit_units, load_units
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.records import Job, Receipt
+from pipelines.predict.replica_board import ReplicaBoard
 from pipelines.predict.startup_log import ReplicaStartupLog
 from pipelines.ray_data import quiet_ray_data, run_rows
 
@@ -35,22 +36,50 @@ LOAD_CPUS = 0.25
 COMMIT_CPUS = 0.1
 ENGINE_CPUS = 0.5
 """Shares for Ray's accounting, small enough that one core runs the whole pipeline; torch takes the cores it finds."""
-LOADS_A_REPLICA = 24
-COMMITS_A_REPLICA = 4
-"""Tasks at once at the most: without a bound Ray Data asks the autoscaler for CPUs by the dozen near a sweep's end."""
+LOADS_PER_REPLICA = 24
+COMMITS_PER_REPLICA = 4
+"""The most concurrent tasks: without a bound Ray Data asks the autoscaler for CPUs by the dozen near a sweep's end."""
 WAITING_BYTES = 64 << 20
-WAITING_CONVOYS = 4
-"""Loaded and not answered, a replica: so many bytes, or so many of the largest convoys where those are more."""
-PLACE_S = 50.0
+WAITING_BATCHES = 4
+"""The most that is loaded and not answered, a replica: so many bytes, or so many of the largest batches where those are more."""
+CAPACITY_WAIT_S = 50.0
 """Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
-_BUILDING = threading.Lock()
-"""Filters of warnings are the process's and not the thread's."""
+_STREAM_LOCK = threading.Lock()
+"""Warning filters and settings of Ray Data belong to the process and not to the thread."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
-LOST_TRIES = 3
+MAX_PASSES = 3
+"""How often units are sent that the cluster loses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Actors:
+    """Handles of the actors that serve one job."""
+
+    attempts: Any
+    board: Any
+    frame_cache: Any
+
+    @classmethod
+    def start(cls) -> _Actors:
+        import ray
+
+        options = _driver_node_options()
+        cache_bytes = frame_cache_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
+        return cls(
+            attempts=ray.remote(**options)(AttemptTracker).remote(),
+            board=ray.remote(**options)(ReplicaBoard).remote(),
+            frame_cache=ray.remote(**options)(FrameCacheActor).remote(cache_bytes),
+        )
+
+    def kill(self) -> None:
+        import ray
+
+        for actor in (self.attempts, self.board, self.frame_cache):
+            ray.kill(actor)
 
 
 def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
-    """Run all units of a job; returns when each is committed.
+    """Run all units of a job; return when each is committed.
 
     Args:
         job: what to run.
@@ -58,41 +87,36 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
         on_receipt: called in this process for each committed unit.
 
     Raises:
-        ModelUnavailableError: the model cannot be had.
+        ModelUnavailableError: the model is unavailable.
         StoreError: the store failed for good.
     """
     if not job.units:
         return
     import ray
 
-    _find_place(job, cluster)
-    stays = _beside_this_process()
-    ledger = ray.remote(**stays)(AttemptTracker).remote()
-    keeper = ray.remote(**stays)(FrameCacheActor).remote(
-        frame_cache_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
-    )
-    needs = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
+    demand = _replica_demand(job.spec, cluster)
+    _check_capacity(job, cluster, demand)
+    actors = _Actors.start()
     try:
-        with ReplicaStartupLog(job.model, needs, ledger):
-            for receipt in _receipts(job, cluster, ledger, keeper):
+        with ReplicaStartupLog(job.model, demand, actors.board):
+            for receipt in _receipts(job, cluster, actors):
                 on_receipt(receipt)
-        for remark in ray.get(ledger.report.remote())[1]:
-            log.warning("%s", remark)
-        log.debug("media of %s: %s", job.model, ray.get(keeper.counts.remote()))
+        for warning in ray.get(actors.board.warnings.remote()):
+            log.warning("%s", warning)
+        log.debug("media of %s: %s", job.model, ray.get(actors.frame_cache.counts.remote()))
     finally:
-        ray.kill(ledger)
-        ray.kill(keeper)
+        actors.kill()
 
 
-def _receipts(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Iterator[Receipt]:
-    """A receipt for every unit: one that the cluster lost on the way, as its nodes came and went, is asked again.
+def _receipts(job: Job, cluster: ClusterInfo, actors: _Actors) -> Iterator[Receipt]:
+    """Yield a receipt for every unit; units that the cluster lost, as its nodes came and went, are sent again.
 
     Raises:
-        ModelUnavailableError: the model cannot be had, or units are lost again and again.
+        ModelUnavailableError: the model is unavailable, or units are lost again and again.
     """
     open_units = {unit.part: unit for unit in job.units}
-    for _ in range(LOST_TRIES):
-        for row in run_rows(_stream(replace(job, units=tuple(open_units.values())), cluster, ledger, keeper)):
+    for _ in range(MAX_PASSES):
+        for row in run_rows(_stream(replace(job, units=tuple(open_units.values())), cluster, actors)):
             for raw in json.loads(row["receipts"]):
                 if raw["fatal"]:
                     raise ModelUnavailableError(f"model {job.model!r}: {raw['fatal']}")
@@ -100,8 +124,8 @@ def _receipts(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Itera
                     yield _receipt(raw)
         if not open_units:
             return
-        log.warning("model %r: %d units were lost by the cluster and are asked again", job.model, len(open_units))
-    raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {LOST_TRIES} times")
+        log.warning("model %r: %d units were lost by the cluster and are sent again", job.model, len(open_units))
+    raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {MAX_PASSES} times")
 
 
 def _receipt(raw: Mapping[str, Any]) -> Receipt:
@@ -115,112 +139,118 @@ def _receipt(raw: Mapping[str, Any]) -> Receipt:
         tokens=(raw["tokens"][0], raw["tokens"][1]),
         cached=raw["tokens"][2],
         failed=tuple((request_id, error) for request_id, error in raw["failed"]),
-        cost_limit_reached=raw["broke"],
+        cost_limit_reached=raw["cost_limit_reached"],
     )
 
 
-def _beside_this_process() -> dict[str, Any]:
-    """Options of an actor that no other node's end may take along; should its process die, it begins again, empty."""
+def _driver_node_options() -> dict[str, Any]:
+    """Return options of an actor that no other node's end can kill; should its process die, it restarts empty."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
+    this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": this_node}
 
 
-def _find_place(job: Job, cluster: ClusterInfo) -> None:
-    """See that one replica can be placed, within a minute.
+def _replica_demand(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, float]:
+    """Return Ray's resources for one replica."""
+    return {_RESOURCES[name]: amount for name, amount in _engine_resources(spec, cluster).items()}
+
+
+def _check_capacity(job: Job, cluster: ClusterInfo, demand: Mapping[str, float]) -> None:
+    """Check within a minute that one replica can be placed.
 
     Raises:
         ModelUnavailableError: it cannot; says what is lacking.
     """
-    demand = {_RESOURCES[name]: amount for name, amount in _engine_resources(job.spec, cluster).items()}
-    if "GPU" in demand:
-        demand.setdefault("CPU", 1.0)  # Ray Data's own default beside GPUs
+    needed = {"CPU": 1.0, **demand} if "GPU" in demand else dict(demand)  # Ray Data's own default next to GPUs
     try:
-        wait_for_capacity(demand, patience_s=PLACE_S, grows=bool(cluster.address), stopped=job.is_stopped)
+        wait_for_capacity(needed, patience_s=CAPACITY_WAIT_S, grows=bool(cluster.address), stopped=job.is_stopped)
     except ClusterError as error:
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
         if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:
-            hint += "; with `device: cpu` in the models file it asks for none"
+            hint += "; with `device: cpu` in the models file it needs none"
         raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
 
 
-def _stream(job: Job, cluster: ClusterInfo, ledger: Any, keeper: Any) -> Any:
+def _stream(job: Job, cluster: ClusterInfo, actors: _Actors) -> Any:
     import ray.data as rd
 
-    replicas, lines = _replicas(job, cluster), fields_for_workers(run=job.lock_token, model=job.model)
-    convoys = batch_units(job.units, replicas)
-    alone = exclusive_media_groups(convoys)
+    replicas, log_fields = _replicas(job, cluster), fields_for_workers(run=job.lock_token, model=job.model)
+    batches = batch_units(job.units, replicas)
     items = [
-        {"units": json.dumps([unit.to_dict() for unit in convoy]), "alone": json.dumps(own)}
-        for convoy, own in zip(convoys, alone, strict=True)
+        {"units": json.dumps([unit.to_dict() for unit in batch]), "exclusive_groups": json.dumps(groups)}
+        for batch, groups in zip(batches, exclusive_media_groups(batches), strict=True)
     ]
-    with _BUILDING, warnings.catch_warnings():
+    common = {"batch_size": 1, "batch_format": "pyarrow"}
+    with _STREAM_LOCK, warnings.catch_warnings():
         quiet_ray_data()
-        _bound_what_waits(convoys, replicas)
+        _limit_waiting(batches, replicas)
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         return (
             rd.from_items(items, override_num_blocks=len(items))
             .map_batches(
                 load_units,
-                batch_size=1,
-                batch_format="pyarrow",
+                **common,
                 num_cpus=LOAD_CPUS,
-                compute=rd.TaskPoolStrategy(size=min(len(items), LOADS_A_REPLICA * replicas)),
-                fn_kwargs={"spec": job.loader, "keeper": keeper, "ledger": ledger, "lines": lines},
+                compute=rd.TaskPoolStrategy(size=min(len(items), LOADS_PER_REPLICA * replicas)),
+                fn_kwargs={
+                    "spec": job.loader,
+                    "frame_cache": actors.frame_cache,
+                    "attempts": actors.attempts,
+                    "log_fields": log_fields,
+                },
             )
             .map_batches(
                 EngineActor,
-                batch_size=1,
-                batch_format="pyarrow",
+                **common,
                 zero_copy_batch=True,
                 fn_constructor_kwargs={
                     "model": job.model,
                     "spec": job.spec,
-                    "ledger": ledger,
+                    "attempts": actors.attempts,
+                    "board": actors.board,
                     "out": job.out,
-                    "lines": lines,
+                    "log_fields": log_fields,
                 },
                 compute=rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas),
                 **_engine_resources(job.spec, cluster),
             )
             .map_batches(
                 commit_units,
-                batch_size=1,
-                batch_format="pyarrow",
+                **common,
                 num_cpus=COMMIT_CPUS,
-                compute=rd.TaskPoolStrategy(size=min(len(items), COMMITS_A_REPLICA * replicas)),
-                fn_kwargs={"out": job.out, "lock": job.lock_token, "lines": lines},
+                compute=rd.TaskPoolStrategy(size=min(len(items), COMMITS_PER_REPLICA * replicas)),
+                fn_kwargs={"out": job.out, "lock_token": job.lock_token, "log_fields": log_fields},
             )
         )
 
 
-def _bound_what_waits(convoys: Sequence[Sequence[WorkUnit]], replicas: int) -> None:
-    """Loaders stop when so much waits for engines: else they run ahead until half of the object store is full.
+def _limit_waiting(batches: Sequence[Sequence[WorkUnit]], replicas: int) -> None:
+    """Bound what loaders prepare before engines take it: else half of the object store fills.
 
-    What waits is held by the store or, where it is small, by the driver's own memory.
+    What waits is in the store or, where it is small, in the driver's own memory.
     """
     import ray.data as rd
 
-    largest = max((sum(unit.media_bytes for unit in convoy) for convoy in convoys), default=0)
-    limit = replicas * max(WAITING_BYTES, WAITING_CONVOYS * largest)
+    largest = max((sum(unit.media_bytes for unit in batch) for batch in batches), default=0)
+    limit = replicas * max(WAITING_BYTES, WAITING_BATCHES * largest)
     rd.DataContext.get_current().execution_options.resource_limits = rd.ExecutionResources.for_limits(
         object_store_memory=limit
     )
 
 
 def _replicas(job: Job, cluster: ClusterInfo) -> int:
-    """Engines that may run side by side: what the spec allows, what there is work for, and what has room."""
-    wanted = min(job.spec.replicas.max, len(job.units))
-    fits, ranks = wanted, job.spec.tensor_parallel
+    """Return how many replicas run: as the spec allows, as there is work for, and as fit on the cluster."""
+    useful = min(job.spec.replicas.max, len(job.units))
+    fits, ranks = useful, job.spec.tensor_parallel
     if job.spec.runs_locally and cluster.max_gpu_nodes:
-        fits = sum(gpus // ranks for gpus in cluster.max_gpu_nodes) or wanted
+        fits = sum(gpus // ranks for gpus in cluster.max_gpu_nodes) or useful
     elif job.spec.runs_locally and cluster.gpus >= ranks:
         fits = int(cluster.gpus // ranks)
     elif not cluster.address:
         fits = int((cluster.cpus - LOAD_CPUS - COMMIT_CPUS) // ENGINE_CPUS)
-    return max(1, min(wanted, fits))
+    return max(1, min(useful, fits))
 
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:

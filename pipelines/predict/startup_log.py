@@ -1,98 +1,100 @@
-"""What is said while no replica is ready yet: how far its weights are, or what it waits for."""
+"""Log lines while no replica of a model is ready: how far its weights are loaded, or what it waits for."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
+from pipelines.predict.replica_board import LoadProgress
+
 log = logging.getLogger(__name__)
 
-LOOK_S = 5.0
-"""Weights that are here sooner are not spoken of."""
-SAY_S = 15.0
+CHECK_S = 5.0
+"""Seconds between looks at the board; weights that load faster are not logged."""
+LOG_S = 15.0
+"""Seconds between lines about the same weights."""
 WAIT_S = 60.0
-SMALL = 0.1e9
-"""Nor of weights of fewer bytes than these."""
+"""Seconds without any progress after which a line says what a replica needs."""
+BOARD_TIMEOUT_S = 10
+MIN_BYTES = 0.1e9
+"""Smaller weights are not logged."""
 _GB = 1e9
-
-Load = tuple[str, float, float]
-"""See `models.engines.load_progress.Listener`."""
 
 
 @dataclass
 class ReplicaStartupLog:
-    """For the length of a block, a thread that asks the ledger how the replicas of a model come up."""
+    """For the length of a block, a thread that logs how the replicas of a model start."""
 
     model: str
-    needs: Mapping[str, float]
+    demand: Mapping[str, float]
     """Ray's resources for one replica."""
-    ledger: Any
-    _over: threading.Event = field(default_factory=threading.Event)
+    board: Any
+    """The actor of a `ReplicaBoard`."""
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._watch, name="waiting", daemon=True).start()
+        threading.Thread(target=self._watch, name="vlmsweep-startup", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self._ended.set()
 
     def _watch(self) -> None:
         import ray
 
-        began = said = monotonic()
-        first: dict[str, tuple[float, float]] = {}  # of what arrives, when it was first seen and how much was here
-        waited = False
-        while not self._over.wait(LOOK_S):
+        began = logged = monotonic()
+        first_seen: dict[str, tuple[float, float]] = {}  # weights -> when, and bytes loaded by then
+        has_logged_wait = False
+        while not self._ended.wait(CHECK_S):
             try:
-                if ray.get(self.ledger.report.remote(), timeout=10)[0]:
+                if ray.get(self.board.started.remote(), timeout=BOARD_TIMEOUT_S):
                     return
-                loads: Sequence[Load] = ray.get(self.ledger.loads.remote(), timeout=10)
+                loads: list[LoadProgress] = ray.get(self.board.progress.remote(), timeout=BOARD_TIMEOUT_S)
             except ray.exceptions.RayError:
-                continue  # the ledger is as busy as its machine; when it is gone, so is this block
+                continue  # the board is as busy as its machine; when it is gone, so is this block
             now = monotonic()
-            slowest = min((load for load in loads if load[2] >= SMALL), key=lambda load: load[1], default=None)
-            if slowest and (slowest[0] not in first or now - said > SAY_S):
-                since = first.setdefault(slowest[0], (now, slowest[1]))
-                log.warning(
-                    "model %r: %s", self.model, format_load_progress(slowest, since=since, now=now, count=len(loads))
-                )
-                said = now
-            elif not loads and not waited and now - began > WAIT_S:
-                waited = True
-                self._say_what_is_waited_for()
+            slowest = min((load for load in loads if load[2] >= MIN_BYTES), key=lambda load: load[1], default=None)
+            if slowest and (slowest[0] not in first_seen or now - logged > LOG_S):
+                since = first_seen.setdefault(slowest[0], (now, slowest[1]))
+                line = format_load_progress(slowest, since=since, now=now, count=len(loads))
+                log.warning("model %r: %s", self.model, line)
+                logged = now
+            elif not loads and not has_logged_wait and now - began > WAIT_S:
+                has_logged_wait = True
+                self._log_demand()
 
-    def _say_what_is_waited_for(self) -> None:
-        """Others may hold what a replica needs, or its weights come from a hub."""
+    def _log_demand(self) -> None:
+        """Log what a replica needs: others may hold it, or its weights come from a hub."""
         import ray
 
         free = ray.available_resources()
         log.warning(
             "model %r: no replica is ready yet; one needs %s, free now: %s; it loads, or waits for others to finish",
             self.model,
-            ", ".join(f"{amount:g} {name}" for name, amount in self.needs.items()),
-            ", ".join(f"{free.get(name, 0):g} {name}" for name in self.needs),
+            ", ".join(f"{amount:g} {name}" for name, amount in self.demand.items()),
+            ", ".join(f"{free.get(name, 0):g} {name}" for name in self.demand),
         )
 
 
-def format_load_progress(load: Load, *, since: tuple[float, float], now: float, count: int = 1) -> str:
-    """A line about weights on their way: how much is here, how fast it comes, how long it will take.
+def format_load_progress(load: LoadProgress, *, since: tuple[float, float], now: float, count: int = 1) -> str:
+    """Format a line about loading weights: how much is loaded, how fast, and how long the rest takes.
 
     Args:
-        load: where they are now.
-        since: an earlier moment in seconds, and the bytes that were here then.
+        load: the progress now.
+        since: an earlier moment in seconds, and the bytes loaded by then.
         now: this moment.
-        count: replicas that load at the same time; the line is about the last of them.
+        count: replicas that load at the same time; the line is about the slowest of them.
     """
-    what, done, total = load
-    seconds, came = now - since[0], done - since[1]
-    rate = f", {came / seconds / _GB:.2f} GB/s" if seconds > 0 and came > 0 else ""
-    left = f", {(total - done) * seconds / came:.0f} s left" if rate and done < total else ""
-    more = f" ({count} replicas load)" if count > 1 else ""
-    return f"{what} weights, {done / _GB:.2f} of {total / _GB:.2f} GB{rate}{left}{more}"
+    name, loaded, total = load
+    seconds, new_bytes = now - since[0], loaded - since[1]
+    rate = f", {new_bytes / seconds / _GB:.2f} GB/s" if seconds > 0 and new_bytes > 0 else ""
+    remaining = f", {(total - loaded) * seconds / new_bytes:.0f} s left" if rate and loaded < total else ""
+    others = f" ({count} replicas load)" if count > 1 else ""
+    return f"{name} weights, {loaded / _GB:.2f} of {total / _GB:.2f} GB{rate}{remaining}{others}"

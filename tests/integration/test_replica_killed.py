@@ -1,4 +1,4 @@
-"""A replica dies in the middle of a convoy: what of it was committed stays, the rest is asked again, once."""
+"""A replica dies in the middle of a batch: committed units stay, the others are sent again, once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.chaos.sweeps import in_hand, parts, read_answers, read_rows
 from tests.integration.conftest import Cli
 
 REQUESTS = 3072
-"""About one clip: twelve units in four convoys of three."""
+"""About one clip: twelve units in four batches of three."""
 
 
 @pytest.mark.slow
@@ -39,14 +39,14 @@ def test_replica_death_repeats_only_open_units_of_its_batch(
     process = subprocess.Popen(command, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 400
-        # One replica answers one convoy after the other: with one or two parts of three committed, it is in the middle.
+        # One replica answers one batch after the other: with one or two parts of three committed, it is in the middle.
         while len(parts(out)) % 3 == 0 or in_hand(out, read_answers(out)) < 20:
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.02)
         retained = {part: part.stat().st_mtime_ns for part in parts(out)}
         done = read_answers(out)
-        (replica,) = named(process.pid, "MapBatches(Replica)")
+        (replica,) = named(process.pid, "MapBatches(EngineActor)")
         os.kill(replica, signal.SIGKILL)
         in_flight = in_hand(out, done)
         _, output = process.communicate(timeout=600)

@@ -1,4 +1,4 @@
-"""Units of work for tests: what is asked of one, attempts kept in memory, and an engine that does as told."""
+"""Units of work for tests: what is asked of one, attempts kept in attempts, and an engine that does as told."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,31 +23,31 @@ def units_of(maia_data: str, builder: RequestBuilder, out: str, limit: str = "2"
     return plan_model(plan, builder, CompletedRequests()).units
 
 
-class Memory:
-    """Attempts in memory, as the ledger keeps them."""
+class RecordingAttempts:
+    """Attempts in attempts, as the ledger keeps them."""
 
-    def __init__(self, attempt: int = 1, killers: Mapping[str, str] | None = None) -> None:
-        self.attempt, self.killers, self.noted = attempt, killers or {}, []
-        self.silent: list[str] = []
-        self.excused: list[str] = []
+    def __init__(self, attempt: int = 1, blamed: Mapping[str, str] | None = None) -> None:
+        self.attempt, self.blamed, self.single = attempt, blamed or {}, []
+        self.stalled: list[str] = []
+        self.forgiven: list[str] = []
 
     def begin(self, unit: str) -> tuple[int, Mapping[str, str]]:
-        return self.attempt, self.killers
+        return self.attempt, self.blamed
 
-    def alone(self, unit: str, request_id: str) -> None:
-        self.noted.append(request_id)
+    def begin_single(self, unit: str, request_id: str) -> None:
+        self.single.append(request_id)
 
-    def survived(self, unit: str, request_id: str) -> None:
-        assert self.noted[-1] == request_id
+    def end_single(self, unit: str, request_id: str) -> None:
+        assert self.single[-1] == request_id
 
-    def excuse(self, unit: str, request_id: str) -> None:
-        self.excused.append(request_id)
+    def forgive(self, unit: str, request_id: str) -> None:
+        self.forgiven.append(request_id)
 
-    def stalled(self, unit: str, request_id: str) -> None:
-        self.silent.append(request_id)
+    def record_stall(self, unit: str, request_id: str) -> None:
+        self.stalled.append(request_id)
 
 
-class Script:
+class ScriptedEngine:
     """An engine that says A, but fails as told."""
 
     warnings: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from tests.support.maia_source import FRAMES_32_OF_40, index_of
 from tests.support.requests import build_requests
-from tests.support.units import Memory, Script, carried, units_of, words_of
+from tests.support.units import RecordingAttempts, ScriptedEngine, carried, units_of, words_of
 
 
 def media_frames(loaded: list[Loaded]) -> dict[str, Frames]:
@@ -125,7 +125,7 @@ def test_a_medium_that_cannot_be_decoded_makes_error_rows(
     loader = make_loader(data=str(data))
     for unit in units_of(str(data), builder, str(tmp_path)):
         one = loader.load(unit)
-        rows = UnitRunner(Script(), Memory()).answer(one)
+        rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(one)
         assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
         for row in rows:
             assert row["status"] == ("ok" if row["setting"] == "black-video" else "error")
@@ -163,7 +163,7 @@ def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
     for unit in units_of(
         str(data), builder, str(tmp_path), "1.0"
     ):  # of both clips: which hash is first hangs on the encoder
-        for row in UnitRunner(Script(), Memory()).answer(loader.load(unit)):
+        for row in UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(loader.load(unit)):
             if row["status"] == "error":
                 told.add((row["error_type"], row["error"], first.stem in row["error"]))
             else:
@@ -182,7 +182,7 @@ def test_retry_keeps_the_rows_that_were_right(
     unit = units[0]
     one = loader.load(unit)
     poison = words_of(one.requests[0])
-    rows = UnitRunner(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
+    rows = UnitRunner(ScriptedEngine(raise_on=repr(poison)[1:-1]), RecordingAttempts()).answer(one)
     failed = tuple(sorted(r.request_id for r in one.requests if words_of(r) == poison))
     counts = commit(tmp_path, unit, rows)
     assert sum(n for _, _, status, n in counts if status == "error") == len(failed)
@@ -191,7 +191,7 @@ def test_retry_keeps_the_rows_that_were_right(
     again = replace(unit, slices=slices, requests=len(failed), retried=failed)
     second = loader.load(again)
     assert sorted(request.request_id for request in second.requests) == list(failed)
-    rows = UnitRunner(Script(), Memory()).answer(second)
+    rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(second)
     counts = commit(tmp_path, again, rows)
     assert {status for _, _, status, _ in counts} == {"ok"}
     assert sum(n for *_, n in counts) == len(failed)

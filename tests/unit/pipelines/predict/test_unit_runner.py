@@ -12,7 +12,7 @@ from pipelines.logging_context import current_context
 from pipelines.predict.loader import Loaded
 from pipelines.predict.serialization import AnsweredUnit, pack_answers, to_table, unpack_answers
 from pipelines.predict.unit_runner import UnitRunner
-from tests.support.units import Memory, Script, carried, words_of
+from tests.support.units import RecordingAttempts, ScriptedEngine, carried, words_of
 
 
 def statuses(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -21,22 +21,22 @@ def statuses(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 def test_all_rows_are_answered_once(loaded: list[Loaded]) -> None:
     for one in loaded:
-        rows = UnitRunner(Script(), Memory()).answer(one)
+        rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(one)
         assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
         assert statuses(rows) == {"ok": len(one.requests)}
 
 
 def test_a_unit_goes_to_the_engine_together(loaded: list[Loaded]) -> None:
-    engine = Script()
+    engine = ScriptedEngine()
     for one in loaded:
-        UnitRunner(engine, Memory()).answer(one)
+        UnitRunner(engine, RecordingAttempts()).answer(one)
     assert engine.batches == [len(one.requests) for one in loaded]
 
 
 def test_an_exception_costs_only_the_rows_that_cause_it(loaded: list[Loaded]) -> None:
     one = loaded[0]
     poison = words_of(one.requests[5])
-    rows = UnitRunner(Script(raise_on=repr(poison)[1:-1]), Memory()).answer(one)
+    rows = UnitRunner(ScriptedEngine(raise_on=repr(poison)[1:-1]), RecordingAttempts()).answer(one)
     bad = [row for row in rows if row["status"] == "error"]
     assert {row["request_id"] for row in bad} == {r.request_id for r in one.requests if words_of(r) == poison}
     assert 0 < len(bad) < len(rows) == len(one.requests)
@@ -45,23 +45,23 @@ def test_an_exception_costs_only_the_rows_that_cause_it(loaded: list[Loaded]) ->
 
 
 def test_a_dropped_call_is_asked_again_and_then_an_error(loaded: list[Loaded]) -> None:
-    rows = UnitRunner(Script(drop=True), Memory()).answer(loaded[0])
+    rows = UnitRunner(ScriptedEngine(drop=True), RecordingAttempts()).answer(loaded[0])
     assert statuses(rows) == {"ok": len(loaded[0].requests) - 1, "error": 1}
     assert {row["error_type"] for row in rows if row["status"] == "error"} == {"engine_contract"}
 
 
 def test_a_dead_endpoint_is_not_a_bad_row(loaded: list[Loaded]) -> None:
     with pytest.raises(EngineUnreachableError):
-        UnitRunner(Script(gone=True), Memory()).answer(loaded[0])
+        UnitRunner(ScriptedEngine(gone=True), RecordingAttempts()).answer(loaded[0])
 
 
 def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded: list[Loaded]) -> None:
-    engine, one = Script(), loaded[0]
+    engine, one = ScriptedEngine(), loaded[0]
     killer = one.requests[0].request_id
-    memory = Memory(attempt=3, killers={killer: "engine_died"})
-    rows = UnitRunner(engine, memory).answer(one)
+    attempts = RecordingAttempts(attempt=3, blamed={killer: "engine_died"})
+    rows = UnitRunner(engine, attempts).answer(one)
     assert set(engine.batches) == {1}
-    assert len(memory.noted) == len(one.requests) - 1
+    assert len(attempts.single) == len(one.requests) - 1
     assert [row["error_type"] for row in rows if row["request_id"] == killer] == ["engine_died"]
     assert statuses(rows) == {"ok": len(one.requests) - 1, "error": 1}
 
@@ -69,13 +69,13 @@ def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded:
 def test_one_that_the_engine_fell_silent_under_is_an_error_of_its_own_name(loaded: list[Loaded]) -> None:
     one = loaded[0]
     silent = one.requests[0].request_id
-    rows = UnitRunner(Script(), Memory(attempt=3, killers={silent: "timeout"})).answer(one)
+    rows = UnitRunner(ScriptedEngine(), RecordingAttempts(attempt=3, blamed={silent: "timeout"})).answer(one)
     (row,) = [row for row in rows if row["status"] == "error"]
     assert (row["request_id"], row["error_type"]) == (silent, "timeout")
     assert "stall_timeout_s" in row["error"]
 
 
-class Dying(Script):
+class DyingEngine(ScriptedEngine):
     """An engine whose processes die under one request."""
 
     def __init__(self, on: str, error: type[EngineDiedError]) -> None:
@@ -89,64 +89,65 @@ class Dying(Script):
             yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
 
 
-def died(one: Loaded, error: type[EngineDiedError]) -> tuple[str, Memory, Memory]:
+def died(one: Loaded, error: type[EngineDiedError]) -> tuple[str, RecordingAttempts, RecordingAttempts]:
     """The request under which an engine's processes died, and what was noted: all asked together, and one by one."""
     victim = one.requests[3].request_id
-    together, alone = Memory(), Memory(attempt=2)
-    for memory in (together, alone):
+    together, alone = RecordingAttempts(), RecordingAttempts(attempt=2)
+    for attempts in (together, alone):
         with pytest.raises(error):
-            UnitRunner(Dying(victim, error), memory).answer(one)
+            UnitRunner(DyingEngine(victim, error), attempts).answer(one)
     return victim, together, alone
 
 
 def test_a_dead_rank_is_no_bad_row_and_one_alone_under_it_is_excused(loaded: list[Loaded]) -> None:
     victim, together, alone = died(loaded[0], EngineDiedError)
-    assert (together.excused, alone.excused) == ([""], [victim])
-    assert (together.silent, alone.silent) == ([], [])
+    assert (together.forgiven, alone.forgiven) == ([""], [victim])
+    assert (together.stalled, alone.stalled) == ([], [])
 
 
 def test_silent_ranks_are_not_excused(loaded: list[Loaded]) -> None:
     victim, together, alone = died(loaded[0], EngineStalledError)
-    assert (together.excused, alone.excused) == ([], [])
-    assert (together.silent, alone.silent) == ([""], [victim])
+    assert (together.forgiven, alone.forgiven) == ([], [])
+    assert (together.stalled, alone.stalled) == ([""], [victim])
 
 
 def test_answers_of_several_units_cross_together(loaded: list[Loaded]) -> None:
     answers = [
-        AnsweredUnit(unit=unit.unit, rows=to_table(UnitRunner(Script(), Memory()).answer(unit))) for unit in loaded
+        AnsweredUnit(unit=unit.unit, rows=to_table(UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(unit)))
+        for unit in loaded
     ]
     answers += [AnsweredUnit(unit=loaded[0].unit, fatal="gone"), AnsweredUnit(unit=loaded[0].unit, is_committed=True)]
     assert list(unpack_answers(pack_answers(answers))) == answers
 
 
 def test_rows_hold_whatever_a_model_says(loaded: list[Loaded]) -> None:
-    class Odd(Script):
+    class SurrogateEngine(ScriptedEngine):
         def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
             for call in calls:
                 yield CallReply(call_id=call.call_id, outcome=Answer(text="half \ud800 pair \x00 🙂"))
 
     one = loaded[0]
-    table = carried(one.unit, UnitRunner(Odd(), Memory()).answer(one)).rows
+    table = carried(one.unit, UnitRunner(SurrogateEngine(), RecordingAttempts()).answer(one)).rows
     assert isinstance(table, pa.Table)
     assert set(table["output"].to_pylist()) == {"half ? pair \x00 🙂"}
 
 
-class Whose(Script):
+class LoggingEngine(ScriptedEngine):
     """An engine that notes the request of the log lines that it would write."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[int, str]] = []
+        self.logged: list[tuple[int, str]] = []
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        self.told.append((len(calls), current_context().get("request_id", "")))
+        self.logged.append((len(calls), current_context().get("request_id", "")))
         yield from super().generate(calls, media)
 
 
 def test_log_lines_carry_the_request_that_is_asked_alone(loaded: list[Loaded]) -> None:
-    one, together, alone = loaded[0], Whose(), Whose()
-    UnitRunner(together, Memory()).answer(one)
-    assert {name for _, name in together.told} == {""}
-    UnitRunner(alone, Memory(attempt=2)).answer(one)
-    assert {name for _, name in alone.told} == {request.request_id for request in one.requests}
+    one, together, alone = loaded[0], LoggingEngine(), LoggingEngine()
+    UnitRunner(together, RecordingAttempts()).answer(one)
+    assert {name for _, name in together.logged} == {""}
+    UnitRunner(alone, RecordingAttempts(attempt=2)).answer(one)
+    assert {name for _, name in alone.logged} == {request.request_id for request in one.requests}
     assert current_context() == {}
