@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Captions of an output, and the key under which a captioner's captions are found."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pipelines.storage.store import Store
 
 
 def caption_key(captioner: str, fingerprint: Mapping[str, Any]) -> str:
-    """Names a captioner with all that changes its words."""
+    """Return the name of a captioner with a hash of all that changes its captions."""
     return f"{captioner}@{stable_id(dict(fingerprint))[:12]}"
 
 
 def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
-    """What a captioner said in this output, by picture hash."""
+    """Load a captioner's captions of this output, by picture hash; none where the key is ''."""
     if not key:
         return {}
     columns = ["variant", "prompt_version", "status", "output"]

@@ -58,7 +58,7 @@ class Limit:
         return json.dumps(self.share) if self.share is not None else f"{self.first}-{self.last or ''}"
 
     def span(self, total: int) -> range:
-        """Positions (0-based) that are in, of `total` samples."""
+        """Return the selected positions (0-based) of `total` samples."""
         if self.share is not None:
             return range(max(1, round(self.share * total)) if total else 0)
         return range(self.first - 1, min(total, total if self.last is None else self.last))

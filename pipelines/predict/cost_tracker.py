@@ -1,4 +1,4 @@
-"""What a run spends: tokens and dollars by model, a limit that ends it, and its line in `run.json`."""
+"""The costs of a run: tokens and dollars by model, a limit that ends it, and its line in `run.json`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pipelines.storage.store import Store
 class CostTracker:
     """Tokens of one run by model, and the dollars that they cost where a price is known.
 
-    The limit is one run's: it starts anew with each. Engines keep to what is left of it themselves, so that calls in
-    flight cannot break it; answers whose prices are not in the models file cost nothing here.
+    The limit is per run. Engines enforce what is left of it themselves, so that calls in flight cannot exceed it;
+    answers without a price in the models file cost nothing here.
     """
 
     limit: float | None = None
@@ -34,21 +34,21 @@ class CostTracker:
         return math.fsum(self.dollars.values())
 
     def limited(self, spec: ModelSpec) -> ModelSpec:
-        """The spec for engines that start now: each of its replicas may spend an equal share of what is left."""
+        """Return the spec for engines that start now: each replica may spend an equal share of what is left."""
         if self.limit is None or spec.price is None:
             return spec
         share = max(self.limit - self.total, 1e-9) / spec.replicas.max
         return spec.model_copy(update={"cost_limit": min(share, spec.cost_limit or share)})
 
     def record(self, name: str, spec: ModelSpec, tokens: tuple[int, int]) -> None:
-        """Count one commit."""
+        """Add the tokens of one commit."""
         before = self.tokens.get(name, (0, 0))
         self.tokens[name] = (before[0] + tokens[0], before[1] + tokens[1])
         if spec.price:
             self.dollars[name] = spec.price.dollars(*self.tokens[name])
 
     def check(self, name: str, *, is_refused: bool) -> None:
-        """End the run when its money is gone.
+        """End the run when its limit is reached.
 
         Args:
             name: the running model.
@@ -60,11 +60,11 @@ class CostTracker:
         if self.limit is not None and (is_refused or self.total >= self.limit):
             raise CostLimitReachedError(
                 f"model {name!r}: the cost limit of ${self.limit:.2f} for this run is reached (${self.total:.4f} spent "
-                "by the prices of the models file); what was answered is kept; the same command goes on with the rest"
+                "by the prices of the models file); finished answers are kept. Run the same command again to continue"
             )
 
     def lines(self) -> list[str]:
-        """One sentence a model, for people."""
+        """Return one sentence a model, for people."""
         return [
             f"{name}: {read:,} tokens read, {written:,} written"
             + (f", ${self.dollars[name]:,.4f}" if name in self.dollars else "")
@@ -72,7 +72,7 @@ class CostTracker:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """For `run.json`."""
+        """Return the form of `run.json`."""
         models = {
             name: {"input_tokens": read, "output_tokens": written, "dollars": self.dollars.get(name)}
             for name, (read, written) in sorted(self.tokens.items())
@@ -81,7 +81,7 @@ class CostTracker:
 
 
 def record_spending(out: Store, run: Mapping[str, Any], spending: CostTracker) -> None:
-    """Add this run's line to `spending` in `run.json`; a run that asked nobody adds none."""
+    """Add this run's line to `spending` in `run.json`, unless it sent no request."""
     if not spending.tokens:
         return
     raw = json.loads(out.get("run.json"))

@@ -13,7 +13,7 @@ from pipelines.plan.units import WorkUnit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Units of one model, and how they are loaded and where they go."""
+    """Units of one model, how they are loaded, and where they are committed."""
 
     model: str
     spec: ModelSpec
@@ -35,7 +35,7 @@ class LoaderSpec(Hashable, Protocol):
 
 
 def count_statuses(receipt: Receipt) -> tuple[int, int]:
-    """Rows and failed rows of a receipt."""
+    """Return rows and failed rows of a receipt."""
     total = sum(receipt.counts.values())
     failed = sum(n for (_, _, status), n in receipt.counts.items() if status == "error")
     return total, failed
@@ -43,7 +43,7 @@ def count_statuses(receipt: Receipt) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellCount:
-    """What became of the requests of one model in one cell; the five kinds add up to `requests`."""
+    """Outcomes of the requests of one model under one task and setting; the five kinds add up to `requests`."""
 
     benchmark: str
     model: str
@@ -54,7 +54,7 @@ class CellCount:
     error: int = 0
     excluded: int = 0
     missing: int = 0
-    """Planned and never run."""
+    """Planned and never sent."""
 
     def __post_init__(self) -> None:
         if self.ok + self.error + self.excluded + self.missing != self.requests:
@@ -68,17 +68,17 @@ class Receipt:
 
     part: str
     counts: Mapping[tuple[str, str, str], int]
-    """Rows by (task, setting, status); rows carried over from an earlier part are not among them."""
+    """New rows by (task, setting, status); rows kept from an earlier part are not among them."""
     replica: str = ""
-    """Which engine answered the unit."""
+    """The engine that answered the unit."""
     began: float = 0.0
-    """When the engine was given the unit, in seconds since the epoch."""
+    """When the engine got the unit, in seconds since the epoch."""
     ended: float = 0.0
     tokens: tuple[int, int] = (0, 0)
     """Read and written for those rows, as the engine counts."""
     cost_limit_reached: bool = False
     """Some of the rows were not sent, because their engine may spend no more."""
     cached: int = 0
-    """Tokens of the prompts that had been read before."""
+    """Prompt tokens that were cached."""
     failed: tuple[tuple[str, str], ...] = ()
     """Request id and type of the first few errors, for the log."""

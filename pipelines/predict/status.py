@@ -1,4 +1,4 @@
-"""`status.json`: how far a run is, cell by cell, written while it goes."""
+"""`status.json`: the progress of a run by model, benchmark, task and setting, written while it runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pipelines.storage.store import Store
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 5.0
-BEAT_S = 10.0
-"""While models are asked the file is written at least so often: who reads it sees by its age that the run lives."""
+HEARTBEAT_S = 10.0
+"""While models run the file is written at least so often: its age shows that the run lives."""
 
 _Key = tuple[str, str, str, str]
 
@@ -28,72 +28,72 @@ _Key = tuple[str, str, str, str]
 class StatusWriter:
     """Counts of rows by model, benchmark, task and setting.
 
-    `done` are rows with an answer or excluded, `failed` those with an error, `running` those of models
-    that are being asked now, `pending` those whose turn has not come.
+    `done` are rows with an answer or excluded, `failed` those with an error, `running` those of running models,
+    `pending` those of models that have not started.
     """
 
     def __init__(self, out: Store, plans: Mapping[str, Sequence[ModelPlan]]) -> None:
         self._out = out
         self._requests: dict[_Key, int] = {}
-        self._left: dict[_Key, int] = {}
+        self._open: dict[_Key, int] = {}
         self._failed: Counter[_Key] = Counter()
         self._excluded: Counter[_Key] = Counter()
         self._running: set[str] = set()
         self._written = 0.0
-        self._lock = threading.RLock()  # models may run beside each other
-        for model, own in plans.items():
-            for plan in own:
+        self._lock = threading.RLock()  # models may run concurrently
+        for model, model_plans in plans.items():
+            for plan in model_plans:
                 for (task, setting), n in plan.requests.items():
                     key = (model, plan.builder.benchmark_name, task, setting)
                     self._requests[key] = n
-                    self._left[key] = plan.pending[task, setting]
-        self._others = [
+                    self._open[key] = plan.pending[task, setting]
+        self._cells_of_earlier_runs = [
             cell
             for cell in read_status(out).get("cells", [])
             if tuple(cell[name] for name in ("model", "benchmark", "task", "setting")) not in self._requests
         ]
         self.write()
-        self._over = threading.Event()
-        self._beats = threading.Thread(target=self._beat, name="vlmsweep-status", daemon=True)
-        self._beats.start()
+        self._closed = threading.Event()
+        self._heartbeat = threading.Thread(target=self._beat, name="vlmsweep-status", daemon=True)
+        self._heartbeat.start()
 
     def close(self) -> None:
-        """Write no more by itself."""
-        self._over.set()
-        self._beats.join()
+        """Stop the heartbeat."""
+        self._closed.set()
+        self._heartbeat.join()
 
     def _beat(self) -> None:
-        while not self._over.wait(BEAT_S):
+        while not self._closed.wait(HEARTBEAT_S):
             with self._lock:
                 if self._running and time.monotonic() - self._written > WRITE_EVERY_S:
                     self.write()
 
     def begin(self, model: str) -> None:
-        """This model is being asked now."""
+        """Record that a model runs."""
         with self._lock:
             self._running.add(model)
             self.write()
 
     def end(self, model: str) -> None:
-        """It is not any more."""
+        """Record that a model has ended."""
         with self._lock:
             self._running.discard(model)
             self.write()
 
     def record(self, model: str, receipt: Receipt) -> None:
-        """A unit is committed."""
+        """Record a committed unit."""
         name = receipt.part.split("/")[1].removeprefix("benchmark=")
         with self._lock:
             for (task, setting, status), n in receipt.counts.items():
                 key = (model, name, task, setting)
-                self._left[key] -= n
+                self._open[key] -= n
                 self._failed[key] += n if status == "error" else 0
                 self._excluded[key] += n if status == "excluded" else 0
             if time.monotonic() - self._written > WRITE_EVERY_S:
                 self.write()
 
     def cells(self) -> list[dict[str, Any]]:
-        """One mapping a cell."""
+        """Return the counts, one mapping a model, benchmark, task and setting."""
         return [
             {
                 "model": key[0],
@@ -101,9 +101,9 @@ class StatusWriter:
                 "task": key[2],
                 "setting": key[3],
                 "requests": total,
-                "pending": 0 if key[0] in self._running else self._left[key],
-                "running": self._left[key] if key[0] in self._running else 0,
-                "done": total - self._left[key] - self._failed[key],
+                "pending": 0 if key[0] in self._running else self._open[key],
+                "running": self._open[key] if key[0] in self._running else 0,
+                "done": total - self._open[key] - self._failed[key],
                 "failed": self._failed[key],
                 "excluded": self._excluded[key],
             }
@@ -111,7 +111,7 @@ class StatusWriter:
         ]
 
     def counts(self) -> list[CellCount]:
-        """The same as the report counts them."""
+        """Return the counts in the form of the report."""
         return [
             CellCount(
                 benchmark=cell["benchmark"],
@@ -128,16 +128,16 @@ class StatusWriter:
         ]
 
     def write(self) -> None:
-        """Write the file; a store that is slow now must not cost the run, so a failure is only logged."""
+        """Write the file; a failure is only logged, so that a slow store does not end the run."""
         self._written = time.monotonic()
         try:
-            _write(self._out, [*self._others, *self.cells()])
+            _write(self._out, [*self._cells_of_earlier_runs, *self.cells()])
         except StoreError as error:
             log.warning("status.json not written: %s", error)
 
 
 def read_status(out: Store) -> dict[str, Any]:
-    """What `status.json` says; empty when there is none, or when it cannot be read."""
+    """Return the content of `status.json`; empty when there is none, or when it cannot be read."""
     try:
         status = json.loads(out.get("status.json"))
     except (FileNotFoundError, ValueError):
@@ -146,7 +146,7 @@ def read_status(out: Store) -> dict[str, Any]:
 
 
 def write_counts(out: Store, counts: Sequence[CellCount]) -> None:
-    """Write `status.json` from counts that are known to the row, after answers made elsewhere were scored."""
+    """Write `status.json` from exact counts, after answers made elsewhere were scored."""
     cells = [
         {
             **{name: getattr(count, name) for name in ("model", "benchmark", "task", "setting", "requests")},

@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Text-similarity models of a sweep."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 from pipelines.plan.run_spec import ScorerSpec
 
-HUB_PATIENCE_S = 5.0
+HUB_TIMEOUT_S = 5.0
 
 
 class TextScorer(Protocol):
     """A text-similarity model, loaded."""
 
     def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-        """For each candidate its best score over its references."""
+        """Return for each candidate its best score over its references."""
         ...
 
 
@@ -27,9 +27,9 @@ class _Bert:
     def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
         from pipelines.metrics.bertscore import best_of
 
-        flat = [(text, one) for text, own in zip(candidates, references, strict=True) for one in own]
-        scores = iter(self.scorer.score([text for text, _ in flat], [one for _, one in flat]))
-        return [best_of([next(scores) for _ in own]).f1 for own in references]
+        pairs = [(text, reference) for text, texts in zip(candidates, references, strict=True) for reference in texts]
+        scores = iter(self.scorer.score([text for text, _ in pairs], [reference for _, reference in pairs]))
+        return [best_of([next(scores) for _ in texts]).f1 for texts in references]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class _Bleurt:
     scorer: Any
 
     def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-        flat = [(one, text) for text, own in zip(candidates, references, strict=True) for one in own]
-        scores = iter(self.scorer.score([one for one, _ in flat], [text for _, text in flat]))
-        return [max(next(scores) for _ in own) for own in references]
+        pairs = [(reference, text) for text, texts in zip(candidates, references, strict=True) for reference in texts]
+        scores = iter(self.scorer.score([reference for reference, _ in pairs], [text for _, text in pairs]))
+        return [max(next(scores) for _ in texts) for texts in references]
 
 
 def build_scorer(spec: ScorerSpec, device: str) -> TextScorer:
@@ -71,7 +71,7 @@ def look_for(model: str) -> None:
     if Path(model).is_dir() or isinstance(try_to_load_from_cache(model, "config.json"), str):
         return
     try:
-        requests.head(constants.ENDPOINT, timeout=HUB_PATIENCE_S)
+        requests.head(constants.ENDPOINT, timeout=HUB_TIMEOUT_S)
     except requests.RequestException as error:
         remedy = "Name a local folder with --scorer, or fetch the model into the cache first."
         raise ScorerUnavailableError(

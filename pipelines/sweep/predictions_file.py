@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Read a file of answers made elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
 def usable_rows(
     spec: RunSpec, path: Path
 ) -> tuple[list[Rejection], dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]]:
-    """What of a file cannot be read, and the rest that the spec asks for, with line numbers, by benchmark and model.
+    """Read the rows of a file that a spec selects, with line numbers, by benchmark and model; and the rejected ones.
 
     Raises:
         UsageError: the file cannot be read, lacks a column, or names what does not exist.
@@ -38,23 +38,23 @@ def usable_rows(
 
 
 def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows with their line or row numbers; a line that is no object, or lacks a column, is rejected."""
+    """Yield rows with their line numbers; a line that is no object, or lacks a column, is rejected."""
     for line, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
         missing = [name for name in REQUIRED if name not in row] if isinstance(row, dict) else list(REQUIRED)
         if isinstance(row, Exception) or missing:
             reason = f"not JSON: {row}" if isinstance(row, Exception) else f"no column {', '.join(missing)}"
             rejections.append(Rejection(file=path.name, item=f"line {line}", reason=reason))
             continue
-        wrong = [name for name in REQUIRED[:-1] if not isinstance(row[name], str) or not row[name]]
-        if wrong or not isinstance(row["output"], str | None):
-            what = wrong[0] if wrong else "output"
-            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=f"{what} is no text"))
+        not_text = [name for name in REQUIRED[:-1] if not isinstance(row[name], str) or not row[name]]
+        if not_text or not isinstance(row["output"], str | None):
+            column = not_text[0] if not_text else "output"
+            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=f"{column} is no text"))
             continue
         yield line, {**row, "variant": _variant(row.get("variant"))}
 
 
 def _variant(value: Any) -> str:
-    """A variant as text; tables with gaps turn `3` into 3.0 and '' into a missing number."""
+    """Return a variant as text; tables with gaps turn `3` into 3.0 and '' into a missing number."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -89,9 +89,9 @@ def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
 def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:
     try:
         check_names("benchmark", [row["benchmark"]], benchmark_names())
-        one = benchmark(row["benchmark"])
-        check_names("task", [row["task"]], list(one.tasks))
-        check_names("setting", [row["setting"]], list(one.tasks[row["task"]]))
+        tasks = benchmark(row["benchmark"]).tasks
+        check_names("task", [row["task"]], list(tasks))
+        check_names("setting", [row["setting"]], list(tasks[row["task"]]))
     except UnknownNameError as error:
         raise UsageError(f"{path.name}, line {line}: {error}") from error
 

@@ -122,7 +122,7 @@ def look(url: str, out: Path, started: float) -> Sample:
 
     alive = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
     kinds = {name: next((kind for kind in KINDS if kind in has), "") for name, has in alive.items()}
-    actors = list_actors(address=url, limit=1000, filters=[("class_name", "=", "MapWorker(MapBatches(Replica))")])
+    actors = list_actors(address=url, limit=1000, filters=[("class_name", "=", "MapWorker(MapBatches(EngineActor))")])
     parts = Counter(part.parent.name.removeprefix("model=") for part in out.glob("predictions/*/*/*.parquet"))
     cells = read_status(Store(str(out))).get("cells", [])
     return Sample(

@@ -29,7 +29,7 @@ from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset, Datasets
-from pipelines.plan.cost_model import GpuProfile, model_workloads, replica_gpus
+from pipelines.plan.cost_model import GpuProfile, model_workloads
 from pipelines.plan.plan_store import plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests, ModelPlan
@@ -115,7 +115,7 @@ def published_workloads(
     unlimited = {
         name: spec.model_copy(update={"replicas": spec.replicas.model_copy(update={"max": 1_000_000})})
         for name, spec in specs.items()
-        if replica_gpus(spec)
+        if spec.replica_gpus
     }
     return model_workloads(dict.fromkeys(unlimited, plans), unlimited, gpu)
 

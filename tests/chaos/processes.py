@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["REPLICA", "command_of", "descendants", "gone", "named"]
 
-REPLICA = "MapBatches(Replica)"
+REPLICA = "MapBatches(EngineActor)"
 """In the command line of an engine replica."""
 
 

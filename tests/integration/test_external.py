@@ -65,7 +65,7 @@ def test_predictions_file_may_be_parquet_and_unknown_names_are_refused(
     flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
     wrong = tmp_path / "wrong.parquet"
     pq.write_table(pa.Table.from_pylist([{**answers("m")[0], "setting": "2-frames"}]), wrong)
-    assert "1-frame" in cli("score", "--predictions", str(wrong), *flags, code=2).stderr
+    assert "32-frames" in cli("score", "--predictions", str(wrong), *flags, code=2).stderr
     lacking = tmp_path / "lacking.parquet"
     pq.write_table(pa.table({"model": ["m"]}), lacking)
     assert "no column" in cli("score", "--predictions", str(lacking), *flags, code=2).stderr

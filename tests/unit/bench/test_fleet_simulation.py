@@ -12,7 +12,7 @@ from cluster.scheduling.simulator import simulate
 from cluster.scheduling.workload import Fleet, ModelWorkload
 from models.catalog_loader import load_models
 from models.spec import ModelSpec
-from pipelines.plan.cost_model import GpuProfile, model_workloads, replica_gpus, unit_seconds
+from pipelines.plan.cost_model import GpuProfile, model_workloads, unit_seconds
 from tests.bench.fleet_simulation import (
     PUBLISHED_SAMPLES,
     SEQUENTIAL,
@@ -63,7 +63,7 @@ def test_unit_seconds_grow_with_the_model_and_fall_with_ranks(plans: list) -> No
 def test_models_without_gpus_have_no_workload(plans: list) -> None:
     specs = load_models()
     names = {workload.name for workload in published_workloads(plans, specs)}
-    assert names == {name for name, spec in specs.items() if replica_gpus(spec)}
+    assert names == {name for name, spec in specs.items() if spec.replica_gpus}
     assert "gpt-4o" not in names
     assert model_workloads({"random": plans}, specs) == []
 

@@ -14,7 +14,7 @@ from pipelines.storage.store import Store
 def test_while_a_model_is_asked_the_file_is_written_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.predict.status.BEAT_S", 0.05)
+    monkeypatch.setattr("pipelines.predict.status.HEARTBEAT_S", 0.05)
     monkeypatch.setattr("pipelines.predict.status.WRITE_EVERY_S", 0.0)
     board = StatusWriter(Store(str(tmp_path)), {})
     board.begin("m")
