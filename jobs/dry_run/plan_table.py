@@ -1,4 +1,4 @@
-"""What `--dry-run` shows: what would be asked, on what, when, and for how much."""
+"""Tables of `--dry-run`: requests, hardware, times and price."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def show_plan(
     spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]], helpers: Sequence[Helper] = (), *, as_json: bool
 ) -> None:
     """Print what a run would do: requests, groups, tokens, GPUs and price; of models, captioners and the judge."""
-    rows = [_plan_row(spec.models[model], model, plan) for model, own in plans.items() for plan in own]
-    beside = helper_rows(helpers)
+    rows = [_plan_row(spec.models[model], model, plan) for model, model_plans in plans.items() for plan in model_plans]
+    helper_plan_rows = helper_rows(helpers)
     times = schedule_summary(spec, plans)
     if as_json:
-        print_json({"plan": rows, "helpers": beside, "schedule": times})
+        print_json({"plan": rows, "helpers": helper_plan_rows, "schedule": times})
         return
     heads = (
         "model",
@@ -37,34 +37,38 @@ def show_plan(
         "GPU GB",
         "price",
     )
-    print_line(table(heads, [[_shown(row[key]) for key in _PLAN_KEYS] for row in (*rows, *beside)]))
+    print_line(table(heads, [[_format(row[key]) for key in _PLAN_KEYS] for row in (*rows, *helper_plan_rows)]))
     cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
     print_line("")
     print_line(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
-    for model, own in plans.items():
-        for plan in own[:1]:
-            told = placement_summary(spec.models[model], plan)
-            if told:
-                print_line(f"{model}: {told['words']}")
+    for model, model_plans in plans.items():
+        for plan in model_plans[:1]:
+            placement = placement_summary(spec.models[model], plan)
+            if placement:
+                print_line(f"{model}: {placement['words']}")
     if times:
         print_line("")
-        _show_times(times)
+        _print_times(times)
     print_line(
         "Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."
     )
 
 
 def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:
-    """Rows of captioners and the judge, like those of models."""
+    """Return rows of captioners and the judge, like those of models."""
     return [
-        {**_plan_row(one.spec, f"{one.name} ({one.description})", one.plan), "role": one.role, "name": one.name}
-        for one in helpers
+        {
+            **_plan_row(helper.spec, f"{helper.name} ({helper.description})", helper.plan),
+            "role": helper.role,
+            "name": helper.name,
+        }
+        for helper in helpers
     ]
 
 
-def _show_times(times: Mapping[str, Any]) -> None:
+def _print_times(times: Mapping[str, Any]) -> None:
     if not times["gpus"]:
-        print_line(f"No GPU: {times['on']}. Models that may compute on CPUs do, and nothing is known of their time.")
+        print_line(f"No GPU: {times['on']}. Models that can run on CPUs do; their time is unknown.")
         return
     heads = ("model", "GPUs a replica", "begins (min)", "ends (min)", "loads", "GPU hours")
     rows = [
@@ -94,18 +98,18 @@ _PLAN_KEYS = (
 )
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _plan_row(one: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
-    local = one.runs_locally
-    placed = placement_for(one, plan) if local else None
+def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
+    local = spec.runs_locally
+    placed = placement_for(spec, plan) if local else None
     price = None
-    if one.price:
-        cost = plan.prompt_tokens * one.price.input_per_million + plan.output_tokens * one.price.output_per_million
+    if spec.price:
+        cost = plan.prompt_tokens * spec.price.input_per_million + plan.output_tokens * spec.price.output_per_million
         price = f"at most ${cost / 1e6:,.2f}"
     return {
         "model": model,
@@ -116,9 +120,9 @@ def _plan_row(one: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "media_groups": len(plan.groups),
         "prompt_tokens": plan.prompt_tokens,
         "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
-        "gpus": one.tensor_parallel * one.replicas.max if local else 0,
+        "gpus": spec.tensor_parallel * spec.replicas.max if local else 0,
         "gpu_gb": (round(placed.bytes_per_gpu / 1e9, 1) if placed else "unknown") if local else 0,
-        "placement": placement_summary(one, plan) if local else None,
-        "price": price if price or local or one.is_random else "no price given",
+        "placement": placement_summary(spec, plan) if local else None,
+        "price": price if price or local or spec.is_random else "no price given",
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
     }

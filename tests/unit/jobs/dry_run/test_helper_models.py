@@ -34,7 +34,7 @@ def spec(maia_data: str, tmp_path: Path) -> RunSpec:
     )
 
 
-def test_a_judge_is_asked_about_every_open_answer(spec: RunSpec) -> None:
+def test_judge_gets_a_question_for_every_open_answer(spec: RunSpec) -> None:
     context = SweepContext.open(spec)
     entries = sweep_entries(spec, [builder for builder, _ in context.model_builders("random")])
     (judge,) = judges(context, entries, pending=entries)
@@ -57,7 +57,7 @@ def test_equal_answers_share_a_verdict(spec: RunSpec) -> None:
     assert judge.plan.to_do == 2  # an empty answer needs no judge, and both models said the same
 
 
-def test_captions_are_counted_once_a_picture_and_fill_prompts(spec: RunSpec, tmp_path: Path) -> None:
+def test_captions_count_once_a_picture_and_fill_prompts(spec: RunSpec, tmp_path: Path) -> None:
     source = unpie_source.write_source(tmp_path / "unpie")
     ingest_benchmark(benchmark("unpie"), Folder(str(source)), Store(str(tmp_path / "data")))
     captioned = replace(

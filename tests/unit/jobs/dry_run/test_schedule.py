@@ -43,7 +43,7 @@ def on(
     monkeypatch.setattr(page, "local_gpus", lambda: [Gpu("x", 1, 1)] * cards)
 
 
-def test_a_schedule_tells_when_each_model_runs(spec: RunSpec) -> None:
+def test_schedule_says_when_each_model_runs(spec: RunSpec) -> None:
     works = [model_workload(name, own, spec.models[name]) for name, own in plan_sweep(SweepContext.open(spec)).items()]
     told = schedule(works, Fleet(gpus=16))
     assert {row[0] for row in told.models} == {"a", "b", "big"}
@@ -52,7 +52,7 @@ def test_a_schedule_tells_when_each_model_runs(spec: RunSpec) -> None:
     assert told.price_usd == pytest.approx(told.gpu_hours * 2.5)
 
 
-def test_the_nodes_are_those_of_the_cluster(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_uses_the_nodes_of_the_cluster(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     plans = plan_sweep(SweepContext.open(spec))
     here = replace(spec, address="head:6379")
     on(monkeypatch, nodes=[2, 2])
@@ -68,7 +68,7 @@ def test_the_nodes_are_those_of_the_cluster(spec: RunSpec, monkeypatch: pytest.M
     assert schedule_summary(here, plans) == {"gpus": 0, "on": "the cluster at head:6379 as it is", "models": []}
 
 
-def test_without_a_cluster_it_is_this_machine_or_said_to_be_made_up(
+def test_schedule_without_a_cluster_uses_this_machine_or_assumed_nodes(
     spec: RunSpec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plans = plan_sweep(SweepContext.open(spec))
@@ -84,7 +84,9 @@ def test_without_a_cluster_it_is_this_machine_or_said_to_be_made_up(
     )
 
 
-def test_under_a_cost_limit_models_follow_one_another(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedule_with_a_cost_limit_runs_models_one_after_another(
+    spec: RunSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on(monkeypatch, cards=8)
     told = schedule_summary(replace(spec, cost_limit=5.0), plan_sweep(SweepContext.open(spec)))
     assert told is not None

@@ -45,7 +45,7 @@ def cuts(one: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, .
     return {cell: (own.limit, own.sample_ids) for own in one.by_cut() for cell in own.builder.task_settings}
 
 
-def test_each_cell_keeps_the_samples_that_it_was_last_asked_about() -> None:
+def test_each_setting_keeps_its_last_sample_selection() -> None:
     (one,) = merge_entries([entry(FRAME, OPEN, limit="1-8")], [entry(BLACK, limit="1-4")])
     assert cuts(one) == {FRAME: ("1-8", ()), OPEN: ("1-8", ()), BLACK: ("1-4", ())}
     (two,) = merge_entries([one], [entry(OPEN, ids=("video1/Sentiment_A",))])
@@ -55,7 +55,7 @@ def test_each_cell_keeps_the_samples_that_it_was_last_asked_about() -> None:
     assert set(cuts(three).values()) == {("1-8", ())}
 
 
-def test_cuts_survive_the_file(tmp_path: Path) -> None:
+def test_sample_cuts_survive_the_file(tmp_path: Path) -> None:
     made = merge_entries([entry(FRAME, limit="1-8")], [entry(BLACK, limit="1-4")])
     texts = benchmark("maia").prompt_texts
     save_run(Store(str(tmp_path)), {}, sweep={}, entries=made, parts={"prompts": {"maia": dict(texts)}})
@@ -70,7 +70,7 @@ def test_prompt_fingerprints_are_those_recorded(tmp_path: Path) -> None:
     assert {name for name in texts if found[name] != recorded[name]} == {"vsv-it-v1"}
 
 
-def test_what_leaves_the_report_is_told_with_the_way_back() -> None:
+def test_dropped_settings_are_reported_with_the_way_back() -> None:
     (gone,) = dropped_from_report([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
     assert "vsv 1-frame, oevqa 1-frame" in gone
     assert "--seed" in gone
@@ -91,7 +91,7 @@ def test_what_leaves_the_report_is_told_with_the_way_back() -> None:
         (entry(FRAME), entry(FRAME, OPEN, seed=7)),
     ],
 )
-def test_nothing_is_told_where_nothing_leaves(old: ManifestEntry, new: ManifestEntry) -> None:
+def test_nothing_is_reported_where_nothing_is_dropped(old: ManifestEntry, new: ManifestEntry) -> None:
     assert dropped_from_report([old], [new]) == []
 
 
@@ -105,11 +105,11 @@ def test_nothing_is_told_where_nothing_leaves(old: ManifestEntry, new: ManifestE
         (entry(FRAME, ids=("a", "b")), entry(FRAME, ids=("b", "c"))),
     ],
 )
-def test_fewer_samples_of_a_cell_are_told(old: ManifestEntry, new: ManifestEntry) -> None:
+def test_fewer_samples_of_a_setting_are_reported(old: ManifestEntry, new: ManifestEntry) -> None:
     assert len(dropped_from_report([old], [new])) == 1
 
 
-def test_the_report_counts_each_cell_on_its_own_samples(maia_data: str, tmp_path: Path) -> None:
+def test_report_counts_each_setting_on_its_own_samples(maia_data: str, tmp_path: Path) -> None:
     dataset = Dataset.open(Store(maia_data), "maia")
     same = {"data": maia_data, "dataset_fingerprint": dataset.manifest.dataset_fingerprint}
     (both,) = merge_entries([entry(FRAME, limit="1-4", **same)], [entry(BLACK, limit="1-6", **same)])  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def test_the_report_counts_each_cell_on_its_own_samples(maia_data: str, tmp_path
     assert len(context.planned_ids(both)) == 80
 
 
-def test_answers_made_elsewhere_lack_nothing(maia_data: str, tmp_path: Path) -> None:
+def test_external_entry_has_nothing_pending(maia_data: str, tmp_path: Path) -> None:
     from pipelines.sweep.status import status_rows
 
     row = {"task": "vsv", "setting": "1-frame", "sample_id": "video1/Sentiment_A", "output": "A"}
@@ -135,7 +135,7 @@ def test_answers_made_elsewhere_lack_nothing(maia_data: str, tmp_path: Path) -> 
     assert [cell[name] for name in ("requests", "pending", "done", "failed")] == [5, 0, 4, 1]
 
 
-def test_data_is_looked_for_before_a_cluster_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_is_checked_before_a_cluster_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from models.catalog_loader import load_models
 
     monkeypatch.setattr("pipelines.sweep.run.connect", lambda address: pytest.fail(f"Ray was started ({address})"))

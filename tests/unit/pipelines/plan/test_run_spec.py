@@ -16,14 +16,14 @@ def key(run: RunSpec, model: str) -> str:
     return builder.captioner
 
 
-def test_without_a_captioner_nobody_captions(maia_data: str) -> None:
+def test_spec_without_a_captioner_has_no_captions(maia_data: str) -> None:
     run = spec(maia_data)
     assert run.captioners == {}
     assert key(run, "one") == ""
     assert run.to_manifest()["captioner"] is None
 
 
-def test_a_named_one_captions_for_all(maia_data: str) -> None:
+def test_named_captioner_captions_for_all_models(maia_data: str) -> None:
     run = spec(maia_data, captioner=("eye", ModelSpec(engine="random")))
     assert list(run.captioners) == ["eye"]
     assert key(run, "one") == key(run, "two")
@@ -31,7 +31,7 @@ def test_a_named_one_captions_for_all(maia_data: str) -> None:
     assert run.to_manifest()["captioner"] == "eye"
 
 
-def test_self_is_each_model_for_itself_and_only_when_asked_for(maia_data: str) -> None:
+def test_captioner_self_is_each_model_for_itself(maia_data: str) -> None:
     run = spec(maia_data, own_captions=True)
     assert list(run.captioners) == ["one", "two"]
     assert key(run, "one").startswith("one@")
@@ -40,7 +40,7 @@ def test_self_is_each_model_for_itself_and_only_when_asked_for(maia_data: str) -
     assert run.to_manifest()["captioner"] == "self"
 
 
-def test_a_key_tells_one_spec_of_a_name_from_another(maia_data: str) -> None:
+def test_caption_key_depends_on_the_spec_of_the_captioner(maia_data: str) -> None:
     first = spec(maia_data, captioner=("eye", ModelSpec(engine="random", seed=1)))
     other = spec(maia_data, captioner=("eye", ModelSpec(engine="random", seed=5)))
     assert key(first, "one") != key(other, "one")

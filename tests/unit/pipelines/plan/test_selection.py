@@ -24,7 +24,7 @@ def test_limit(text: str, total: int, span: range) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "-3", "x", "1.5", "0.0", "5-2", "0-3", "1-2-3", ""])
-def test_a_wrong_limit_says_what_is_right(text: str) -> None:
+def test_invalid_limit_is_refused_with_the_valid_forms(text: str) -> None:
     with pytest.raises(UsageError, match="a count"):
         Limit.parse(text)
 
@@ -49,7 +49,7 @@ def test_failure_budget(text: str, failed: int, total: int, allowed: bool) -> No
 
 
 @pytest.mark.parametrize("text", ["maybe", "-1", "1.5", ""])
-def test_a_wrong_budget_is_refused(text: str) -> None:
+def test_invalid_failure_budget_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--fail-on-error"):
         FailureBudget(text)
 
@@ -63,7 +63,7 @@ def test_scorer_flags() -> None:
             ScorerSpec.parse(text)
 
 
-def test_cells_follow_tasks_and_settings() -> None:
+def test_task_settings_follow_the_flags() -> None:
     maia = benchmark("maia")
     three = ["black-video", "1-frame", "32-frames"]
     assert cells_of(maia, [], []) == [TaskSetting(task, setting) for task in ("vsv", "oevqa") for setting in three]
@@ -75,6 +75,6 @@ def test_cells_follow_tasks_and_settings() -> None:
     assert cells_of(maia, ["mcq"], []) == []
 
 
-def test_an_unknown_name_offers_the_nearest() -> None:
+def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="did you mean '32-frames'"):
         check_names("setting", ["32frames"], ["1-frame", "32-frames"])

@@ -47,17 +47,17 @@ def test_replicas(cluster: ClusterInfo, ranks: int, wanted: int) -> None:
     assert _replicas(job(spec(tensor_parallel=ranks)), cluster) == wanted
 
 
-def test_no_more_replicas_than_units() -> None:
+def test_replicas_are_no_more_than_units() -> None:
     assert _replicas(job(spec(), units=3), DECLARED) == 3
 
 
 @pytest.mark.parametrize("cluster", [STANDING, DECLARED, PARTLY_UP])
-def test_gpus_are_asked_for_where_they_are_or_will_come(cluster: ClusterInfo) -> None:
+def test_replica_needs_gpus_where_the_cluster_has_some(cluster: ClusterInfo) -> None:
     assert _engine_resources(spec(tensor_parallel=4), cluster) == {"num_gpus": 4}
     assert "num_cpus" in _engine_resources(spec(device="cpu"), cluster)
     assert "num_cpus" in _engine_resources(spec("random"), cluster)
 
 
-def test_where_none_will_come_only_by_name() -> None:
+def test_replica_needs_gpus_without_any_only_by_device() -> None:
     assert "num_cpus" in _engine_resources(spec(), ONE_MACHINE)
     assert _engine_resources(spec(device="cuda"), ONE_MACHINE) == {"num_gpus": 1}

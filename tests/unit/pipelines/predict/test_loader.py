@@ -113,7 +113,7 @@ def commit(out: Path, unit: WorkUnit, rows: list[dict[str, Any]]) -> list[tuple[
     return Committer(str(out)).commit(one.unit, one.rows)
 
 
-def test_a_medium_that_cannot_be_decoded_makes_error_rows(
+def test_undecodable_medium_makes_error_rows(
     maia_data: str, builder: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path
 ) -> None:
     import shutil
@@ -148,7 +148,7 @@ def test_loader_without_media_fails_the_requests_that_show_one(
 
 
 @pytest.mark.parametrize("damage", ["another that decodes", "gone"])
-def test_a_medium_that_was_changed_or_lost_after_ingest_makes_error_rows(
+def test_medium_changed_or_lost_after_ingest_makes_error_rows(
     maia_data: str, builder: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path, damage: str
 ) -> None:
     import shutil

@@ -15,39 +15,39 @@ import pytest
 from jobs.cli.progress import Progress
 from jobs.output import log_as_json
 from pipelines.logging_context import current_context, log_context, logs_are_json
-from pipelines.predict import metrics as telemetry
+from pipelines.predict import metrics
 from pipelines.predict.metrics import count_answering, count_commit, count_loading, count_waiting
 from pipelines.predict.records import Receipt
 
 
-class Kept:
-    """Counts what is told to metrics."""
+class RecordedMetrics:
+    """Records the values of metrics."""
 
     def __init__(self) -> None:
-        self.grown: Counter[tuple[Any, ...]] = Counter()
-        self.levels: dict[tuple[Any, ...], float] = {}
+        self.counters: Counter[tuple[Any, ...]] = Counter()
+        self.gauges: dict[tuple[Any, ...], float] = {}
 
     def metric(self, name: str) -> Any:
-        kept, known = self, {**telemetry.GROWING, **telemetry.LEVELS}
+        recorded, definitions = self, {**metrics.COUNTERS, **metrics.GAUGES}
 
         class Metric:
             def inc(self, by: float, tags: dict[str, str]) -> None:
                 assert by > 0
-                assert set(tags) == set(known[name][1])
-                kept.grown[name, *tags.values()] += by
+                assert set(tags) == set(definitions[name][1])
+                recorded.counters[name, *tags.values()] += by
 
             def set(self, value: float, tags: dict[str, str]) -> None:
-                assert set(tags) == set(known[name][1])
-                kept.levels[name, *tags.values()] = value
+                assert set(tags) == set(definitions[name][1])
+                recorded.gauges[name, *tags.values()] = value
 
         return Metric()
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
-    made = Kept()
-    monkeypatch.setattr(telemetry, "_metric", made.metric)
-    return made
+def recorded(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
+    values = RecordedMetrics()
+    monkeypatch.setattr(metrics, "_metric", values.metric)
+    return values
 
 
 RECEIPT = Receipt(
@@ -61,10 +61,10 @@ RECEIPT = Receipt(
 )
 
 
-def test_a_commit_is_counted(kept: Kept) -> None:
+def test_commit_is_counted(recorded: RecordedMetrics) -> None:
     count_commit("m", RECEIPT)
     count_commit("m", Receipt(part="predictions/benchmark=maia/model=m/d.parquet", counts={}))
-    assert kept.grown == {
+    assert recorded.counters == {
         ("vlmsweep_requests", "predictions", "m", "maia", "ok"): 15,
         ("vlmsweep_requests", "predictions", "m", "maia", "error"): 1,
         ("vlmsweep_tokens", "m", "read"): 300,
@@ -73,18 +73,18 @@ def test_a_commit_is_counted(kept: Kept) -> None:
     }
 
 
-def test_seconds_and_levels(kept: Kept) -> None:
+def test_seconds_and_gauges(recorded: RecordedMetrics) -> None:
     count_answering("m", answered_s=2.0, waited_s=0.0)
     count_answering("m", answered_s=1.0, waited_s=0.5)
     count_loading(0.25)
     count_waiting("m", 7)
-    assert kept.grown["vlmsweep_engine_seconds", "m", "answering"] == 3.0
-    assert kept.grown["vlmsweep_engine_seconds", "m", "waiting"] == 0.5
-    assert kept.grown["vlmsweep_load_seconds",] == 0.25
-    assert kept.levels == {("vlmsweep_waiting_requests", "m"): 7.0}
+    assert recorded.counters["vlmsweep_engine_seconds", "m", "answering"] == 3.0
+    assert recorded.counters["vlmsweep_engine_seconds", "m", "waiting"] == 0.5
+    assert recorded.counters["vlmsweep_load_seconds",] == 0.25
+    assert recorded.gauges == {("vlmsweep_waiting_requests", "m"): 7.0}
 
 
-def test_fields_are_a_threads_own_and_end_with_their_block() -> None:
+def test_log_fields_belong_to_the_thread_and_end_with_their_block() -> None:
     seen = []
     with log_context(run="r", model="a", part=""):
         other = threading.Thread(target=lambda: seen.append(dict(current_context())))
@@ -98,15 +98,17 @@ def test_fields_are_a_threads_own_and_end_with_their_block() -> None:
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
-    root, told = logging.getLogger(), StringIO()
-    monkeypatch.setattr(root, "handlers", [logging.StreamHandler(told)])
+    root, stream = logging.getLogger(), StringIO()
+    monkeypatch.setattr(root, "handlers", [logging.StreamHandler(stream)])
     monkeypatch.setattr(root, "level", logging.INFO)
     logging.getLogger("vlmsweep").manager._clear_cache()  # levels are remembered
     log_as_json(enabled=True)
-    return lambda: [json.loads(line) for line in told.getvalue().splitlines()]
+    return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_log_lines_say_run_model_part_and_request(kept: Kept, lines: Callable[[], list[dict[str, Any]]]) -> None:
+def test_log_lines_name_run_model_part_and_request(
+    recorded: RecordedMetrics, lines: Callable[[], list[dict[str, Any]]]
+) -> None:
     with log_context(run="r", model="m"):
         count_commit("m", RECEIPT)
     part, failed = lines()
@@ -117,16 +119,16 @@ def test_log_lines_say_run_model_part_and_request(kept: Kept, lines: Callable[[]
     assert failed["message"] == "request r1 failed: timeout"
 
 
-def test_every_line_is_json_progress_and_traces_too(lines: Callable[[], list[dict[str, Any]]]) -> None:
+def test_progress_and_tracebacks_are_json_lines(lines: Callable[[], list[dict[str, Any]]]) -> None:
     progress = Progress()
     progress.phase("predict m", 3)
     progress.advance(3, 1)
     progress.finish()
     error = ValueError("two\nlines")
     logging.getLogger("x").error("it\nbroke", exc_info=error)
-    told, broke = lines()
-    assert told["message"].startswith("predict m: 3 of 3, 1 failed in ")
-    assert broke["message"] == "it\nbroke"
-    assert "ValueError: two" in broke["trace"]
+    line, broken = lines()
+    assert line["message"].startswith("predict m: 3 of 3, 1 failed in ")
+    assert broken["message"] == "it\nbroke"
+    assert "ValueError: two" in broken["trace"]
     log_as_json(enabled=False)
     assert not logs_are_json()

@@ -59,7 +59,7 @@ def answer(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2])
-def test_a_model_that_cannot_be_had_stops_no_other(
+def test_unavailable_model_stops_no_other(
     maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
 ) -> None:
     sweep, ended = Sweep(maia_data, tmp_path, monkeypatch, gpus), []
@@ -76,7 +76,7 @@ def test_a_model_that_cannot_be_had_stops_no_other(
 
 
 @pytest.mark.parametrize(("gpus", "max_gpu_nodes"), [(2, ()), (0, (1, 1))], ids=["there", "still to come"])
-def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
+def test_models_run_concurrently_on_gpus_of_their_own(
     maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, max_gpu_nodes: tuple[int, ...]
 ) -> None:
     sweep, both, begun = Sweep(maia_data, tmp_path, monkeypatch, gpus), threading.Barrier(2, timeout=120), []
@@ -93,7 +93,7 @@ def test_two_at_a_time_where_there_are_two_gpus_each_on_its_own(
 
 @pytest.mark.parametrize("gpus", [2, 8])
 @pytest.mark.parametrize("names", ["a", "ab"])
-def test_a_dry_run_tells_the_replicas_that_the_run_has(
+def test_dry_run_schedules_the_replicas_of_the_run(
     maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, names: str
 ) -> None:
     sweep = Sweep(maia_data, tmp_path, monkeypatch, gpus)
@@ -114,7 +114,7 @@ def test_a_dry_run_tells_the_replicas_that_the_run_has(
 
 
 @pytest.mark.parametrize(("gpus", "limit"), [(0, None), (2, 5.0)])
-def test_one_after_another_without_gpus_and_under_a_limit_of_money(
+def test_models_follow_one_another_without_gpus_or_with_a_cost_limit(
     maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, limit: float | None
 ) -> None:
     sweep, order = Sweep(maia_data, tmp_path, monkeypatch, gpus), []
@@ -129,7 +129,7 @@ def test_one_after_another_without_gpus_and_under_a_limit_of_money(
     assert sweep.shares == dict.fromkeys("abc", float(gpus))
 
 
-def test_a_store_that_is_gone_ends_all_of_them(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_error_ends_all_models(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep, seen = Sweep(maia_data, tmp_path, monkeypatch, 2), []
     both, gone = threading.Barrier(2, timeout=120), threading.Event()
 

@@ -11,9 +11,7 @@ from pipelines.predict.status import StatusWriter
 from pipelines.storage.store import Store
 
 
-def test_while_a_model_is_asked_the_file_is_written_again_and_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_is_written_repeatedly_while_a_model_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.predict.status.HEARTBEAT_S", 0.05)
     monkeypatch.setattr("pipelines.predict.status.WRITE_EVERY_S", 0.0)
     board = StatusWriter(Store(str(tmp_path)), {})

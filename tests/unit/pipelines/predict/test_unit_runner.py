@@ -19,21 +19,21 @@ def statuses(rows: list[dict[str, Any]]) -> dict[str, int]:
     return {status: sum(row["status"] == status for row in rows) for status in {row["status"] for row in rows}}
 
 
-def test_all_rows_are_answered_once(loaded: list[Loaded]) -> None:
+def test_runner_answers_every_row_once(loaded: list[Loaded]) -> None:
     for one in loaded:
         rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(one)
         assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
         assert statuses(rows) == {"ok": len(one.requests)}
 
 
-def test_a_unit_goes_to_the_engine_together(loaded: list[Loaded]) -> None:
+def test_runner_sends_a_unit_at_once(loaded: list[Loaded]) -> None:
     engine = ScriptedEngine()
     for one in loaded:
         UnitRunner(engine, RecordingAttempts()).answer(one)
     assert engine.batches == [len(one.requests) for one in loaded]
 
 
-def test_an_exception_costs_only_the_rows_that_cause_it(loaded: list[Loaded]) -> None:
+def test_exception_fails_only_the_rows_that_cause_it(loaded: list[Loaded]) -> None:
     one = loaded[0]
     poison = words_of(one.requests[5])
     rows = UnitRunner(ScriptedEngine(raise_on=repr(poison)[1:-1]), RecordingAttempts()).answer(one)
@@ -44,18 +44,18 @@ def test_an_exception_costs_only_the_rows_that_cause_it(loaded: list[Loaded]) ->
     assert {row.get("output") for row in bad} == {None}
 
 
-def test_a_dropped_call_is_asked_again_and_then_an_error(loaded: list[Loaded]) -> None:
+def test_dropped_call_is_retried_and_then_an_error(loaded: list[Loaded]) -> None:
     rows = UnitRunner(ScriptedEngine(drop=True), RecordingAttempts()).answer(loaded[0])
     assert statuses(rows) == {"ok": len(loaded[0].requests) - 1, "error": 1}
     assert {row["error_type"] for row in rows if row["status"] == "error"} == {"engine_contract"}
 
 
-def test_a_dead_endpoint_is_not_a_bad_row(loaded: list[Loaded]) -> None:
+def test_unreachable_endpoint_is_no_failed_row(loaded: list[Loaded]) -> None:
     with pytest.raises(EngineUnreachableError):
         UnitRunner(ScriptedEngine(gone=True), RecordingAttempts()).answer(loaded[0])
 
 
-def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded: list[Loaded]) -> None:
+def test_requests_are_sent_one_by_one_after_a_death_without_the_blamed_one(loaded: list[Loaded]) -> None:
     engine, one = ScriptedEngine(), loaded[0]
     killer = one.requests[0].request_id
     attempts = RecordingAttempts(attempt=3, blamed={killer: "engine_died"})
@@ -66,7 +66,7 @@ def test_after_a_death_requests_go_one_by_one_and_the_killer_is_left_out(loaded:
     assert statuses(rows) == {"ok": len(one.requests) - 1, "error": 1}
 
 
-def test_one_that_the_engine_fell_silent_under_is_an_error_of_its_own_name(loaded: list[Loaded]) -> None:
+def test_request_of_a_stall_fails_with_timeout(loaded: list[Loaded]) -> None:
     one = loaded[0]
     silent = one.requests[0].request_id
     rows = UnitRunner(ScriptedEngine(), RecordingAttempts(attempt=3, blamed={silent: "timeout"})).answer(one)
@@ -99,19 +99,19 @@ def died(one: Loaded, error: type[EngineDiedError]) -> tuple[str, RecordingAttem
     return victim, together, alone
 
 
-def test_a_dead_rank_is_no_bad_row_and_one_alone_under_it_is_excused(loaded: list[Loaded]) -> None:
+def test_death_of_a_rank_is_forgiven(loaded: list[Loaded]) -> None:
     victim, together, alone = died(loaded[0], EngineDiedError)
     assert (together.forgiven, alone.forgiven) == ([""], [victim])
     assert (together.stalled, alone.stalled) == ([], [])
 
 
-def test_silent_ranks_are_not_excused(loaded: list[Loaded]) -> None:
+def test_stall_of_a_rank_is_not_forgiven(loaded: list[Loaded]) -> None:
     victim, together, alone = died(loaded[0], EngineStalledError)
     assert (together.forgiven, alone.forgiven) == ([], [])
     assert (together.stalled, alone.stalled) == ([""], [victim])
 
 
-def test_answers_of_several_units_cross_together(loaded: list[Loaded]) -> None:
+def test_answered_units_survive_packing(loaded: list[Loaded]) -> None:
     answers = [
         AnsweredUnit(unit=unit.unit, rows=to_table(UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(unit)))
         for unit in loaded
@@ -120,7 +120,7 @@ def test_answers_of_several_units_cross_together(loaded: list[Loaded]) -> None:
     assert list(unpack_answers(pack_answers(answers))) == answers
 
 
-def test_rows_hold_whatever_a_model_says(loaded: list[Loaded]) -> None:
+def test_rows_hold_any_text_of_a_model(loaded: list[Loaded]) -> None:
     class SurrogateEngine(ScriptedEngine):
         def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
             for call in calls:
@@ -144,7 +144,7 @@ class LoggingEngine(ScriptedEngine):
         yield from super().generate(calls, media)
 
 
-def test_log_lines_carry_the_request_that_is_asked_alone(loaded: list[Loaded]) -> None:
+def test_log_lines_name_the_request_that_is_sent_by_itself(loaded: list[Loaded]) -> None:
     one, together, alone = loaded[0], LoggingEngine(), LoggingEngine()
     UnitRunner(together, RecordingAttempts()).answer(one)
     assert {name for _, name in together.logged} == {""}

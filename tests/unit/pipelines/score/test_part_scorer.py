@@ -80,7 +80,7 @@ def test_rows_are_scored_by_id(maia_data: str, out: Store) -> None:
     assert all("accepted" not in one and "bertscore" not in one for one in open_)
 
 
-def test_what_is_up_to_date_is_not_written_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_to_date_scores_are_not_written_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     PartScorer(spec(maia_data, out)).score(PART)
 
     def refuse(*_: object) -> None:
@@ -90,7 +90,7 @@ def test_what_is_up_to_date_is_not_written_again(maia_data: str, out: Store, mon
     PartScorer(spec(maia_data, out)).score(PART)
 
 
-def test_a_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
+def test_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
     PartScorer(spec(maia_data, out)).score(PART)
     before = values(out)
     table = read_part(out, PART)
@@ -102,7 +102,7 @@ def test_a_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
     assert values(out) != before
 
 
-def test_a_damaged_score_part_is_made_again(maia_data: str, out: Store) -> None:
+def test_damaged_score_part_is_written_again(maia_data: str, out: Store) -> None:
     PartScorer(spec(maia_data, out)).score(PART)
     whole = out.get(SCORES)
     out.put(SCORES, whole[: len(whole) // 2])
@@ -110,7 +110,7 @@ def test_a_damaged_score_part_is_made_again(maia_data: str, out: Store) -> None:
     assert out.get(SCORES) == whole
 
 
-class Length:
+class LengthScorer:
     """Stands in for a scorer model."""
 
     def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
@@ -118,7 +118,7 @@ class Length:
         return [len(text) / 1000 for text in candidates]
 
 
-def test_a_default_scorer_that_cannot_be_had_is_told_and_tried_again(
+def test_unavailable_default_scorer_is_reported_and_retried(
     maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default = ScorerSpec("bertscore", "no-such-model", 9, named=False)
@@ -132,12 +132,12 @@ def test_a_default_scorer_that_cannot_be_had_is_told_and_tried_again(
     assert "no-such-model" in scorer.problems["bertscore"]
     assert not any("bertscore" in one for one in values(out))
     monkeypatch.setattr(scoring, "look_for", lambda _: None)
-    monkeypatch.setattr(scoring, "build_scorer", lambda *_: Length())
+    monkeypatch.setattr(scoring, "build_scorer", lambda *_: LengthScorer())
     PartScorer(spec(maia_data, out, default)).score(PART)
     assert sum("bertscore" in one for one in values(out)) == 2
 
 
-def test_a_named_scorer_that_cannot_be_had_ends_the_run(maia_data: str, out: Store, tmp_path: Path) -> None:
+def test_unavailable_named_scorer_ends_the_run(maia_data: str, out: Store, tmp_path: Path) -> None:
     named = ScorerSpec("bertscore", str(tmp_path / "empty"), 9)
     (tmp_path / "empty").mkdir()
     with pytest.raises(ScorerUnavailableError):
