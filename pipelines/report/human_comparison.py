@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
+from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.ingest.human_files import is_person
-from pipelines.report.published import doubtful
 from pipelines.report.tables.overview import number_or_none
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _Row: TypeAlias = Mapping[Any, Any]
 _RowIndex: TypeAlias = Mapping[tuple[str, ...], _Row]
@@ -41,9 +38,9 @@ class HumanComparison:
 
     title: str
     levels: tuple[HumanLevel, ...]
-    metrics: pd.DataFrame
+    metrics: Sequence[Mapping[str, Any]]
     """Rows of `metrics.json`."""
-    published: pd.DataFrame
+    published: Sequence[PublishedValue]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +119,7 @@ def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:
 
 
 def _lines(comparison: HumanComparison) -> Iterator[_Line]:
-    rows = comparison.metrics.to_dict("records")
+    rows = comparison.metrics
     index: _RowIndex = {(*_measure_key(row), str(row["setting"]), str(row["model"])): row for row in rows}
     for level in comparison.levels:
         own_lines = [_own_line(level, row, index) for row in rows if _matches(level, row)]
@@ -196,20 +193,29 @@ def _chance(level: HumanLevel, row: _Row, index: _RowIndex) -> float | None:
     return number_or_none(chance["value"]) if chance else level.chance
 
 
-def _published_lines(level: HumanLevel, published: pd.DataFrame) -> Iterator[_Line]:
+def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[_Line]:
     """Yield the published models of a level: all in the tables with humans, or the best of each setting."""
     subset = level.subset if level.printed_subset is None else level.printed_subset
-    rows = published[published["table"].isin([*level.tables, *level.best_of]) & ~published["model"].isin(_NO_MODELS)]
-    rows = rows[(rows["task"] == level.task) & (rows["metric"] == level.metric)]
-    rows = rows[(rows["subset"] == subset) & (rows["category"] == level.category) & rows["value"].notna()]
-    rows = rows[rows["setting"] != ""]
+    key = (level.task, level.metric, subset, level.category)
+    rows = [
+        row
+        for row in published
+        if row.table in (*level.tables, *level.best_of)
+        and row.model not in _NO_MODELS
+        and (row.task, row.metric, row.subset, row.category) == key
+        and row.value is not None
+        and row.setting
+    ]
     if level.best_of:
-        rows = rows[~doubtful(rows)].sort_values("value", ascending=False, kind="stable").drop_duplicates("setting")
-    for row in rows.to_dict("records"):
-        value = TableValue(value=float(row["value"]), n=level.n, note=str(row["note"]))
+        best: dict[str, PublishedValue] = {}
+        for row in sorted((row for row in rows if not row.doubtful), key=lambda row: -(row.value or 0.0)):
+            best.setdefault(row.setting, row)
+        rows = list(best.values())
+    for row in rows:
+        value = TableValue(value=row.value, n=level.n, note=row.note)
         yield _Line(
-            model=str(row["model"]),
-            setting=str(row["setting"]),
+            model=row.model,
+            setting=row.setting,
             level=level,
             value=value,
             human=TableValue(value=level.value, n=level.n),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.figures import Figure
@@ -15,14 +15,10 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
-from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
-from pipelines.report.published import published
+from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.reduce import EntryResults, PlannedEntry, reduce_ensemble, reduce_entry
 from pipelines.report.render import draw, render
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEW_FIGURES = 6
 """Not worth a process of their own, which takes as long to load what draws."""
@@ -112,23 +108,14 @@ def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    frame = pd.DataFrame([dict(row) for row in rows], columns=[*METRIC_KEYS, "note"])
-    for name in ("value", "ci_low", "ci_high"):
-        frame[name] = frame[name].astype("float64")
-    return frame
-
-
 def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
     """Models beside people, over all benchmarks that say anything of people."""
     shares = []
     for name in names:
-        one, printed = benchmark(name), published(name)
-        own = _frame([row for row in rows if row["benchmark"] == name])
+        one = benchmark(name)
+        own = [row for row in rows if row["benchmark"] == name]
         levels = tuple(one.human.reference_values(_results(name, rows)))
-        shares.append(HumanComparison(title=one.title, levels=levels, metrics=own, published=printed))
+        shares.append(HumanComparison(title=one.title, levels=levels, metrics=own, published=load_published(name)))
     tables, figures = human_tables(shares), human_figures(shares)
     if not tables:
         return ()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from dataclasses import replace
+
 import pytest
 
 from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
+from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
-from pipelines.report.model import METRIC_KEYS
-from pipelines.report.published import COLUMNS
 
 LEVEL = HumanLevel(
     task="quiz",
@@ -37,18 +37,20 @@ def metric(model: str, name: str = "accuracy", *, value: float | None = 0.5, **m
     return row | more
 
 
-def printed(model: str, value: float, **more: str) -> dict[str, object]:
-    row: dict[str, object] = dict.fromkeys(COLUMNS, "")
-    row |= {"benchmark": "b", "table": "Table 1", "model": model, "task": "quiz", "setting": "seen"}
-    return row | {"subset": "theirs", "metric": "accuracy", "value": value, "unit": "fraction"} | more
+def printed(model: str, value: float, **changes: str) -> PublishedValue:
+    row = PublishedValue(
+        table="Table 1", model=model, task="quiz", setting="seen", subset="theirs", category="", metric="accuracy",
+        value=value, unit="fraction", note="",
+    )  # fmt: skip
+    return replace(row, **changes)
 
 
-def comparison(level: HumanLevel, metrics: list[dict[str, object]], papers: list[dict[str, object]]) -> HumanComparison:
+def comparison(level: HumanLevel, metrics: list[dict[str, object]], papers: list[PublishedValue]) -> HumanComparison:
     return HumanComparison(
         title="B",
         levels=(level,),
-        metrics=pd.DataFrame(metrics, columns=[*METRIC_KEYS, "note"]),
-        published=pd.DataFrame(papers, columns=list(COLUMNS)),
+        metrics=metrics,
+        published=papers,
     )
 
 
