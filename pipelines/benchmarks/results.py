@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.records import Metric, PublishedValue
 from pipelines.benchmarks.tables import TableCell, TableRow, TableValue
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Source: TypeAlias = Literal["ours", "published"]
 
@@ -54,8 +51,6 @@ class Results:
     """Of a number that several tables print, the last one."""
     printed: Mapping[str, Mapping[Key, TableValue]] = field(default_factory=dict)
     """Published table -> its numbers."""
-    metrics: Mapping[str, Iterable[Metric]] = field(default_factory=dict)
-    published_values: tuple[PublishedValue, ...] = ()
 
     @classmethod
     def of(
@@ -68,7 +63,7 @@ class Results:
         for row in published:
             key, number = _key(row.model, row), _printed(row)
             flat[key] = printed.setdefault(row.table, {})[key] = number
-        return cls(benchmark, ours, flat, printed, metrics, tuple(published))
+        return cls(benchmark, ours, flat, printed)
 
     def without_published(self) -> Results:
         """Return our numbers alone."""
@@ -181,23 +176,3 @@ def _measured(metric: Metric) -> TableValue:
 
 def _printed(row: PublishedValue) -> TableValue:
     return TableValue(value=_number(row.value, row.unit), note=row.note, doubtful=row.doubtful)
-
-
-def to_frames(results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return metrics and published values as frames, for benchmarks that do not use `Results` yet."""
-    import pandas as pd
-
-    ours = [
-        {"benchmark": results.benchmark, "model": model, **asdict(metric), "unit": metric.unit or "fraction"}
-        for model, rows in results.metrics.items()
-        for metric in rows
-    ]
-    frame = pd.DataFrame(ours, columns=["benchmark", "model", *Metric.__slots__])
-    for name in ("value", "ci_low", "ci_high"):
-        frame[name] = frame[name].astype("float64")
-    columns = ["benchmark", *PublishedValue.__slots__]
-    published = pd.DataFrame(
-        [{"benchmark": results.benchmark, **asdict(row)} for row in results.published_values], columns=columns
-    )
-    published["value"] = published["value"].astype("float64")
-    return frame, published

@@ -32,6 +32,7 @@ from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagge
 from pipelines.benchmarks.vague.prompts import LETTERS, PROMPT_TEXTS, build_prompt, gold_letter, readings_by_letter
 from pipelines.benchmarks.vague.source import SourceFile, SourceItem, read_files
 from pipelines.errors import SourceError
+from pipelines.metrics.text import bleu1
 
 _HUMAN_FILE: Final = "human400_ids.txt"
 _TAG_CHECKS: Final = 100
@@ -191,8 +192,6 @@ def _parse_freeform_row(row: Row) -> FreeformAnswer:
 
 
 def _read_freeform(row: Row, flags: tuple[str, ...]) -> Reading:
-    from pipelines.metrics.text import bleu1
-
     answer, reference = _parse_freeform_row(row), row.sample.data["readings"]["correct"]
     values = {"bleu1": bleu1([answer.text], [[reference]])[0]}
     if stripped := without_opener(reference):

@@ -26,6 +26,7 @@ from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
 from pipelines.benchmarks.vague.scored_rows import Bools, Scope, ScoredRows, SettingRows
 from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.text import corpus_bleu
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,8 +179,6 @@ def _freeform(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[M
 
 
 def _corpus_bleu(scored: ScoredRows, rows: SettingRows, answered: Bools) -> float | None:
-    from pipelines.metrics.text import corpus_bleu
-
     places = np.flatnonzero(answered).tolist()
     if not places:
         return None

@@ -7,16 +7,17 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from pipelines.errors import DecodeError, SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 EXEMPLARS: Final[tuple[tuple[str, str], ...]] = (
     ("vismet", "contradiction"),
@@ -181,6 +182,8 @@ class _Pictures:
 
     def __getitem__(self, index: int) -> Any:
         if self._table is None:
+            import pyarrow as pa
+
             uri = f"{self.source.uri}/{self.path}"
             picture_batches = _batches(self._file, ["image"], _MAX_GROUP_BYTES, uri, self._group)
             self._table = pa.Table.from_batches(picture_batches)
@@ -218,6 +221,9 @@ def _is_picture(source: Source, content: bytes) -> bool:
 
 
 def _open_parquet(source: Source, path: str) -> pq.ParquetFile:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         file = pq.ParquetFile(io.BytesIO(source.read_bytes(path)))
     except (pa.ArrowException, OSError) as error:
@@ -235,6 +241,8 @@ def _unreadable(where: str, error: Exception) -> SourceError:
 def _batches(
     file: pq.ParquetFile, columns: Sequence[str], most: int, where: str, group: int | None = None
 ) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
     try:
         yield from batches(file, columns, rows=_BATCH_ROWS, most=most, where=where, group=group)
     except (pa.ArrowException, OSError) as error:
