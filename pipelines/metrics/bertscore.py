@@ -60,21 +60,6 @@ class _Encoded:
     weights: Any
 
 
-def rescale(score: BertScore, baseline: BertScore) -> BertScore:
-    """Rescale each number of a score to (x - b) / (1 - b).
-
-    `baseline` holds the mean scores of unrelated texts for the same model, layer and language; scores below it become
-    negative, and an empty text's score stays 0.
-    """
-    if score == EMPTY:
-        return EMPTY
-    return BertScore(
-        precision=(score.precision - baseline.precision) / (1.0 - baseline.precision),
-        recall=(score.recall - baseline.recall) / (1.0 - baseline.recall),
-        f1=(score.f1 - baseline.f1) / (1.0 - baseline.f1),
-    )
-
-
 def best_of(scores: Sequence[BertScore]) -> BertScore:
     """Return the best precision, recall and F1 over several references, each by itself, as the package does."""
     return BertScore(

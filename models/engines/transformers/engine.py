@@ -72,11 +72,6 @@ class TransformersEngine:
         self.warnings: tuple[str, ...] = ()
 
     @property
-    def media_kind(self) -> str:
-        """Return how clips reach the model: `video`, `image` (one picture per frame), or `none` for a text model."""
-        return self._maker.rules.kind
-
-    @property
     def pixel_limit(self) -> PixelLimit:
         """Return where `limits.max_pixels` is enforced: `none`, the model's `processor`, or this engine `before` it."""
         return self._maker.rules.pixel_limit

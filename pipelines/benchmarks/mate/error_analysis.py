@@ -1,8 +1,7 @@
 """MATE: what wrong answers reveal, and what guessing would score. Pure functions over scenes and answers read."""
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -12,36 +11,14 @@ from pipelines.benchmarks.mate.scene import COLORS, SHAPES, Question, Scene
 
 OverlapLabel: TypeAlias = Literal["4", "3", "2", "1", "0", "-"]
 OVERLAP_LABELS: tuple[OverlapLabel, ...] = ("4", "3", "2", "1", "0", "-")
-_MISSED: tuple[OverlapLabel, ...] = ("2", "1", "0")  # another object, and not for want of reading the coordinates
 
 
 # ------------------------------------------------------------------------------------------------------ out of scene
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfScene:
-    """Errors, and those of them that name nothing in the scene."""
-
-    errors: int
-    """Wrong rows, those without JSON included."""
-    outside: int
-    """Errors whose answer no object of the scene has."""
-
-    @property
-    def share(self) -> float | None:
-        """Fraction of errors out of scene; None without errors."""
-        return self.outside / self.errors if self.errors else None
-
-
 def in_scene(answer: Answer | None, scene: Scene, target: str) -> bool:
     """Whether some object of the scene has the answer as its target value, compared as text."""
     return answer is not None and any(str(item.value(target)) == answer.text for item in scene.objects)
-
-
-def out_of_scene(rows: Iterable[tuple[bool, bool]]) -> OutOfScene:
-    """Count errors over rows of (correct, in scene)."""
-    errors = [inside for correct, inside in rows if not correct]
-    return OutOfScene(len(errors), errors.count(False))
 
 
 # ----------------------------------------------------------------------------------- which object was meant instead
@@ -131,40 +108,6 @@ def _closer(scene: Scene, asked: int, named: int, like: Sequence[int]) -> Closer
     return Closer(distance=wins((0, 1, 2)), depth=wins((0,)), horizontal=wins((1,)), alone=len(like) == 1)
 
 
-@dataclass(frozen=True, slots=True)
-class OverlapSummary:
-    """All rows that only coordinates could link."""
-
-    rows: tuple[Overlap, ...]
-    """In any order."""
-
-    @property
-    def counts(self) -> dict[OverlapLabel, int]:
-        """Rows under each of the six labels; they add up to all."""
-        found = Counter(row.label for row in self.rows)
-        return {label: found[label] for label in OVERLAP_LABELS}
-
-    @property
-    def correct_given_noncoord_match(self) -> float | None:
-        """Right ones among rows that chose an object alike in all but coordinates, as a fraction."""
-        counts = self.counts
-        return _share(counts["4"], counts["4"] + counts["3"])
-
-    @property
-    def noncoord_mismatch(self) -> float | None:
-        """Rows that chose an object differing in something besides coordinates, as a fraction of all."""
-        return _share(sum(self.counts[label] for label in _MISSED), len(self.rows))
-
-    def closer(
-        self,
-        measure: Literal["distance", "depth", "horizontal", "alone"] = "distance",
-        labels: Collection[OverlapLabel] = _MISSED,
-    ) -> tuple[int, int]:
-        """Rows under `labels` for which the `measure` holds, and all rows under them."""
-        chosen = [row.closer for row in self.rows if row.closer is not None and row.label in labels]
-        return sum(bool(getattr(item, measure)) for item in chosen), len(chosen)
-
-
 # ------------------------------------------------------------------------------------------------------------ chance
 
 
@@ -180,7 +123,3 @@ def chance(scene: Scene, target: str, gold: Gold) -> float:
         return 1 / len(COLORS if target == "color" else SHAPES)
     values = [str(item.value(target)) for item in scene.objects]
     return values.count(str(gold)) / len(values)
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None

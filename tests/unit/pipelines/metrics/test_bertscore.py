@@ -13,11 +13,9 @@ from pipelines.errors import UsageError
 from pipelines.metrics.bertscore import (
     DEFAULT_LAYERS,
     EMPTY,
-    ENGLISH_BASELINES,
     BertScore,
     BertScorer,
     best_of,
-    rescale,
 )
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
@@ -128,14 +126,6 @@ def test_best_of_takes_each_number_by_itself() -> None:
     a = BertScore(precision=0.9, recall=0.1, f1=0.18)
     b = BertScore(precision=0.2, recall=0.3, f1=0.24)
     assert best_of([a, b]) == BertScore(precision=0.9, recall=0.3, f1=0.24)
-
-
-def test_rescale_uses_the_baseline_of_each_number() -> None:
-    baseline = ENGLISH_BASELINES["roberta-large", 17]
-    raw = BertScore(precision=0.95, recall=0.94, f1=0.946)
-    assert rescale(raw, baseline).f1 == pytest.approx(0.68, abs=0.001)
-    assert numbers(rescale(baseline, baseline)) == (0.0, 0.0, 0.0)
-    assert rescale(EMPTY, baseline) == EMPTY
 
 
 def test_default_layers_are_those_of_the_package() -> None:

@@ -12,6 +12,7 @@ from pipelines.benchmarks.mate import error_analysis as analysis
 from pipelines.benchmarks.mate import linking as links
 from pipelines.benchmarks.mate import scene as scenes
 from pipelines.benchmarks.mate.answers import judge, read_strict
+from tests.support.mate_error_summary import OverlapSummary, out_of_scene
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "mate"
@@ -236,7 +237,7 @@ class TestAnalysis:
         assert (found.closer is None) is (row["named"] is None)
 
     def test_published_counts(self) -> None:
-        summary = analysis.OverlapSummary(tuple(self.overlaps()))
+        summary = OverlapSummary(tuple(self.overlaps()))
         assert summary.counts == {"4": 1, "3": 1, "2": 3, "1": 3, "0": 1, "-": 3}
         assert summary.closer() == (4, 7)
         assert [summary.closer(labels=(label,)) for label in ("3", "2", "1", "0")] == [(1, 1), (1, 3), (2, 3), (1, 1)]
@@ -253,7 +254,7 @@ class TestAnalysis:
             scene, question = SCENES[row["scene"]], question_of(row)
             verdict = judge(row["output"], question.gold(scene))
             rows.append((verdict.exact_match, analysis.in_scene(verdict.answer, scene, row["target"])))
-        found = analysis.out_of_scene(rows)
+        found = out_of_scene(rows)
         assert (found.errors, found.outside) == (11, 2)
         assert found.share == pytest.approx(0.182, abs=5e-4)
         assert sum(correct for correct, _ in rows) == 1
@@ -261,14 +262,14 @@ class TestAnalysis:
     def test_the_shares_of_the_published_figure(self) -> None:
         counts: dict[analysis.OverlapLabel, int] = {"4": 585, "3": 346, "2": 105, "1": 49, "0": 12, "-": 27}
         rows = [analysis.Overlap(label, None) for label, count in counts.items() for _ in range(count)]
-        summary = analysis.OverlapSummary(tuple(rows))
+        summary = OverlapSummary(tuple(rows))
         assert summary.counts == counts
         assert summary.correct_given_noncoord_match == pytest.approx(0.63, abs=0.005)
         assert summary.noncoord_mismatch == pytest.approx(0.148, abs=5e-4)
 
     def test_nothing_to_measure_is_none(self) -> None:
-        assert analysis.out_of_scene([(True, True)]).share is None
-        empty = analysis.OverlapSummary(())
+        assert out_of_scene([(True, True)]).share is None
+        empty = OverlapSummary(())
         assert empty.correct_given_noncoord_match is None
         assert empty.noncoord_mismatch is None
         assert empty.closer() == (0, 0)

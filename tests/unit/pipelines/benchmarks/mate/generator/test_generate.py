@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from pipelines.benchmarks.mate.answers import gold_json, judge, read_gold
-from pipelines.benchmarks.mate.error_analysis import chance, in_scene, out_of_scene
+from pipelines.benchmarks.mate.error_analysis import chance, in_scene
 from pipelines.benchmarks.mate.generator.generate import GeneratedSummary, generate
 from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Options
 from pipelines.benchmarks.mate.linking import LINKABLE, linking, linking_attributes
@@ -32,6 +32,7 @@ from pipelines.benchmarks.mate.scene import (
     shot_shows_target,
 )
 from pipelines.errors import UsageError
+from tests.support.mate_error_summary import out_of_scene
 
 FILES = ["mm_0shot", "mm_1shot", "mm_2shot", "mm_2shot_cot", "um_0shot", "um_1shot", "um_2shot"]
 KEYS = [
