@@ -9,6 +9,8 @@ from typing import Literal
 
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS, Overlap, OverlapLabel
 
+_MISSED: tuple[OverlapLabel, ...] = ("2", "1", "0")
+
 
 @dataclass(frozen=True, slots=True)
 class OutOfScene:
@@ -63,9 +65,6 @@ class OverlapSummary:
         """Rows under `labels` for which the `measure` holds, and all rows under them."""
         chosen = [row.closer for row in self.rows if row.closer is not None and row.label in labels]
         return sum(bool(getattr(item, measure)) for item in chosen), len(chosen)
-
-
-_MISSED: tuple[OverlapLabel, ...] = ("2", "1", "0")  # another object, and not for want of reading the coordinates
 
 
 def _share(part: int, whole: int) -> float | None:
