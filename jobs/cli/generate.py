@@ -1,4 +1,4 @@
-"""The command that makes data: a benchmark of our own in the form as distributed, ready for `ingest`."""
+"""`vlmsweep generate`: a synthetic benchmark in the distributed format, ready for `ingest`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
 def generate(
-    benchmark: Annotated[str, typer.Argument(help="Whose style: mate.")],
-    examples: Annotated[int, typer.Option("--examples", help="Scenes in all; each asks two questions.")],
-    out: Annotated[str, typer.Option("--out", help="A local folder, empty or not there yet.")],
-    objects: Annotated[str, typer.Option("--objects", help="Objects a scene: A-B, taken in turn, or one number.")] = (
+    benchmark: Annotated[str, typer.Argument(help="The style: mate.")],
+    examples: Annotated[int, typer.Option("--examples", help="Number of scenes; each has two questions.")],
+    out: Annotated[str, typer.Option("--out", help="A local folder, empty or new.")],
+    objects: Annotated[str, typer.Option("--objects", help="Objects per scene: A-B, taken in turn, or one number.")] = (
         "3-10"
     ),
     seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 42,
-    workers: Annotated[int, typer.Option("--workers", help="Processes; they change nothing in what is made.")] = 1,
+    workers: Annotated[
+        int, typer.Option("--workers", help="Number of processes; the result does not depend on it.")
+    ] = 1,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Make a MATE-style benchmark of our own, ready for `ingest`."""
+    """Generate a MATE-style benchmark, ready for `ingest`."""
     from pipelines.benchmarks import unknown_name
-    from pipelines.benchmarks.mate.generator.generate import generate as make
+    from pipelines.benchmarks.mate.generator.generate import generate as generate_mate
 
     del config  # read by its callback before the other flags
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
@@ -44,7 +46,7 @@ def generate(
     if "://" in out:
         raise UsageError(f"--out {out}: give a local folder; `ingest` takes it from there to any store")
     try:
-        summary = make(Path(out), _range(objects), examples, seed, workers)
+        summary = generate_mate(Path(out), _range(objects), examples, seed, workers)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror or error}") from error
     if json:
@@ -56,7 +58,7 @@ def generate(
 
 
 def _range(text: str) -> tuple[int, int]:
-    """Lowest and highest number of objects.
+    """Parse the lowest and highest number of objects.
 
     Raises:
         UsageError: it is neither a range nor a number.

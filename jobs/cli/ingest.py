@@ -15,7 +15,7 @@ from jobs.output import prepare, print_json, print_line
 
 
 def ingest(
-    benchmark: Annotated[str, typer.Argument(help="Which benchmark the source is.")],
+    benchmark: Annotated[str, typer.Argument(help="The benchmark of the source.")],
     source: Annotated[str, typer.Argument(help="The benchmark as distributed: a folder or s3://bucket/key.")],
     data: DataUri,
     column_map: Annotated[Path | None, typer.Option("--column-map", help="YAML: our names -> the source's.")] = None,
@@ -23,7 +23,7 @@ def ingest(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Read a benchmark as distributed, check every row, write canonical shards."""
+    """Read a benchmark as distributed, validate every row, write canonical shards."""
     from jobs.cli.spec_builder import read_column_map
     from pipelines.benchmarks import benchmark as by_name
     from pipelines.ingest.ingest import ingest_benchmark as read_in

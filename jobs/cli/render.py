@@ -1,4 +1,4 @@
-"""What `list`, `status`, `compare` and the end of a run show."""
+"""Tables of `compare` and of the end of a run."""
 
 from __future__ import annotations
 
@@ -12,149 +12,107 @@ from pipelines.benchmarks import benchmark
 from pipelines.report.compare import Comparison, Difference
 from pipelines.sweep.result import SweepResult
 
+_DIFFERENCE_HEADERS = (
+    *("benchmark", "A", "B", "task", "setting", "score", "n", "A", "B", "B - A", "95%"),
+    *("test", "p", "p, Holm", "answers changed", ""),
+)
+_METRIC_HEADERS = ("benchmark", "model", "task", "setting", "metric", "value", "n", "failed")
+_COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing")
 
-def show_comparison(found: Comparison, *, as_json: bool) -> None:
-    """Print what `vlmsweep compare` found."""
+
+def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
+    """Print the result of `vlmsweep compare`."""
+    differences = comparison.differences
     if as_json:
-        rows = [{**asdict(one), "verdict": one.verdict} for one in found.differences]
-        print_json({"differences": rows, "caveats": list(found.caveats)})
+        rows = [{**asdict(difference), "verdict": difference.verdict} for difference in differences]
+        print_json({"differences": rows, "caveats": list(comparison.caveats)})
         return
-    heads = (
-        "benchmark",
-        "A",
-        "B",
-        "task",
-        "setting",
-        "score",
-        "n",
-        "A",
-        "B",
-        "B - A",
-        "95%",
-        "test",
-        "p",
-        "p, Holm",
-        "answers changed",
-        "",
-    )
-    print_line(table(heads, [_difference_row(one) for one in found.differences]))
-    for caveat in found.caveats:
+    print_line(table(_DIFFERENCE_HEADERS, [_difference_row(difference) for difference in differences]))
+    for caveat in comparison.caveats:
         print_line(f"note: {caveat}")
     print_line(
-        "Rows that both scored. 95%: paired bootstrap over what shares media. p, two-sided: exact McNemar for yes-no "
-        "scores, paired bootstrap for others, Koehn's paired bootstrap over rows for F1. Holm: corrected for all tests "
-        "here."
+        "Rows that both scored. 95%: paired bootstrap over clusters that share media. p, two-sided: exact McNemar for "
+        "yes-no scores, paired bootstrap for others, Koehn's paired bootstrap over rows for F1. Holm: corrected for all"
+        " tests here."
     )
     print_line("")
-    for sentence in comparison_in_words(found):
+    for sentence in comparison_in_words(comparison):
         print_line(sentence)
 
 
-def _difference_row(one: Difference) -> list[Any]:
-    interval = "-" if one.ci_low is None or one.ci_high is None else f"[{one.ci_low:+.3f}, {one.ci_high:+.3f}]"
+def _difference_row(row: Difference) -> list[Any]:
+    interval = "-" if row.ci_low is None or row.ci_high is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
     return [
-        *(one.benchmark, one.model_a, one.model_b, one.task, one.setting, one.value, one.n),
-        *(f"{one.mean_a:.3f}", f"{one.mean_b:.3f}", f"{one.delta:+.3f}", interval),
-        *(one.test or "-", "-" if one.p is None else f"{one.p:.3g}"),
-        *("-" if one.p_holm is None else f"{one.p_holm:.3g}", one.changed, one.verdict),
+        *(row.benchmark, row.model_a, row.model_b, row.task, row.setting, row.value, row.n),
+        *(f"{row.mean_a:.3f}", f"{row.mean_b:.3f}", f"{row.delta:+.3f}", interval),
+        *(row.test or "-", "-" if row.p is None else f"{row.p:.3g}"),
+        *("-" if row.p_holm is None else f"{row.p_holm:.3g}", row.changed, row.verdict),
     ]
 
 
-def comparison_in_words(found: Comparison) -> list[str]:
-    """What the comparison means, in sentences."""
-    apart = [one for one in found.differences if one.verdict == "differs"]
-    equal = sum(one.verdict == "equal" for one in found.differences)
-    total = len(found.differences)
-    if not apart:
-        words = f"None of {total} differences is more than chance"
-        return [f"{words}; {equal} of them are none at all." if equal else f"{words}."]
-    sentences = [f"{len(apart)} of {total} differences are more than chance; {equal} are none at all."]
-    for one in apart:
-        side = "higher" if one.delta > 0 else "lower"
-        chance = "" if one.p_holm is None else f", p {max(one.p_holm, 0.0001):.4f} after correction"
+def comparison_in_words(comparison: Comparison) -> list[str]:
+    """Return the conclusions of a comparison as sentences."""
+    significant = [row for row in comparison.differences if row.verdict == "differs"]
+    equal = sum(row.verdict == "equal" for row in comparison.differences)
+    total = len(comparison.differences)
+    if not significant:
+        sentence = f"None of {total} differences is more than chance"
+        return [f"{sentence}; {equal} of them are none at all." if equal else f"{sentence}."]
+    sentences = [f"{len(significant)} of {total} differences are more than chance; {equal} are none at all."]
+    for row in significant:
+        direction = "higher" if row.delta > 0 else "lower"
+        p_value = "" if row.p_holm is None else f", p {max(row.p_holm, 0.0001):.4f} after correction"
         sentences.append(
-            f"- {one.benchmark} {one.task} {one.setting}: {one.value} of {one.model_b} in B is {side} than of "
-            f"{one.model_a} in A by {abs(one.delta):.3f}, on {one.n:,} rows{chance}."
+            f"- {row.benchmark} {row.task} {row.setting}: {row.value} of {row.model_b} in B is {direction} than of "
+            f"{row.model_a} in A by {abs(row.delta):.3f}, on {row.n:,} rows{p_value}."
         )
     return sentences
 
 
-def headline(outcome: SweepResult) -> str:
-    """The table at the end of a run: counts, and the metrics that stand first."""
+def headline(result: SweepResult) -> str:
+    """Return the tables at the end of a run: headline metrics, and counts."""
     parts = []
-    chosen = _headline_rows(outcome.metrics)
-    if chosen:
-        rows = [
-            [
-                row["benchmark"],
-                row["model"],
-                row["task"],
-                row["setting"],
-                row["metric"],
-                _percent(row),
-                row["n"],
-                row["n_failed"],
-            ]
-            for row in chosen
-        ]
-        parts.append(table(("benchmark", "model", "task", "setting", "metric", "value", "n", "failed"), rows))
-    cells = [
-        [c.benchmark, c.model, c.task, c.setting, c.requests, c.ok, c.error, c.excluded, c.missing]
-        for c in outcome.counts
-    ]
-    parts.append(
-        table(("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing"), cells)
-    )
-    if outcome.report:
-        parts.append(f"report: {outcome.report}")
+    if metrics := _headline_rows(result.metrics):
+        names = ("benchmark", "model", "task", "setting", "metric")
+        rows = [[*(row[name] for name in names), _format_value(row), row["n"], row["n_failed"]] for row in metrics]
+        parts.append(table(_METRIC_HEADERS, rows))
+    parts.append(table(_COUNT_FIELDS, [[getattr(c, name) for name in _COUNT_FIELDS] for c in result.counts]))
+    if result.report:
+        parts.append(f"report: {result.report}")
     return "\n\n".join(parts)
 
 
 def _headline_rows(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of each benchmark the headline over the whole, and beside it the metrics that it is made of."""
-    shown = []
+    """Return the headline metrics of each benchmark over the whole, and the metrics that they consist of."""
+    rows = []
     for row in metrics:
-        one = benchmark(row["benchmark"])
-        if row["subset"] == "" and row["category"] == "" and row["metric"] in (one.headline, *one.secondary_metrics):
-            shown.append(row)
-    return shown
+        entry = benchmark(row["benchmark"])
+        headline_metrics = (entry.headline, *entry.secondary_metrics)
+        if row["subset"] == "" and row["category"] == "" and row["metric"] in headline_metrics:
+            rows.append(row)
+    return rows
 
 
-def _percent(row: Mapping[str, Any]) -> str:
-    """Shares as percent; differences, and measures without an upper end, as they are."""
+def _format_value(row: Mapping[str, Any]) -> str:
+    """Format shares as percent; differences and unbounded measures as plain numbers."""
     value = row["value"]
     if value is None or math.isnan(value):
         return "-"
     if row.get("plain"):
-        ends = "" if row["ci_low"] is None else f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
-        return f"{value:.3f}{ends}"
-    text = f"{100 * value:.1f}%"
-    if row["ci_low"] is not None:
-        text += f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
-    return text
+        interval = "" if row["ci_low"] is None else f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
+        return f"{value:.3f}{interval}"
+    interval = "" if row["ci_low"] is None else f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+    return f"{100 * value:.1f}%{interval}"
 
 
-def summary(outcome: SweepResult) -> dict[str, Any]:
-    """The end of a run as JSON."""
+def summary(result: SweepResult) -> dict[str, Any]:
+    """Return the end of a run as data for `--json`."""
     return {
-        "requests": outcome.requests,
-        "failed": outcome.failed,
-        "counts": [
-            {
-                "benchmark": c.benchmark,
-                "model": c.model,
-                "task": c.task,
-                "setting": c.setting,
-                "requests": c.requests,
-                "ok": c.ok,
-                "error": c.error,
-                "excluded": c.excluded,
-                "missing": c.missing,
-            }
-            for c in outcome.counts
-        ],
-        "report": outcome.report,
-        "warnings": outcome.warnings,
-        "unavailable": outcome.unavailable,
-        "spending": outcome.spending.as_json(),
+        "requests": result.requests,
+        "failed": result.failed,
+        "counts": [{name: getattr(count, name) for name in _COUNT_FIELDS} for count in result.counts],
+        "report": result.report,
+        "warnings": result.warnings,
+        "unavailable": result.unavailable,
+        "spending": result.spending.as_json(),
     }

@@ -70,7 +70,7 @@ def _print_times(times: Mapping[str, Any]) -> None:
     if not times["gpus"]:
         print_line(f"No GPU: {times['on']}. Models that can run on CPUs do; their time is unknown.")
         return
-    heads = ("model", "GPUs a replica", "begins (min)", "ends (min)", "loads", "GPU hours")
+    heads = ("model", "GPUs per replica", "starts (min)", "ends (min)", "loads", "GPU hours")
     rows = [
         [
             m["model"],
@@ -84,11 +84,11 @@ def _print_times(times: Mapping[str, Any]) -> None:
     ]
     print_line(table(heads, rows))
     for name in times["unplaced"]:
-        print_line(f"{name}: no node holds a replica of it.")
+        print_line(f"{name}: no node can hold a replica.")
     print_line(
-        f"On {times['gpus']} GPUs ({times['on']}), as a run does it: {times['hours']:.2f} h (no schedule beats "
+        f"On {times['gpus']} GPUs ({times['on']}), as a run schedules it: {times['hours']:.2f} h (no schedule beats "
         f"{times['bound_hours']:.2f}), {times['gpu_hours']:.1f} GPU hours, ${times['price_usd']:,.2f} at "
-        f"${times['gpu_hour_usd']} an hour. Speeds of an H100 are assumed; captioners and judges are not in it."
+        f"${times['gpu_hour_usd']} an hour. Speeds of an H100 are assumed; captioners and judges are not included."
     )
 
 

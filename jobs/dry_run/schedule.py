@@ -1,4 +1,4 @@
-"""When each model of a sweep would run, for how long and for how much: what a dry run tells of time."""
+"""The simulated schedule of a sweep for dry runs: when each model runs, how long and at what price."""
 
 from __future__ import annotations
 
@@ -20,74 +20,75 @@ from pipelines.plan.run_spec import RunSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """What `--dry-run` tells of time."""
+    """The simulated schedule of a sweep."""
 
     models: tuple[tuple[str, int, float, float, int, float], ...]
-    """name, GPUs a replica, begins at (s), ends at (s), loads, GPU hours of computing."""
+    """Name, GPUs per replica, start (s), end (s), loads, GPU hours of computing."""
     unplaced: tuple[str, ...]
-    """Models of which no node can hold a replica: a run tells so and goes on without them."""
+    """Models of which no node can hold a replica: a run reports them and continues without them."""
     seconds: float
     bound_s: float
     gpu_hours: float
-    """Paid for."""
+    """Paid GPU hours."""
     price_usd: float
 
 
 @dataclass(frozen=True, slots=True)
 class FleetDescription:
-    """Where a sweep is going to run."""
+    """The nodes that a sweep will run on."""
 
     nodes: tuple[int, ...]
     """GPUs of each node."""
-    words: str
+    description: str
     node_start_s: float = 0.0
-    """0: the nodes are there."""
+    """0: the nodes are running."""
 
     @property
     def fleet(self) -> Fleet:
-        """To play on."""
+        """Return the fleet for the simulator."""
         return Fleet(gpus=sum(self.nodes), gpus_by_node=self.nodes, node_start_s=self.node_start_s)
 
 
-def schedule(works: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> Schedule:
-    """Play a sweep on a fleet as a run does it.
+def schedule(workloads: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> Schedule:
+    """Simulate a sweep on a fleet as a run schedules it.
 
     Args:
-        works: of all models that the run asks, those that need no GPU too.
-        fleet: on what.
-        cost_limit: of the run, in dollars; models follow one another under one.
+        workloads: of all models of the run, including those without GPUs.
+        fleet: the nodes.
+        cost_limit: dollars; with a limit models run one after the other.
     """
-    played = simulate(run_schedule(works, fleet.nodes, cost_limit), fleet)
-    asked = [work for work in works if work.name in played.ends]
+    result = simulate(run_schedule(workloads, fleet.nodes, cost_limit), fleet)
+    placed = [work for work in workloads if work.name in result.ends]
     return Schedule(
         models=tuple(
             (
                 w.name,
                 w.gpus,
-                played.starts[w.name],
-                played.ends[w.name],
-                played.loads[w.name],
+                result.starts[w.name],
+                result.ends[w.name],
+                result.loads[w.name],
                 w.gpus * w.seconds / 3600,
             )
-            for w in sorted(asked, key=lambda w: played.starts[w.name])
+            for w in sorted(placed, key=lambda w: result.starts[w.name])
         ),
-        unplaced=tuple(work.name for work in works if work.gpus and work.units and work not in asked),
-        seconds=played.makespan_s,
-        bound_s=lower_bound(asked, fleet),
-        gpu_hours=played.held_gpu_s / 3600,
-        price_usd=played.price_usd,
+        unplaced=tuple(work.name for work in workloads if work.gpus and work.units and work not in placed),
+        seconds=result.makespan_s,
+        bound_s=lower_bound(placed, fleet),
+        gpu_hours=result.held_gpu_s / 3600,
+        price_usd=result.price_usd,
     )
 
 
-def site_of(address: str | None, works: Sequence[ModelWorkload], specs: Mapping[str, ModelSpec]) -> FleetDescription:
-    """The nodes that a run would have: the cluster's, or all that it may grow to, or this machine.
+def describe_fleet(
+    address: str | None, workloads: Sequence[ModelWorkload], specs: Mapping[str, ModelSpec]
+) -> FleetDescription:
+    """Return the nodes of a run: the cluster's, at full scale if it autoscales, or this machine.
 
-    Only where there is neither a cluster nor a GPU here are nodes made up: as few whole ones as give the model with the
-    most replicas all of them.
+    Without a cluster or a local GPU, nodes are assumed: as few as fit all replicas of the model with the most GPUs.
 
     Args:
-        address: of the cluster; None for none.
-        works: of the models that need GPUs.
+        address: the cluster; None: this machine.
+        workloads: of the models that need GPUs.
         specs: entries of those models.
 
     Raises:
@@ -97,20 +98,18 @@ def site_of(address: str | None, works: Sequence[ModelWorkload], specs: Mapping[
         with results_only_on_stdout(), connect(address) as cluster:
             if cluster.max_gpu_nodes:
                 start_s = Fleet(gpus=0).node_start_s
-                return FleetDescription(
-                    cluster.max_gpu_nodes, f"all that the cluster at {address} may grow to", start_s
-                )
+                return FleetDescription(cluster.max_gpu_nodes, f"the cluster at {address} at full scale", start_s)
             return FleetDescription(tuple(gpus_of_nodes()), f"the cluster at {address} as it is")
-    if here := len(local_gpus()):
-        return FleetDescription((here,), "this machine")
-    most = max(work.gpus * specs[work.name].replicas.max for work in works)
-    node = max(8, *(work.gpus for work in works))
-    words = "made up: no --address is given and no GPU is seen here"
-    return FleetDescription((node,) * -(-most // node), words, Fleet(gpus=0).node_start_s)
+    if gpus := len(local_gpus()):
+        return FleetDescription((gpus,), "this machine")
+    most = max(work.gpus * specs[work.name].replicas.max for work in workloads)
+    node = max(8, *(work.gpus for work in workloads))
+    description = "assumed: no --address is given and no GPU is found here"
+    return FleetDescription((node,) * -(-most // node), description, Fleet(gpus=0).node_start_s)
 
 
 def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) -> dict[str, object] | None:
-    """The schedule of what is to be done, for a dry run; None where no model runs on GPUs of ours.
+    """Return the schedule of the pending work, for a dry run; None if no model runs on local GPUs.
 
     Raises:
         ClusterError: the run's cluster cannot be joined.
@@ -118,28 +117,30 @@ def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) ->
     on_gpus = model_workloads(plans, spec.models)
     if not on_gpus:
         return None
-    site = site_of(spec.address, on_gpus, spec.models)
+    site = describe_fleet(spec.address, on_gpus, spec.models)
     if not site.nodes:
-        return {"gpus": 0, "on": site.words, "models": []}
-    works = [
-        model_workload(name, own, spec.models[name]) for name, own in plans.items() if any(plan.units for plan in own)
+        return {"gpus": 0, "on": site.description, "models": []}
+    workloads = [
+        model_workload(name, model_plans, spec.models[name])
+        for name, model_plans in plans.items()
+        if any(plan.units for plan in model_plans)
     ]
-    found = schedule(works, site.fleet, spec.cost_limit)
+    result = schedule(workloads, site.fleet, spec.cost_limit)
     names = ("model", "gpus_a_replica", "begins_s", "ends_s", "loads", "gpu_hours")
     return {
         "gpus": site.fleet.gpus,
-        "on": site.words,
-        "hours": round(found.seconds / 3600, 3),
-        "bound_hours": round(found.bound_s / 3600, 3),
-        "gpu_hours": round(found.gpu_hours, 2),
-        "price_usd": round(found.price_usd, 2),
+        "on": site.description,
+        "hours": round(result.seconds / 3600, 3),
+        "bound_hours": round(result.bound_s / 3600, 3),
+        "gpu_hours": round(result.gpu_hours, 2),
+        "price_usd": round(result.price_usd, 2),
         "gpu_hour_usd": site.fleet.gpu_hour_usd,
-        "unplaced": list(found.unplaced),
+        "unplaced": list(result.unplaced),
         "models": [
             {
                 name: round(value, 2) if isinstance(value, float) else value
                 for name, value in zip(names, row, strict=True)
             }
-            for row in found.models
+            for row in result.models
         ],
     }

@@ -62,7 +62,7 @@ def test_schedule_uses_the_nodes_of_the_cluster(spec: RunSpec, monkeypatch: pyte
     on(monkeypatch, nodes=[2], max_gpu_nodes=(8, 1, 1))
     told = schedule_summary(here, plans)
     assert told is not None
-    assert (told["gpus"], told["on"]) == (10, "all that the cluster at head:6379 may grow to")
+    assert (told["gpus"], told["on"]) == (10, "the cluster at head:6379 at full scale")
     assert {model["model"] for model in told["models"]} == {"a", "b", "big"}
     on(monkeypatch)
     assert schedule_summary(here, plans) == {"gpus": 0, "on": "the cluster at head:6379 as it is", "models": []}
@@ -78,7 +78,7 @@ def test_schedule_without_a_cluster_uses_this_machine_or_assumed_nodes(
     assert (told["gpus"], told["on"], told["unplaced"]) == (4, "this machine", [])
     on(monkeypatch)
     show_plan(spec, plans, as_json=False)
-    assert "On 8 GPUs (made up: no --address is given and no GPU is seen here), as a run" in capsys.readouterr().out
+    assert "On 8 GPUs (assumed: no --address is given and no GPU is found here), as a run" in capsys.readouterr().out
     assert (
         schedule_summary(replace(spec, models={"random": ModelSpec(engine="random")}), {"random": plans["a"]}) is None
     )

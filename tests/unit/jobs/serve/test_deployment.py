@@ -15,7 +15,7 @@ from jobs.serve.deployment import ServeConfig
 from models.spec import ModelSpec
 
 SPEC, CLUSTER = ModelSpec(engine="random"), ClusterInfo("", 2.0, 0.0)
-DOOR = ServeConfig(host="127.0.0.1", port=8123, key=None, idle_s=1.0)
+CONFIG = ServeConfig(host="127.0.0.1", port=8123, key=None, idle_s=1.0)
 STARTING, HEALTHY = ServeStatus(proxies={"a": ProxyStatus.STARTING}), ServeStatus(proxies={"a": ProxyStatus.HEALTHY})
 
 
@@ -43,31 +43,31 @@ class Serve:
 
 
 @pytest.mark.parametrize("error", [None, ActorDiedError(), TimeoutError("HTTP proxies not available after 60s.")])
-def test_a_proxy_that_is_begun_again_is_waited_for(error: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restarted_proxy_is_waited_for(error: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
     started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING, STARTING, HEALTHY]))
-    serving._open(DOOR)
+    serving._start_proxies(CONFIG)
     assert started.asked == 4
 
 
-def test_a_proxy_that_cannot_listen_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_that_cannot_listen_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RayTaskError("ready", "port 8123 is taken", OSError("port 8123 is taken"))
     started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING]))
     told = r"no proxy listens at 127.0.0.1 port 8123 \(port 8123 is taken\)"
-    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, DOOR):
-        pytest.fail("nobody listens")
+    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, CONFIG):
+        pytest.fail("no proxy listens")
     assert started.is_shut
 
 
-def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_proxy_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     Serve(monkeypatch, None, iter(lambda: STARTING, HEALTHY))
     monkeypatch.setattr(serving, "LISTEN_S", 0.0)
     with pytest.raises(ClusterError, match="no proxy listens"):
-        serving._open(DOOR)
+        serving._start_proxies(CONFIG)
 
 
-def test_a_serve_of_others_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_serve_is_not_shut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     started = Serve(monkeypatch, None, iter([HEALTHY]))
     told = "serves nothing yet.*serve shutdown"
-    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, DOOR):
+    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, CONFIG):
         pytest.fail("it is taken")
     assert not started.is_shut
