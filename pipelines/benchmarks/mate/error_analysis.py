@@ -13,9 +13,6 @@ OverlapLabel: TypeAlias = Literal["4", "3", "2", "1", "0", "-"]
 OVERLAP_LABELS: tuple[OverlapLabel, ...] = ("4", "3", "2", "1", "0", "-")
 
 
-# ------------------------------------------------------------------------------------------------------ out of scene
-
-
 def in_scene(answer: Answer | None, scene: Scene, target: str) -> bool:
     """Whether some object of the scene has the answer as its target value, compared as text."""
     return answer is not None and any(str(item.value(target)) == answer.text for item in scene.objects)

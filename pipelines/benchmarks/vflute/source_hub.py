@@ -181,6 +181,8 @@ class _Pictures:
         self._table: pa.Table | None = None
 
     def __getitem__(self, index: int) -> Any:
+        import pyarrow as pa
+
         if self._table is None:
             import pyarrow as pa
 

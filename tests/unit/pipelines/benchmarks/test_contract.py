@@ -91,3 +91,9 @@ def _names(text: str) -> list[str]:
     import yaml
 
     return list(yaml.safe_load(text))
+
+
+def test_discovery_loads_no_heavy_package() -> None:
+    code = "import sys; from pipelines.benchmarks import benchmark_names; benchmark_names(); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert {"numpy", "pandas", "scipy", "pyarrow", "torch", "ray", "matplotlib"}.isdisjoint(run.stdout.split())
