@@ -2,7 +2,6 @@
 
 from pipelines.predict.records import CellCount
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ExampleAnswer, ReportData
-from pipelines.report.published import dataset_facts, published
 from pipelines.report.render import metrics_json, render
 
 __all__ = [
@@ -11,8 +10,6 @@ __all__ = [
     "CellCount",
     "ExampleAnswer",
     "ReportData",
-    "dataset_facts",
     "metrics_json",
-    "published",
     "render",
 ]

@@ -14,7 +14,7 @@ from models.errors import ModelsFileError, UnknownModelError
 from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_GPU_BYTES, model_size, plan_placement
 from models.spec import ModelSpec
-from pipelines.report.published import published, published_benchmarks
+from tests.support.published_frames import published, published_benchmarks
 from tests.support.published_models import NO_MODEL, models_published_as
 
 

@@ -13,10 +13,10 @@ from pipelines.benchmarks.unpie.human import HUMAN_BASELINE as UNPIE
 from pipelines.benchmarks.vflute.aggregate import koehn_tests
 from pipelines.benchmarks.vflute.human import HUMAN_BASELINE as VFLUTE
 from pipelines.report.model import METRIC_KEYS
-from pipelines.report.published import published
 from tests.support import maia_rows, vflute_rows
 from tests.support.f1_oracle import macro_f1
 from tests.support.maia_rows import Asked
+from tests.support.published_frames import published
 from tests.support.report_results import results_of
 from tests.support.unpie_rows import samples as puns
 from tests.support.vflute_rows import Scored

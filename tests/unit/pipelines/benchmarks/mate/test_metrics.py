@@ -19,8 +19,8 @@ from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.ingest.source_folder import Folder
-from pipelines.report.published import published
 from tests.support.mate_source import RAW, row
+from tests.support.published_frames import published
 
 Answer = Callable[[Sample, dict[str, Any]], str | None]
 NAMED = ("name", "Object_1")

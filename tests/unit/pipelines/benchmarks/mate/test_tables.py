@@ -9,8 +9,8 @@ from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.tables import Table, TableValue
-from pipelines.report.published import published
 from pipelines.report.tables.formats import html, to_csv, to_latex, to_markdown
+from tests.support.published_frames import published
 from tests.support.report_results import results_of
 
 PRINTED = published("mate")

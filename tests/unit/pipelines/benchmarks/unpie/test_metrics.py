@@ -208,7 +208,7 @@ def test_metrics_of_constant_answers(constant: list[Metric]) -> None:
 
 
 def test_metric_keys_cover_the_published_ones(perfect: list[Metric]) -> None:
-    from pipelines.report.published import published
+    from tests.support.published_frames import published
 
     keys = ["task", "setting", "subset", "category", "metric"]
     frame = published("unpie")

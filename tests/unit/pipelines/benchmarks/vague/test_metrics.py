@@ -231,7 +231,7 @@ def test_reduce_reports_accuracy_by_rating_and_data_facts() -> None:
 
 
 def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
-    from pipelines.report.published import published
+    from tests.support.published_frames import published
 
     metrics = reduced(items(6, 4, human=4), perfect, given={"bertscore_f1": 0.9, "bertscore_f1_rescaled": 0.4})
     keys = [(one.task, one.setting, one.subset, one.category, one.metric) for one in metrics]

@@ -16,7 +16,7 @@ from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.facts import PUBLISHED_MEANS
 from pipelines.report.figures.svg import to_svg_bytes
 from pipelines.report.model import METRIC_KEYS
-from pipelines.report.published import dataset_facts, published
+from tests.support.published_frames import dataset_facts, published
 from tests.support.report_results import results_of
 from tests.support.vague_rows import items, perfect, reduced
 

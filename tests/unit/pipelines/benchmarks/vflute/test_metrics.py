@@ -13,8 +13,8 @@ from pipelines.benchmarks.vflute.aggregate import all_entailment_f1, chance_f1, 
 from pipelines.benchmarks.vflute.facts import SETTINGS, SUBSETS
 from pipelines.benchmarks.vflute.metrics import ONE_CLASS, reduce_scores
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_p
-from pipelines.report.published import published
 from tests.support.f1_oracle import f1_at_k, macro_f1, macro_f1_statistic
+from tests.support.published_frames import published
 from tests.support.vflute_rows import CATEGORY, Scored, frame, samples, whole_split
 
 WORKED = [

@@ -1,9 +1,11 @@
+import math
 import re
 
 import pandas as pd
 import pytest
 
-from pipelines.report.published import COLUMNS, dataset_facts, doubtful, published, published_benchmarks
+from pipelines.benchmarks.published import load_dataset_facts, load_published
+from tests.support.published_frames import COLUMNS, dataset_facts, doubtful, published, published_benchmarks
 
 ROWS = {"maia": 798, "vague": 803, "vflute": 83, "mate": 416, "unpie": 494}
 TASKS = {
@@ -166,3 +168,18 @@ def test_dataset_facts_are_unique() -> None:
     assert set(facts["benchmark"]) == set(published_benchmarks())
     assert dict(dataset_facts("maia")[["key", "value"]].to_numpy())["videos"] == "100"
     assert not facts.duplicated(["benchmark", "table", "key"]).any()
+
+
+@pytest.mark.parametrize("name", published_benchmarks())
+def test_load_published_equals_the_frame(name: str) -> None:
+    frame, values = published(name), load_published(name)
+    assert [row.value for row in values] == [None if math.isnan(number) else number for number in frame["value"]]
+    assert [row.doubtful for row in values] == doubtful(frame).tolist()
+    for column in ("table", "model", "task", "setting", "subset", "category", "metric", "unit", "note"):
+        assert [getattr(row, column) for row in values] == frame[column].tolist()
+
+
+def test_load_dataset_facts_equals_the_frame() -> None:
+    facts = dataset_facts("maia")
+    assert load_dataset_facts("maia") == dict(zip(facts["key"], facts["value"], strict=True))
+    assert load_published("my-own") == ()
