@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make demo`, `make test`. The virtual environment makes itself.
+# Start with `make demo` and `make test`; both create the virtual environment.
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -6,14 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= demo-out
-# As many test processes as cores: more of them only take time from each other's models.
+# One test process per core: more would only slow down each other's models.
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
 .PHONY: chaos demo test test-slow lint format bench bench-gpu clean install lock
 
 install: $(STAMP)
 
-# uv installs the locked packages in seconds; where it cannot reach them, pip with its own settings does.
+# uv installs the locked packages in seconds; pip is the fallback, with its own index settings.
 $(STAMP): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "vlmsweep needs Python 3.11 or newer; set PYTHON=/path/to/python" >&2; exit 2; }
 	@echo "installing into $(VENV) with $(PYTHON), once"
@@ -31,7 +31,7 @@ demo: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# Whole sweeps that are killed, moved between clusters or run night after night; CI runs them too.
+# Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
 test-slow: $(STAMP)
 	@$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -48,20 +48,20 @@ format: $(STAMP)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-# About an hour on two quiet cores; each part alone: `.venv/bin/python -m tests.bench.NAME --help`.
+# About an hour on two idle cores; a single part: `.venv/bin/python -m tests.bench.NAME --help`.
 bench: $(STAMP)
 	@$(BIN)/python -m tests.bench.group
 	@$(BIN)/python -m tests.bench.pipeline
 	@$(BIN)/python -m tests.bench.busy
 	@$(BIN)/python -m tests.bench.scaling
 
-# Skips, saying so, where torch sees no GPU. Needs no Ray.
+# Skipped with a message where torch sees no GPU. Needs no Ray.
 bench-gpu: $(STAMP)
 	@$(BIN)/python -m pytest tests/gpu -q -m gpu
 	@$(BIN)/python -m tests.bench.gpu
 
 # Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows, commits and media; a soak of SOAK
-# requests. Takes hours; each part alone: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json
+# requests. Takes hours; a single part: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json
 # and two pages.
 chaos: $(STAMP)
 	@$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),20)
@@ -70,7 +70,7 @@ chaos: $(STAMP)
 	@$(BIN)/python -m tests.chaos.soak --requests $(or $(SOAK),1000000)
 	@$(BIN)/python -m tests.chaos.table
 
-# Renew the exact versions from pyproject.toml.
+# Update the exact versions from pyproject.toml.
 lock: $(STAMP)
 	@$(BIN)/uv pip compile pyproject.toml --extra gcp --group dev --universal --python-version 3.11 --generate-hashes --no-header \
 		--quiet -o requirements.lock

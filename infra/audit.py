@@ -1,12 +1,12 @@
-"""Look at what requirements.lock brings in: licences, from the installed packages' own words, and known weaknesses.
+"""Audit requirements.lock: licences, from the metadata of installed packages, and known vulnerabilities.
 
     python infra/audit.py [--lock FILE] [--pyproject FILE] [--advisories URL]
 
-What is allowed stands in pyproject.toml under `tool.vlmsweep.audit`. Licences need no network. Advisories are asked of
-OSV in one request; where it cannot be reached, one line says so and nothing fails. An advisory that a newer version
-mends is an error until the lock is renewed or the advisory is listed with a reason; one without a mend is told.
+pyproject.toml lists what is allowed under `tool.vlmsweep.audit`. Licences need no network. Advisories come from OSV in
+one request; where it is unreachable, one line says so and nothing fails. An advisory that a newer version fixes is an
+error until the lock is updated or the advisory is listed with a reason; one without a fix is only reported.
 
-Exit codes: 0 nothing to mend, 1 something is, 2 wrong usage.
+Exit codes: 0 nothing to fix, 1 something to fix, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import requests
 
 ROOT = Path(__file__).parents[1]
 OSV = "https://api.osv.dev"
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 LOOSE = {
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache": "Apache-2.0",
@@ -42,11 +42,11 @@ LOOSE = {
     "NVIDIA Proprietary Software": "LicenseRef-NVIDIA-Proprietary",
     "Python Software Foundation License": "PSF-2.0",
 }
-"""Names of licences from before there was a list of them, by SPDX name."""
+"""Licence names from before SPDX -> SPDX name."""
 
 
 class UnreachableError(RuntimeError):
-    """There is nobody who could be asked for advisories."""
+    """The advisory server is unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +55,26 @@ class Rules:
 
     licences: frozenset[str]
     packages: Mapping[str, str]
-    """Licence of a package whose own words do not tell it, or that is let in by name."""
+    """Package -> reason: its metadata has no licence, or it is allowed by name."""
     advisories: Mapping[str, str]
-    """Reason by the id of an advisory that was looked at and does not concern us."""
+    """Advisory id -> reason why it does not concern us."""
 
     @classmethod
     def read(cls, pyproject: Path) -> Rules:
-        """From the project's file."""
+        """Read the rules from pyproject.toml."""
         audit = tomllib.loads(pyproject.read_text(encoding="utf-8"))["tool"]["vlmsweep"]["audit"]
         return cls(frozenset(audit["licences"]), audit["packages"], audit["advisories"])
 
 
 def locked(lock: Path) -> dict[str, str]:
-    """Version by name of all that is locked."""
+    """Return name -> version of all locked packages."""
     entry = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^ ;\\]+)", re.MULTILINE)
     matches = entry.findall(lock.read_text(encoding="utf-8"))
     return {name.lower(): version for name, version in matches}
 
 
 def licence(about: metadata.PackageMetadata) -> str:
-    """An SPDX expression from a package's own words; '' when it says nothing."""
+    """Return the SPDX expression of a package's metadata; '' when it has none."""
     if expression := about.get("License-Expression"):
         return str(expression)
     kinds = [line.split(" :: ")[-1] for line in about.get_all("Classifier") or [] if line.startswith("License :: ")]
@@ -85,14 +85,14 @@ def licence(about: metadata.PackageMetadata) -> str:
 
 
 def allowed(expression: str, licences: Iterable[str]) -> bool:
-    """Whether an expression asks for nothing but allowed licences: all sides of an AND, one side of an OR."""
+    """Return whether an expression needs only allowed licences: all sides of an AND, one side of an OR."""
     known_names = set(licences)
     sides = [side.strip(" ()") for side in expression.split(" OR ")]
     return any(all(part.strip(" ()") in known_names for part in side.split(" AND ")) for side in sides)
 
 
 def bad_licences(names: Iterable[str], rules: Rules) -> tuple[int, list[str]]:
-    """How many packages are installed, and what is wrong with their licences."""
+    """Return how many packages are installed, and the problems with their licences."""
     observed, wrong = 0, []
     for name in sorted(names):
         try:
@@ -104,60 +104,60 @@ def bad_licences(names: Iterable[str], rules: Rules) -> tuple[int, list[str]]:
         if name in rules.packages or (messages and allowed(messages, rules.licences)):
             continue
         wrong.append(
-            f"{name}: licence {messages or 'not told'} is not allowed; see tool.vlmsweep.audit in pyproject.toml"
+            f"{name}: licence {messages or 'unknown'} is not allowed; see tool.vlmsweep.audit in pyproject.toml"
         )
     return observed, wrong
 
 
 def advisories(packages: Mapping[str, str], url: str) -> list[dict[str, Any]]:
-    """All that is known against these very versions, each with its `package`.
+    """Return all advisories on these versions, each with its `package`.
 
     Raises:
-        UnreachableError: nobody answers, or with what is no answer.
+        UnreachableError: there is no valid reply.
     """
     names = sorted(packages)
     queries = [{"package": {"name": name, "ecosystem": "PyPI"}, "version": packages[name]} for name in names]
     results: list[dict[str, Any]] = []
     try:
-        answer = _asked("POST", f"{url}/v1/querybatch", {"queries": queries})
+        answer = _request("POST", f"{url}/v1/querybatch", {"queries": queries})
         for name, result in zip(names, answer["results"], strict=True):
             ids = [item["id"] for item in result.get("vulns", ())]
-            results += [{**_asked("GET", f"{url}/v1/vulns/{item}"), "package": name} for item in ids]
+            results += [{**_request("GET", f"{url}/v1/vulns/{item}"), "package": name} for item in ids]
     except (requests.RequestException, KeyError, TypeError, ValueError) as error:
         raise UnreachableError(type(error).__name__) from error
     return results
 
 
-def _asked(method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
-    answer = requests.request(method, url, json=body, timeout=PATIENCE_S)
+def _request(method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+    answer = requests.request(method, url, json=body, timeout=TIMEOUT_S)
     answer.raise_for_status()
     return answer.json()
 
 
-def mended_in(advisory: Mapping[str, Any]) -> list[str]:
-    """Versions that do away with it."""
+def fixed_in(advisory: Mapping[str, Any]) -> list[str]:
+    """Return the versions that fix an advisory."""
     ranges = [span for item in advisory.get("affected", ()) for span in item.get("ranges", ())]
     kinds = [span["events"] for span in ranges if span.get("type") == "ECOSYSTEM"]
     return [event["fixed"] for events in kinds for event in events if "fixed" in event]
 
 
-def sorted_out(found: Iterable[Mapping[str, Any]], rules: Rules) -> tuple[list[str], list[str]]:
-    """What must be mended, and what is only told; what is listed with a reason is neither."""
+def classify(found: Iterable[Mapping[str, Any]], rules: Rules) -> tuple[list[str], list[str]]:
+    """Return what must be fixed, and what is only reported; advisories listed with a reason are neither."""
     wrong, messages = [], []
     for result in found:
         if {result["id"], *result.get("aliases", ())} & rules.advisories.keys():
             continue
-        mends = mended_in(result)
+        fixes = fixed_in(result)
         text = f"{result['package']}: {result['id']} {str(result.get('summary', ''))[:100]}"
-        if mends:
-            wrong.append(f"{text}; mended in {', '.join(mends)}: `make lock`")
+        if fixes:
+            wrong.append(f"{text}; fixed in {', '.join(fixes)}: `make lock`")
         else:
-            messages.append(f"{text}; no version mends it")
+            messages.append(f"{text}; no version fixes it")
     return wrong, messages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Look at both."""
+    """Audit licences and advisories."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lock", type=Path, default=ROOT / "requirements.lock")
     parser.add_argument("--pyproject", type=Path, default=ROOT / "pyproject.toml")
@@ -165,14 +165,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rules, packages = Rules.read(options.pyproject), locked(options.lock)
     observed, wrong = bad_licences(packages, rules)
-    print(f"audit: licences of {observed} of {len(packages)} locked packages looked at, {len(wrong)} refused")
+    print(f"audit: licences of {observed} of {len(packages)} locked packages checked, {len(wrong)} refused")
     try:
-        weak, messages = sorted_out(advisories(packages, options.advisories), rules)
-        print(f"audit: {len(weak)} advisories to mend, {len(messages)} that no version mends")
+        weak, messages = classify(advisories(packages, options.advisories), rules)
+        print(f"audit: {len(weak)} advisories to fix, {len(messages)} that no version fixes")
         print("".join(f"  {line}\n" for line in messages), end="")
         wrong += weak
     except UnreachableError as error:
-        print(f"audit: known weaknesses NOT looked at: {options.advisories} cannot be asked ({error})")
+        print(f"audit: known vulnerabilities NOT checked: {options.advisories} is unreachable ({error})")
     sys.stderr.write("".join(f"{line}\n" for line in wrong))
     return 1 if wrong else 0
 

@@ -1,4 +1,4 @@
-"""Is this container's Ray alive? A head answers at its dashboard, a worker at its metrics; neither asks for a token."""
+"""Check that this container's Ray is alive: a head answers at its dashboard, a worker at its metrics port; no token needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PLACES = ("http://127.0.0.1:8265/api/gcs_healthz", "http://127.0.0.1:8080/metric
 
 
 def alive(places: tuple[str, ...] = PLACES) -> bool:
-    """Whether one of the places answers well."""
+    """Return whether one of the addresses answers with success."""
     for place in places:
         try:
             with urllib.request.urlopen(place, timeout=4) as answer:  # noqa: S310  fixed http addresses

@@ -1,4 +1,4 @@
-"""Cut the lock file to what an image needs; no package beside the standard library is needed to run this.
+"""Reduce the lock file to what an image needs, with the standard library alone.
 
 `requirements.lock` holds the development tools as well, and says by whom each package is wanted. Followed from the
 product's own entry, that gives what runs and nothing else; every line keeps its hashes.
@@ -21,7 +21,7 @@ TORCH = ("torch", "torchvision")
 
 
 def blocks(text: str) -> dict[str, tuple[str, set[str]]]:
-    """Package -> its lines, and who wants it; a package in several versions, each for some Pythons, has them all."""
+    """Return package -> its lines and its dependants; a package with several versions, one per Python, has all."""
     results: dict[str, tuple[str, set[str]]] = {}
     for block in re.split(r"\n(?=[A-Za-z0-9])", text.strip("\n")):
         match = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==", block)
@@ -34,7 +34,7 @@ def blocks(text: str) -> dict[str, tuple[str, set[str]]]:
 
 
 def runtime(text: str, *, cpu: bool) -> list[str]:
-    """Entries that the product needs to run."""
+    """Return the entries that the product needs to run."""
     entries = blocks(text)
     retained: set[str] = set()
     grown = True

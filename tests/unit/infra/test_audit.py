@@ -14,7 +14,7 @@ import pytest
 from infra.audit import ROOT, Rules, allowed, bad_licences, licence, locked, main
 
 ADVISORIES = {
-    "GHSA-mended": {"affected": [{"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "9"}]}]}]},
+    "GHSA-fixed": {"affected": [{"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "9"}]}]}]},
     "GHSA-open": {"affected": [{"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}]}]}]},
 }
 
@@ -67,7 +67,7 @@ def files(tmp_path: Path) -> list[str]:
     ("known", "code", "said"),
     [
         ([], 0, "0 advisories to mend, 0 that"),
-        (["GHSA-mended"], 1, "pytest: GHSA-mended bad; mended in 9"),
+        (["GHSA-fixed"], 1, "pytest: GHSA-fixed bad; fixed in 9"),
         (["GHSA-open"], 0, "0 advisories to mend, 0 that"),
     ],
 )
@@ -82,12 +82,12 @@ def test_advisory_without_a_fix_is_reported(server, files, capsys) -> None:
     path.write_text(path.read_text().replace("CVE-GHSA-open", "another"))
     server[1]["moto"] = ["GHSA-open"]
     assert main([*files, "--advisories", server[0]]) == 0
-    assert "moto: GHSA-open bad; no version mends it" in capsys.readouterr().out
+    assert "moto: GHSA-open bad; no version fixes it" in capsys.readouterr().out
 
 
 def test_unreachable_osv_is_one_line_and_no_failure(files, capsys) -> None:
     assert main([*files, "--advisories", "http://127.0.0.1:1"]) == 0
-    assert "known weaknesses NOT looked at: http://127.0.0.1:1 cannot be asked" in capsys.readouterr().out
+    assert "known vulnerabilities NOT checked: http://127.0.0.1:1 is unreachable" in capsys.readouterr().out
 
 
 def test_unlisted_licence_is_refused(files, capsys) -> None:
