@@ -135,12 +135,12 @@ class PromptMaker:
         """
         text, count = self._render(call, media)
         cut = max((text.rfind(token) for token in self._placeholders), default=-1)
-        found = sum(text.count(token) for token in self._placeholders)
-        if found > (0 if self._format else count):
+        occurrences = sum(text.count(token) for token in self._placeholders)
+        if occurrences > (0 if self._format else count):
             raise ValueError(f"the text holds an image placeholder of the model: {', '.join(self._placeholders)}")
         if not call.media:
             return NO_HEAD, text
-        if found < count:
+        if occurrences < count:
             return self._process(call, text, media)
         placeholder = next(token for token in self._placeholders if text.startswith(token, cut))
         rest = text[cut + len(placeholder) :]

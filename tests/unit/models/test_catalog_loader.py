@@ -24,7 +24,7 @@ def write(tmp_path: Path, text: str | bytes, name: str = "models.yaml") -> Path:
     return path
 
 
-def refusal(tmp_path: Path, text: str | bytes) -> str:
+def error_of(tmp_path: Path, text: str | bytes) -> str:
     """What is said about a file, its folder left out."""
     with pytest.raises(ModelsFileError) as caught:
         load_models([write(tmp_path, text)])
@@ -32,7 +32,7 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
 
 
 class TestCatalog:
-    def test_holds_the_models_of_the_tables(self) -> None:
+    def test_catalog_holds_the_models_of_the_tables(self) -> None:
         assert {
             "random",
             "gpt-4o",
@@ -44,19 +44,19 @@ class TestCatalog:
             "internvl3-78b",
         } <= set(load_models())
 
-    def test_every_checkpoint_of_the_hub_is_pinned_or_says_that_it_is_not(self) -> None:
+    def test_hub_checkpoints_are_pinned_or_reported_as_unpinned(self) -> None:
         for name, spec in load_models().items():
             if spec.runs_locally:
                 assert re.fullmatch(r"[0-9a-f]{40}|main", spec.revision or ""), name
                 assert is_unpinned(spec) == (spec.revision == "main"), name
 
     @pytest.mark.parametrize("benchmark", published_benchmarks())
-    def test_every_published_row_is_a_models_or_is_said_to_be_none(self, benchmark: str) -> None:
+    def test_every_published_row_belongs_to_an_entry_or_is_listed_as_none(self, benchmark: str) -> None:
         meant = models_published_as(load_models())
         for name in set(published(benchmark)["model"]):
             assert ((benchmark, name) in meant) != ((benchmark, name) in NO_MODEL), name
 
-    def test_no_entry_means_a_row_that_is_not_published(self) -> None:
+    def test_published_names_of_entries_exist(self) -> None:
         printed = {
             (benchmark, name) for benchmark in published_benchmarks() for name in set(published(benchmark)["model"])
         }
@@ -68,7 +68,7 @@ class TestCatalog:
             assert {one.benchmark for one in spec.published_as} <= set(spec.papers), name
             assert set(spec.papers) <= set(published_benchmarks()), name
 
-    def test_what_the_engines_here_do_not_know_is_listed_with_what_does(self) -> None:
+    def test_unsupported_models_name_what_runs_them(self) -> None:
         from transformers.models.auto import modeling_auto
 
         known = {
@@ -82,7 +82,7 @@ class TestCatalog:
             if spec.unsupported is None and spec.runs_locally:
                 assert unavailable_reason(spec) == "", name
 
-    def test_a_model_fits_80_gb_devices_at_its_degree_and_arithmetic_proposes_the_same(self) -> None:
+    def test_models_fit_80_gb_gpus_at_their_degree(self) -> None:
         for name, spec in load_models().items():
             if not spec.runs_locally:
                 continue
@@ -96,14 +96,14 @@ class TestCatalog:
             assert stated.fits, name
             assert proposed.tensor_parallel == spec.tensor_parallel, name
 
-    def test_nothing_runs_foreign_code_unasked(self) -> None:
+    def test_catalog_trusts_no_remote_code(self) -> None:
         assert [name for name, spec in load_models().items() if spec.trust_remote_code] == []
 
-    def test_nothing_lays_its_own_settings_over_a_benchmarks(self) -> None:
+    def test_catalog_overrides_no_generation_settings(self) -> None:
         for name, spec in load_models().items():
             assert not spec.generation.model_dump(exclude_none=True), name
 
-    def test_no_name_stands_in_two_files(self) -> None:
+    def test_names_are_unique_over_files(self) -> None:
         names = [name for path in CATALOG.glob("*.yaml") for name in yaml.safe_load(path.read_text())]
         assert len(names) == len(set(names)) == len(load_models())
 
@@ -117,32 +117,32 @@ class TestCatalog:
 
 
 class TestMerging:
-    def test_engine_random_alone_is_a_model(self, tmp_path: Path) -> None:
+    def test_engine_random_is_a_complete_entry(self, tmp_path: Path) -> None:
         models = load_models([write(tmp_path, "guess: {engine: random}")])
         assert models["guess"] == ModelSpec(engine="random")
         assert "gpt-4o" in models
 
-    def test_the_users_entry_replaces_the_catalogs_whole(self, tmp_path: Path) -> None:
+    def test_user_entry_replaces_the_catalog_entry(self, tmp_path: Path) -> None:
         models = load_models([str(write(tmp_path, "gpt-4o: {engine: random, seed: 7}"))])
         assert models["gpt-4o"] == ModelSpec(engine="random", seed=7)
 
-    def test_the_last_file_wins(self, tmp_path: Path) -> None:
+    def test_last_file_wins(self, tmp_path: Path) -> None:
         first = write(tmp_path, "a: {engine: random, seed: 1}\nb: {engine: random}", "1.yaml")
         second = write(tmp_path, "a: {engine: random, seed: 2}", "2.yaml")
         models = load_models([first, second])
         assert models["a"].seed == 2
         assert "b" in models
 
-    def test_anchors_and_merges(self, tmp_path: Path) -> None:
+    def test_yaml_anchors_and_merges_are_resolved(self, tmp_path: Path) -> None:
         text = "a: &base {engine: random, seed: 3}\nb: {<<: *base, seed: 4}\nc: *base\n"
         models = load_models([write(tmp_path, text)])
         assert [models[name].seed for name in "abc"] == [3, 4, 3]
 
     @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n"])
-    def test_an_empty_file_adds_nothing(self, text: str, tmp_path: Path) -> None:
+    def test_empty_file_adds_nothing(self, text: str, tmp_path: Path) -> None:
         assert load_models([write(tmp_path, text)]) == load_models()
 
-    def test_the_whole_form_of_an_entry(self, tmp_path: Path) -> None:
+    def test_entry_of_the_contract_is_read(self, tmp_path: Path) -> None:
         text = """
 qwen:
   engine: transformers
@@ -162,7 +162,7 @@ qwen:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "a:\n  engine: random\n  sed: 1",
@@ -221,58 +221,58 @@ models.yaml:1: model 'a': unknown key 'input' in price; the nearest known key is
         ("a: &a {engine: random, limits: *a}", "unknown key 'engine' in limits"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str | bytes, told: str, tmp_path: Path) -> None:
-    assert told in refusal(tmp_path, text)
+def test_error_names_file_line_and_remedy(text: str | bytes, message: str, tmp_path: Path) -> None:
+    assert message in error_of(tmp_path, text)
 
 
-def test_a_key_written_where_its_variables_name_belongs_is_not_repeated(tmp_path: Path) -> None:
+def test_key_in_place_of_a_variable_name_is_not_quoted(tmp_path: Path) -> None:
     text = "a: {engine: openai, model: m, base_url: 'http://x', api_key_env: sk-very-secret}"
-    told = refusal(tmp_path, text)
-    assert "api_key_env must be the name of a variable" in told
-    assert "very-secret" not in told
+    message = error_of(tmp_path, text)
+    assert "api_key_env must be the name of a variable" in message
+    assert "very-secret" not in message
 
 
-def test_a_password_in_an_address_is_not_repeated(tmp_path: Path) -> None:
-    told = refusal(tmp_path, "a: {engine: openai, model: m, base_url: 'http://me:hidden@x/v1'}")
-    assert "must not hold a user or password" in told
-    assert "hidden" not in told
+def test_password_in_base_url_is_not_quoted(tmp_path: Path) -> None:
+    message = error_of(tmp_path, "a: {engine: openai, model: m, base_url: 'http://me:hidden@x/v1'}")
+    assert "must not hold a user or password" in message
+    assert "hidden" not in message
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ModelsFileError, match=r"nowhere\.yaml: no such models file"):
         load_models([tmp_path / "nowhere.yaml"])
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ModelsFileError, match="cannot be read: Is a directory"):
         load_models([tmp_path])
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="ab: {}[]-&*!'\"\n\t<7|>#%@,engirandom", max_size=60) | st.text(max_size=40))
-def test_any_text_is_models_or_one_clear_refusal(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_any_text_gives_models_or_an_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_bytes(text.encode("utf-8", "replace"))
     try:
         models = load_models([path])
     except ModelsFileError as error:
-        told = str(error)
+        message = str(error)
     else:
-        told = f"{path}:"
+        message = f"{path}:"
         assert all(isinstance(spec, ModelSpec) for spec in models.values())
-    assert told.startswith(f"{path}:")
+    assert message.startswith(f"{path}:")
 
 
 THREE = {name: ModelSpec(engine="random", seed=seed) for seed, name in enumerate(("gpt-4o", "qwen", "random"))}
 
 
-class TestPick:
-    def test_in_the_order_named_each_once(self) -> None:
+class TestSelectModels:
+    def test_models_are_selected_in_order_once(self) -> None:
         assert list(select_models(["random", "gpt-4o", "random"], THREE)) == ["random", "gpt-4o"]
         assert select_models([], THREE) == {}
 
     @pytest.mark.parametrize(
-        ("name", "told"),
+        ("name", "message"),
         [
             ("gpt4o", "unknown model 'gpt4o'; did you mean 'gpt-4o'?"),
             ("RANDOM", "did you mean 'random'?"),
@@ -280,11 +280,11 @@ class TestPick:
             ("", "unknown model ''; known:"),
         ],
     )
-    def test_unknown(self, name: str, told: str) -> None:
+    def test_unknown_name_suggests_the_nearest(self, name: str, message: str) -> None:
         with pytest.raises(UnknownModelError) as caught:
             select_models(["random", name], THREE)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
-    def test_unknown_among_none(self) -> None:
+    def test_unknown_name_among_no_models(self) -> None:
         with pytest.raises(UnknownModelError, match="known: none"):
             select_models(["a"], {})

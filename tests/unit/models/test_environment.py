@@ -26,7 +26,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("value", [VALUE, f" {VALUE}\n"])
-def test_a_secret_tells_itself_only_when_asked(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_prints_as_stars(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", value)
     key = secret("SOME_KEY")
     assert key.get_secret_value() == VALUE
@@ -36,7 +36,7 @@ def test_a_secret_tells_itself_only_when_asked(value: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("value", [None, "", "  \n"])
-def test_a_missing_key_says_which_for_whom_and_what_to_do(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key_names_variable_model_and_remedy(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if value is not None:
         monkeypatch.setenv("SOME_KEY", value)
     with pytest.raises(
@@ -46,19 +46,19 @@ def test_a_missing_key_says_which_for_whom_and_what_to_do(value: str | None, mon
 
 
 @pytest.mark.parametrize("value", [f"{VALUE}\n{VALUE}", f"Bearer {VALUE}", f"{VALUE}\u2026", f"{VALUE}\x07x"])
-def test_what_cannot_be_a_key_is_refused_unseen(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_key_is_rejected_without_quoting_it(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", value)
     with pytest.raises(MissingSecretError) as caught:
         secret("SOME_KEY")
     assert VALUE not in str(caught.value)
 
 
-def test_object_store_by_default_is_left_to_the_client() -> None:
+def test_object_store_defaults_to_the_client_settings() -> None:
     settings = s3_settings()
     assert (settings.endpoint_url, settings.key, settings.secret, settings.token, settings.region) == (None,) * 5
 
 
-def test_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_store_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:8333")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", VALUE)
@@ -76,7 +76,7 @@ def test_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
     assert VALUE not in repr(settings)
 
 
-def test_the_narrower_names_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_specific_variables_win(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://all")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://s3")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "a")
@@ -89,13 +89,13 @@ def test_the_narrower_names_win(monkeypatch: pytest.MonkeyPatch) -> None:
     ("given", "missing"),
     [("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID")],
 )
-def test_half_a_key_pair(given: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_key_pair_is_rejected(given: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(given, "x")
     with pytest.raises(MissingSecretError, match=f"{missing} is not set"):
         s3_settings()
 
 
-def test_ray_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_address_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ray_address() is None
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
     assert ray_address() == "ray://head:10001"

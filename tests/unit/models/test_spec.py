@@ -22,17 +22,17 @@ def endpoint(**settings: Any) -> ModelSpec:
         ("http://host/v1?api-version=1", "http://host/v1?api-version=1"),
     ],
 )
-def test_base_url(given: str, kept: str) -> None:
+def test_base_url_is_normalized(given: str, kept: str) -> None:
     assert endpoint(base_url=given).base_url == kept
 
 
 @pytest.mark.parametrize("given", ["host/v1", "ftp://host", "http://", "//host", "", "http://u:p@host/v1"])
-def test_base_url_that_is_none(given: str) -> None:
+def test_invalid_base_url_is_rejected(given: str) -> None:
     with pytest.raises(ValidationError):
         endpoint(base_url=given)
 
 
-def test_what_only_changes_speed_place_or_price_leaves_answers_alone() -> None:
+def test_fingerprint_ignores_speed_place_and_price() -> None:
     plain = answer_fingerprint(endpoint())
     same = endpoint(
         base_url="http://elsewhere/v1",
@@ -62,11 +62,11 @@ def test_what_only_changes_speed_place_or_price_leaves_answers_alone() -> None:
         {"adapter": "x"},
     ],
 )
-def test_what_changes_answers_changes_the_fingerprint(changed: dict[str, Any]) -> None:
+def test_fingerprint_covers_settings_that_change_answers(changed: dict[str, Any]) -> None:
     assert answer_fingerprint(endpoint(**changed)) != answer_fingerprint(endpoint())
 
 
-def test_a_guessers_fingerprint_is_its_seed_and_its_fixed_answer() -> None:
+def test_fingerprint_of_the_baseline_is_seed_and_fixed_answer() -> None:
     def fingerprint(**settings: Any) -> dict[str, Any]:
         return answer_fingerprint(ModelSpec(engine="random", **settings))
 
@@ -75,7 +75,7 @@ def test_a_guessers_fingerprint_is_its_seed_and_its_fixed_answer() -> None:
     assert fingerprint(fault_injection=FaultInjection(die_after=3, reverse=True, fail_ids=("a",))) == fingerprint()
 
 
-def test_a_checkpoint_folder_is_named_by_what_it_holds(tmp_path: Path) -> None:
+def test_revision_of_a_folder_is_its_content_hash(tmp_path: Path) -> None:
     for name in ("here", "there"):
         folder = tmp_path / name / "model"
         folder.mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_a_checkpoint_folder_is_named_by_what_it_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, (5 << 20) - 1])
-def test_both_ends_of_a_large_file_count(place: int, tmp_path: Path) -> None:
+def test_folder_fingerprint_reads_both_ends_of_large_files(place: int, tmp_path: Path) -> None:
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(bytes(5 << 20))
     before = folder_fingerprint(tmp_path)
@@ -109,11 +109,11 @@ def test_both_ends_of_a_large_file_count(place: int, tmp_path: Path) -> None:
         (ModelSpec(engine="transformers", model="org/name", revision="abc"), "abc"),
     ],
 )
-def test_resolved_revision(spec: ModelSpec, revision: str) -> None:
+def test_resolved_revision_of_a_spec(spec: ModelSpec, revision: str) -> None:
     assert resolved_revision(spec) == revision
 
 
-def test_checksums_name_a_folder_in_an_object_store() -> None:
+def test_revision_of_an_s3_folder_is_its_checksums() -> None:
     def revision(**more: Any) -> str:
         return resolved_revision(
             ModelSpec.model_validate({"engine": "transformers", "model": "s3://store/model", **more})

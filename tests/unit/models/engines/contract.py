@@ -81,11 +81,11 @@ class EngineContract:
     def test_no_calls_no_replies(self, engine: Engine) -> None:
         assert list(engine.generate([], {})) == []
 
-    def test_media_that_nobody_asks_about_do_no_harm(self, engine: Engine) -> None:
+    def test_unused_media_are_ignored(self, engine: Engine) -> None:
         (reply,) = engine.generate([call("a/0", PICTURE, "What is this?")], MEDIA)
         assert isinstance(reply.outcome, Answer)
 
-    def test_one_group_after_another(self, engine: Engine) -> None:
+    def test_groups_are_answered_one_after_another(self, engine: Engine) -> None:
         for group in range(3):
             asked = [call(f"{group}-{index}/0", PICTURE, f"Question {index}?") for index in range(3)]
             assert {reply.call_id for reply in engine.generate(asked, MEDIA)} == {one.call_id for one in asked}
@@ -96,7 +96,7 @@ class EngineContract:
         assert isinstance(reply.outcome, Answer)
         reply.outcome.text.encode("utf-8")
 
-    def test_half_a_surrogate_pair_costs_no_more_than_its_own_row(self, engine: Engine) -> None:
+    def test_half_a_surrogate_pair_fails_at_most_its_own_row(self, engine: Engine) -> None:
         asked = [call("good/0", "Well?"), call("half/0", "Half \ud83d a sign?")]
         replies = {reply.call_id: reply.outcome for reply in engine.generate(asked, {})}
         assert isinstance(replies["good/0"], Answer)
@@ -113,7 +113,7 @@ class EngineContract:
         assert isinstance(reply.outcome, Answer)
 
     @pytest.mark.parametrize("limit", [1, 3])
-    def test_no_more_tokens_than_asked_for(self, engine: Engine, limit: int) -> None:
+    def test_token_limit_is_respected(self, engine: Engine, limit: int) -> None:
         asked = [call(f"{index}/0", f"Tell a story, number {index}", max_new_tokens=limit) for index in range(6)]
         for reply in engine.generate(asked, {}):
             assert isinstance(reply.outcome, Answer)
@@ -129,7 +129,7 @@ class EngineContract:
         first = texts(list(engine.generate(calls, MEDIA)))
         assert texts(list(engine.generate(calls, MEDIA))) == first
 
-    def test_a_failure_is_no_text_and_spares_the_others(self, failing: Engine) -> None:
+    def test_failure_spares_the_other_calls(self, failing: Engine) -> None:
         asked = [call("good/0", "Well?"), call("bad/0", BAD), call("fine/0", "And?")]
         replies = {reply.call_id: reply.outcome for reply in failing.generate(asked, {})}
         assert isinstance(replies["good/0"], Answer)
@@ -140,12 +140,12 @@ class EngineContract:
         assert " " not in bad.type
         assert bad.message
 
-    def test_a_failed_request_keeps_its_name(self, failing: Engine) -> None:
+    def test_failed_request_keeps_its_id(self, failing: Engine) -> None:
         requests = [Request(request_id="bad", steps=(Step(turns=(user(BAD),)),))]
         (reply,) = answer_requests(failing, requests, {})
         assert (reply.request_id, type(reply.outcome)) == ("bad", Failure)
 
-    def test_steps_read_what_earlier_steps_said(self, engine: Engine) -> None:
+    def test_steps_read_outputs_of_earlier_steps(self, engine: Engine) -> None:
         generation = Generation(max_new_tokens=6)
         caption = Step(turns=(user(PICTURE, "Describe the picture."),), generation=generation)
         requests = [
@@ -166,19 +166,19 @@ class EngineContract:
             assert len(reply.steps) == 2
         assert replies["one"].steps[0] == replies["two"].steps[0]
 
-    def test_an_iterator_left_early_leaves_the_engine_whole(self, engine: Engine, calls: list[Call]) -> None:
+    def test_iterator_left_early_leaves_the_engine_usable(self, engine: Engine, calls: list[Call]) -> None:
         replies = engine.generate(calls, MEDIA)
         next(replies)
         replies.close()  # type: ignore[attr-defined]
         assert len(list(engine.generate(calls, MEDIA))) == len(calls)
 
-    def test_pixels_are_left_as_they_were(self, engine: Engine) -> None:
+    def test_pixels_are_not_modified(self, engine: Engine) -> None:
         frames = MEDIA[CLIP]
         before = frames.pixels.copy()
         list(engine.generate([call("a/0", CLIP, "What happens?")], {CLIP: frames}))
         assert (frames.pixels == before).all()
 
-    def test_closed_twice(self, own: Engine) -> None:
+    def test_close_may_be_called_twice(self, own: Engine) -> None:
         list(own.generate([call("a/0", "Well?")], {}))
         own.close()
         own.close()

@@ -30,7 +30,7 @@ def echo(asked: Call) -> Answer:
     return Answer(text=f"<{text}>", input_tokens=10, output_tokens=2, cached_tokens=1)
 
 
-class Scripted:
+class ScriptedEngine:
     """Answers by a function, then lets `spoil` tamper with the list of replies."""
 
     warnings: tuple[str, ...] = ()
@@ -65,21 +65,21 @@ THREE = [request(name, step(f"{name}?")) for name in ("a", "b", "c")]
 
 
 def test_each_request_is_answered_once() -> None:
-    replies = list(answer_requests(Scripted(), THREE, {}))
+    replies = list(answer_requests(ScriptedEngine(), THREE, {}))
     assert {reply.request_id: reply.outcome for reply in replies} == {
         name: Answer(text=f"<{name}?>", input_tokens=10, output_tokens=2, cached_tokens=1) for name in "abc"
     }
     assert all(reply.steps == () and reply.latency_s == 0.5 for reply in replies)
 
 
-def test_no_requests() -> None:
-    engine = Scripted()
+def test_no_requests_make_no_calls() -> None:
+    engine = ScriptedEngine()
     assert list(answer_requests(engine, [], {})) == []
     assert engine.groups == []
 
 
-def test_order_is_the_engines_business() -> None:
-    replies = answer_requests(Scripted(spoil=lambda replies: replies[::-1]), THREE, {})
+def test_engine_may_answer_in_any_order() -> None:
+    replies = answer_requests(ScriptedEngine(spoil=lambda replies: replies[::-1]), THREE, {})
     assert [reply.request_id for reply in replies] == ["c", "b", "a"]
 
 
@@ -92,44 +92,44 @@ def test_order_is_the_engines_business() -> None:
         pytest.param(lambda replies: [replace(replies[0], call_id="z/0"), *replies[1:]], "never sent", id="invents"),
     ],
 )
-def test_an_engine_that_breaks_the_contract_stops_the_work(
+def test_engine_that_violates_the_contract_is_reported(
     spoil: Callable[[list[CallReply]], list[CallReply]], told: str
 ) -> None:
     with pytest.raises(EngineContractError, match=told):
-        list(answer_requests(Scripted(spoil=spoil), THREE, {}))
+        list(answer_requests(ScriptedEngine(spoil=spoil), THREE, {}))
 
 
-def test_a_breach_in_a_later_step_is_seen_too() -> None:
-    engine = Scripted(spoil=lambda replies: [one for one in replies if one.call_id != "a/1"])
+def test_violation_in_a_later_step_is_reported() -> None:
+    engine = ScriptedEngine(spoil=lambda replies: [one for one in replies if one.call_id != "a/1"])
     with pytest.raises(EngineContractError, match="first a/1"):
         list(answer_requests(engine, [request("a", step("x"), step(StepOutput(0)))], {}))
 
 
-def test_an_unreachable_engine_passes_through() -> None:
+def test_unreachable_error_passes_through() -> None:
     def gone(_: Call) -> Answer:
         raise EngineUnreachableError("gone")
 
     with pytest.raises(EngineUnreachableError, match="gone"):
-        list(answer_requests(Scripted(gone), THREE, {}))
+        list(answer_requests(ScriptedEngine(gone), THREE, {}))
 
 
-def test_what_came_before_a_breach_is_kept() -> None:
-    replies = answer_requests(Scripted(spoil=lambda replies: replies[:-1]), THREE, {})
+def test_replies_before_a_violation_are_kept() -> None:
+    replies = answer_requests(ScriptedEngine(spoil=lambda replies: replies[:-1]), THREE, {})
     assert [next(replies).request_id, next(replies).request_id] == ["a", "b"]
     with pytest.raises(EngineContractError):
         next(replies)
 
 
-def test_later_steps_are_told_what_earlier_ones_said() -> None:
+def test_later_steps_get_the_texts_of_earlier_ones() -> None:
     asked = request("a", step("x"), step("saw ", StepOutput(0)), step(StepOutput(1), "|", StepOutput(0)))
-    (reply,) = answer_requests(Scripted(), [asked], {})
+    (reply,) = answer_requests(ScriptedEngine(), [asked], {})
     assert reply.steps == ("<x>", "<saw <x>>")
     assert reply.outcome == Answer(text="<<saw <x>>|<x>>", input_tokens=30, output_tokens=6, cached_tokens=3)
     assert reply.latency_s == 1.5
 
 
-def test_requests_of_different_lengths_go_together() -> None:
-    engine = Scripted()
+def test_requests_of_different_lengths_run_together() -> None:
+    engine = ScriptedEngine()
     asked = [request("short", step("s")), request("long", step("l"), step(StepOutput(0)))]
     replies = {reply.request_id: reply for reply in answer_requests(engine, asked, {})}
     assert engine.groups == [["short/0", "long/0"], ["long/1"]]
@@ -137,8 +137,8 @@ def test_requests_of_different_lengths_go_together() -> None:
     assert replies["long"].steps == ("<l>",)
 
 
-def test_equal_early_steps_are_asked_once_and_last_steps_never_shared() -> None:
-    engine = Scripted()
+def test_equal_early_steps_are_called_once_and_last_steps_never_shared() -> None:
+    engine = ScriptedEngine()
     media = Media("image", "0" * 64)
     asked = [request(name, step(media, "caption"), step(StepOutput(0), "same")) for name in ("a", "b")]
     asked.append(request("c", step(media, "other"), step(StepOutput(0), "same")))
@@ -148,13 +148,13 @@ def test_equal_early_steps_are_asked_once_and_last_steps_never_shared() -> None:
 
 
 def test_early_steps_that_differ_in_their_settings_are_not_shared() -> None:
-    engine = Scripted()
+    engine = ScriptedEngine()
     asked = [request(str(seed), step("caption", seed=seed), step(StepOutput(0))) for seed in (1, 2)]
     list(answer_requests(engine, asked, {}))
     assert engine.groups[0] == ["1/0", "2/0"]
 
 
-def test_a_failed_step_ends_every_request_that_needed_it_and_no_other() -> None:
+def test_failed_step_fails_exactly_its_requests() -> None:
     def word(call: Call) -> Answer | Failure:
         failure = Failure(type="timeout", message="too slow")
         return failure if call.call_id == "a/1" or echo(call).text == "<bad>" else echo(call)
@@ -165,7 +165,7 @@ def test_a_failed_step_ends_every_request_that_needed_it_and_no_other() -> None:
         request("c", step("bad"), step(StepOutput(0))),
         request("d", step("x"), step(StepOutput(0))),
     ]
-    engine = Scripted(word)
+    engine = ScriptedEngine(word)
     replies = {reply.request_id: reply for reply in answer_requests(engine, asked, {})}
     assert {name: type(reply.outcome) for name, reply in replies.items()} == {
         "a": Failure,
@@ -179,6 +179,6 @@ def test_a_failed_step_ends_every_request_that_needed_it_and_no_other() -> None:
 
 
 def test_choices_reach_the_engine() -> None:
-    engine = Scripted(lambda call: Answer(text="|".join(call.choices)))
+    engine = ScriptedEngine(lambda call: Answer(text="|".join(call.choices)))
     (reply,) = answer_requests(engine, [request("a", step("x", choices=("A", "B")))], {})
     assert reply.outcome == Answer(text="A|B")

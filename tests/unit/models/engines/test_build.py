@@ -12,7 +12,7 @@ from models.errors import EngineUnreachableError, MissingSecretError
 from models.spec import ModelSpec
 
 
-def test_by_the_engine_that_the_spec_names() -> None:
+def test_engine_of_the_spec_is_built() -> None:
     assert isinstance(build_engine("random", ModelSpec(engine="random")), RandomEngine)
     spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1")
     engine = build_engine("m", spec)
@@ -21,20 +21,20 @@ def test_by_the_engine_that_the_spec_names() -> None:
 
 
 @pytest.mark.parametrize("missing", ["vllm", "models.engines.vllm"])
-def test_vllm_that_is_not_installed_is_told_with_the_remedy(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_vllm_is_reported_with_the_remedy(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(EngineUnreachableError, match=r"'big'.*pip install 'vlmsweep\[vllm\]'"):
         build_engine("big", ModelSpec(engine="vllm", model="org/big"))
 
 
-def test_another_missing_package_is_not_taken_for_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_missing_package_is_not_reported_as_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "models.engines.openai.engine")
     monkeypatch.setitem(sys.modules, "models.engines.openai.messages", None)
     with pytest.raises(ModuleNotFoundError, match="openai.messages"):
         build_engine("m", ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1"))
 
 
-def test_the_catalogs_endpoint_without_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endpoint_of_the_catalog_without_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(MissingSecretError, match=r"gpt-4o-2024-11-20.*export OPENAI_API_KEY"):
         build_engine("gpt-4o", load_models()["gpt-4o"])

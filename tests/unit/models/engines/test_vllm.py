@@ -55,7 +55,7 @@ class SamplingParams:
     seed: int | None = None
 
 
-class Films:
+class VideoModel:
     """The class of a model that takes pictures and clips, such as InternVLChatModel."""
 
     @classmethod
@@ -64,7 +64,7 @@ class Films:
         return {"image": "<image>", "video": "<video>"}[modality]
 
 
-class Pictures:
+class PictureModel:
     """The class of a model that takes pictures alone, such as Phi3VForCausalLM."""
 
     @classmethod
@@ -75,7 +75,7 @@ class Pictures:
 
 
 @dataclass
-class Stand:
+class FakeLLM:
     """The engine's stand-in for `vllm.LLM`."""
 
     settings: Mapping[str, Any]
@@ -151,14 +151,14 @@ def vllm_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop("models.engines.vllm", None)
 
 
-def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, Stand]:
+def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, FakeLLM]:
     """The engine and its stand-in; `takes` is the class of the model, `limits` the spec's."""
-    made: list[Stand] = []
+    made: list[FakeLLM] = []
 
-    def make(**settings: Any) -> Stand:
+    def make(**settings: Any) -> FakeLLM:
         from transformers import AutoTokenizer
 
-        stand = Stand(settings, AutoTokenizer.from_pretrained(folder), model_config=more.get("takes"))
+        stand = FakeLLM(settings, AutoTokenizer.from_pretrained(folder), model_config=more.get("takes"))
         made.append(stand)
         return stand
 
@@ -166,7 +166,7 @@ def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, Stand]:
     return module.VLLMEngine(spec, make=make), made[0]
 
 
-def test_pictures_and_clips_as_vllm_takes_them(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+def test_media_are_passed_in_vllms_format(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
     engine, stand = opened(vllm_module, checkpoint_of("qwen2_5_vl"), limits=Limits(max_frames=6))
     calls = calls_about((PICTURE, OTHER), (CLIP,), (), limits=(4,))
     replies = list(engine.generate(calls, MEDIA))
@@ -187,9 +187,9 @@ def test_pictures_and_clips_as_vllm_takes_them(vllm_module: Any, checkpoint_of: 
 
 
 @pytest.mark.parametrize(
-    ("takes", "words", "kinds"), [(Films, "<video>\n", {"video": 1}), (Pictures, "<|image_6|>", {"image": 6})]
+    ("takes", "words", "kinds"), [(VideoModel, "<video>\n", {"video": 1}), (PictureModel, "<|image_6|>", {"image": 6})]
 )
-def test_a_model_with_a_tokenizer_alone_is_shown_marks(
+def test_model_with_a_tokenizer_only_gets_placeholders(
     takes: type, words: str, kinds: dict[str, int], vllm_module: Any, checkpoint_of: Checkpoints
 ) -> None:
     engine, stand = opened(vllm_module, checkpoint_of("llama"), takes=takes, limits=Limits(max_frames=6))
@@ -200,7 +200,7 @@ def test_a_model_with_a_tokenizer_alone_is_shown_marks(
     assert {kind: len(items) for kind, items in asked["multi_modal_data"].items()} == kinds
 
 
-def test_what_vllm_refuses_fails_alone(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+def test_rejected_prompt_fails_alone(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
     engine, stand = opened(vllm_module, checkpoint_of("llama"))
     calls = calls_about((), limits=(4,))
     bad = replace(calls[2], turns=(replace(calls[2].turns[0], parts=(*calls[2].turns[0].parts[:-1], _words())),))

@@ -15,8 +15,8 @@ from tests.support.endpoint_script import Action, Asked, Raw, Say, Status, alway
 from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
 
 
-class TestWhatIsSent:
-    def test_the_whole_body(self) -> None:
+class TestRequests:
+    def test_request_body_holds_only_known_parameters(self) -> None:
         with rig(always("A")) as at:
             at.ask(call("a/0", "Hi", max_new_tokens=5, seed=43))
             assert at.sent == {
@@ -27,19 +27,19 @@ class TestWhatIsSent:
                 "seed": 43,
             }
 
-    def test_pictures_before_words(self) -> None:
+    def test_pictures_precede_text(self) -> None:
         with rig(always("A")) as at:
             at.one("Look: ", CLIP, PICTURE)
             (message,) = at.sent["messages"]
             assert [part["type"] for part in message["content"]] == ["image_url"] * 5 + ["text"]
             assert all(uri.startswith("data:image/jpeg;base64,") for uri in at.endpoint.seen[0].pictures)
 
-    def test_limits_are_obeyed(self) -> None:
+    def test_media_limits_are_applied(self) -> None:
         with rig(always("A"), limits={"max_frames": 2}) as at:
             at.one(CLIP, "What happens?")
             assert len(at.endpoint.seen[0].pictures) == 2
 
-    def test_a_clip_is_encoded_once_a_group(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_clip_is_encoded_once_per_group(self, monkeypatch: pytest.MonkeyPatch) -> None:
         encoded: list[Media] = []
 
         def counting(media: Media, frames: Frames, limits: Limits) -> list[str]:
@@ -52,17 +52,17 @@ class TestWhatIsSent:
             assert sorted(encoded, key=repr) == [PICTURE, CLIP]
             assert len({tuple(asked.pictures) for asked in at.endpoint.seen}) == 1
 
-    def test_the_system_prompt_of_the_spec(self) -> None:
+    def test_system_prompt_of_the_spec_is_sent(self) -> None:
         with rig(always("A"), system="Be brief.") as at:
             at.one("Hi")
             assert at.sent["messages"][0] == {"role": "system", "content": "Be brief."}
 
-    def test_parameters_that_the_endpoint_refuses_are_left_out(self) -> None:
+    def test_omitted_parameters_are_not_sent(self) -> None:
         with rig(always("A"), omit_parameters=["temperature", "seed"]) as at:
             at.one("Hi")
             assert set(at.sent) == {"model", "messages", "max_tokens"}
 
-    def test_the_other_name_of_the_token_limit_is_learnt_once(self) -> None:
+    def test_max_completion_tokens_is_learned_once(self) -> None:
         def script(asked: Asked) -> Action | str:
             if "max_tokens" in asked.body:
                 return Status(status=400, message="Unsupported 'max_tokens'; use 'max_completion_tokens' instead.")
@@ -76,20 +76,18 @@ class TestWhatIsSent:
             ]
             assert at.time.slept == []
 
-    def test_an_endpoint_that_refuses_both_names_is_not_asked_for_ever(self) -> None:
+    def test_rejected_token_limits_are_not_retried_forever(self) -> None:
         with rig([{"status": 400, "message": "neither max_tokens nor max_completion_tokens"}]) as at:
             assert isinstance(at.one("Hi"), Failure)
             assert len(at.endpoint.seen) == 2
 
-    def test_the_key_goes_in_the_header(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_key_is_sent_in_the_header(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SCRIPTED_KEY", KEY)
         with rig(always("A"), api_key_env="SCRIPTED_KEY") as at:
             at.one("Hi")
             assert at.endpoint.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
-    def test_nothing_of_the_environment_is_sent_that_the_spec_does_not_name(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_environment_does_not_change_requests(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
             monkeypatch.setenv(name, KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
@@ -97,7 +95,7 @@ class TestWhatIsSent:
             at.one("Hi")
             assert KEY not in str(at.endpoint.seen[0].headers)
 
-    def test_a_missing_key_is_told_before_anything_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_key_is_reported_before_any_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("SCRIPTED_KEY", raising=False)
         spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", api_key_env="SCRIPTED_KEY")
         before = set(threading.enumerate())
@@ -106,21 +104,21 @@ class TestWhatIsSent:
         assert set(threading.enumerate()) <= before  # those of earlier endpoints may end meanwhile
 
 
-class TestWhatIsRead:
-    def test_text_tokens_and_reason(self) -> None:
+class TestReplies:
+    def test_reply_gives_text_tokens_and_finish_reason(self) -> None:
         with rig(lambda _: Say(text=" A) è vero ", cached_tokens=3)) as at:
             assert at.one("four words in all") == Answer(
                 text=" A) è vero ", input_tokens=4, output_tokens=3, cached_tokens=3, decoding="greedy"
             )
 
-    def test_length(self) -> None:
+    def test_finish_reason_length_is_kept(self) -> None:
         with rig(always("one two three")) as at:
             (reply,) = at.ask(call("a/0", "Hi", max_new_tokens=2))
             assert isinstance(reply.outcome, Answer)
             assert (reply.outcome.text, reply.outcome.finish_reason) == ("one two", "length")
 
     @pytest.mark.parametrize(("temperature", "decoding"), [(0.0, "greedy"), (0.5, "sampled")])
-    def test_an_endpoint_has_no_beams_and_says_so(self, temperature: float, decoding: str) -> None:
+    def test_beams_are_reported_as_greedy(self, temperature: float, decoding: str) -> None:
         with rig([{"say": "A"}]) as at:
             asked = call("a/0", "Hi")
             beams = replace(asked.generation, num_beams=3, temperature=temperature)
@@ -156,7 +154,7 @@ class TestWhatIsRead:
             ),
         ],
     )
-    def test_what_compatible_servers_leave_out_or_add(self, reply: str, answer: Answer) -> None:
+    def test_replies_of_compatible_servers_are_read(self, reply: str, answer: Answer) -> None:
         with rig(lambda _: Raw(reply.encode())) as at:
             assert at.one("Hi") == replace(answer, decoding="greedy")
 
@@ -164,14 +162,14 @@ class TestWhatIsRead:
         "reply",
         [b"", b"{", b"<html>", b"[]", b"null", b'{"choices": []}', b'{"error": {"message": "no"}}', b"\xff\xfe"],
     )
-    def test_what_is_no_chat_completion_is_tried_again_and_then_a_failure(self, reply: bytes) -> None:
+    def test_invalid_reply_is_retried_and_then_a_failure(self, reply: bytes) -> None:
         with rig(lambda _: Raw(reply), retries=2) as at:
             outcome = at.one("Hi")
             assert isinstance(outcome, Failure)
             assert outcome.type == "bad_reply"
             assert len(at.endpoint.seen) == 3
 
-    def test_latency_is_the_last_tries_own(self) -> None:
+    def test_latency_is_that_of_the_last_attempt(self) -> None:
         with rig([{"status": 500, "times": 2}, {"say": "A"}]) as at:
             (reply,) = at.ask(call("a/0", "Hi"))
             assert reply.latency_s == 0.0

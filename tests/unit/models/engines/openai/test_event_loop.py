@@ -23,20 +23,20 @@ async def double(number: int) -> int:
     return 2 * number
 
 
-def test_run(loop: BackgroundLoop) -> None:
+def test_run_returns_the_result_or_raises(loop: BackgroundLoop) -> None:
     assert loop.run(double(4)) == 8
     with pytest.raises(ValueError, match="negative"):
         loop.run(double(-1))
 
 
-def test_everything_runs_in_one_thread_of_its_own(loop: BackgroundLoop) -> None:
+def test_coroutines_run_in_one_background_thread(loop: BackgroundLoop) -> None:
     async def where() -> str:
         return threading.current_thread().name
 
     assert loop.run(where()) == loop.run(where()) == "under test"
 
 
-def test_stream_yields_what_is_put_and_then_raises_what_was_raised(loop: BackgroundLoop) -> None:
+def test_stream_yields_items_then_raises_the_error(loop: BackgroundLoop) -> None:
     async def produce(put: Callable[[int], None]) -> None:
         put(1)
         await asyncio.sleep(0)
@@ -49,7 +49,7 @@ def test_stream_yields_what_is_put_and_then_raises_what_was_raised(loop: Backgro
         next(items)
 
 
-def test_a_stream_closed_early_has_ended_when_close_returns(loop: BackgroundLoop) -> None:
+def test_stream_closed_early_cancels_its_coroutine(loop: BackgroundLoop) -> None:
     events: list[str] = []
 
     async def produce(put: Callable[[int], None]) -> None:
@@ -65,7 +65,7 @@ def test_a_stream_closed_early_has_ended_when_close_returns(loop: BackgroundLoop
     assert events == ["cancelled"]
 
 
-def test_an_error_nobody_waits_for_is_not_logged(loop: BackgroundLoop, caplog: pytest.LogCaptureFixture) -> None:
+def test_error_of_a_closed_stream_is_not_logged(loop: BackgroundLoop, caplog: pytest.LogCaptureFixture) -> None:
     async def produce(put: Callable[[int], None]) -> None:
         put(1)
         raise ValueError("unseen")
@@ -78,7 +78,7 @@ def test_an_error_nobody_waits_for_is_not_logged(loop: BackgroundLoop, caplog: p
     assert caplog.text == ""
 
 
-def test_close_cancels_then_does_the_last_thing_once(loop: BackgroundLoop) -> None:
+def test_close_cancels_then_runs_the_last_coroutine_once(loop: BackgroundLoop) -> None:
     events: list[str] = []
 
     async def produce(put: Callable[[int], None]) -> None:

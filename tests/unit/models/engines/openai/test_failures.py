@@ -43,18 +43,18 @@ NOW = 1_800_000_000.0  # Fri, 15 Jan 2027 08:00:00 GMT
         ({"retry-after": ""}, None),
     ],
 )
-def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_read_as_seconds_or_date(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after_s(headers, NOW) == seconds
 
 
 @settings(deadline=None)
 @given(st.text())
-def test_retry_after_of_anything(value: str) -> None:
+def test_any_retry_after_is_none_or_finite_seconds(value: str) -> None:
     seconds = retry_after_s({"retry-after": value}, NOW)
     assert seconds is None or seconds >= 0
 
 
-def miss(status: int, body: object = None, text: str = "", headers: dict[str, str] | None = None) -> FailedAttempt:
+def classify(status: int, body: object = None, text: str = "", headers: dict[str, str] | None = None) -> FailedAttempt:
     return classify_status(status, headers or {}, body=body, text=text, now=NOW)
 
 
@@ -86,8 +86,8 @@ def miss(status: int, body: object = None, text: str = "", headers: dict[str, st
         (529, {}, "http_529", FailureScope.ENDPOINT, True),
     ],
 )
-def test_statuses(status: int, body: object, *, kind: str, scope: FailureScope, is_transient: bool) -> None:
-    found = miss(status, body)
+def test_status_is_classified(status: int, body: object, *, kind: str, scope: FailureScope, is_transient: bool) -> None:
+    found = classify(status, body)
     assert (found.failure.type, found.scope, found.is_transient) == (kind, scope, is_transient)
 
 
@@ -102,18 +102,18 @@ def test_statuses(status: int, body: object, *, kind: str, scope: FailureScope, 
         ([1], "[1]", "[1]"),
     ],
 )
-def test_messages_come_from_wherever_the_endpoint_put_them(body: object, text: str, message: str) -> None:
-    assert miss(500, body, text).failure.message == message
+def test_error_message_is_found_in_any_field(body: object, text: str, message: str) -> None:
+    assert classify(500, body, text).failure.message == message
 
 
-def test_a_pause_is_read_only_where_another_try_follows() -> None:
+def test_retry_after_is_read_for_transient_statuses_only() -> None:
     headers = {"retry-after": "9"}
-    assert miss(429, {}, headers=headers).wait_s == 9.0
-    assert miss(503, {}, headers=headers).wait_s == 9.0
-    assert miss(400, {}, headers=headers).wait_s is None
+    assert classify(429, {}, headers=headers).wait_s == 9.0
+    assert classify(503, {}, headers=headers).wait_s == 9.0
+    assert classify(400, {}, headers=headers).wait_s is None
 
 
-def test_secrets_are_hidden_before_the_message_is_cut() -> None:
+def test_secrets_are_redacted_before_the_message_is_cut() -> None:
     key = "sk-" + "k" * 60
     found = classify_status(
         400,
@@ -126,7 +126,7 @@ def test_secrets_are_hidden_before_the_message_is_cut() -> None:
     assert "sk-" not in found.failure.message
 
 
-def test_clipped() -> None:
+def test_clip_shortens_to_one_line() -> None:
     assert clip(" a\n\tb ") == "a b"
     assert clip("x" * 600) == "x" * 496 + " ..."
 
@@ -138,13 +138,13 @@ def test_backoff_doubles_up_to_a_limit() -> None:
         assert max(waits) - min(waits) > 0.4 * middle
 
 
-def test_backoff_depends_on_its_arguments_alone() -> None:
+def test_backoff_depends_on_its_arguments_only() -> None:
     assert backoff_s("a/0", 2) == backoff_s("a/0", 2)
     assert backoff_s("a/0", 2) != backoff_s("b/0", 2)
     assert backoff_s("a/0", 100_000) < 40
 
 
-class TestPacer:
+class TestRateLimiter:
     def turns(self, per_minute: float | None, count: int, hold: tuple[int, float] | None = None) -> list[float]:
         """Times at which `count` tries were let pass; before the n-th one a pause is asked for."""
         time = FakeTime(0.0)
@@ -161,20 +161,20 @@ class TestPacer:
 
         return asyncio.run(run())
 
-    def test_without_a_limit_nobody_waits(self) -> None:
+    def test_no_limit_means_no_wait(self) -> None:
         assert self.turns(None, 5) == [0.0] * 5
 
-    def test_tries_are_evenly_spaced(self) -> None:
+    def test_attempts_are_evenly_spaced(self) -> None:
         assert self.turns(120, 4) == [0.0, 0.5, 1.0, 1.5]
 
-    def test_less_than_one_a_minute(self) -> None:
+    def test_limit_below_one_per_minute(self) -> None:
         assert self.turns(0.5, 3) == [0.0, 120.0, 240.0]
 
-    def test_a_pause_holds_everybody_back_and_the_spacing_stays(self) -> None:
+    def test_pause_delays_all_attempts_and_keeps_the_spacing(self) -> None:
         assert self.turns(60, 4, hold=(2, 10.0)) == [0.0, 1.0, 11.0, 12.0]
         assert self.turns(None, 3, hold=(1, 10.0)) == [0.0, 10.0, 10.0]
 
-    def test_those_already_waiting_queue_again_behind_a_pause(self) -> None:
+    def test_waiting_attempts_queue_again_behind_a_pause(self) -> None:
         time = FakeTime(0.0)
         passed: list[float] = []
 
@@ -205,11 +205,11 @@ def bad(scope: FailureScope, kind: str = "http_500") -> FailedAttempt:
 
 
 class TestHealth:
-    def test_nobody_to_connect_to_ends_it_at_once(self) -> None:
+    def test_no_connection_makes_the_endpoint_unreachable(self) -> None:
         with pytest.raises(EngineUnreachableError, match=r"gone: no connection in 3 attempts \(connection: told\)"):
             health().record_failure(bad(FailureScope.NO_CONNECTION, "connection"), answers_before=0, attempts=3)
 
-    def test_unless_somebody_was_answered_meanwhile(self) -> None:
+    def test_answer_meanwhile_keeps_the_endpoint_reachable(self) -> None:
         state = health()
         state.record_answer()
         state.record_failure(bad(FailureScope.NO_CONNECTION), answers_before=0, attempts=3)
@@ -217,14 +217,14 @@ class TestHealth:
             state.record_failure(bad(FailureScope.NO_CONNECTION), answers_before=1, attempts=3)
 
     @pytest.mark.parametrize("scope", [FailureScope.ENDPOINT, FailureScope.ENTRY])
-    def test_a_long_streak_ends_it(self, scope: FailureScope) -> None:
+    def test_long_streak_makes_the_endpoint_unreachable(self, scope: FailureScope) -> None:
         state = health()
         for _ in range(STREAK_LIMIT - 1):
             state.record_failure(bad(scope), answers_before=0, attempts=1)
         with pytest.raises(EngineUnreachableError, match=f"no answer to {STREAK_LIMIT} consecutive calls"):
             state.record_failure(bad(scope), answers_before=0, attempts=1)
 
-    def test_an_answer_breaks_the_streak(self) -> None:
+    def test_answer_resets_the_streak(self) -> None:
         state = health()
         for index in range(5 * STREAK_LIMIT):
             if index % (STREAK_LIMIT - 1) == 0:
@@ -234,7 +234,7 @@ class TestHealth:
     @pytest.mark.parametrize(
         ("scope", "answers"), [(FailureScope.PROMPT, 0), (FailureScope.PROMPT, 1), (FailureScope.ENTRY, 1)]
     )
-    def test_what_lies_with_the_question_never_ends_it(self, scope: FailureScope, answers: int) -> None:
+    def test_failures_of_prompts_never_count(self, scope: FailureScope, answers: int) -> None:
         state = health()
         for _ in range(answers):
             state.record_answer()

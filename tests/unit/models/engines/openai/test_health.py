@@ -16,24 +16,24 @@ from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
 
 
 class TestUnreachable:
-    def test_nobody_there(self) -> None:
+    def test_refused_connection_is_reported(self) -> None:
         with socket.socket() as held:
             held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else comes to listen there
             address = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
-            self.check_nobody_there(address)
+            self.check_refused_connection(address)
 
-    def check_nobody_there(self, address: str) -> None:
+    def check_refused_connection(self, address: str) -> None:
         with rig(always("A"), base_url=address, retries=3, concurrency=2) as at:
             with pytest.raises(EngineUnreachableError) as caught:
                 at.ask(*many(40))
-            told = str(caught.value)
-            assert address in told
-            assert "no connection in 4 attempts" in told
-            assert "'scripted'" in told
+            message = str(caught.value)
+            assert address in message
+            assert "no connection in 4 attempts" in message
+            assert "'scripted'" in message
             # The first call to use up its tries ended it.
             assert 3 <= len(at.time.slept) <= 2 * 3
 
-    def test_died_under_way(self) -> None:
+    def test_endpoint_that_stops_is_reported(self) -> None:
         with rig(always("A"), retries=1) as at:
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
             at.endpoint.stop()
@@ -41,7 +41,7 @@ class TestUnreachable:
                 at.ask(*many(3))
 
     @pytest.mark.parametrize(("status", "retries"), [(401, 5), (403, 5), (404, 5), (500, 0), (429, 0)])
-    def test_no_answer_to_anyone(self, status: int, retries: int) -> None:
+    def test_streak_without_answers_ends_the_run(self, status: int, retries: int) -> None:
         with rig([{"status": status, "message": "no"}], retries=retries) as at:
             replies = at.engine.generate(many(STREAK_LIMIT * 3), {})
             got: list[CallReply] = []
@@ -50,19 +50,19 @@ class TestUnreachable:
             assert kinds(got) == [f"http_{status}"] * (STREAK_LIMIT - 1)
             assert len(at.endpoint.seen) <= STREAK_LIMIT + 16
 
-    def test_a_few_refused_calls_are_rows(self) -> None:
+    def test_few_rejected_calls_are_failed_rows(self) -> None:
         with rig([{"status": 401}]) as at:
             assert kinds(at.ask(*many(10))) == ["http_401"] * 10
 
-    def test_a_model_that_answered_once_may_refuse_as_often_as_it_likes(self) -> None:
+    def test_403_after_an_answer_never_ends_the_run(self) -> None:
         with rig([{"when": "question 0", "say": "A"}, {"status": 403}], concurrency=1) as at:
             assert kinds(at.ask(*many(2 * STREAK_LIMIT))).count("http_403") == 2 * STREAK_LIMIT - 1
 
-    def test_bad_questions_never_end_a_run(self) -> None:
+    def test_400_never_ends_the_run(self) -> None:
         with rig([{"status": 400}]) as at:
             assert kinds(at.ask(*many(2 * STREAK_LIMIT))) == ["http_400"] * (2 * STREAK_LIMIT)
 
-    def test_what_was_answered_before_is_kept(self) -> None:
+    def test_answers_before_the_end_are_yielded(self) -> None:
         with rig([{"when": "question 0", "say": "A"}, {"status": 401}], concurrency=1) as at:
             replies = at.engine.generate(many(2 * STREAK_LIMIT), {})
             assert isinstance(next(replies).outcome, Answer)
@@ -86,13 +86,13 @@ class TestSecrets:
             Raw(b"x" * 190 + KEY.encode()),
         ],
     )
-    def test_not_in_failures(self, action: Action) -> None:
+    def test_key_is_absent_from_failures(self, action: Action) -> None:
         with rig(lambda _: action, api_key_env="SCRIPTED_KEY", retries=0) as at:
             outcome = at.one("Hi")
             assert isinstance(outcome, Failure)
             assert KEY[:8] not in outcome.message
 
-    def test_not_in_errors_nor_in_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_key_is_absent_from_errors_and_logs(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.DEBUG)
         script = by_rules([{"status": 401, "message": f"bad key {KEY}"}])
         with (
@@ -105,7 +105,7 @@ class TestSecrets:
         assert KEY not in caplog.text
         assert KEY not in repr(vars(at.engine))
 
-    def test_an_address_is_told_without_what_follows_the_question_mark(self) -> None:
+    def test_reported_address_has_no_query(self) -> None:
         spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1?token=hidden", retries=0)
         engine = OpenAIEngine(spec)
         with pytest.raises(EngineUnreachableError) as caught:

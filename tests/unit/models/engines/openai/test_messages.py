@@ -18,11 +18,11 @@ from tests.support.calls import CLIP, OTHER_PICTURE, PICTURE, noise
 NO_LIMITS = Limits()
 
 
-def asked(*turns: Turn) -> Call:
+def make_call(*turns: Turn) -> Call:
     return Call(call_id="a/0", turns=turns, generation=Generation())
 
 
-def opened(uri: str) -> tuple[str, Image.Image]:
+def decode_uri(uri: str) -> tuple[str, Image.Image]:
     kind, _, data = uri.removeprefix("data:").partition(";base64,")
     return kind, Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
 
@@ -38,11 +38,11 @@ SENT = {PICTURE: ["p"], OTHER_PICTURE: ["o"], CLIP: ["c0", "c1"]}
 
 class TestMessages:
     def content(self, *parts: Any) -> Any:
-        (message,) = chat_messages(asked(user(*parts)), SENT)
+        (message,) = chat_messages(make_call(user(*parts)), SENT)
         assert message["role"] == "user"
         return message["content"]
 
-    def test_words_alone_are_a_string(self) -> None:
+    def test_text_alone_is_a_string(self) -> None:
         assert self.content("How ", "man", "y?") == "How many?"
 
     def test_pictures_come_first_in_the_order_of_the_parts(self) -> None:
@@ -51,31 +51,31 @@ class TestMessages:
         assert all(part["type"] == "image_url" for part in content[:-1])
         assert content[-1] == {"type": "text", "text": "Look: which?"}
 
-    def test_words_parted_by_a_picture_do_not_run_together(self) -> None:
+    def test_texts_around_a_picture_are_joined_with_a_line_break(self) -> None:
         assert self.content("First:", PICTURE, "Second:", OTHER_PICTURE, "\nWhich?")[-1]["text"] == (
             "First:\nSecond:\nWhich?"
         )
 
-    def test_a_picture_without_words(self) -> None:
+    def test_picture_without_text(self) -> None:
         assert self.content(PICTURE) == [{"type": "image_url", "image_url": {"url": "p"}}]
 
-    def test_a_picture_shown_twice_is_sent_twice(self) -> None:
+    def test_repeated_picture_is_sent_twice(self) -> None:
         assert len(self.content(PICTURE, "and", PICTURE)) == 3
 
-    def test_no_system_prompt_unless_asked_for(self) -> None:
-        call = asked(user("Hi"))
+    def test_system_prompt_is_optional(self) -> None:
+        call = make_call(user("Hi"))
         assert [one["role"] for one in chat_messages(call, {})] == ["user"]
         assert chat_messages(call, {}, "Be brief.")[0] == {"role": "system", "content": "Be brief."}
 
-    def test_the_calls_own_system_turn_stays_behind_the_models(self) -> None:
-        call = asked(Turn("system", (Text("You judge."),)), user("Hi"))
+    def test_system_turn_of_the_call_follows_the_one_of_the_spec(self) -> None:
+        call = make_call(Turn("system", (Text("You judge."),)), user("Hi"))
         assert chat_messages(call, {})[0]["content"] == "You judge."
         both = chat_messages(call, {}, "Be brief.")
         assert [one["role"] for one in both] == ["system", "user"]
         assert both[0]["content"] == "Be brief.\n\nYou judge."
 
-    def test_turns_stay_turns(self) -> None:
-        call = asked(user(PICTURE, "Which?"), Turn("assistant", (Text("A"),)), user(OTHER_PICTURE, "And now?"))
+    def test_turns_are_preserved(self) -> None:
+        call = make_call(user(PICTURE, "Which?"), Turn("assistant", (Text("A"),)), user(OTHER_PICTURE, "And now?"))
         first, second, third = chat_messages(call, SENT)
         assert (first["role"], second, third["role"]) == (
             "user",
@@ -86,42 +86,42 @@ class TestMessages:
 
     @settings(deadline=None)
     @given(st.text())
-    def test_words_are_never_changed(self, words: str) -> None:
-        (message,) = chat_messages(asked(user(words)), {})
+    def test_text_is_never_changed(self, words: str) -> None:
+        (message,) = chat_messages(make_call(user(words)), {})
         assert message["content"] == words
 
-    def test_half_a_surrogate_pair_can_be_sent(self) -> None:
-        (message,) = chat_messages(asked(user("a\ud83db")), {})
+    def test_half_a_surrogate_pair_is_replaced(self) -> None:
+        (message,) = chat_messages(make_call(user("a\ud83db")), {})
         assert message["content"] == "a?b"
 
 
 class TestDataUris:
     @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
-    def test_a_pictures_own_bytes_are_left_alone(self, form: str) -> None:
+    def test_original_bytes_of_a_picture_are_sent(self, form: str) -> None:
         frames = noise(1)
         own = file_of(frames.pixels[0], form)
         (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), NO_LIMITS)
         assert uri == f"data:image/{form.lower()};base64,{base64.b64encode(own).decode()}"
 
-    def test_a_limit_that_does_not_shrink_leaves_them_alone_too(self) -> None:
+    def test_original_bytes_are_sent_within_the_limit(self) -> None:
         frames = noise(1)
         own = file_of(frames.pixels[0], "PNG")
         limits = Limits(max_pixels=56 * 84)
         (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), limits)
         assert base64.b64decode(uri.partition(",")[2]) == own
 
-    def test_a_limit_that_shrinks_makes_a_new_picture(self) -> None:
+    def test_picture_above_the_limit_is_encoded_again(self) -> None:
         frames = noise(1)
         limits = Limits(max_pixels=56 * 84 // 4)
         own = file_of(frames.pixels[0], "PNG")
         (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), limits)
-        kind, image = opened(uri)
+        kind, image = decode_uri(uri)
         assert (kind, image.size) == ("image/jpeg", (42, 28))
 
-    def test_bytes_of_an_unknown_kind_are_made_anew(self) -> None:
+    def test_unknown_format_is_encoded_again(self) -> None:
         frames = noise(1)
         (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=b"GIF89a..."), NO_LIMITS)
-        assert opened(uri)[0] == "image/jpeg"
+        assert decode_uri(uri)[0] == "image/jpeg"
 
     def test_frames_are_jpeg_of_quality_90(self) -> None:
         y, x = np.mgrid[0:56, 0:84]
@@ -130,35 +130,35 @@ class TestDataUris:
         uris = data_uris(CLIP, Frames(pixels=pixels), NO_LIMITS)
         assert len(uris) == 2
         for uri, frame in zip(uris, pixels, strict=True):
-            kind, image = opened(uri)
+            kind, image = decode_uri(uri)
             assert kind == "image/jpeg"
             expected = io.BytesIO()
             Image.fromarray(frame).save(expected, "JPEG", quality=90)
             assert base64.b64decode(uri.partition(",")[2]) == expected.getvalue()
             assert np.abs(np.asarray(image).astype(int) - frame).mean() < 3
 
-    def test_png_where_that_is_smaller(self) -> None:
+    def test_png_is_used_where_smaller(self) -> None:
         black = Frames(pixels=np.zeros((1, 360, 640, 3), np.uint8))
         (uri,) = data_uris(Media("video", "blank", 1), black, NO_LIMITS)
-        kind, image = opened(uri)
+        kind, image = decode_uri(uri)
         assert (kind, image.size) == ("image/png", (640, 360))
         assert not np.asarray(image).any()
 
-    def test_few_colours_but_smaller_as_jpeg(self) -> None:
+    def test_jpeg_is_used_where_smaller(self) -> None:
         # 2,048 colours in disorder: PNG is tried, and loses.
         pixels = np.random.default_rng(0).integers(0, 2048, (1, 64, 64))
         few = np.stack([pixels % 256, pixels // 256, pixels * 0], axis=-1).astype(np.uint8)
         (uri,) = data_uris(PICTURE, Frames(pixels=few), NO_LIMITS)
-        assert opened(uri)[0] == "image/jpeg"
+        assert decode_uri(uri)[0] == "image/jpeg"
 
-    def test_a_clip_is_thinned_and_shrunk(self) -> None:
+    def test_clip_is_sampled_and_shrunk(self) -> None:
         frames = noise(5, frames=9, height=100, width=200)
         uris = data_uris(CLIP, frames, Limits(max_frames=3, max_pixels=5000))
-        assert [opened(uri)[1].size for uri in uris] == [(100, 50)] * 3
+        assert [decode_uri(uri)[1].size for uri in uris] == [(100, 50)] * 3
         kept = noise(5, frames=9, height=100, width=200).pixels[[0, 4, 8]]
         assert uris == data_uris(CLIP, Frames(pixels=kept), Limits(max_pixels=5000))
 
-    def test_a_clips_bytes_are_never_sent_as_a_picture(self) -> None:
+    def test_encoded_bytes_of_a_clip_are_not_sent(self) -> None:
         frames = Frames(pixels=noise(1).pixels, encoded=file_of(noise(1).pixels[0], "PNG"))
         (uri,) = data_uris(Media("video", "x", 1), frames, NO_LIMITS)
-        assert opened(uri)[0] == "image/jpeg"
+        assert decode_uri(uri)[0] == "image/jpeg"

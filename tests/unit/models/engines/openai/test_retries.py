@@ -16,7 +16,7 @@ from tests.unit.models.engines.openai.rig import kinds, many, rig
 
 class TestRetries:
     @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-    def test_what_may_pass_is_tried_again(self, status: int) -> None:
+    def test_transient_status_is_retried(self, status: int) -> None:
         with rig([{"status": status, "times": 2}, {"say": "A"}]) as at:
             assert isinstance(at.one("Hi"), Answer)
             assert len(at.endpoint.seen) == 3
@@ -26,25 +26,25 @@ class TestRetries:
             assert 0.75 <= second <= 1.25
 
     @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422])
-    def test_what_cannot_pass_is_a_failure_at_once(self, status: int) -> None:
+    def test_permanent_status_fails_at_once(self, status: int) -> None:
         with rig([{"status": status, "message": "not like this"}]) as at:
             assert at.one("Hi") == Failure(type=f"http_{status}", message="not like this")
             assert len(at.endpoint.seen) == 1
             assert at.time.slept == []
 
-    def test_used_up_quota_cannot_pass(self) -> None:
+    def test_exhausted_quota_fails_at_once(self) -> None:
         with rig([{"status": 429, "code": "insufficient_quota"}]) as at:
             assert isinstance(at.one("Hi"), Failure)
             assert len(at.endpoint.seen) == 1
 
-    def test_a_prompt_too_long_has_its_own_name(self) -> None:
+    def test_prompt_too_long_is_a_context_length_failure(self) -> None:
         with rig([{"status": 400, "code": "context_length_exceeded"}]) as at:
             outcome = at.one("Hi")
             assert isinstance(outcome, Failure)
             assert outcome.type == "context_length"
 
     @pytest.mark.parametrize("retries", [0, 1, 4])
-    def test_as_often_as_the_spec_says(self, retries: int) -> None:
+    def test_retries_are_limited_by_the_spec(self, retries: int) -> None:
         with rig([{"status": 500, "message": "out of order"}], retries=retries) as at:
             assert at.one("Hi") == Failure(type="http_500", message="out of order")
             assert len(at.endpoint.seen) == retries + 1
@@ -54,7 +54,7 @@ class TestRetries:
         ("retry_after", "waited"), [("7", 7.0), ("2.5", 2.5), ("DATE", 20.0), ("0", 0.5), ("soon", 0.5)]
     )
     @pytest.mark.parametrize("status", [429, 503])
-    def test_retry_after_is_honoured(self, status: int, retry_after: str, waited: float) -> None:
+    def test_retry_after_is_respected(self, status: int, retry_after: str, waited: float) -> None:
         date = formatdate(FakeTime().time + 20.0, usegmt=True)
         rule = {"status": status, "retry_after": date if retry_after == "DATE" else retry_after, "times": 1}
         with rig([rule, {"say": "A"}]) as at:
@@ -62,47 +62,47 @@ class TestRetries:
             assert sum(at.time.slept) == pytest.approx(waited, rel=0.25 if waited == 0.5 else 1e-6)
 
     @pytest.mark.parametrize(("rule", "held"), [({"retry_after": "9"}, [9.0]), ({}, [])])
-    def test_a_pause_asked_of_one_call_holds_all_back(self, rule: dict[str, Any], held: list[float]) -> None:
+    def test_retry_after_of_one_call_delays_all(self, rule: dict[str, Any], held: list[float]) -> None:
         asked_for: list[float] = []
         with rig([{"status": 429, "times": 1, **rule}, {"say": "A"}]) as at:
             hold = at.engine._rate_limiter.pause
 
-            def noting(seconds: float) -> None:
+            def record_pause(seconds: float) -> None:
                 asked_for.append(seconds)
                 hold(seconds)
 
-            at.engine._rate_limiter.pause = noting  # type: ignore[method-assign]
+            at.engine._rate_limiter.pause = record_pause  # type: ignore[method-assign]
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
         assert asked_for == held
 
-    def test_a_pause_beyond_all_patience_is_a_failure(self) -> None:
+    def test_retry_after_beyond_the_maximum_fails(self) -> None:
         with rig([{"status": 429, "retry_after": str(LONGEST_WAIT_S + 1), "message": "come back tomorrow"}]) as at:
             assert at.one("Hi") == Failure(type="http_429", message="come back tomorrow")
             assert len(at.endpoint.seen) == 1
             assert at.time.slept == []
 
-    def test_broken_connections_are_tried_again(self) -> None:
+    def test_broken_connection_is_retried(self) -> None:
         with rig([{"drop": True, "times": 2}, {"say": "A"}]) as at:
             assert isinstance(at.one("Hi"), Answer)
             assert len(at.time.slept) == 2
 
-    def test_connections_that_always_break_are_a_failure(self) -> None:
+    def test_connection_that_always_breaks_fails(self) -> None:
         with rig(lambda _: Drop(), retries=1) as at:
             outcome = at.one("Hi")
             assert isinstance(outcome, Failure)
             assert outcome.type == "connection"
             assert len(at.endpoint.seen) == 2
 
-    def test_silence_is_a_timeout(self) -> None:
+    def test_missing_reply_is_a_timeout(self) -> None:
         with rig(lambda _: Hang(), retries=1, timeout_s=1.5) as at:
             assert at.one("Hi") == Failure(type="timeout", message="no reply within 1.5 s")
             assert len(at.endpoint.seen) == 2
 
-    def test_silence_that_passes(self) -> None:
+    def test_timeout_is_retried(self) -> None:
         with rig([{"hang_s": 60, "times": 1}, {"say": "A"}], timeout_s=1.5) as at:
             assert isinstance(at.one("Hi"), Answer)
 
-    def test_one_bad_call_spares_the_others(self) -> None:
+    def test_failed_call_spares_the_others(self) -> None:
         with rig([{"when": "question 3", "status": 400}, {"say": "A"}]) as at:
             replies = at.ask(*many(8))
             assert kinds(replies) == ["answer"] * 7 + ["http_400"]
@@ -111,7 +111,7 @@ class TestRetries:
 
 class TestPace:
     @pytest.mark.parametrize("concurrency", [1, 4])
-    def test_no_more_in_flight_than_allowed(self, concurrency: int) -> None:
+    def test_concurrency_is_limited(self, concurrency: int) -> None:
         together = threading.Barrier(concurrency, timeout=60)
 
         def script(asked: Asked) -> Say:
@@ -131,7 +131,7 @@ class TestPace:
             assert at.time.time - FakeTime().time == pytest.approx(10.0)
             assert len(at.endpoint.seen) == 6
 
-    def test_replies_come_as_they_are_ready(self) -> None:
+    def test_replies_are_yielded_as_they_arrive(self) -> None:
         gate = threading.Event()
 
         def script(asked: Asked) -> str:
@@ -146,7 +146,7 @@ class TestPace:
             assert "0/0" not in early
             assert [one.call_id for one in replies] == ["0/0"]
 
-    def test_an_iterator_closed_early_sends_no_more(self) -> None:
+    def test_iterator_closed_early_sends_no_more(self) -> None:
         with rig([{"when": "question 0", "say": "A"}, {"hang_s": 60}], concurrency=2) as at:
             replies = at.engine.generate(many(50), {})
             assert next(replies).call_id == "0/0"
@@ -156,7 +156,7 @@ class TestPace:
             # At most the first answer and two calls under way when the iterator was closed, then the second group.
             assert len(at.endpoint.seen) <= 3 + 4
 
-    def test_closing_the_engine_ends_what_is_under_way(self) -> None:
+    def test_close_cancels_running_calls(self) -> None:
         with rig([{"when": "question 0", "say": "A"}, {"hang_s": 60}], concurrency=2) as at:
             replies = at.engine.generate(many(50), {})
             next(replies)
@@ -164,7 +164,7 @@ class TestPace:
             with pytest.raises(RuntimeError, match="closed while answers were still running"):
                 list(replies)
 
-    def test_closing_leaves_no_thread(self) -> None:
+    def test_close_ends_the_thread(self) -> None:
         before = set(threading.enumerate())
         with rig(always("A")) as at:
             at.one("Hi")
@@ -172,7 +172,7 @@ class TestPace:
             left = {one.name for one in set(threading.enumerate()) - before}
         assert not [name for name in left if name.startswith("endpoint of")]
 
-    def test_works_where_a_loop_is_running(self) -> None:
+    def test_engine_works_inside_a_running_loop(self) -> None:
         with rig(always("A")) as at:
 
             async def inside() -> Answer | Failure:

@@ -28,7 +28,7 @@ PRICE = {"input_per_million": 1_000_000.0, "output_per_million": 1_000_000.0}
 TOO_MANY = FailedAttempt(failure=Failure(type="http_429", message=""), scope=FailureScope.ENDPOINT, is_transient=True)
 
 
-def test_a_storm_in_short() -> None:
+def test_storm_of_429s_loses_no_call() -> None:
     storms = (range(40, 50), range(150, 160))
     found = figures(300, 1200, storms=storms)
     assert found["rows"] == found["distinct"] == 300
@@ -45,7 +45,7 @@ def test_a_storm_in_short() -> None:
     assert 0.9 <= shares[-1] <= 1.05, shares
 
 
-def test_fewer_at_a_time_after_a_429_and_more_again() -> None:
+def test_concurrency_halves_after_a_429_and_recovers() -> None:
     async def scene() -> list[int]:
         window, widths = AdaptiveConcurrency(16), []
         async with window:
@@ -64,7 +64,7 @@ def test_fewer_at_a_time_after_a_429_and_more_again() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 8))
-def test_no_more_than_the_window_and_nobody_waits_for_ever(storm: list[bool], most: int) -> None:
+def test_concurrency_limit_holds_and_no_attempt_starves(storm: list[bool], most: int) -> None:
     async def scene() -> int:
         window, out, highest = AdaptiveConcurrency(most), 0, 0
 
@@ -83,7 +83,7 @@ def test_no_more_than_the_window_and_nobody_waits_for_ever(storm: list[bool], mo
     assert asyncio.run(scene()) <= most
 
 
-def test_a_cancelled_wait_hands_its_turn_on() -> None:
+def test_cancelled_wait_passes_its_slot_on() -> None:
     async def scene() -> None:
         window = AdaptiveConcurrency(1)
         await window.__aenter__()
@@ -96,7 +96,7 @@ def test_a_cancelled_wait_hands_its_turn_on() -> None:
     asyncio.run(scene())
 
 
-def test_a_reply_cut_in_two_is_asked_again() -> None:
+def test_truncated_reply_is_retried() -> None:
     with rig(lambda asked: Half() if asked.number == 0 else Say(text="A")) as one:
         answer = one.one("x")
         assert isinstance(answer, Answer)
@@ -104,12 +104,12 @@ def test_a_reply_cut_in_two_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
-def test_a_filtered_prompt_is_an_answer(code: str) -> None:
+def test_filtered_prompt_is_an_answer(code: str) -> None:
     with rig(lambda _: Status(status=400, code=code)) as one:
         assert one.one("x") == Answer(text="", finish_reason="content_filter", decoding="greedy")
 
 
-def test_no_call_is_sent_beyond_the_limit_of_money() -> None:
+def test_no_call_is_sent_beyond_the_cost_limit() -> None:
     with rig(lambda _: Say(text="a b c"), price=PRICE, cost_limit=60.0, concurrency=1) as one:
         replies = one.ask(*many(40))
         found = kinds(replies)
@@ -119,7 +119,7 @@ def test_no_call_is_sent_beyond_the_limit_of_money() -> None:
     assert spent == 60.0
 
 
-def test_money_in_flight_counts_so_that_many_at_once_do_not_break_the_limit() -> None:
+def test_cost_in_flight_counts_against_the_limit() -> None:
     together = threading.Barrier(3, timeout=60)
 
     def script(asked: Asked) -> Say:
@@ -134,13 +134,13 @@ def test_money_in_flight_counts_so_that_many_at_once_do_not_break_the_limit() ->
         assert one.endpoint.most_at_once > 2
 
 
-def test_a_limit_of_money_wants_a_price() -> None:
+def test_cost_limit_requires_a_price() -> None:
     with pytest.raises(ValidationError, match="needs `price`"):
         ModelSpec(engine="openai", model="m", base_url="http://x", cost_limit=1.0)
 
 
 @pytest.mark.parametrize("most", [3_000, 20_000, 200_000])
-def test_a_picture_too_heavy_is_shrunk_with_its_aspect_kept(most: int) -> None:
+def test_picture_above_the_byte_limit_is_shrunk_with_its_aspect(most: int) -> None:
     rng = np.random.default_rng(1)
     pixels = rng.integers(0, 255, (1, 300, 600, 3), dtype=np.uint8)
     file = io.BytesIO()
