@@ -24,10 +24,10 @@ _STATUS = {"T": "ok", "F": "ok", "N": "ok", "E": "error", "M": "missing", "X": "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One question in one setting.
+class Question:
+    """One question in one setting, with the results of its requests.
 
-    `pairs` is a letter a pair: T right, F wrong, N nothing read, E error, M never run, X excluded; '' for no `vsv`.
+    `pairs` has a letter per pair: T right, F wrong, N unreadable, E error, M never run, X excluded; '' for no `vsv`.
     `judged` is one of: accepted, rejected, invalid, failed, absent, error, missing, excluded; '' for no `oevqa`.
     """
 
@@ -39,20 +39,20 @@ class Asked:
     setting: str = "32-frames"
     answer: str = "la pizza cuoce nel forno a legna"
     values: Mapping[str, Any] | None = None
-    """Columns laid over those of the `oevqa` row."""
+    """Columns that replace those of the `oevqa` row."""
 
     @property
     def sample_id(self) -> str:
         return f"{self.video}/{self.name}"
 
 
-def frame(asked: Sequence[Asked]) -> pd.DataFrame:
-    """Their rows, columns as `Benchmark.reduce` gets them."""
-    return pd.DataFrame([row for request in asked for row in (*_pairs(request), *_open(request))])
+def frame(scripted: Sequence[Question]) -> pd.DataFrame:
+    """Return the rows of the questions, columns as `Benchmark.reduce` gets them."""
+    return pd.DataFrame([row for request in scripted for row in (*_pairs(request), *_open(request))])
 
 
-def samples(asked: Sequence[Asked]) -> dict[str, Sample]:
-    """Their samples, all with the same references."""
+def samples(scripted: Sequence[Question]) -> dict[str, Sample]:
+    """Return the samples of the questions, all with the same references."""
     return {
         request.sample_id: Sample(
             sample_id=request.sample_id,
@@ -64,51 +64,51 @@ def samples(asked: Sequence[Asked]) -> dict[str, Sample]:
                 "false": [f"falsa {i}" for i in range(8)],
             },
         )
-        for request in asked
+        for request in scripted
     }
 
 
-def reduced(asked: Sequence[Asked]) -> list[Metric]:
-    """Their metrics."""
-    return reduce_scores(frame(asked), samples(asked))
+def reduced(scripted: Sequence[Question]) -> list[Metric]:
+    """Return the metrics of the questions."""
+    return reduce_scores(frame(scripted), samples(scripted))
 
 
-def every_column(videos: int = 2, **how: Any) -> list[Asked]:
-    """One question a category and video."""
+def every_column(videos: int = 2, **how: Any) -> list[Question]:
+    """Return one question per category and video."""
     return [
-        Asked(category=column, video=f"video{v}", name=f"{column}_A", **how)
+        Question(category=column, video=f"video{v}", name=f"{column}_A", **how)
         for v in range(videos)
         for column in COLUMNS
     ]
 
 
-def found(
+def metric_of(
     metrics: Sequence[Metric], name: str, category: str = "", setting: str = "32-frames", task: str = ""
 ) -> Metric:
-    """The one metric of that name."""
+    """Return the metric of that name."""
     (item,) = (
         m for m in metrics if (m.metric, m.category, m.setting) == (name, category, setting) and task in ("", m.task)
     )
     return item
 
 
-def _identity(one: Asked, task: str, variant: str, status: str) -> dict[str, Any]:
+def _identity(question: Question, task: str, variant: str, status: str) -> dict[str, Any]:
     return {
-        "sample_id": one.sample_id,
+        "sample_id": question.sample_id,
         "task": task,
-        "setting": one.setting,
+        "setting": question.setting,
         "variant": variant,
         "subset": "",
-        "category": one.category,
-        "cluster": one.video,
+        "category": question.category,
+        "cluster": question.video,
         "status": status,
     }
 
 
-def _pairs(one: Asked) -> list[dict[str, Any]]:
+def _pairs(question: Question) -> list[dict[str, Any]]:
     rows = []
-    for index, letter in enumerate(one.pairs):
-        row = _identity(one, "vsv", str(index), _STATUS[letter])
+    for index, letter in enumerate(question.pairs):
+        row = _identity(question, "vsv", str(index), _STATUS[letter])
         if row["status"] == "ok":
             row |= {
                 "answer": None if letter == "N" else "A",
@@ -123,15 +123,15 @@ def _pairs(one: Asked) -> list[dict[str, Any]]:
     return rows
 
 
-def _open(one: Asked) -> list[dict[str, Any]]:
-    if not one.judged:
+def _open(question: Question) -> list[dict[str, Any]]:
+    if not question.judged:
         return []
-    status = one.judged if one.judged in ("error", "missing", "excluded") else "ok"
-    row = _identity(one, "oevqa", "", status)
+    status = question.judged if question.judged in ("error", "missing", "excluded") else "ok"
+    row = _identity(question, "oevqa", "", status)
     if status == "ok":
-        state = one.judged if one.judged in ("invalid", "failed", "absent") else "ok"
+        state = question.judged if question.judged in ("invalid", "failed", "absent") else "ok"
         row |= {
-            "answer": one.answer,
+            "answer": question.answer,
             "rule": "text",
             "flags": ["judge_error"] if state == "invalid" else [],
             "finish_reason": "stop",
@@ -140,5 +140,5 @@ def _open(one: Asked) -> list[dict[str, Any]]:
             "meteor": 0.25,
         }
         if state in ("ok", "invalid"):
-            row["accepted"] = float(one.judged == "accepted")
-    return [{**row, **(one.values or {})}]
+            row["accepted"] = float(question.judged == "accepted")
+    return [{**row, **(question.values or {})}]

@@ -18,7 +18,7 @@ SIX = tuple(f"{lang}/{meaning}" for lang in ("de", "fr", "ko") for meaning in ra
 
 
 def sample(split: str, index: int, **data: Any) -> Sample:
-    """One ingested pun without pictures."""
+    """Return an ingested pun without pictures."""
     raw = source_row(split, index)
     return Sample(
         sample_id=f"{split}/{index:04d}",
@@ -36,7 +36,7 @@ def sample(split: str, index: int, **data: Any) -> Sample:
 
 
 def pictured(**data: Any) -> Sample:
-    """One pun with its three pictures."""
+    """Return a pun with its three pictures."""
     refs = tuple(
         MediaRef(role=role, kind="image", sha256=name * 64, extension=".png", bytes=1, width=6, height=5)
         for role, name in (("explanation", "e"), ("disambiguator/0", "0"), ("disambiguator/1", "1"))
@@ -50,8 +50,8 @@ def samples(count: int, **data: Any) -> dict[str, Sample]:
     return {item.sample_id: item for item in created}
 
 
-def asked(of: Sample, task: str, setting: str, variant: str = "", **how: Any) -> Row:
-    """A row before it is read; nothing said unless `how` says so."""
+def prediction(of: Sample, task: str, setting: str, variant: str = "", **how: Any) -> Row:
+    """Return a prediction with an empty output, unless `how` has another."""
     row = Row(
         request_id=f"{of.sample_id}/{task}/{setting}/{variant}",
         sample=of,
@@ -67,7 +67,7 @@ def asked(of: Sample, task: str, setting: str, variant: str = "", **how: Any) ->
 
 
 def scored(row: Row, status: str = "") -> dict[str, Any]:
-    """A row of the frame; `status` may be `missing`."""
+    """Return a row of the scores; `status` may be `missing`."""
     reading = BENCHMARK.grader.read_answer(row)
     identity = {
         "sample_id": row.sample.sample_id,
@@ -95,17 +95,17 @@ def scored(row: Row, status: str = "") -> dict[str, Any]:
 def cell(
     of: Mapping[str, Sample], task: str, setting: str, say: Callable[[Sample, str], Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """All rows of a cell; `say` gives what each row has beside its identity."""
+    """Return all rows of a cell; `say` gives the fields of each row."""
     variants = ("",) if task == "grounding" else SIX
-    return [scored(asked(item, task, setting, v, **say(item, v))) for item in of.values() for v in variants]
+    return [scored(prediction(item, task, setting, v, **say(item, v))) for item in of.values() for v in variants]
 
 
 def reduced(rows: Sequence[Mapping[str, Any]], of: Mapping[str, Sample]) -> list[Metric]:
-    """The metrics of these rows."""
+    """Return the metrics of rows."""
     return reduce_scores(pd.DataFrame([dict(row) for row in rows]), of)
 
 
-def found(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: str) -> Metric:
+def metric_of(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: str) -> Metric:
     """The one metric of that name at a place."""
     expected = {"subset": "", "category": "", **where}
     (item,) = (
@@ -118,16 +118,16 @@ def found(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: s
 
 
 def similar(first: float, second: float) -> dict[str, Any]:
-    """A translation that lies so near to both targets."""
+    """Return fields of a translation with these similarities to both targets."""
     return {"output": "Ein Satz.", "given": {"bertscore_0": first, "bertscore_1": second}}
 
 
 def judged(accepted: bool) -> Verdict:
-    """What the judge said."""
+    """Return a verdict of the judge."""
     return Verdict(state="ok", accepted=accepted, tries=1)
 
 
 def in_order(words: str, *pieces: str) -> None:
-    """Assert that these pieces stand in the words in this order."""
+    """Assert that the pieces occur in this order."""
     places = [words.index(piece) for piece in pieces]
     assert places == sorted(places), pieces

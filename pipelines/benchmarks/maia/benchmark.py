@@ -27,6 +27,8 @@ from pipelines.benchmarks.records import (
     SimilarityRequest,
 )
 from pipelines.benchmarks.source import Source
+from pipelines.metrics.meteor import meteor_italian
+from pipelines.metrics.text import rouge_l
 
 
 class _Maia:
@@ -93,9 +95,6 @@ def _read_scores(row: Row) -> Reading:
 
 
 def _read_oevqa(row: Row) -> Reading:
-    from pipelines.metrics.meteor import meteor_italian
-    from pipelines.metrics.text import rouge_l
-
     if row.status != "ok":
         return Reading(answer=None, rule=row.status)
     text = read_oevqa(row.output)

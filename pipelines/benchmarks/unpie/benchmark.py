@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from models.messages import Generation, Step, user
 from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
@@ -38,9 +38,8 @@ from pipelines.benchmarks.unpie.answers import (
 from pipelines.benchmarks.unpie.column_map import MAP_NAMES
 from pipelines.benchmarks.unpie.prompts import JUDGE, PROMPT_TEXTS, caption_steps, unpie_prompts
 from pipelines.benchmarks.unpie.source import read_unpie
-
-if TYPE_CHECKING:
-    from pipelines.metrics.meteor import Synonyms
+from pipelines.metrics.meteor import Synonyms, english_name, find_wordnet, meteor_english
+from pipelines.metrics.text import sentence_bleu
 
 BY_RULE = "judged_by_rule"
 _JUDGED_CHARS = 2000
@@ -164,9 +163,6 @@ def _read_disambiguation(row: Row) -> Reading:
 
 
 def _read_reconstruction(row: Row) -> Reading:
-    from pipelines.metrics.meteor import english_name, meteor_english
-    from pipelines.metrics.text import sentence_bleu
-
     sentence, original = _read_sentence(row), row.sample.data["sentence"]
     wordnet = _wordnet()
     values = {
@@ -202,8 +198,6 @@ def _truncated(row: Row) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def _wordnet() -> Synonyms | None:
     """Load WordNet once per process: it takes seconds."""
-    from pipelines.metrics.meteor import find_wordnet
-
     return find_wordnet()
 
 

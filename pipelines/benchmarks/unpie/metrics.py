@@ -22,6 +22,7 @@ from pipelines.benchmarks.unpie.aggregate import KINDS, BoolArray, MeanMetric, P
 from pipelines.benchmarks.unpie.agreement import agreement
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.deltas import deltas
+from pipelines.metrics.text import corpus_bleu
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -273,7 +274,6 @@ def _by_frequency(rows: _PlaceRows, samples: Mapping[str, Sample], fields: Mappi
 
 def _bleu(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     """Yield corpus BLEU-4, pooled, of each kind, and the mean of both; unreadable outputs are empty."""
-    from pipelines.metrics.text import corpus_bleu
 
     def over(category: str) -> Metric:
         frame = rows.frame if not category else rows.frame[rows.frame["category"] == category]

@@ -15,7 +15,7 @@ from pipelines.benchmarks.vflute.human import HUMAN_BASELINE as VFLUTE
 from pipelines.report.model import METRIC_KEYS
 from tests.support import maia_rows, vflute_rows
 from tests.support.f1_oracle import macro_f1
-from tests.support.maia_rows import Asked
+from tests.support.maia_rows import Question
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 from tests.support.unpie_rows import samples as puns
@@ -63,8 +63,12 @@ def test_every_level_names_a_task_and_settings_that_there_are() -> None:
 
 
 def test_maia_statements_and_pools_on_the_rows_of_people() -> None:
-    asked = [Asked(pairs="TTTTTTTT"), Asked(pairs="TTTTFFFF", video="video2"), Asked(pairs="FFFFFFFF", video="video3")]
-    people = {"human:ann": maia_rows.frame([Asked(pairs="TTTTTTTF"), Asked(pairs="TTTTTTTT", video="video2")])}
+    asked = [
+        Question(pairs="TTTTTTTT"),
+        Question(pairs="TTTTFFFF", video="video2"),
+        Question(pairs="FFFFFFFF", video="video3"),
+    ]
+    people = {"human:ann": maia_rows.frame([Question(pairs="TTTTTTTF"), Question(pairs="TTTTTTTT", video="video2")])}
     found = MAIA.metrics(maia_rows.frame(asked), maia_rows.samples(asked), {}, people)
     made = {one.metric: one for one in found if one.task == "vsv"}
     assert {one.subset for one in found} == {SAME_ITEMS}
@@ -78,7 +82,10 @@ def test_maia_statements_and_pools_on_the_rows_of_people() -> None:
 
 
 def test_maia_rows_that_one_of_both_failed_at_are_left_out() -> None:
-    own, theirs = maia_rows.frame([Asked(pairs="TTTTTTTE")]), maia_rows.frame([Asked(pairs="TTTTTTTT")])
+    own, theirs = (
+        maia_rows.frame([Question(pairs="TTTTTTTE")]),
+        maia_rows.frame([Question(pairs="TTTTTTTT")]),
+    )
     made = {one.metric: one for one in MAIA.metrics(own, {}, {}, {"human:ann": theirs}) if one.task == "vsv"}
     assert made["statement_accuracy"].n == 7
     assert "pool_accuracy" not in made
@@ -118,7 +125,7 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
 )
 def test_maia_files_that_cannot_be_used(kind: str, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MAIA.check(kind, text, maia_rows.samples([Asked()]))
+        MAIA.check(kind, text, maia_rows.samples([Question()]))
 
 
 def test_maia_agreement_stands_beside_the_published_one() -> None:

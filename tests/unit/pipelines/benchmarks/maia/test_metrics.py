@@ -16,7 +16,7 @@ from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.maia.metrics import _check_identities, reduce_scores
 from pipelines.benchmarks.records import Metric, Row, Verdict
-from tests.support.maia_rows import ANSWERS, Asked, every_column, found, frame, reduced, samples
+from tests.support.maia_rows import ANSWERS, Question, every_column, frame, metric_of, reduced, samples
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "maia" / "pools.jsonl"
@@ -25,9 +25,9 @@ HEADLINES = ("statement_accuracy", "pool_accuracy", "oevqa_accuracy", "agg_acc")
 OVER_QUESTIONS = HEADLINES[1:]
 
 
-def numbered(questions: Sequence[tuple[str, str]], **how: Any) -> list[Asked]:
+def numbered(questions: Sequence[tuple[str, str]], **how: Any) -> list[Question]:
     return [
-        Asked(pairs=pairs, judged=judged, video=f"video{place}", **how)
+        Question(pairs=pairs, judged=judged, video=f"video{place}", **how)
         for place, (pairs, judged) in enumerate(questions)
     ]
 
@@ -38,21 +38,23 @@ def numbered(questions: Sequence[tuple[str, str]], **how: Any) -> list[Asked]:
 @pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
 def test_headline_metrics_agree_with_golden_pools(row: dict[str, Any]) -> None:
     metrics = reduced(numbered(row["questions"]))
-    assert {name: found(metrics, name).value for name in HEADLINES} == {name: row[name] for name in HEADLINES}
-    assert {name: found(metrics, name, "Causal").value for name in HEADLINES} == {name: row[name] for name in HEADLINES}
+    assert {name: metric_of(metrics, name).value for name in HEADLINES} == {name: row[name] for name in HEADLINES}
+    assert {name: metric_of(metrics, name, "Causal").value for name in HEADLINES} == {
+        name: row[name] for name in HEADLINES
+    }
     assert all((metric.value is None) <= bool(metric.note) for metric in metrics)
 
 
 def test_counts_agree_with_the_golden_example() -> None:
     metrics = reduced(numbered(ROWS[0]["questions"]))
-    assert (found(metrics, "statement_accuracy").n, found(metrics, "pool_accuracy").n) == (16, 2)
-    assert found(metrics, "none_rate").value == 1 / 16
-    assert [found(metrics, f"pool_right_{right}").value for right in range(9)] == [0, 0, 0, 0, 0, 0, 1, 0, 1]
+    assert (metric_of(metrics, "statement_accuracy").n, metric_of(metrics, "pool_accuracy").n) == (16, 2)
+    assert metric_of(metrics, "none_rate").value == 1 / 16
+    assert [metric_of(metrics, f"pool_right_{right}").value for right in range(9)] == [0, 0, 0, 0, 0, 0, 1, 0, 1]
     names = ("agg_both", "agg_pool_only", "agg_judge_only", "agg_neither")
-    assert [found(metrics, name).value for name in names] == [0, 1, 1, 0]
-    assert [found(metrics, name, "Causal").value for name in names] == [0, 1, 1, 0]
-    assert found(metrics, "statement_minus_pool").value == 0.375
-    assert found(metrics, "oevqa_minus_pool").value == 0.0
+    assert [metric_of(metrics, name).value for name in names] == [0, 1, 1, 0]
+    assert [metric_of(metrics, name, "Causal").value for name in names] == [0, 1, 1, 0]
+    assert metric_of(metrics, "statement_minus_pool").value == 0.375
+    assert metric_of(metrics, "oevqa_minus_pool").value == 0.0
 
 
 # ------------------------------------------------------------------------------------------- failures, gaps, verdicts
@@ -60,81 +62,84 @@ def test_counts_agree_with_the_golden_example() -> None:
 
 def test_errors_count_as_wrong_and_are_reported() -> None:
     metrics = reduced(numbered([("EEEEEEEE", "error"), ("TTTTTTTE", "accepted"), ("TTTTTTTT", "accepted")]))
-    assert [(found(metrics, name).n, found(metrics, name).n_failed) for name in HEADLINES] == [
+    assert [(metric_of(metrics, name).n, metric_of(metrics, name).n_failed) for name in HEADLINES] == [
         (24, 9),
         (3, 2),
         (3, 1),
         (3, 2),
     ]
-    assert found(metrics, "errors", task="vsv").value == 9
-    assert found(metrics, "errors", task="oevqa").value == 1
-    assert found(metrics, "pool_right_0").value == 1
+    assert metric_of(metrics, "errors", task="vsv").value == 9
+    assert metric_of(metrics, "errors", task="oevqa").value == 1
+    assert metric_of(metrics, "pool_right_0").value == 1
     # An error is no answer that could not be read.
-    assert (found(metrics, "none_rate").value, found(metrics, "none_rate").n) == (0.0, 15)
+    assert (metric_of(metrics, "none_rate").value, metric_of(metrics, "none_rate").n) == (0.0, 15)
 
 
 def test_similarity_metrics_ignore_errors() -> None:
     metrics = reduced(numbered([("T" * 8, "error"), ("T" * 8, "accepted"), ("T" * 8, "rejected")]))
     for name in ("rouge", "meteor", "bleu", "bleu_1", "cider"):
-        assert (found(metrics, name).n, found(metrics, name).n_failed) == (2, 1)
-    assert found(metrics, "rouge").value == 0.5
+        assert (metric_of(metrics, name).n, metric_of(metrics, name).n_failed) == (2, 1)
+    assert metric_of(metrics, "rouge").value == 0.5
 
 
 def test_missing_requests_are_noted_in_every_category() -> None:
-    asked = every_column(pairs="TTTTTTTT")
-    asked[3] = replace(asked[3], pairs="MMTTTTTT")
-    metrics = reduced(asked)
+    scripted = every_column(pairs="TTTTTTTT")
+    scripted[3] = replace(scripted[3], pairs="MMTTTTTT")
+    metrics = reduced(scripted)
     for category in ("", *COLUMNS):
         for name in OVER_QUESTIONS:
-            metric = found(metrics, name, category)
+            metric = metric_of(metrics, name, category)
             assert (metric.value, metric.ci_low, metric.note) == (None, None, "2 requests were never run")
-    assert found(metrics, "pool_accuracy").n == 24
-    statements = found(metrics, "statement_accuracy")
+    assert metric_of(metrics, "pool_accuracy").n == 24
+    statements = metric_of(metrics, "statement_accuracy")
     assert (statements.value, statements.n, statements.note) == (1.0, 190, "2 requests were never run")
-    assert found(metrics, "pool_right_8").value is None
-    assert found(metrics, "agg_both").value is None
-    assert found(metrics, "rouge").value == 0.5
+    assert metric_of(metrics, "pool_right_8").value is None
+    assert metric_of(metrics, "agg_both").value is None
+    assert metric_of(metrics, "rouge").value == 0.5
 
 
 def test_missing_requests_block_only_their_setting() -> None:
-    metrics = reduced([Asked(pairs="MMMMMMMM", judged="missing", setting="1-frame"), Asked()])
-    assert found(metrics, "pool_accuracy").value == 1.0
-    assert found(metrics, "statement_accuracy", setting="1-frame").value is None
-    assert found(metrics, "pool_gain_over_1_frame").note == "9 requests were never run"
+    metrics = reduced([Question(pairs="MMMMMMMM", judged="missing", setting="1-frame"), Question()])
+    assert metric_of(metrics, "pool_accuracy").value == 1.0
+    assert metric_of(metrics, "statement_accuracy", setting="1-frame").value is None
+    assert metric_of(metrics, "pool_gain_over_1_frame").note == "9 requests were never run"
 
 
 def test_note_says_why_verdicts_are_missing() -> None:
     questions = [("T" * 8, "failed"), ("T" * 8, "failed"), ("T" * 8, "accepted")]
-    asked = [replace(q, category=COLUMNS[index]) for index, q in enumerate(numbered(questions))]
-    metrics = reduced(asked)
-    assert found(metrics, "oevqa_accuracy").note == "2 verdicts failed"
-    assert found(metrics, "agg_acc", COLUMNS[0]).note == "1 verdict failed"
+    scripted = [replace(q, category=COLUMNS[index]) for index, q in enumerate(numbered(questions))]
+    metrics = reduced(scripted)
+    assert metric_of(metrics, "oevqa_accuracy").note == "2 verdicts failed"
+    assert metric_of(metrics, "agg_acc", COLUMNS[0]).note == "1 verdict failed"
     # The category whose answers all have a verdict keeps its value.
-    assert found(metrics, "oevqa_accuracy", COLUMNS[2]).value == 1.0
-    assert found(metrics, "agg_both", COLUMNS[2]).value == 1
-    assert found(metrics, "agg_both").value is None
+    assert metric_of(metrics, "oevqa_accuracy", COLUMNS[2]).value == 1.0
+    assert metric_of(metrics, "agg_both", COLUMNS[2]).value == 1
+    assert metric_of(metrics, "agg_both").value is None
 
 
 def test_judged_metrics_are_null_without_a_judge() -> None:
     metrics = reduced(every_column(judged="absent"))
     for name in ("oevqa_accuracy", "agg_acc", "agg_both", "oevqa_minus_pool", "judge_error_count"):
-        assert (found(metrics, name).value, found(metrics, name).note) == (None, "no judge")
-    assert found(metrics, "pool_accuracy").value == 1.0
+        assert (metric_of(metrics, name).value, metric_of(metrics, name).note) == (None, "no judge")
+    assert metric_of(metrics, "pool_accuracy").value == 1.0
 
 
 def test_unreadable_verdicts_and_truncated_answers_are_counted() -> None:
-    asked = numbered([("T" * 8, "invalid"), ("T" * 8, "accepted"), ("T" * 8, "error")])
-    asked[1] = replace(asked[1], values={"flags": np.array(["truncated"], dtype=object)})
-    metrics = reduced(asked)
-    assert (found(metrics, "judge_error_count").value, found(metrics, "judge_error_count").n) == (1, 2)
-    assert found(metrics, "truncated_count").value == 1
+    scripted = numbered([("T" * 8, "invalid"), ("T" * 8, "accepted"), ("T" * 8, "error")])
+    scripted[1] = replace(scripted[1], values={"flags": np.array(["truncated"], dtype=object)})
+    metrics = reduced(scripted)
+    assert (metric_of(metrics, "judge_error_count").value, metric_of(metrics, "judge_error_count").n) == (1, 2)
+    assert metric_of(metrics, "truncated_count").value == 1
 
 
 def test_aggregate_is_null_where_a_question_lacks_one_task() -> None:
-    alone = Asked(judged="", video="video2")
-    metrics = reduced([Asked(), alone, Asked(pairs="", video="video3")])
-    assert found(metrics, "pool_accuracy").value == found(metrics, "oevqa_accuracy").value == 1.0
-    assert (found(metrics, "agg_acc").value, found(metrics, "agg_acc").note) == (None, "9 requests were never run")
+    alone = Question(judged="", video="video2")
+    metrics = reduced([Question(), alone, Question(pairs="", video="video3")])
+    assert metric_of(metrics, "pool_accuracy").value == metric_of(metrics, "oevqa_accuracy").value == 1.0
+    assert (metric_of(metrics, "agg_acc").value, metric_of(metrics, "agg_acc").note) == (
+        None,
+        "9 requests were never run",
+    )
 
 
 @pytest.mark.parametrize(("pairs", "judged", "tasks"), [("T" * 8, "", {"vsv"}), ("", "accepted", {"oevqa"})])
@@ -144,15 +149,15 @@ def test_task_outside_of_the_plan_has_no_metrics(pairs: str, judged: str, tasks:
 
 
 def test_metrics_of_excluded_and_failed_rows_alone() -> None:
-    metrics = reduced([Asked(pairs="X" * 8, judged="error")])
-    assert (found(metrics, "pool_accuracy").value, found(metrics, "pool_accuracy").n) == (None, 0)
-    assert (found(metrics, "oevqa_accuracy").value, found(metrics, "oevqa_accuracy").n_failed) == (0.0, 1)
+    metrics = reduced([Question(pairs="X" * 8, judged="error")])
+    assert (metric_of(metrics, "pool_accuracy").value, metric_of(metrics, "pool_accuracy").n) == (None, 0)
+    assert (metric_of(metrics, "oevqa_accuracy").value, metric_of(metrics, "oevqa_accuracy").n_failed) == (0.0, 1)
     for name in ("rouge", "bleu", "cider"):
-        assert (found(metrics, name).value, found(metrics, name).note) == (None, "no row to measure")
+        assert (metric_of(metrics, name).value, metric_of(metrics, name).note) == (None, "no row to measure")
 
 
 def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
-    (plain,) = samples([Asked()]).values()
+    (plain,) = samples([Question()]).values()
     sample = replace(plain, data={**plain.data, "video": "video1", "category": "CausaleEsplicita_A"})
     outputs = [("vsv", str(index), "A") for index in range(7)] + [("vsv", "7", "forse"), ("oevqa", "", ANSWERS[1])]
     scores = []
@@ -177,12 +182,12 @@ def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
         scores.append({**identity, **request, **answer, "subset": "", "verdict_state": row.verdict.state})
     metrics = BENCHMARK.reporter.reduce(pd.DataFrame(scores), {sample.sample_id: sample})
     drawn = [draw_ts_letter(42, "video1", "CausaleEsplicita_A", index) for index in range(8)]
-    assert found(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8
-    assert found(metrics, "accuracy_ts_b", setting="1-frame").value == 0.0
-    assert found(metrics, "none_rate", setting="1-frame").value == 1 / 8
+    assert metric_of(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8
+    assert metric_of(metrics, "accuracy_ts_b", setting="1-frame").value == 0.0
+    assert metric_of(metrics, "none_rate", setting="1-frame").value == 1 / 8
     names = ("oevqa_accuracy", "rouge", "bleu", "truncated_count")
-    assert [found(metrics, name, setting="1-frame").value for name in names] == pytest.approx([1, 1, 1, 1])
-    assert found(metrics, "bertscore", setting="1-frame").value == 0.5
+    assert [metric_of(metrics, name, setting="1-frame").value for name in names] == pytest.approx([1, 1, 1, 1])
+    assert metric_of(metrics, "bertscore", setting="1-frame").value == 0.5
 
 
 def test_reduce_maia_returns_nothing_without_rows() -> None:
@@ -191,49 +196,49 @@ def test_reduce_maia_returns_nothing_without_rows() -> None:
 
 def test_unimodal_setting_has_pairs_only() -> None:
     metrics = reduced(every_column(setting="unimodal", judged="", pairs="TTTTTTTF"))
-    assert found(metrics, "statement_accuracy", setting="unimodal").value == 0.875
-    assert found(metrics, "pool_accuracy", "Sentiment", setting="unimodal").value == 0.0
+    assert metric_of(metrics, "statement_accuracy", setting="unimodal").value == 0.875
+    assert metric_of(metrics, "pool_accuracy", "Sentiment", setting="unimodal").value == 0.0
 
 
 def test_pool_must_have_eight_pairs() -> None:
-    rows = frame([Asked()])
+    rows = frame([Question()])
     with pytest.raises(AssertionError, match="video1/CausaleEsplicita_A has not 8 rows"):
-        reduce_scores(rows[rows["variant"] != "3"], samples([Asked()]))
+        reduce_scores(rows[rows["variant"] != "3"], samples([Question()]))
     rows.loc[rows["variant"] == "3", "variant"] = "4"
     with pytest.raises(AssertionError, match="twice"):
-        reduce_scores(rows, samples([Asked()]))
+        reduce_scores(rows, samples([Question()]))
 
 
 def test_unknown_category_is_rejected() -> None:
     with pytest.raises(ValueError, match="'Spatial' is no category column"):
-        reduced([Asked(category="Spatial")])
+        reduced([Question(category="Spatial")])
 
 
 # ------------------------------------------------------------------------------------------------------- reading rates
 
 
 def test_accuracy_is_split_by_the_side_of_the_true_statement() -> None:
-    metrics = reduced([Asked(pairs="TFTFTFTE"), Asked(pairs="TTTTTTTT", video="video2")])
-    a, b = found(metrics, "accuracy_ts_a"), found(metrics, "accuracy_ts_b")
+    metrics = reduced([Question(pairs="TFTFTFTE"), Question(pairs="TTTTTTTT", video="video2")])
+    a, b = metric_of(metrics, "accuracy_ts_a"), metric_of(metrics, "accuracy_ts_b")
     assert (a.value, a.n, b.value, b.n) == (1.0, 8, 4 / 7, 7)
 
 
 def test_reading_rules_are_counted() -> None:
-    rows = frame([Asked()])
+    rows = frame([Question()])
     rows.loc[rows["variant"].isin(["1", "2"]), "rule"] = "elimination"
     rows.loc[rows["variant"] == "3", "rule"] = "echo"
-    metrics = reduce_scores(rows, samples([Asked()]))
-    assert (found(metrics, "elimination_count").value, found(metrics, "echo_count").value) == (2, 1)
+    metrics = reduce_scores(rows, samples([Question()]))
+    assert (metric_of(metrics, "elimination_count").value, metric_of(metrics, "echo_count").value) == (2, 1)
 
 
 def test_contradictory_pools_are_listed() -> None:
-    asked = every_column(videos=1)
-    samples_by_id = samples(asked)
-    for question in asked[:11]:
+    scripted = every_column(videos=1)
+    samples_by_id = samples(scripted)
+    for question in scripted[:11]:
         data = dict(samples_by_id[question.sample_id].data)
         data["false"] = [*data["false"][:7], data["true"][2]]
         samples_by_id[question.sample_id] = replace(samples_by_id[question.sample_id], data=data)
-    metric = found(reduce_scores(frame(asked), samples_by_id), "contradictory_pools")
+    metric = metric_of(reduce_scores(frame(scripted), samples_by_id), "contradictory_pools")
     assert (metric.value, metric.n) == (11, 12)
     assert "video0/Causal_A" in metric.note
     assert metric.note.endswith(" and 1 more")
@@ -244,26 +249,28 @@ def test_contradictory_pools_are_listed() -> None:
 
 def test_only_unbalanced_categories_have_macro_means() -> None:
     assert not [m for m in reduced(every_column()) if m.metric.endswith("_macro")]
-    asked = [
+    scripted = [
         *numbered([("T" * 8, "accepted"), ("T" * 8, "rejected"), ("F" * 8, "rejected")]),
-        Asked(category="Sentiment", video="video9", pairs="FTTTTTTT", judged="rejected"),
+        Question(category="Sentiment", video="video9", pairs="FTTTTTTT", judged="rejected"),
     ]
-    metrics = reduced(asked)
-    assert found(metrics, "pool_accuracy").value == 0.5
-    assert found(metrics, "pool_accuracy_macro").value == pytest.approx(1 / 3)
-    assert found(metrics, "statement_accuracy_macro").value == pytest.approx((2 / 3 + 7 / 8) / 2)
-    assert found(metrics, "oevqa_accuracy_macro").value == pytest.approx(1 / 6)
-    assert found(metrics, "agg_acc_macro").n == 4
-    assert found(metrics, "bertscore_macro").value is None
+    metrics = reduced(scripted)
+    assert metric_of(metrics, "pool_accuracy").value == 0.5
+    assert metric_of(metrics, "pool_accuracy_macro").value == pytest.approx(1 / 3)
+    assert metric_of(metrics, "statement_accuracy_macro").value == pytest.approx((2 / 3 + 7 / 8) / 2)
+    assert metric_of(metrics, "oevqa_accuracy_macro").value == pytest.approx(1 / 6)
+    assert metric_of(metrics, "agg_acc_macro").n == 4
+    assert metric_of(metrics, "bertscore_macro").value is None
 
 
 def test_average_is_the_mean_of_the_columns_on_a_balanced_set() -> None:
     pairs = ["T" * 8, "F" * 8, "TTTTTTTF"]
-    asked = [replace(q, pairs=pairs[index % 3]) for index, q in enumerate(every_column(videos=3))]
-    metrics = reduced(asked)
+    scripted = [replace(q, pairs=pairs[index % 3]) for index, q in enumerate(every_column(videos=3))]
+    metrics = reduced(scripted)
     for name in HEADLINES:
-        columns = [found(metrics, name, column).value for column in COLUMNS]
-        assert found(metrics, name).value == pytest.approx(np.mean([value for value in columns if value is not None]))
+        columns = [metric_of(metrics, name, column).value for column in COLUMNS]
+        assert metric_of(metrics, name).value == pytest.approx(
+            np.mean([value for value in columns if value is not None])
+        )
 
 
 # ------------------------------------------------------------------------------------- agreement with counting by hand
@@ -278,17 +285,17 @@ QUESTION = st.tuples(
 @given(st.lists(QUESTION, min_size=1, max_size=12), st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_headline_metrics_equal_counting_by_hand(questions: list[tuple[str, str, str]], random: Any) -> None:
-    asked = [
-        Asked(pairs=pairs, judged=judged, category=category, video=f"video{place % 3}", name=f"{place}")
+    scripted = [
+        Question(pairs=pairs, judged=judged, category=category, video=f"video{place % 3}", name=f"{place}")
         for place, (pairs, judged, category) in enumerate(questions)
     ]
-    rows = frame(asked)
+    rows = frame(scripted)
     order = list(range(len(rows)))
     random.shuffle(order)
-    metrics = reduce_scores(rows.iloc[order], samples(asked))
-    assert metrics == reduced(asked)
-    for category in ("", *{q.category for q in asked}):
-        questions_in = [q for q in asked if category in ("", q.category)]
+    metrics = reduce_scores(rows.iloc[order], samples(scripted))
+    assert metrics == reduced(scripted)
+    for category in ("", *{q.category for q in scripted}):
+        questions_in = [q for q in scripted if category in ("", q.category)]
         pool, accepted = [q.pairs == "T" * 8 for q in questions_in], [q.judged == "accepted" for q in questions_in]
         expected = {
             "statement_accuracy": sum(q.pairs.count("T") for q in questions_in) / (8 * len(questions_in)),
@@ -296,10 +303,10 @@ def test_headline_metrics_equal_counting_by_hand(questions: list[tuple[str, str,
             "oevqa_accuracy": sum(accepted) / len(questions_in),
             "agg_acc": sum(p and j for p, j in zip(pool, accepted, strict=True)) / len(questions_in),
         }
-        assert {name: found(metrics, name, category).value for name in expected} == pytest.approx(expected)
+        assert {name: metric_of(metrics, name, category).value for name in expected} == pytest.approx(expected)
         parts = ("agg_both", "agg_pool_only", "agg_judge_only", "agg_neither")
-        assert sum(found(metrics, name, category).value or 0 for name in parts) == len(questions_in)
-    assert sum(found(metrics, f"pool_right_{right}").value or 0 for right in range(9)) == len(asked)
+        assert sum(metric_of(metrics, name, category).value or 0 for name in parts) == len(questions_in)
+    assert sum(metric_of(metrics, f"pool_right_{right}").value or 0 for right in range(9)) == len(scripted)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +336,7 @@ def test_check_identities_rejects_impossible_values(metric: str, value: float, h
 
 
 def test_metric_keys_are_unique() -> None:
-    metrics = reduced([Asked(setting=setting) for setting in ("black-video", "1-frame", "32-frames")])
+    metrics = reduced([Question(setting=setting) for setting in ("black-video", "1-frame", "32-frames")])
     names = [(m.task, m.setting, m.subset, m.category, m.metric) for m in metrics]
     assert len(names) == len(set(names))
     assert all(0 <= m.value <= 1 for m in metrics if m.unit == "fraction" and m.value is not None)

@@ -11,26 +11,26 @@ from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.similarity import bleu_by_group
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
 from pipelines.metrics.text import cider, corpus_bleu
-from tests.support.maia_rows import ANSWERS, Asked, every_column, found, reduced
+from tests.support.maia_rows import ANSWERS, Question, every_column, metric_of, reduced
 
 # -------------------------------------------------------------------------------------------------------- similarity
 
 
 def test_similarity_of_a_category_is_over_its_rows() -> None:
     texts = ["nel forno a legna", "la pizza", "un cane corre", "dentro il forno del cuoco"]
-    asked = [replace(question, answer=texts[place % 4]) for place, question in enumerate(every_column(videos=3))]
-    metrics = reduced(asked)
-    references = [list(ANSWERS)] * len(asked)
-    scores = cider([question.answer for question in asked], references)
-    assert found(metrics, "cider").value == pytest.approx(np.mean(scores))
-    assert found(metrics, "cider").unit == ""
+    scripted = [replace(question, answer=texts[place % 4]) for place, question in enumerate(every_column(videos=3))]
+    metrics = reduced(scripted)
+    references = [list(ANSWERS)] * len(scripted)
+    scores = cider([question.answer for question in scripted], references)
+    assert metric_of(metrics, "cider").value == pytest.approx(np.mean(scores))
+    assert metric_of(metrics, "cider").unit == ""
     for column in COLUMNS:
-        places = [place for place, question in enumerate(asked) if question.category == column]
-        assert found(metrics, "cider", column).value == pytest.approx(np.mean([scores[place] for place in places]))
-        candidates = [asked[place].answer for place in places]
+        places = [place for place, question in enumerate(scripted) if question.category == column]
+        assert metric_of(metrics, "cider", column).value == pytest.approx(np.mean([scores[place] for place in places]))
+        candidates = [scripted[place].answer for place in places]
         for name, order in (("bleu", 4), ("bleu_1", 1), ("bleu_2", 2), ("bleu_3", 3)):
             expected = corpus_bleu(candidates, references[: len(places)], order=order)
-            assert found(metrics, name, column).value == pytest.approx(expected)
+            assert metric_of(metrics, name, column).value == pytest.approx(expected)
 
 
 WORDS = st.lists(st.sampled_from(["la", "pizza", "è", "nel", "forno", "un'auto", "rossa,"]), max_size=8).map(" ".join)
@@ -51,17 +51,20 @@ def test_bleu_by_group_equals_corpus_bleu(rows: list[tuple[str, list[str], int]]
 
 
 def test_bertscore_is_null_where_a_score_is_missing() -> None:
-    assert found(reduced(every_column()), "bertscore").note == "no scorer gave it"
-    asked = [replace(question, values={"bertscore": 0.75}) for question in every_column()]
-    metrics = reduced(asked)
-    assert (found(metrics, "bertscore").value, found(metrics, "bertscore", "Causal").n) == (0.75, 2)
-    partly = reduced([replace(asked[0], values=None), *asked[1:]])
-    assert (found(partly, "bertscore").value, found(partly, "bertscore").note) == (None, "answers without a score: 1")
-    assert found(partly, "bertscore", "Sentiment").value == 0.75
+    assert metric_of(reduced(every_column()), "bertscore").note == "no scorer gave it"
+    scripted = [replace(question, values={"bertscore": 0.75}) for question in every_column()]
+    metrics = reduced(scripted)
+    assert (metric_of(metrics, "bertscore").value, metric_of(metrics, "bertscore", "Causal").n) == (0.75, 2)
+    partly = reduced([replace(scripted[0], values=None), *scripted[1:]])
+    assert (metric_of(partly, "bertscore").value, metric_of(partly, "bertscore").note) == (
+        None,
+        "answers without a score: 1",
+    )
+    assert metric_of(partly, "bertscore", "Sentiment").value == 0.75
 
 
 def test_cider_is_null_for_one_answer() -> None:
-    metric = found(reduced([Asked()]), "cider")
+    metric = metric_of(reduced([Question()]), "cider")
     assert (metric.value, metric.note) == (None, "one question alone has no document frequencies")
 
 
@@ -70,22 +73,22 @@ def test_cider_is_null_for_one_answer() -> None:
 
 def test_intervals_resample_videos() -> None:
     pairs = ["T" * 8, "TTTTFFFF", "T" * 8, "F" * 8]
-    asked = [replace(question, pairs=pairs[place // 12]) for place, question in enumerate(every_column(videos=4))]
-    metrics = reduced(asked)
+    scripted = [replace(question, pairs=pairs[place // 12]) for place, question in enumerate(every_column(videos=4))]
+    metrics = reduced(scripted)
     expected = bootstrap_ci(
-        [float(question.pairs == "T" * 8) for question in asked], [question.video for question in asked]
+        [float(question.pairs == "T" * 8) for question in scripted], [question.video for question in scripted]
     )
-    pool = found(metrics, "pool_accuracy")
+    pool = metric_of(metrics, "pool_accuracy")
     assert expected
     assert (pool.ci_low, pool.ci_high) == pytest.approx((expected.low, expected.high))
-    assert found(reduced(every_column(videos=1)), "pool_accuracy").ci_low is None
+    assert metric_of(reduced(every_column(videos=1)), "pool_accuracy").ci_low is None
 
 
 def test_interval_of_a_difference_is_paired() -> None:
     single = [replace(o, pairs="F" * 8, setting="1-frame", judged="") for o in every_column(videos=4)]
     single[:20] = [replace(o, pairs="T" * 8) for o in single[:20]]
     full = [replace(o, pairs="T" * 8 if i % 3 else "F" * 8, judged="") for i, o in enumerate(every_column(videos=4))]
-    gain = found(reduced([*full, *single]), "pool_gain_over_1_frame")
+    gain = metric_of(reduced([*full, *single]), "pool_gain_over_1_frame")
     after, before = ([float(o.pairs == "T" * 8) for o in rows] for rows in (full, single))
     expected = paired_bootstrap_ci(after, before, [o.video for o in full])
     assert gain.value == pytest.approx(np.mean(after) - np.mean(before))

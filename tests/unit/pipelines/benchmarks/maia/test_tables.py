@@ -16,7 +16,7 @@ from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.render import render
 from pipelines.report.tables.formats import to_markdown
-from tests.support.maia_rows import Asked, every_column, frame, samples
+from tests.support.maia_rows import Question, every_column, frame, samples
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 
@@ -36,14 +36,14 @@ VLMS = [
 ]
 
 
-def metrics_of(asked: Sequence[Asked], *models: str) -> pd.DataFrame:
-    reduced = reduce_scores(frame(asked), samples(asked))
+def metrics_of(scripted: Sequence[Question], *models: str) -> pd.DataFrame:
+    reduced = reduce_scores(frame(scripted), samples(scripted))
     return pd.DataFrame(
         [{"benchmark": "maia", "model": model, **asdict(metric)} for model in models for metric in reduced]
     )
 
 
-def sweep(**how: Any) -> list[Asked]:
+def sweep(**how: Any) -> list[Question]:
     return [replace(question, setting=setting) for setting in SETTINGS for question in every_column(**how)]
 
 
@@ -190,8 +190,8 @@ def test_comparison_has_chance_published_and_human_columns(tables: dict[str, Tab
 
 
 def test_unbalanced_subset_has_rows_of_category_means() -> None:
-    asked = [*every_column(), Asked(video="video7", pairs="F" * 8)]
-    table = {t.id: t for t in make_tables(results_of("maia", metrics_of(asked, "model-a"), PUBLISHED))}[
+    scripted = [*every_column(), Question(video="video7", pairs="F" * 8)]
+    table = {t.id: t for t in make_tables(results_of("maia", metrics_of(scripted, "model-a"), PUBLISHED))}[
         "maia_comparison"
     ]
     heading = "Pool accuracy, mean of the categories"
@@ -218,11 +218,11 @@ def test_published_delta_is_empty_without_both_values() -> None:
 
 
 def test_our_deltas_have_paired_intervals() -> None:
-    asked = [
+    scripted = [
         replace(question, pairs="T" * 8 if place % 5 else "TTTTFFFF", judged="rejected" if place % 4 else "accepted")
         for place, question in enumerate(sweep(videos=3))
     ]
-    table = {t.id: t for t in make_tables(results_of("maia", metrics_of(asked, "a", "b"), PUBLISHED))}["maia_deltas"]
+    table = {t.id: t for t in make_tables(results_of("maia", metrics_of(scripted, "a", "b"), PUBLISHED))}["maia_deltas"]
     cells = row_of(table, "a").cells
     assert len(cells) == 7
     for cell in cells:
@@ -247,9 +247,9 @@ def test_reading_pools_and_contingency_tables_count_questions(tables: dict[str, 
 
 
 def test_missing_values_carry_their_reason() -> None:
-    asked = sweep(judged="absent")
-    asked[0] = replace(asked[0], pairs="MTTTTTTT")
-    tables = {table.id: table for table in make_tables(results_of("maia", metrics_of(asked, "model-a"), PUBLISHED))}
+    scripted = sweep(judged="absent")
+    scripted[0] = replace(scripted[0], pairs="MTTTTTTT")
+    tables = {table.id: table for table in make_tables(results_of("maia", metrics_of(scripted, "model-a"), PUBLISHED))}
     row = row_of(tables["maia_table1"], "model-a", "Black video")
     assert (set(row.cells), row.note) == ({None}, "1 request was never run")
     assert row_of(tables["maia_table2"], "model-a", "32-Frames").note == "no judge"
@@ -262,12 +262,15 @@ def test_missing_values_carry_their_reason() -> None:
 
 
 def test_reading_table_lists_contradictory_pools() -> None:
-    asked = every_column(videos=1)
-    samples_by_id = samples(asked)
-    sample = samples_by_id[asked[0].sample_id]
+    scripted = every_column(videos=1)
+    samples_by_id = samples(scripted)
+    sample = samples_by_id[scripted[0].sample_id]
     samples_by_id[sample.sample_id] = replace(sample, data={**sample.data, "false": ["vera 0"] * 8})
     rows = pd.DataFrame(
-        [{"benchmark": "maia", "model": "m", **asdict(metric)} for metric in reduce_scores(frame(asked), samples_by_id)]
+        [
+            {"benchmark": "maia", "model": "m", **asdict(metric)}
+            for metric in reduce_scores(frame(scripted), samples_by_id)
+        ]
     )
     table = {t.id: t for t in make_tables(results_of("maia", rows, PUBLISHED))}["maia_reading"]
     assert table.notes[-1] == "Contradictory pools, kept: a false statement is also a true one: video0/Causal_A."
@@ -328,9 +331,9 @@ def test_make_figures_draws_our_models_first(ours: pd.DataFrame) -> None:
 
 
 def test_radar_is_absent_without_values_and_keeps_gaps() -> None:
-    asked = sweep(judged="absent")
-    asked[0] = replace(asked[0], pairs="MTTTTTTT")
-    figures = figures_of(metrics_of(asked, "m"))
+    scripted = sweep(judged="absent")
+    scripted[0] = replace(scripted[0], pairs="MTTTTTTT")
+    figures = figures_of(metrics_of(scripted, "m"))
     assert [name for name in figures if "radar" in name] == ["maia_radar_statement_m", "maia_radar_pool_m"]
     assert figures["maia_radar_pool_m"].series[0].values == (None,) * 12
     assert figures["maia_radar_pool_m"].series[1].values == (1.0,) * 12

@@ -83,7 +83,7 @@ def test_ingest_reads_the_distributed_form(tmp_path: Path) -> None:
 
 
 def test_full_splits_have_no_notice_of_their_size(tmp_path: Path) -> None:
-    short = [{**one, "disamb_image1": "", "disamb_image2": "", "pun_exp_image": None} for one in rows(SPLITS[0], 500)]
+    short = [{**pun, "disamb_image1": "", "disamb_image2": "", "pun_exp_image": None} for pun in rows(SPLITS[0], 500)]
     for split in SPLITS:
         write_jsonl(tmp_path / f"{split}.jsonl", short)
     items = read(tmp_path)
@@ -91,12 +91,12 @@ def test_full_splits_have_no_notice_of_their_size(tmp_path: Path) -> None:
     assert not [text for text in notices(items) if "are published" in text]
 
 
-def flat(one: Mapping[str, Any]) -> dict[str, Any]:
+def flat(pun: Mapping[str, Any]) -> dict[str, Any]:
     """A row as a CSV file may hold it: a struct as JSON, the other flattened, the picture as base64."""
-    made = {key: value for key, value in one.items() if key not in ("translation1", "translation2", "pun_exp_image")}
-    made["translation1"] = json.dumps(one["translation1"], ensure_ascii=False)
-    made |= {f"translation2.{lang}": text for lang, text in one["translation2"].items()}
-    return {**made, "pun_exp_image": base64.b64encode(one["pun_exp_image"]["bytes"]).decode()}
+    made = {key: value for key, value in pun.items() if key not in ("translation1", "translation2", "pun_exp_image")}
+    made["translation1"] = json.dumps(pun["translation1"], ensure_ascii=False)
+    made |= {f"translation2.{lang}": text for lang, text in pun["translation2"].items()}
+    return {**made, "pun_exp_image": base64.b64encode(pun["pun_exp_image"]["bytes"]).decode()}
 
 
 def write_csv(path: Path, content: list[dict[str, Any]]) -> None:
@@ -111,19 +111,19 @@ def as_json(path: Path, content: list[dict[str, Any]]) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8-sig")
 
 
-def with_data_uri(one: dict[str, Any]) -> dict[str, Any]:
-    return {**one, "pun_exp_image": f"data:image/png;base64,{base64.b64encode(one['pun_exp_image']['bytes']).decode()}"}
+def with_data_uri(pun: dict[str, Any]) -> dict[str, Any]:
+    return {**pun, "pun_exp_image": f"data:image/png;base64,{base64.b64encode(pun['pun_exp_image']['bytes']).decode()}"}
 
 
 FORMS: dict[str, Callable[[Path, str], None]] = {
     "parquet": lambda folder, split: write_parquet(folder / "data" / f"{split}-00000-of-00001-ab.parquet", rows(split)),
     "shards": lambda folder, split: [  # type: ignore[func-returns-value]
-        write_parquet(folder / "data" / f"{split}-0000{n}-of-00002.parquet", [one]) for n, one in enumerate(rows(split))
+        write_parquet(folder / "data" / f"{split}-0000{n}-of-00002.parquet", [pun]) for n, pun in enumerate(rows(split))
     ],
     "configurations": lambda folder, split: write_parquet(folder / split / "test-00000.parquet", rows(split)),
-    "jsonl": lambda folder, split: write_jsonl(folder / f"{split}.jsonl", [with_data_uri(one) for one in rows(split)]),
-    "json": lambda folder, split: as_json(folder / f"{split}.json", [with_data_uri(one) for one in rows(split)]),
-    "csv": lambda folder, split: write_csv(folder / f"{split}.csv", [flat(one) for one in rows(split)]),
+    "jsonl": lambda folder, split: write_jsonl(folder / f"{split}.jsonl", [with_data_uri(pun) for pun in rows(split)]),
+    "json": lambda folder, split: as_json(folder / f"{split}.json", [with_data_uri(pun) for pun in rows(split)]),
+    "csv": lambda folder, split: write_csv(folder / f"{split}.csv", [flat(pun) for pun in rows(split)]),
 }
 
 
@@ -134,16 +134,16 @@ def test_every_format_reads_the_same(tmp_path: Path, form: str) -> None:
     mirror(tmp_path, [address(split, index, meaning) for split in SPLITS for index in range(2) for meaning in range(2)])
     write_source(tmp_path / "hub")
     samples, expected = good(read(tmp_path)), good(read(tmp_path / "hub"))
-    assert [replace(one, file="") for one in samples] == [replace(one, file="") for one in expected]
+    assert [replace(pun, file="") for pun in samples] == [replace(pun, file="") for pun in expected]
     assert len(samples) == 4
 
 
 def test_one_file_may_hold_both_splits(tmp_path: Path) -> None:
     kinds = zip(("Homo", "heterographic"), SPLITS, strict=True)
-    both = [{**with_data_uri(one), "category": kind} for kind, split in kinds for one in rows(split)]
+    both = [{**with_data_uri(pun), "category": kind} for kind, split in kinds for pun in rows(split)]
     write_jsonl(tmp_path / "puns.jsonl", [*both, {**both[0], "category": "other"}])
     items = read(tmp_path)
-    assert [(one.sample_id, one.category) for one in good(items)] == [
+    assert [(pun.sample_id, pun.category) for pun in good(items)] == [
         ("homographic/0000", "Homo"),
         ("homographic/0001", "Homo"),
         ("heterographic/0000", "Hetero"),
@@ -165,12 +165,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("change", "reason"), BAD)
 def test_bad_row_rejects_only_itself(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
-    content = [with_data_uri(one) for one in rows("homographic", 3)]
+    content = [with_data_uri(pun) for pun in rows("homographic", 3)]
     content[1] |= change
     write_jsonl(tmp_path / "homographic.jsonl", content)
     items = read(tmp_path)
     assert rejected(items) == [("homographic/0001", reason)]
-    assert [one.sample_id for one in good(items)] == ["homographic/0000", "homographic/0002"]
+    assert [pun.sample_id for pun in good(items)] == ["homographic/0000", "homographic/0002"]
 
 
 def test_unreadable_lines_are_rejected(tmp_path: Path) -> None:
@@ -182,13 +182,13 @@ def test_unreadable_lines_are_rejected(tmp_path: Path) -> None:
     ]
     (tmp_path / "homographic.jsonl").write_text("\n".join(lines))
     items = read(tmp_path)
-    assert [one.sample_id for one in good(items)] == ["homographic/0000", "homographic/0003"]
+    assert [pun.sample_id for pun in good(items)] == ["homographic/0000", "homographic/0003"]
     assert [item for item, _ in rejected(items)] == ["homographic/0001", "homographic/0002"]
     assert "not JSON" in rejected(items)[0][1]
 
 
 def test_suspicious_data_is_reported_in_notices(tmp_path: Path) -> None:
-    content = [with_data_uri(one) for one in rows("homographic", 5)]
+    content = [with_data_uri(pun) for pun in rows("homographic", 5)]
     content[0]["pun_phrase"] = "absent words"
     content[1]["translation2"] = {**content[1]["translation1"], "de": content[1]["translation1"]["de"].upper() + "!"}
     content[2]["translation1"] = {**content[2]["translation1"], "ko": "no hangul here"}
@@ -217,7 +217,7 @@ def test_suspicious_data_is_reported_in_notices(tmp_path: Path) -> None:
     ],
 )
 def test_missing_column_excludes_its_tasks_with_a_notice(tmp_path: Path, absent: str, tasks: str) -> None:
-    content = [{k: v for k, v in with_data_uri(one).items() if k != absent} for one in rows("homographic")]
+    content = [{k: v for k, v in with_data_uri(pun).items() if k != absent} for pun in rows("homographic")]
     write_jsonl(tmp_path / "homographic.jsonl", content)
     items = read(tmp_path)
     assert len(good(items)) == 2
@@ -227,12 +227,12 @@ def test_missing_column_excludes_its_tasks_with_a_notice(tmp_path: Path, absent:
     )
 
 
-def renamed(one: dict[str, Any]) -> dict[str, Any]:
+def renamed(pun: dict[str, Any]) -> dict[str, Any]:
     return {
-        "id": "p" + one["disamb_image1"].split("/")[-2],
-        "text": {"en": one["pun_sentence"], "pun": one["pun_phrase"]},
-        "targets": [one["translation1"], one["translation2"]],
-        "photos": [{"url": one["disamb_image1"]}, {"url": one["disamb_image2"]}],
+        "id": "p" + pun["disamb_image1"].split("/")[-2],
+        "text": {"en": pun["pun_sentence"], "pun": pun["pun_phrase"]},
+        "targets": [pun["translation1"], pun["translation2"]],
+        "photos": [{"url": pun["disamb_image1"]}, {"url": pun["disamb_image2"]}],
         "common": 1,
     }
 
@@ -250,7 +250,7 @@ MAP = {
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])
 def test_column_map_renames_columns(tmp_path: Path, form: str) -> None:
-    content = [renamed(one) for one in rows("homographic")]
+    content = [renamed(pun) for pun in rows("homographic")]
     write = write_parquet if form == "parquet" else write_jsonl
     write(tmp_path / f"homographic.{form}", content)
     mirror(tmp_path, [address("homographic", 0, meaning) for meaning in range(2)])

@@ -16,7 +16,7 @@ from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
 from pipelines.metrics.stats import bootstrap_ci, half_up
 from tests.support.paths import GOLDEN
-from tests.support.unpie_rows import SIX, asked, cell, found, judged, reduced, sample, samples, scored, similar
+from tests.support.unpie_rows import SIX, cell, judged, metric_of, prediction, reduced, sample, samples, scored, similar
 
 GOLDEN_ROWS = GOLDEN / "unpie" / "metrics.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
@@ -48,28 +48,28 @@ def test_category_all_is_the_mean_of_both_kinds(row: dict[str, Any]) -> None:
     of = samples(500)
     right = {"Homo": row["homo"], "Hetero": row["hetero"]}
     rows = []
-    for one in of.values():
+    for pun in of.values():
         for meaning in range(2):
-            place = 2 * int(one.sample_id[-4:]) + meaning
-            how = {"output": "A pun.", "verdict": judged(place < right[one.category])}
-            rows.append(_light(one, f"de/{meaning}", float(how["verdict"].accepted)))
+            place = 2 * int(pun.sample_id[-4:]) + meaning
+            how = {"output": "A pun.", "verdict": judged(place < right[pun.category])}
+            rows.append(_light(pun, f"de/{meaning}", float(how["verdict"].accepted)))
     metrics = reduced(rows, of)
-    whole = found(metrics, "correct_pct", "lm", subset="De-En", category="All")
+    whole = metric_of(metrics, "correct_pct", "lm", subset="De-En", category="All")
     assert whole.value == pytest.approx(row["all"])
     assert str(half_up(100 * (whole.value or 0), 1)) == row["printed"]
-    assert (whole.n, found(metrics, "correct_pct", "lm", subset="De-En", category="Homo").n) == (2000, 1000)
+    assert (whole.n, metric_of(metrics, "correct_pct", "lm", subset="De-En", category="Homo").n) == (2000, 1000)
 
 
-def _light(one: Sample, variant: str, accepted: float) -> dict[str, Any]:
+def _light(pun: Sample, variant: str, accepted: float) -> dict[str, Any]:
     """A judged row, not read, for two thousand of them."""
     return {
-        "sample_id": one.sample_id,
+        "sample_id": pun.sample_id,
         "task": "reconstruction",
         "setting": "lm",
         "variant": variant,
         "subset": "",
-        "category": one.category,
-        "cluster": one.cluster,
+        "category": pun.category,
+        "cluster": pun.cluster,
         "status": "ok",
         "answer": "A pun.",
         "flags": [],
@@ -79,34 +79,34 @@ def _light(one: Sample, variant: str, accepted: float) -> dict[str, Any]:
 
 
 def test_judge_verdicts_are_counted_over_a_thousand_variants() -> None:
-    one = sample("homographic", 0)
-    names = {f"homographic/{place:04d}": replace(one, sample_id=f"homographic/{place:04d}") for place in range(1000)}
+    pun = sample("homographic", 0)
+    names = {f"homographic/{place:04d}": replace(pun, sample_id=f"homographic/{place:04d}") for place in range(1000)}
     rows = [
-        scored(asked(each, "reconstruction", "lm", "de/0", **verdicts(place)))
+        scored(prediction(each, "reconstruction", "lm", "de/0", **verdicts(place)))
         for place, each in enumerate(names.values())
     ]
     metrics = reduced(rows, names)
-    correct = found(metrics, "correct_pct", "lm")
+    correct = metric_of(metrics, "correct_pct", "lm")
     assert (correct.value, correct.n, correct.n_failed) == (0.3, 1000, 0)
-    counts = {name: found(metrics, name, "lm").value for name in ("judge_invalid", "invalid", "judged_by_rule")}
+    counts = {name: metric_of(metrics, name, "lm").value for name in ("judge_invalid", "invalid", "judged_by_rule")}
     assert counts == {"judge_invalid": 30, "invalid": 20, "judged_by_rule": 20}
 
 
 def test_excluded_and_failed_rows_are_in_no_denominator() -> None:
-    one = sample("homographic", 0)
-    names = {f"homographic/{place:04d}": replace(one, sample_id=f"homographic/{place:04d}") for place in range(1000)}
+    pun = sample("homographic", 0)
+    names = {f"homographic/{place:04d}": replace(pun, sample_id=f"homographic/{place:04d}") for place in range(1000)}
     rows = []
     for place, each in enumerate(names.values()):
         how = {"status": "excluded", "output": None} if place < 40 else {"status": "error", "output": None}
         rows.append(
-            scored(asked(each, "disambiguation", "vlm", "de/0", **(how if place < 45 else placed(place < 525, 0))))
+            scored(prediction(each, "disambiguation", "vlm", "de/0", **(how if place < 45 else placed(place < 525, 0))))
         )
     metrics = reduced(rows, names)
-    accuracy = found(metrics, "accuracy", subset="En-De", category="Homo")
+    accuracy = metric_of(metrics, "accuracy", subset="En-De", category="Homo")
     assert (accuracy.n, accuracy.n_failed) == (955, 5)
     assert round(accuracy.value or 0, 4) == 0.5026
-    assert found(metrics, "coverage", subset="En-De").value == 0.96
-    assert found(metrics, "errors").value == 5
+    assert metric_of(metrics, "coverage", subset="En-De").value == 0.96
+    assert metric_of(metrics, "errors").value == 5
 
 
 @pytest.mark.parametrize(
@@ -121,25 +121,25 @@ def test_excluded_and_failed_rows_are_in_no_denominator() -> None:
 def test_pair_accuracy_needs_both_meanings(
     first: Any, second: Any, accuracy: float, pair: float, same: float, invalid: int
 ) -> None:
-    one = sample("homographic", 0)
+    pun = sample("homographic", 0)
     rows = [
-        scored(asked(one, "disambiguation", "vlm", f"de/{meaning}", **how))
+        scored(prediction(pun, "disambiguation", "vlm", f"de/{meaning}", **how))
         for meaning, how in enumerate((first, second))
     ]
-    metrics = reduced(rows, {one.sample_id: one})
-    assert found(metrics, "accuracy").value == accuracy
-    assert (found(metrics, "pair_accuracy").value, found(metrics, "pair_accuracy").n) == (pair, 1)
-    assert found(metrics, "same_output_rate").value == same
-    assert found(metrics, "invalid").value == invalid
+    metrics = reduced(rows, {pun.sample_id: pun})
+    assert metric_of(metrics, "accuracy").value == accuracy
+    assert (metric_of(metrics, "pair_accuracy").value, metric_of(metrics, "pair_accuracy").n) == (pair, 1)
+    assert metric_of(metrics, "same_output_rate").value == same
+    assert metric_of(metrics, "invalid").value == invalid
 
 
 def test_pair_with_a_failure_is_not_counted() -> None:
-    one = sample("homographic", 0)
+    pun = sample("homographic", 0)
     rows = [
-        scored(asked(one, "disambiguation", "vlm", "de/0", **placed(True, 0))),
-        scored(asked(one, "disambiguation", "vlm", "de/1", status="error", output=None)),
+        scored(prediction(pun, "disambiguation", "vlm", "de/0", **placed(True, 0))),
+        scored(prediction(pun, "disambiguation", "vlm", "de/1", status="error", output=None)),
     ]
-    pair = found(reduced(rows, {one.sample_id: one}), "pair_accuracy")
+    pair = metric_of(reduced(rows, {pun.sample_id: pun}), "pair_accuracy")
     assert (pair.value, pair.n, pair.n_failed) == (None, 0, 1)
 
 
@@ -178,16 +178,16 @@ def constant() -> list[Metric]:
 def test_metrics_of_perfect_answers(perfect: list[Metric]) -> None:
     for setting in ("lm", "sm", "vlm"):
         for category in ("", "All", *KINDS):
-            assert found(perfect, "exact_match", setting, category=category).value == 1.0
-            assert found(perfect, "exact_match_strict", setting, category=category).value == 1.0
+            assert metric_of(perfect, "exact_match", setting, category=category).value == 1.0
+            assert metric_of(perfect, "exact_match_strict", setting, category=category).value == 1.0
             for pair in ("De-En", "Fr-En", "Ko-En"):
-                assert found(perfect, "correct_pct", setting, subset=pair, category=category).value == 1.0
-                assert found(perfect, "bleu4", setting, subset=pair, category=category).value == pytest.approx(1.0)
+                assert metric_of(perfect, "correct_pct", setting, subset=pair, category=category).value == 1.0
+                assert metric_of(perfect, "bleu4", setting, subset=pair, category=category).value == pytest.approx(1.0)
             if setting != "lm":
                 for pair in ("", "En-De", "En-Fr", "En-Ko"):
-                    assert found(perfect, "accuracy", setting, subset=pair, category=category).value == 1.0
-                    assert found(perfect, "pair_accuracy", setting, subset=pair, category=category).value == 1.0
-        assert found(perfect, "judged_by_rule", setting).value == 48
+                    assert metric_of(perfect, "accuracy", setting, subset=pair, category=category).value == 1.0
+                    assert metric_of(perfect, "pair_accuracy", setting, subset=pair, category=category).value == 1.0
+        assert metric_of(perfect, "judged_by_rule", setting).value == 48
     for setting in ("sm", "vlm"):
         for task in ("grounding", "reconstruction"):
             (delta,) = (
@@ -199,12 +199,12 @@ def test_metrics_of_perfect_answers(perfect: list[Metric]) -> None:
 
 
 def test_metrics_of_constant_answers(constant: list[Metric]) -> None:
-    assert found(constant, "exact_match").value == 0.0
-    assert found(constant, "accuracy", category="All").value == 0.5
-    assert found(constant, "pair_accuracy").value == 0.0
-    assert found(constant, "same_output_rate").value == 1.0
-    assert found(constant, "correct_pct", category="Homo").value == 0.0
-    assert found(constant, "margin").value == pytest.approx(0.0)
+    assert metric_of(constant, "exact_match").value == 0.0
+    assert metric_of(constant, "accuracy", category="All").value == 0.5
+    assert metric_of(constant, "pair_accuracy").value == 0.0
+    assert metric_of(constant, "same_output_rate").value == 1.0
+    assert metric_of(constant, "correct_pct", category="Homo").value == 0.0
+    assert metric_of(constant, "margin").value == pytest.approx(0.0)
 
 
 def test_metric_keys_cover_the_published_ones(perfect: list[Metric]) -> None:
@@ -219,29 +219,31 @@ def test_metric_keys_cover_the_published_ones(perfect: list[Metric]) -> None:
 
 
 def test_random_exact_match_is_the_chance_of_one_word(perfect: list[Metric]) -> None:
-    words = [len(one.data["sentence"].split()) for one in FEW.values()]
-    assert found(perfect, "random_exact_match").value == pytest.approx(np.mean([1 / n for n in words]))
+    words = [len(pun.data["sentence"].split()) for pun in FEW.values()]
+    assert metric_of(perfect, "random_exact_match").value == pytest.approx(np.mean([1 / n for n in words]))
 
 
 def test_random_translations_score_one_half_and_one_quarter() -> None:
     of = samples(400)
     generator = np.random.default_rng(7)
     rows = []
-    for one in of.values():
+    for pun in of.values():
         for meaning in range(2):
             row = scored(
-                asked(one, "disambiguation", "vlm", f"de/{meaning}", **placed(bool(generator.integers(2)), meaning))
+                prediction(
+                    pun, "disambiguation", "vlm", f"de/{meaning}", **placed(bool(generator.integers(2)), meaning)
+                )
             )
             rows.append(row)
     metrics = reduced(rows, of)
-    assert abs((found(metrics, "accuracy", category="All").value or 0) - 0.5) < 0.04
-    assert abs((found(metrics, "pair_accuracy", category="All").value or 0) - 0.25) < 0.05
+    assert abs((metric_of(metrics, "accuracy", category="All").value or 0) - 0.5) < 0.04
+    assert abs((metric_of(metrics, "pair_accuracy", category="All").value or 0) - 0.25) < 0.05
 
 
 def test_margins_are_counted_in_bins() -> None:
     rows = cell(FEW, "disambiguation", "vlm", lambda _, v: placed(True, int(v[-1])))
     metrics = reduced(rows, FEW)
-    counts = [found(metrics, margin_name(place)).value for place in range(len(MARGIN_BINS) + 1)]
+    counts = [metric_of(metrics, margin_name(place)).value for place in range(len(MARGIN_BINS) + 1)]
     assert sum(value or 0 for value in counts) == 48
     assert counts[1 + MARGIN_BINS.index(0.02)] == 48
 
@@ -253,18 +255,18 @@ def test_accuracy_is_null_without_a_scorer() -> None:
     rows = cell(FEW, "disambiguation", "vlm", lambda _, v: {"output": "Ein Satz." if v != "ko/1" else ""})
     metrics = reduced(rows, FEW)
     for name in ("accuracy", "pair_accuracy", "margin", "tie_rate", margin_name(3)):
-        metric = found(metrics, name)
+        metric = metric_of(metrics, name)
         assert (metric.value, metric.note) == (None, "no scorer model")
-    assert found(metrics, "same_output_rate").value == pytest.approx(2 / 3)
+    assert metric_of(metrics, "same_output_rate").value == pytest.approx(2 / 3)
 
 
 def test_bleu_needs_no_judge() -> None:
     metrics = reduced(cell(FEW, "reconstruction", "lm", lambda s, _: {"output": s.data["sentence"]}), FEW)
     for name in ("correct_pct", "judge_invalid", "judged_by_rule"):
-        metric = found(metrics, name, "lm")
+        metric = metric_of(metrics, name, "lm")
         assert (metric.value, metric.note) == (None, "no judge")
-    assert found(metrics, "bleu4", "lm", subset="De-En").value == pytest.approx(1.0)
-    assert found(metrics, "bleu4_sentence", "lm").value == pytest.approx(1.0)
+    assert metric_of(metrics, "bleu4", "lm", subset="De-En").value == pytest.approx(1.0)
+    assert metric_of(metrics, "bleu4_sentence", "lm").value == pytest.approx(1.0)
 
 
 def test_failed_verdicts_count_as_failures_and_absent_ones_make_the_metric_null() -> None:
@@ -273,29 +275,29 @@ def test_failed_verdicts_count_as_failures_and_absent_ones_make_the_metric_null(
         return {"output": "A pun.", "verdict": Verdict(state=state, accepted=True)}  # type: ignore[arg-type]
 
     rows = cell(FEW, "reconstruction", "lm", say)
-    correct = found(reduced(rows, FEW), "correct_pct", "lm", subset="De-En")
+    correct = metric_of(reduced(rows, FEW), "correct_pct", "lm", subset="De-En")
     assert (correct.value, correct.n, correct.n_failed) == (1.0, 8, 8)
     rows[-1] = {**rows[-1], "verdict_state": "absent", "accepted": np.nan}
-    gap = found(reduced(rows, FEW), "correct_pct", "lm", subset="Ko-En")
+    gap = metric_of(reduced(rows, FEW), "correct_pct", "lm", subset="Ko-En")
     assert (gap.value, gap.note) == (None, "some answers were not judged")
 
 
 def test_notes_of_excluded_and_missing_rows() -> None:
     excluded = cell(FEW, "grounding", "sm", lambda *_: {"status": "excluded", "output": None})
-    one = found(reduced(excluded, FEW), "exact_match", "sm")
-    assert (one.value, one.n, one.note) == (
+    metric = metric_of(reduced(excluded, FEW), "exact_match", "sm")
+    assert (metric.value, metric.n, metric.note) == (
         None,
         0,
         "8 requests lack a caption (no captioner, or none for the picture)",
     )
-    missing = [scored(asked(of, "grounding", "lm"), "missing") for of in FEW.values()]
-    missing[0] = scored(asked(FEW["homographic/0000"], "grounding", "lm", output="kneaded"))
-    partly = found(reduced(missing, FEW), "exact_match", "lm")
+    missing = [scored(prediction(of, "grounding", "lm"), "missing") for of in FEW.values()]
+    missing[0] = scored(prediction(FEW["homographic/0000"], "grounding", "lm", output="kneaded"))
+    partly = metric_of(reduced(missing, FEW), "exact_match", "lm")
     assert (partly.value, partly.n, partly.note) == (1.0, 1, "7 requests were never run")
 
 
 def test_one_kind_alone_has_no_category_all() -> None:
-    of = {name: one for name, one in FEW.items() if one.category == "Homo"}
+    of = {name: pun for name, pun in FEW.items() if pun.category == "Homo"}
     metrics = reduced(cell(of, "grounding", "lm", lambda *_: {"output": "kneaded"}), of)
     assert {m.category for m in metrics if m.metric == "exact_match"} == {"", "Homo"}
 
@@ -305,10 +307,10 @@ def test_errors_are_not_in_the_denominator() -> None:
         return {"status": "error", "output": None} if of.category == "Homo" else {"output": "kneaded"}
 
     metrics = reduced(cell(FEW, "grounding", "lm", say), FEW)
-    whole, homo = found(metrics, "exact_match", "lm"), found(metrics, "exact_match", "lm", category="Homo")
+    whole, homo = metric_of(metrics, "exact_match", "lm"), metric_of(metrics, "exact_match", "lm", category="Homo")
     assert (whole.value, whole.n, whole.n_failed) == (1.0, 4, 4)
     assert (homo.value, homo.n, homo.note) == (None, 0, "no request was answered")
-    assert found(metrics, "exact_match", "lm", category="All").value is None
+    assert metric_of(metrics, "exact_match", "lm", category="All").value is None
 
 
 # ------------------------------------------------------------------------------------------- deltas, frequency, people
@@ -317,12 +319,12 @@ def test_errors_are_not_in_the_denominator() -> None:
 def test_deltas_are_of_unrounded_values() -> None:
     rows = cell(FEW, "grounding", "lm", lambda s, _: {"output": "kneaded" if s.sample_id.endswith("0") else "x"})
     rows += cell(FEW, "grounding", "vlm", lambda *_: {"output": "kneaded"})
-    rows[-1] = scored(asked(FEW["heterographic/0003"], "grounding", "vlm", status="error", output=None))
+    rows[-1] = scored(prediction(FEW["heterographic/0003"], "grounding", "vlm", status="error", output=None))
     metrics = reduced(rows, FEW)
-    homo = found(metrics, "delta_vs_lm", category="Homo")
+    homo = metric_of(metrics, "delta_vs_lm", category="Homo")
     assert homo.value == 0.75
     assert homo.ci_low is not None
-    hetero = found(metrics, "delta_vs_lm", category="Hetero")
+    hetero = metric_of(metrics, "delta_vs_lm", category="Hetero")
     assert (hetero.value, hetero.ci_low, hetero.n_failed) == (0.75, None, 1)
     assert "3 rows and 4 of lm" in hetero.note
 
@@ -335,8 +337,8 @@ def test_correct_pct_is_split_by_frequency_of_the_meaning() -> None:
 
     metrics = reduced(cell(of, "reconstruction", "lm", say), of)
     for pair in ("De-En", "Fr-En"):
-        assert found(metrics, "correct_pct", "lm", subset=pair, category="Freq↑").value == 1.0
-        assert found(metrics, "correct_pct", "lm", subset=pair, category="Freq↓").value == 0.0
+        assert metric_of(metrics, "correct_pct", "lm", subset=pair, category="Freq↑").value == 1.0
+        assert metric_of(metrics, "correct_pct", "lm", subset=pair, category="Freq↓").value == 0.0
 
 
 def test_agreement_with_human_labels() -> None:
@@ -349,8 +351,8 @@ def test_agreement_with_human_labels() -> None:
     metrics = reduced(cell(FEW, "reconstruction", "lm", say), FEW)
     expected = {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3, "accuracy": 2 / 3, "phi": 1 / 3, "pearson": 1 / 3}
     for name, value in expected.items():
-        assert found(metrics, f"agreement_{name}", "lm").value == pytest.approx(value)
-    assert found(metrics, "agreement_phi", "lm", subset="Ko-En").value == 1.0
+        assert metric_of(metrics, f"agreement_{name}", "lm").value == pytest.approx(value)
+    assert metric_of(metrics, "agreement_phi", "lm", subset="Ko-En").value == 1.0
     assert not [m for m in reduced(everything("perfect"), FEW) if m.metric.startswith("agreement")]
 
 
@@ -377,5 +379,5 @@ def test_metric_without_value_has_a_note(perfect: list[Metric], constant: list[M
 
 @pytest.mark.parametrize("variant", SIX)
 def test_read_answer_scores_each_variant(variant: str) -> None:
-    row = asked(sample("homographic", 1), "disambiguation", "vlm", variant, **placed(True, int(variant[-1])))
+    row = prediction(sample("homographic", 1), "disambiguation", "vlm", variant, **placed(True, int(variant[-1])))
     assert BENCHMARK.grader.read_answer(row).values["correct"] == 1.0

@@ -134,10 +134,10 @@ def test_prompt_keeps_braces_of_the_data() -> None:
 
 
 def test_random_choices_are_words_or_translations() -> None:
-    one = pictured()
-    assert prompts("grounding", "lm")[0].steps[0].choices == tuple(one.data["sentence"].split())
+    pun = pictured()
+    assert prompts("grounding", "lm")[0].steps[0].choices == tuple(pun.data["sentence"].split())
     for prompt in prompts("disambiguation", "vlm"):
-        assert prompt.steps[0].choices == tuple(pair[prompt.variant[:2]] for pair in one.data["translation"])
+        assert prompt.steps[0].choices == tuple(pair[prompt.variant[:2]] for pair in pun.data["translation"])
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -158,27 +158,27 @@ def test_excluded_prompt_carries_the_reason(cell: tuple[str, str]) -> None:
 
 
 def test_missing_picture_excludes_its_three_variants() -> None:
-    one = pictured()
-    one = replace(one, media=one.media[:2])
-    assert [p.excluded for p in prompts("disambiguation", "vlm", one)] == ["", "image_missing"] * 3
-    assert {p.excluded for p in prompts("reconstruction", "vlm", one)} == {""}
+    pun = pictured()
+    pun = replace(pun, media=pun.media[:2])
+    assert [p.excluded for p in prompts("disambiguation", "vlm", pun)] == ["", "image_missing"] * 3
+    assert {p.excluded for p in prompts("reconstruction", "vlm", pun)} == {""}
 
 
 def test_missing_translation_excludes_the_variants_that_need_it() -> None:
-    one = pictured()
-    pairs = [dict(pair) for pair in one.data["translation"]]
+    pun = pictured()
+    pairs = [dict(pair) for pair in pun.data["translation"]]
     pairs[1]["fr"] = ""
-    one = replace(one, data={**one.data, "translation": pairs, "phrase": ""})
+    pun = replace(pun, data={**pun.data, "translation": pairs, "phrase": ""})
     missing = "translation_missing"
-    assert [p.excluded for p in prompts("disambiguation", "vlm", one)] == ["", "", missing, missing, "", ""]
-    assert [p.excluded for p in prompts("reconstruction", "lm", one)] == ["", "", "", missing, "", ""]
-    assert [p.excluded for p in prompts("grounding", "lm", one)] == ["phrase_missing"]
+    assert [p.excluded for p in prompts("disambiguation", "vlm", pun)] == ["", "", missing, missing, "", ""]
+    assert [p.excluded for p in prompts("reconstruction", "lm", pun)] == ["", "", "", missing, "", ""]
+    assert [p.excluded for p in prompts("grounding", "lm", pun)] == ["phrase_missing"]
 
 
 def test_captions_are_requested_once_per_picture_without_text() -> None:
-    one = pictured()
-    one = replace(one, media=(*one.media, replace(one.media[0], role="again")))
-    steps = BENCHMARK.captions(one, "sm")
+    pun = pictured()
+    pun = replace(pun, media=(*pun.media, replace(pun.media[0], role="again")))
+    steps = BENCHMARK.captions(pun, "sm")
     assert [[part.source[0] for part in step.turns[0].parts if isinstance(part, Media)] for step in steps] == [
         ["e"],
         ["0"],
@@ -186,4 +186,4 @@ def test_captions_are_requested_once_per_picture_without_text() -> None:
     ]
     assert all(len(step.turns[0].parts) == 1 and step.generation == Generation(max_new_tokens=50) for step in steps)
     assert all(step.choices == ("A picture.",) for step in steps)
-    assert BENCHMARK.captions(one, "vlm") == ()
+    assert BENCHMARK.captions(pun, "vlm") == ()

@@ -8,20 +8,20 @@ from models.messages import Generation, Text
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Verdict
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from tests.support.unpie_rows import asked, in_order, pictured
+from tests.support.unpie_rows import in_order, pictured, prediction
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)
 
 
 def test_similarity_requests_both_targets() -> None:
-    one = pictured()
-    row = asked(one, "disambiguation", "vlm", "fr/1", output="[French]: « Le pain. »")
+    pun = pictured()
+    row = prediction(pun, "disambiguation", "vlm", "fr/1", output="[French]: « Le pain. »")
     asks = BENCHMARK.similarity(row)
     assert [(ask.column, ask.scorer, ask.candidate) for ask in asks] == [
         ("bertscore_0", "bertscore", "Le pain."),
         ("bertscore_1", "bertscore", "Le pain."),
     ]
-    assert [ask.references for ask in asks] == [(pair["fr"],) for pair in one.data["translation"]]
+    assert [ask.references for ask in asks] == [(pair["fr"],) for pair in pun.data["translation"]]
     for other in (
         replace(row, output="[French]:"),
         replace(row, status="error", output=None),
@@ -31,7 +31,7 @@ def test_similarity_requests_both_targets() -> None:
 
 
 def test_translation_without_scorer_has_no_verdict() -> None:
-    row = asked(pictured(), "disambiguation", "vlm", "de/0", output="Das Brot.")
+    row = prediction(pictured(), "disambiguation", "vlm", "de/0", output="Das Brot.")
     assert "correct" not in BENCHMARK.grader.read_answer(row).values
     assert BENCHMARK.grader.read_answer(replace(row, output="")).values == {"correct": 0.0}
     reading = BENCHMARK.grader.read_answer(replace(row, given={"bertscore_0": 0.9132, "bertscore_1": 0.887}))
@@ -45,8 +45,8 @@ def test_translation_without_scorer_has_no_verdict() -> None:
 
 
 def test_judge_question_has_the_original_before_the_candidate() -> None:
-    one = pictured()
-    row = asked(one, "reconstruction", "lm", "ko/0", output="[English]: The dough made him rich.")
+    pun = pictured()
+    row = prediction(pun, "reconstruction", "lm", "ko/0", output="[English]: The dough made him rich.")
     ask = BENCHMARK.judge.judge_request(row, TEXTS)
     assert isinstance(ask, JudgeRequest)
     assert ask.seeds == (42, 43, 44)
@@ -54,15 +54,15 @@ def test_judge_question_has_the_original_before_the_candidate() -> None:
     assert ask.step.choices == ("yes", "no")
     (part,) = ask.step.turns[0].parts
     assert isinstance(part, Text)
-    in_order(part.text, "same word", "both meanings", one.data["sentence"], "The dough made him rich.", "yes or no")
-    assert one.data["gloss"][0] not in part.text
+    in_order(part.text, "same word", "both meanings", pun.data["sentence"], "The dough made him rich.", "yes or no")
+    assert pun.data["gloss"][0] not in part.text
     gold = BENCHMARK.judge.judge_request(
         row, PromptTexts(BENCHMARK.prompt_texts, instead={"unpie-judge-v1": "unpie-judge-with-gold-v1"})
     )
     assert isinstance(gold, JudgeRequest)
     (gold_part,) = gold.step.turns[0].parts
     assert isinstance(gold_part, Text)
-    in_order(gold_part.text, "plays on: kneaded", "work dough", "want", one.data["sentence"])
+    in_order(gold_part.text, "plays on: kneaded", "work dough", "want", pun.data["sentence"])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_judge_question_has_the_original_before_the_candidate() -> None:
     ],
 )
 def test_verdict_by_rule_needs_no_judge(output: str, accepted: bool) -> None:
-    row = asked(pictured(), "reconstruction", "lm", "de/0", output=output)
+    row = prediction(pictured(), "reconstruction", "lm", "de/0", output=output)
     assert BENCHMARK.judge.judge_request(row, TEXTS) is accepted
     reading = BENCHMARK.grader.read_answer(replace(row, verdict=Verdict(state="ok", accepted=accepted)))
     assert "judged_by_rule" in reading.flags
@@ -83,7 +83,7 @@ def test_verdict_by_rule_needs_no_judge(output: str, accepted: bool) -> None:
 
 
 def test_only_answers_of_reconstruction_are_judged() -> None:
-    row = asked(pictured(), "reconstruction", "lm", "de/0", output="x")
+    row = prediction(pictured(), "reconstruction", "lm", "de/0", output="x")
     assert BENCHMARK.judge.judge_request(replace(row, status="error", output=None), TEXTS) is None
     assert BENCHMARK.judge.judge_request(replace(row, task="disambiguation"), TEXTS) is None
 
@@ -91,12 +91,12 @@ def test_only_answers_of_reconstruction_are_judged() -> None:
 @pytest.mark.parametrize("status", ["error", "excluded"])
 def test_row_without_answer_has_no_values(status: str) -> None:
     for task, variant in (("grounding", ""), ("disambiguation", "de/0"), ("reconstruction", "de/0")):
-        row = asked(pictured(), task, "vlm", variant, status=status, output=None)
+        row = prediction(pictured(), task, "vlm", variant, status=status, output=None)
         assert BENCHMARK.grader.read_answer(row).values == {}
 
 
 def test_accepted_follows_the_state_of_the_verdict() -> None:
-    row = asked(pictured(), "reconstruction", "vlm", "de/0", output="A pun.")
+    row = prediction(pictured(), "reconstruction", "vlm", "de/0", output="A pun.")
     states = {"ok": 1.0, "invalid": 0.0, "failed": None, "absent": None}
     for state, expected in states.items():
         reading = BENCHMARK.grader.read_answer(replace(row, verdict=Verdict(state=state, accepted=True)))  # type: ignore[arg-type]
@@ -105,5 +105,5 @@ def test_accepted_follows_the_state_of_the_verdict() -> None:
 
 
 def test_truncated_answers_are_flagged() -> None:
-    row = asked(pictured(), "grounding", "lm", output="kneaded", finish_reason="length")
+    row = prediction(pictured(), "grounding", "lm", output="kneaded", finish_reason="length")
     assert BENCHMARK.grader.read_answer(row).flags == ("truncated",)
