@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -49,6 +49,9 @@ class RequestBuilder:
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # without cached properties
 
     @cached_property
     def benchmark(self) -> BenchmarkDefinition:

@@ -87,9 +87,7 @@ def test_reader_writes_nothing_into_the_output(out: Store, dataset: Dataset, bui
     assert files(out) == {}
 
 
-def test_plan_key_depends_on_all_that_decides_the_prompts(
-    builder: RequestBuilder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plan_key_depends_on_all_that_decides_the_prompts(builder: RequestBuilder) -> None:
     captioned = replace(builder, captioner="eye@1")
     keys = {
         plan_key(builder, ALL, {}),
@@ -104,5 +102,5 @@ def test_plan_key_depends_on_all_that_decides_the_prompts(
     }
     assert len(keys) == 9
     assert plan_key(replace(builder, model="n", generation={"seed": 1}), ALL, {}) in keys
-    monkeypatch.setitem(builder.__dict__, "benchmark", replace(builder.benchmark, version="other"))
+    builder.__dict__["benchmark"] = replace(builder.benchmark, version="other")
     assert plan_key(builder, ALL, {}) not in keys
