@@ -1,4 +1,4 @@
-"""Check that this container's Ray is alive: a head answers at its dashboard, a worker at its metrics port; no token needed."""
+"""Check that this container's Ray is alive: the head's dashboard or the worker's metrics port answers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import compose_spec
 import pytest
 import yaml
 
-from pipelines.predict.metrics import GROWING, LEVELS
+from pipelines.predict.metrics import COUNTERS, GAUGES
 from tests.support.paths import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -176,7 +176,7 @@ def exported() -> set[str]:
     import ray.dashboard.modules.metrics.dashboards as drawn
 
     sources = Path(drawn.__file__).parent.glob("*.py")
-    ours = {f"ray_{name}_total" for name in GROWING} | {f"ray_{name}" for name in LEVELS}
+    ours = {f"ray_{name}_total" for name in COUNTERS} | {f"ray_{name}" for name in GAUGES}
     return ours | set(re.findall(r"\bray_[a-z_]+", " ".join(path.read_text() for path in sources)))
 
 
