@@ -8,7 +8,6 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from pipelines.logging_context import JsonFormatter, logs_are_json
@@ -55,6 +54,6 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return str(tabulate(rows, headers=list(headers), disable_numparse=True, missingval="-"))
 
 
-def prepare(*, verbose: bool, config: Path | None = None) -> None:
+def prepare(*, verbose: bool) -> None:
     """Set the log level; `--config` was read by its callback before the other flags."""
     logging.getLogger().setLevel(logging.INFO if verbose or logs_are_json() else logging.WARNING)

@@ -156,7 +156,7 @@ class ModelSpec(_StrictModel):
     """Seconds that a local model may take to its next answer, plus 2 for each token it may generate; then its process
     is restarted, and a request that was alone in it fails with `timeout`."""
     retries: int = Field(default=5, ge=0)
-    """Attempts after the first at an endpoint, for transient errors: 408, 409, 429, 5xx, timeouts, broken connections."""
+    """Retries at an endpoint after transient errors: 408, 409, 429, 5xx, timeouts, broken connections."""
     omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()
     """Parameters that an endpoint rejects: they are not sent, and its own defaults apply."""
     chat_format: Literal["plain", "vicuna"] | None = Field(
@@ -167,7 +167,7 @@ class ModelSpec(_StrictModel):
     """A system prompt; none by default."""
     price: Price | None = None
     cost_limit: PositiveFloat | None = None
-    """Dollars that one engine may spend, by `price`; further calls fail with `cost_limit` and are left to a later run."""
+    """Dollars that one engine may spend, by `price`; further calls fail with `cost_limit`, for a later run."""
     fault_injection: FaultInjection = Field(
         default=FaultInjection(), validation_alias=AliasChoices("fault_injection", "faults")
     )

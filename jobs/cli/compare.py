@@ -27,5 +27,5 @@ def compare(
     from pipelines.report.compare import compare as compared
     from pipelines.storage.store import Store
 
-    prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose)
     show_comparison(compared(Store(out_a), Store(out_b), names(models)), as_json=json)

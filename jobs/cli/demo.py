@@ -22,7 +22,7 @@ def demo(
     """Run the main job on sample data with a tiny local model; its answers are chance."""
     from jobs.demo.main import run_demo
 
-    prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose)
     progress = Progress(quiet=json)
     with results_only_on_stdout():
         spec, outcome = run_demo(out, watcher=progress)

@@ -27,7 +27,7 @@ def doctor(
     from models.catalog_loader import load_models, select_models
     from models.environment import ray_address
 
-    prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose)
     known = load_models(models_file or [])
     chosen = select_models(names(models), known) if models else known
     places = [place for place in (data, out) if place]

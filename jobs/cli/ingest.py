@@ -30,7 +30,7 @@ def ingest(
     from pipelines.ingest.source_folder import Folder
     from pipelines.storage.store import Store
 
-    prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose)
     chosen = by_name(benchmark)
     columns = read_column_map(column_map) if column_map else None
     progress = Progress(quiet=json)

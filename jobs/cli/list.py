@@ -25,7 +25,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List what can be run."""
-    prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose)
     if what not in _LISTS:
         raise UsageError(f"unknown list {what!r}{suggest(what, _LISTS)}")
     headers, rows = _model_list(models_file or []) if what == "models" else _benchmark_list(what)

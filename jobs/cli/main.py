@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(run(normalize_arguments(sys.argv[1:] if arguments is None else arguments)))
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 

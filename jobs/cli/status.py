@@ -20,7 +20,7 @@ def status(
     """Show the progress of a run."""
     from pipelines.sweep.status import status_rows
 
-    prepare(verbose=verbose, config=config)
+    prepare(verbose=verbose)
     updated, rows = status_rows(uri)
     if json:
         print_json({"updated": updated, "cells": rows})

@@ -143,7 +143,7 @@ def _retry_store(action: Callable[[], Any]) -> Any:
 
 
 class EngineActor:
-    """One engine in one actor. A model that is unavailable is reported as a row, so that the reason reaches the user."""
+    """One engine in one actor. An unavailable model is reported as a row, so that the reason reaches the user."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ COMMITS_PER_REPLICA = 4
 """The most concurrent tasks: without a bound Ray Data asks the autoscaler for CPUs by the dozen near a sweep's end."""
 WAITING_BYTES = 64 << 20
 WAITING_BATCHES = 4
-"""The most that is loaded and not answered, a replica: so many bytes, or so many of the largest batches where those are more."""
+"""Most that is loaded and unanswered per replica: these bytes, or this many of the largest batches if more."""
 CAPACITY_WAIT_S = 50.0
 """Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
 _STREAM_LOCK = threading.Lock()

@@ -268,7 +268,8 @@ def _device(spec: ModelSpec) -> str:
         return "cpu"
     if visible < spec.tensor_parallel:
         raise EngineUnreachableError(
-            f"{spec.model}: tensor_parallel {spec.tensor_parallel} needs as many GPUs on one machine, and {visible} are visible"
+            f"{spec.model}: tensor_parallel {spec.tensor_parallel} needs as many GPUs on one machine, "
+            f"and {visible} are visible"
         )
     return "cuda"
 

@@ -58,7 +58,7 @@ def merge(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, T
 
 
 def plain_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
-    """Compute attention by its definition, with scores in float32: for devices without a kernel, and to verify those."""
+    """Compute attention by definition, with scores in float32: for devices without a kernel, and to verify kernels."""
     block = max(1, _SCORES // (query.shape[0] * query.shape[1] * key.shape[2]))
     outs, sums = [], []
     for start in range(0, query.shape[2], block):

@@ -59,7 +59,7 @@ class PackedModel:
         # BLIP-2 requires pixels in every pass; its language model does not.
         self._text_model = model.language_model if model.config.model_type == "blip-2" else model
         self.has_own_positions = hasattr(getattr(model, "model", None), "rope_deltas")
-        """Whether pixels take positions other than their index: the position after them is known from the next token."""
+        """Pixels take positions other than their index: the position after them is known from the next token."""
 
     def encode(
         self, ids: Sequence[int], inputs: Mapping[str, Tensor], extras: Mapping[str, Tensor]

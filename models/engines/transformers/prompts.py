@@ -165,8 +165,8 @@ class PromptMaker:
         """Return the chat template's text, and the number of pictures and clips in it."""
         if not self._has_format:
             raise ValueError(
-                "the model has no chat template; set chat_format in its entry (vicuna, or plain for unformatted text), or "
-                "run MAIA's unimodal setting, which needs none"
+                "the model has no chat template; set chat_format in its entry (vicuna, or plain for unformatted text), "
+                "or run MAIA's unimodal setting, which needs none"
             )
         if self._format is not None:
             if self._processor is None and call.media:

@@ -61,7 +61,10 @@ BENCHMARK = BenchmarkDefinition(
 # ------------------------------------------------------------------------------------------ what it gets for nothing
 
 LINES = [
-    {"id": f"s{n}", "kind": "even" if n % 2 == 0 else "odd", "digits": f"{n}+1", "words": f"{n} plus one", "result": str(n + 1)}
+    {
+        "id": f"s{n}", "kind": "even" if n % 2 == 0 else "odd",
+        "digits": f"{n}+1", "words": f"{n} plus one", "result": str(n + 1),
+    }
     for n in range(8)
 ]  # fmt: skip
 
