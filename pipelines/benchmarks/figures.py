@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Figures as data: a benchmark lays them out, the report draws them."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ Figure: TypeAlias = Radar | Bars | Lines | Points
 
 def _check_series(figure: str, places: int, series: Sequence[Series]) -> None:
     _check_id(figure)
-    for one in series:
-        lengths = {len(one.values), len(one.low) or places, len(one.high) or places}
+    for curve in series:
+        lengths = {len(curve.values), len(curve.low) or places, len(curve.high) or places}
         if lengths != {places}:
-            raise ValueError(f"{figure}: series {one.label!r} has not {places} values, or not as many interval ends")
-        if bool(one.low) != bool(one.high):
-            raise ValueError(f"{figure}: series {one.label!r} has one end of its intervals only")
+            raise ValueError(f"{figure}: series {curve.label!r} has not {places} values, or not as many interval ends")
+        if bool(curve.low) != bool(curve.high):
+            raise ValueError(f"{figure}: series {curve.label!r} has one end of its intervals only")

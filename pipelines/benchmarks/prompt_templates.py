@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""Wording of prompts by version, with a user's own wording in its place."""
 
 from __future__ import annotations
 

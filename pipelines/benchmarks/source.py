@@ -1,4 +1,4 @@
-"""TODO doc."""
+"""The folder that a benchmark is read from."""
 
 from __future__ import annotations
 

@@ -86,12 +86,12 @@ class Table:
     def __post_init__(self) -> None:
         _check_id(self.id)
         for row in self.rows:
-            wanted = 0 if row.origin == "heading" else len(self.columns)
-            if len(row.cells) != wanted:
-                raise ValueError(f"{self.id}: row {row.label!r} has {len(row.cells)} cells, wanted {wanted}")
-        for name, given in (("styles", self.styles), ("better", self.better)):
-            if given and len(given) != len(self.columns):
-                raise ValueError(f"{self.id}: {len(given)} {name} for {len(self.columns)} columns")
+            expected = 0 if row.origin == "heading" else len(self.columns)
+            if len(row.cells) != expected:
+                raise ValueError(f"{self.id}: row {row.label!r} has {len(row.cells)} cells, expected {expected}")
+        for name, values in (("styles", self.styles), ("better", self.better)):
+            if values and len(values) != len(self.columns):
+                raise ValueError(f"{self.id}: {len(values)} {name} for {len(self.columns)} columns")
         if self.groups and sum(span for _, span in self.groups) != len(self.columns):
             raise ValueError(f"{self.id}: the groups do not cover the {len(self.columns)} columns")
 

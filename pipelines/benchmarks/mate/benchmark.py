@@ -35,11 +35,11 @@ class _Mate:
     """Source, prompter and grader of MATE."""
 
     def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read the development folder or the public version's Parquet; see `mate_source`."""
+        """Read the development folder or the public version's Parquet."""
         yield from read_mate(source)
 
     def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """The row's own text, or one that is built; nothing where the data have no such row."""
+        """Yield the row's own prompt, or a built one; nothing where the data have no such row."""
         sample, texts = query.sample, query.texts
         row = find_row(sample, query.task, query.setting)
         if row is None:
@@ -58,14 +58,14 @@ class _Mate:
         yield Prompt(version=texts.version(version), steps=(step,))
 
     def read_answer(self, row: Row) -> Reading:
-        """Both readings, whether the answer is in the scene, and what was meant instead where coordinates decide."""
+        """Read the answer strictly and leniently, whether it is in the scene, and which object it means instead."""
         if row.status != "ok":
             return Reading(answer=None, rule=row.status)
-        own = find_row(row.sample, row.task, row.setting)
-        if own is None:
+        data_row = find_row(row.sample, row.task, row.setting)
+        if data_row is None:
             raise DatasetError(f"{row.sample.sample_id} has no row of {row.task}, {row.setting}; ingest again")
-        scene, question = parse_scene(row.sample.data["scene"]), question_of(own)
-        verdict = judge(row.output or "", own["gold"])
+        scene, question = parse_scene(row.sample.data["scene"]), question_of(data_row)
+        verdict = judge(row.output or "", data_row["gold"])
         values = {
             "correct": float(verdict.exact_match),
             "format_ok": float(verdict.format_ok),
@@ -73,7 +73,7 @@ class _Mate:
             "in_scene": float(in_scene(verdict.answer, scene, question.target_attribute)),
         }
         if row.task in CROSSMODAL and not linking(scene, question.asked(scene), question.hidden).k:
-            values |= _instead(overlap(scene, question, verdict.answer))
+            values |= _overlap_values(overlap(scene, question, verdict.answer))
         return Reading(
             answer=verdict.answer.text if verdict.answer else None,
             rule="json" if verdict.format_ok else "no json",
@@ -92,15 +92,15 @@ def _picture(sample: Sample, task: str) -> Media:
 
 
 def _choices(sample: Sample, target: str) -> tuple[str, ...]:
-    """The options of a visual target, else what the scene's objects have, repeats kept."""
+    """Return the options of a visual target, else the values of the scene's objects, repeats kept."""
     values: list[Any] = list(_OPTIONS.get(target, [item[target] for item in sample.data["scene"]["objects"]]))
     return tuple(gold_json(value) for value in values)
 
 
-def _instead(found: Overlap) -> dict[str, float]:
-    values = {"overlap": -1.0 if found.label == "-" else float(found.label)}
-    if found.closer is not None:
-        closer = found.closer
+def _overlap_values(result: Overlap) -> dict[str, float]:
+    values = {"overlap": -1.0 if result.label == "-" else float(result.label)}
+    if result.closer is not None:
+        closer = result.closer
         values["closer"], values["closer_depth"] = float(closer.distance), float(closer.depth)
         values["closer_horizontal"], values["closer_alone"] = float(closer.horizontal), float(closer.alone)
     return values

@@ -15,38 +15,38 @@ _TASKS: Final = {
     "img2img": "Table 3",
     "txt2txt": "Table 3",
 }
-_ASKED: Final = 384
-_PEOPLE: Final = "five people, 2-shot, 384 cross-modal examples that are not named"
-_UNTOLD: Final = "five people, 2-shot; on how many unimodal examples is not said"
+_PUBLISHED_ITEMS: Final = 384
+_CROSSMODAL_SOURCE: Final = "five people, 2-shot, 384 cross-modal examples that are not named"
+_UNIMODAL_SOURCE: Final = "five people, 2-shot; on how many unimodal examples is not said"
 _GENERATED: Final = "ours are generated scenes and theirs are not"
 
 
-class MatePeople(HumanBaseline):
-    """See the module's docstring."""
+class MateHumanBaseline(HumanBaseline):
+    """Human accuracy as published; no files are taken."""
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
-        """Accuracy of both directions and their means; beside generated scenes no published model stands."""
+        """Return accuracy by task and mean of tasks; generated scenes are compared with no published model."""
         generated = any(key.metric == "generated" and number.value for key, number in results.ours.items())
-        found = []
+        levels = []
         for task, table in _TASKS.items():
             human = results.value(Key("exact_match", task, model="Human"), "published", table=table)
-            crossmodal = table == "Table 1"
-            words = f"{table}: {_PEOPLE if crossmodal else _UNTOLD}; intervals of ours resample scenes"
-            found.append(
+            people = _CROSSMODAL_SOURCE if table == "Table 1" else _UNIMODAL_SOURCE
+            source = f"{table}: {people}; intervals of ours resample scenes"
+            levels.append(
                 HumanLevel(
                     task=task,
                     metric="exact_match",
                     settings=("0-shot", "1-shot", "2-shot", "2-shot-cot"),
                     value=human,
-                    n=_ASKED if task == "crossmodal" else None,
+                    n=_PUBLISHED_ITEMS if task == "crossmodal" else None,
                     chance_metric="chance",
                     items="approximate",
                     drawn=("2-shot",) if task in ("crossmodal", "unimodal") else (),
                     tables=() if generated else (table,),
-                    source=f"{words}; {_GENERATED}" if generated else words,
+                    source=f"{source}; {_GENERATED}" if generated else source,
                 )
             )
-        return found
+        return levels
 
 
-HUMAN_BASELINE: Final = MatePeople()
+HUMAN_BASELINE: Final = MateHumanBaseline()

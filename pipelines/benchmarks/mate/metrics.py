@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KINDS: Final[Mapping[str, tuple[str, str]]] = {"crossmodal": ("img2txt", "txt2img"), "unimodal": ("img2img", "txt2txt")}
-_BESIDE: Final = {"exact_match_lenient": "lenient", "format_ok": "format_ok"}
+_OTHER_READINGS: Final = {"exact_match_lenient": "lenient", "format_ok": "format_ok"}
 _CLOSER: Final = {
     "closer_than_average": "closer",
     "closer_in_depth": "closer_depth",
@@ -41,32 +41,31 @@ _MISSED: Final = (2.0, 1.0, 0.0)
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """All metrics of one model.
+    """Compute all metrics of one model, setting by setting.
+
+    What has nothing to measure is absent, or None with a note.
 
     Args:
         scores: see `Reporter.reduce`; columns of values that no row has may be absent.
         samples: by id.
-
-    Returns:
-        Metrics setting by setting. What has nothing to measure is absent, or None with a note.
     """
     table = ScoredRows.of(facts_of(scores, samples))
-    found: list[MetricSpec] = []
+    specs: list[MetricSpec] = []
     by_setting = {name: rows for name in SETTINGS if len(rows := table.where(setting=name))}
     for setting, rows in by_setting.items():
         for task in dict.fromkeys(task for tasks in KINDS.values() for task in tasks):
-            found += _task(rows.where(task=task), task, setting)
+            specs += _task(rows.where(task=task), task, setting)
         for kind, tasks in KINDS.items():
-            found += _kind(rows.where(kind=kind), kind, tasks, setting)
-        found += _crossmodal(rows.where(kind="crossmodal"), setting)
-    metrics = with_intervals(found, table.scenes)
+            specs += _kind(rows.where(kind=kind), kind, tasks, setting)
+        specs += _crossmodal(rows.where(kind="crossmodal"), setting)
+    metrics = with_intervals(specs, table.scenes)
     if {"2-shot", COT} <= by_setting.keys():
         metrics += _cot(by_setting["2-shot"].where(kind="crossmodal"), by_setting[COT].where(kind="crossmodal"))
-    made = sum(bool(sample.data.get("generated")) for sample in samples.values())
-    if made:
+    generated = sum(bool(sample.data.get("generated")) for sample in samples.values())
+    if generated:
         note = "made by a generator: these numbers stand beside no published ones"
         metrics.append(
-            Metric(task="", setting="", metric="generated", value=made, n=len(samples), unit="count", note=note)
+            Metric(task="", setting="", metric="generated", value=generated, n=len(samples), unit="count", note=note)
         )
     return metrics
 
@@ -98,7 +97,7 @@ def _kind(rows: ScoredRows, kind: str, tasks: tuple[str, str], setting: str) -> 
         return
     cell = _Cell(kind, setting)
     parts = [rows.where(task=task) for task in tasks]
-    for metric, column in {"exact_match": "correct", **_BESIDE}.items():
+    for metric, column in {"exact_match": "correct", **_OTHER_READINGS}.items():
         yield cell.mean_of_tasks(parts, tasks, metric, [part.scored(column) for part in parts])
     worst = [part.scored("correct", failed_as=0.0) for part in parts]
     yield cell.mean_of_tasks(parts, tasks, "exact_match_failures_wrong", worst)
@@ -201,7 +200,7 @@ class _Cell:
     def whole(self, rows: ScoredRows) -> Iterator[MetricSpec]:
         """The task's accuracy in all its readings, and chance."""
         yield from self.accuracy(rows, "")
-        for metric, column in _BESIDE.items():
+        for metric, column in _OTHER_READINGS.items():
             yield self.proportion(metric, rows.scored(column), rows.failed)
         yield self.proportion("exact_match_failures_wrong", rows.scored("correct", failed_as=0.0), rows.failed)
         yield from self.chance(rows, "")

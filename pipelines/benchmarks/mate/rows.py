@@ -43,9 +43,9 @@ class MateRow:
         return self.question.task, self.setting
 
     def as_data(self) -> dict[str, Any]:
-        """The row in a sample's `data`."""
-        asked = self.question.asked(self.scene)
-        shows = None if self.shots is None else shot_shows_target(self.scene, asked, self.shots)
+        """Return the row as a sample's `data` holds it."""
+        target = self.question.asked(self.scene)
+        shows = None if self.shots is None else shot_shows_target(self.scene, target, self.shots)
         return {
             "task": self.question.task,
             "setting": self.setting,
@@ -60,19 +60,19 @@ class MateRow:
 
 
 def find_row(sample: Sample, task: str, setting: str) -> Mapping[str, Any] | None:
-    """The sample's row of one cell; None where the data have none."""
+    """Return the sample's row of a task and setting; None where the data have none."""
     rows: list[Mapping[str, Any]] = sample.data["rows"]
     return next((row for row in rows if (row["task"], row["setting"]) == (task, setting)), None)
 
 
 def question_of(row: Mapping[str, Any]) -> Question:
-    """The question of a row in a sample's `data`."""
+    """Return the question of a row in a sample's `data`."""
     attribute, value = row["pointer"]
     return Question(task=row["task"], pointer_attribute=attribute, pointer_value=value, target_attribute=row["target"])
 
 
 def shots_of(row: Mapping[str, Any]) -> tuple[Question, ...]:
-    """The solved examples of a row in a sample's `data` whose prompt is built."""
+    """Return the solved examples of a row in a sample's `data` whose prompt is built."""
     return tuple(
         Question(task=row["task"], pointer_attribute=attribute, pointer_value=value, target_attribute=target)
         for (attribute, value), target in zip(row["shots"], row["shot_targets"], strict=True)

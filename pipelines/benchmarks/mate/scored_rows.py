@@ -59,14 +59,14 @@ _VALUES: Final = (
 
 
 def facts_of(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> pd.DataFrame:
-    """The rows of a reduce with what their scenes say; scenes are read once each."""
+    """Return scored rows joined with the facts of their scenes; each scene is parsed once."""
     import pandas as pd
 
-    wanted = scores[["sample_id", "task", "setting"]].itertuples(index=False, name=None)
-    known: dict[tuple[str, str, str], dict[str, Any]] = {}
+    keys = scores[["sample_id", "task", "setting"]].itertuples(index=False, name=None)
+    facts_by_key: dict[tuple[str, str, str], dict[str, Any]] = {}
     for name in dict.fromkeys(scores["sample_id"]):
-        known |= _facts(samples[name])
-    facts = pd.DataFrame([known[key] for key in wanted], index=scores.index)
+        facts_by_key |= _facts(samples[name])
+    facts = pd.DataFrame([facts_by_key[key] for key in keys], index=scores.index)
     columns = {name: scores.get(name, np.nan) for name in _VALUES}
     same = scores[["sample_id", "task", "setting", "status", "flags"]]
     return pd.concat([same.assign(**columns), facts], axis=1)
@@ -118,28 +118,28 @@ class Scored:
 
 
 class ScoredRows:
-    """Some of the scored rows: columns as arrays, and which of their places are meant."""
+    """A selection of the scored rows: columns as arrays, and the places of the selected rows."""
 
     def __init__(self, columns: Mapping[str, NDArray[Any]], places: NDArray[np.intp]) -> None:
         self._columns, self._places = columns, places
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> ScoredRows:
-        """All rows of a frame."""
+        """Select all rows of a frame."""
         return cls({str(name): frame[name].to_numpy() for name in frame}, np.arange(len(frame)))
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def where(self, **wanted: Any) -> ScoredRows:
-        """Those rows whose columns have these values."""
+    def where(self, **values: Any) -> ScoredRows:
+        """Select the rows whose columns have these values."""
         places = self._places
-        for name, value in wanted.items():
+        for name, value in values.items():
             places = places[(self._columns[name][places] == value).astype(np.bool_)]
         return ScoredRows(self._columns, places)
 
     def all(self, column: str) -> FloatArray:
-        """A column over all rows, (rows,)."""
+        """Return a column over all rows, (rows,)."""
         return self._columns[column][self._places].astype(np.float64)
 
     def scored(self, column: str, failed_as: float | None = None) -> Scored:
@@ -163,30 +163,30 @@ class ScoredRows:
 
     @cached_property
     def failed(self) -> int:
-        """Rows that ended in an error."""
+        """Number of rows that ended in an error."""
         return int((self._columns["status"][self._places] == "error").sum())
 
     @property
     def truncated(self) -> int:
-        """Answers cut at the token limit."""
+        """Number of answers cut at the token limit."""
         flags = self._columns["flags"][self._answers]
-        return sum("truncated" in own for own in flags if own is not None)
+        return sum("truncated" in row_flags for row_flags in flags if row_flags is not None)
 
     def counts(self) -> list[int]:
-        """Numbers of objects, ascending."""
+        """Return the numbers of objects of the scenes, ascending."""
         return sorted({int(count) for count in self._columns["count"][self._places]})
 
     def links(self) -> list[str]:
-        """Linking types that occur, in the order of the table."""
-        there = set(self._columns["link"][self._places])
-        return [name for name in LINK_TYPES if name in there]
+        """Return the linking types that occur, in the order of the table."""
+        occurring = set(self._columns["link"][self._places])
+        return [name for name in LINK_TYPES if name in occurring]
 
     def answered(self) -> dict[tuple[str, str, int], float]:
-        """(sample, task, object count) -> 1 where right, else 0."""
+        """Return (sample, task, object count) -> 1 where right, else 0."""
         names, tasks, counts, right = (
             self._columns[name][self._answers] for name in ("sample_id", "task", "count", "correct")
         )
         return {
-            (str(name), str(task), int(count)): float(one)
-            for name, task, count, one in zip(names, tasks, counts, right, strict=True)
+            (str(name), str(task), int(count)): float(correct)
+            for name, task, count, correct in zip(names, tasks, counts, right, strict=True)
         }
