@@ -80,8 +80,8 @@ class PlanStore:
         """
         key = plan_key(builder, selection, captions)
         if key not in self._opened:
-            found = (_load(place, builder.benchmark_name, key) for place in self._places)
-            plan = next((plan for plan in found if plan), None)
+            candidates = (_load(place, builder.benchmark_name, key) for place in self._places)
+            plan = next((plan for plan in candidates if plan), None)
             self._opened[key] = plan or self.write(dataset, builder, selection, captions)
         return self._opened[key]
 

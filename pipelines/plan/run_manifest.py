@@ -93,10 +93,10 @@ class ManifestEntry:
 
 
 def merge_entries(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Entries of earlier runs with those of this one.
+    """Merge entries of earlier runs with those of this one.
 
-    The same model asked in other cells of the same benchmark gets both, each with the samples that it was last asked
-    about; asked anew with another seed, wording, captioner or revision or about other data, it is what it is now.
+    A model that runs on other tasks and settings of the same benchmark keeps both, each with its last samples; with
+    another seed, wording, captioner, revision or data it replaces its earlier entry.
     """
     merged = {(entry.benchmark, entry.model): entry for entry in old}
     for entry in new:
@@ -248,7 +248,8 @@ def save_run(
         "sweep": dict(sweep),
         **{name: {**earlier.get(name, {}), **value} for name, value in parts.items()},
         "prompt_fingerprints": {
-            name: {prompt: prompt_fingerprint(text) for prompt, text in own.items()} for name, own in wording.items()
+            name: {prompt: prompt_fingerprint(text) for prompt, text in texts.items()}
+            for name, texts in wording.items()
         },
         "versions": versions(),
         "spending": earlier.get("spending", []),
@@ -265,10 +266,10 @@ def prompt_fingerprint(text: str) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of what computes."""
-    found = {"python": platform.python_version(), "vlmsweep": __version__}
+    packages = {"python": platform.python_version(), "vlmsweep": __version__}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            packages[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+            packages[name] = "absent"
+    return packages

@@ -90,11 +90,11 @@ def check_names(kind: str, wanted: Iterable[str], known: Sequence[str]) -> None:
 
 def cells_of(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
     """The cells of a benchmark that the flags leave; empty flags leave all but those to be named."""
-    wanted = {asked for task in tasks for asked in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
+    selected = {name for task in tasks for name in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
     return [
         TaskSetting(task, setting)
-        for task, known in benchmark.tasks.items()
-        if task in wanted
-        for setting in known
+        for task, task_settings in benchmark.tasks.items()
+        if task in selected
+        for setting in task_settings
         if setting in settings or (not settings and setting not in benchmark.explicit_settings)
     ]

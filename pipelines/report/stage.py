@@ -35,7 +35,7 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[
     people = {name: _people(context, name) for name in names}
     joint = [group for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
     try:
-        pending = [task.remote(one, people[one.entry.benchmark], context.out.uri) for one in planned]
+        pending = [task.remote(entry, people[entry.entry.benchmark], context.out.uri) for entry in planned]
         pending += [together.remote(group, context.out.uri) for group in joint if len(group) > 1]
         return list(ray.get(pending))
     except ray.exceptions.RayError as error:
@@ -51,10 +51,10 @@ def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
 
 def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults], warnings: Sequence[str]) -> None:
     """Write `report/` from what the entries came to."""
-    rows = [row for one in reduced for row in one.metrics]
+    rows = [row for results in reduced for row in results.metrics]
     names = sorted({row["benchmark"] for row in rows})
     marks = {
-        name: {count.model: one.marks for one in reduced for count in one.counts if count.benchmark == name}
+        name: {count.model: results.marks for results in reduced for count in results.counts if count.benchmark == name}
         for name in names
     }
     data = ReportData(
@@ -62,10 +62,10 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         metrics=tuple(rows),
         across=_across(names, rows),
         benchmarks=tuple(_part(name, rows, load_human_files(out, name), marks[name]) for name in names),
-        counts=tuple(count for one in reduced for count in one.counts),
-        answers=tuple(answer for one in reduced for answer in one.answers),
+        counts=tuple(count for results in reduced for count in results.counts),
+        answers=tuple(answer for results in reduced for answer in results.answers),
         warnings=tuple(dict.fromkeys(warnings)),
-        efficiency=tuple(one.efficiency for one in reduced if one.efficiency),
+        efficiency=tuple(results.efficiency for results in reduced if results.efficiency),
     )
     there = {info.path for info in out.list("report")}
     files = render(data, lambda path: out.get(path) if path in there else None, _draw_side_by_side)
@@ -112,10 +112,12 @@ def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Se
     """Models beside people, over all benchmarks that say anything of people."""
     shares = []
     for name in names:
-        one = benchmark(name)
-        own = [row for row in rows if row["benchmark"] == name]
-        levels = tuple(one.human.reference_values(_results(name, rows)))
-        shares.append(HumanComparison(title=one.title, levels=levels, metrics=own, published=load_published(name)))
+        definition = benchmark(name)
+        metrics = [row for row in rows if row["benchmark"] == name]
+        levels = tuple(definition.human.reference_values(_results(name, rows)))
+        shares.append(
+            HumanComparison(title=definition.title, levels=levels, metrics=metrics, published=load_published(name))
+        )
     tables, figures = human_tables(shares), human_figures(shares)
     if not tables:
         return ()
@@ -137,15 +139,15 @@ def _part(
     files: Mapping[str, str],
     marks: Mapping[str, Mapping[str, float]],
 ) -> BenchmarkSection:
-    one = benchmark(name)
+    definition = benchmark(name)
     results = _results(name, rows)
-    tables, figures = one.human.display(files, marks, results)
+    tables, figures = definition.human.display(files, marks, results)
     return BenchmarkSection(
         name=name,
-        title=one.title,
-        source=one.citation,
-        headline=one.headline,
-        settings=tuple(dict.fromkeys(setting for settings in one.tasks.values() for setting in settings)),
-        tables=(*one.reporter.tables(results), *tables),
-        figures=(*one.reporter.figures(results), *figures),
+        title=definition.title,
+        source=definition.citation,
+        headline=definition.headline,
+        settings=tuple(dict.fromkeys(setting for settings in definition.tasks.values() for setting in settings)),
+        tables=(*definition.reporter.tables(results), *tables),
+        figures=(*definition.reporter.figures(results), *figures),
     )

@@ -85,8 +85,8 @@ class JudgeReplies:
 
     def question(self, ask: JudgeRequest, attempt: int) -> Request:
         """Build the request for one attempt at a verdict; a retry differs in its seed alone."""
-        own = self.spec.generation.model_dump(exclude_none=True)
-        generation = replace(ask.step.generation, **{**own, "seed": ask.seeds[attempt]})
+        overrides = self.spec.generation.model_dump(exclude_none=True)
+        generation = replace(ask.step.generation, **{**overrides, "seed": ask.seeds[attempt]})
         step = Step(turns=ask.step.turns, generation=generation, choices=ask.step.choices)
         inputs = {
             "judge": dict(self._fingerprint),
