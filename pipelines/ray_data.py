@@ -94,7 +94,7 @@ def translate_ray_error(error: Exception) -> Exception:
     An error of the product that a worker raised is returned itself; any other exception of a worker becomes an
     `InternalError` with the worker's traceback; a failure of Ray itself becomes a `ModelUnavailableError`.
     """
-    from ray.exceptions import RayActorError, RayError, RayTaskError, UserCodeException
+    from ray.exceptions import RayActorError, RayError, RayTaskError, UnserializableException, UserCodeException
 
     from pipelines.worker_errors import WorkerError
 
@@ -106,7 +106,7 @@ def translate_ray_error(error: Exception) -> Exception:
     if isinstance(cause, (ClusterError, ModelError, PipelineError)):
         return cause
     is_bug_in_init = isinstance(cause, RayActorError) and cause.actor_init_failed
-    if isinstance(cause, UserCodeException) or is_bug_in_init or not _is_of_ray(cause, RayError):
+    if isinstance(cause, (UserCodeException, UnserializableException)) or is_bug_in_init or not _is_of_ray(cause, RayError):
         return InternalError(str(error).strip())
     first_line = str(cause).strip().partition("\n")[0]
     return ModelUnavailableError(
