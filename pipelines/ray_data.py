@@ -106,7 +106,11 @@ def translate_ray_error(error: Exception) -> Exception:
     if isinstance(cause, (ClusterError, ModelError, PipelineError)):
         return cause
     is_bug_in_init = isinstance(cause, RayActorError) and cause.actor_init_failed
-    if isinstance(cause, (UserCodeException, UnserializableException)) or is_bug_in_init or not _is_of_ray(cause, RayError):
+    if (
+        isinstance(cause, (UserCodeException, UnserializableException))
+        or is_bug_in_init
+        or not _is_of_ray(cause, RayError)
+    ):
         return InternalError(str(error).strip())
     first_line = str(cause).strip().partition("\n")[0]
     return ModelUnavailableError(
