@@ -1,4 +1,4 @@
-"""People beside models: which human figures a benchmark has, and how files of people's own work are read.
+"""Humans compared with models: human figures of a benchmark, and files of human answers, labels or judgements.
 
 A benchmark declares both in one object, `BenchmarkDefinition.human`. What it declares is enough for the joint
 comparison of the report, for `--human`, and for the page that documents the files.
@@ -51,7 +51,7 @@ class HumanKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanLevel:
-    """What people reach on one measure, and what stands beside it.
+    """Human performance on one measure, and what it is compared with.
 
     `task`, `metric`, `subset` and `category` name our rows of `metrics.json`; a published row joins on the same names,
     with `printed_subset` where the paper's items have another name.
@@ -66,14 +66,14 @@ class HumanLevel:
     value: float | None = None
     """A fraction; None where nobody has measured people, or where `human_metric` rows hold it."""
     n: int | None = None
-    """Items that people answered, where it is told."""
+    """Items that people answered, where that is published."""
     chance: float | None = None
     chance_metric: str = ""
     """Our metric that holds chance on the same rows, where it hangs on the rows."""
     items: Literal["same", "approximate", "unpublished"]
     """Whether our rows are the items that people answered, stand in for them, or nobody answered any."""
     tables: tuple[str, ...] = ()
-    """The paper's tables whose models stand beside people, on their items."""
+    """The paper's tables whose models are compared with people, on their items."""
     best_of: tuple[str, ...] = ()
     """The paper's tables of which only the best model of each setting is shown."""
     printed_subset: str | None = None

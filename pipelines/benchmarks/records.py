@@ -95,7 +95,7 @@ class Prompt:
     """Version of the wording."""
     steps: tuple[Step, ...] = ()
     excluded: str = ""
-    """Why this cannot be asked, such as `image_missing`; then it is counted as excluded and never sent."""
+    """Why this cannot be sent, such as `image_missing`; then it is counted as excluded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Verdict:
     """A judge's word on one row."""
 
     state: Literal["ok", "invalid", "failed", "absent"]
-    """`invalid`: it could not be read after all tries; `failed`: the judge's engine failed; `absent`: not asked."""
+    """`invalid`: it could not be read after all tries; `failed`: the judge's engine failed; `absent`: not requested."""
     accepted: bool | None = None
     tries: int = 0
 
@@ -144,7 +144,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarityRequest:
-    """A text comparison wanted from a scorer model; the best over the references counts."""
+    """A text comparison by a scorer model; the best over the references counts."""
 
     column: str
     """Name of the value in `Row.given`."""
@@ -154,12 +154,12 @@ class SimilarityRequest:
     references: tuple[str, ...]
     rescaled: str = ""
     """Name of a second value, the score rescaled by the baseline that is published for the scorer's model, layer and
-    English; it stays absent where none is known. '' wants none."""
+    English; it stays absent where none is known; '' for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeRequest:
-    """A question to the judge model; an unreadable reply is asked again with the next seed."""
+    """A question to the judge model; an unreadable reply is requested again with the next seed."""
 
     step: Step
     seeds: tuple[int, ...] = (42, 43, 44)

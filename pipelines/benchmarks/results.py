@@ -94,12 +94,12 @@ class Results:
         return [model for model in self.models() if model.startswith(ANNOTATOR)]
 
     def models_with(self, keys: Iterable[Key], source: Source = "ours") -> list[str]:
-        """Return the models that have a value for one of the keys, whose own models do not matter."""
-        wanted = list(keys)
+        """Return the models that have a value for one of the keys; the models of the keys are ignored."""
+        measures = list(keys)
         return [
             model
             for model in self.models(source)
-            if any(self.value(key.of(model), source) is not None for key in wanted)
+            if any(self.value(key.of(model), source) is not None for key in measures)
         ]
 
     def sizes(self, matches: Callable[[Key], bool]) -> list[int]:

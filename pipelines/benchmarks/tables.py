@@ -20,7 +20,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableValue:
-    """A number with what belongs beside it. What is None is not printed."""
+    """A number with its change, interval, counts and note. What is None is not printed."""
 
     value: float | None
     delta: float | None = None
