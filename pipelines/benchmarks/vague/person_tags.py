@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pipelines.errors import DecodeError
+
 if TYPE_CHECKING:
     import numpy as np
     from PIL.Image import Image
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 Box: TypeAlias = tuple[float, float, float, float]
 Pixels: TypeAlias = "Callable[[bytes], np.ndarray]"
-"""Decodes image bytes to uint8 [H, W, 3], or raises ValueError, as `Source.pixels` does."""
+"""Decodes image bytes to uint8 [H, W, 3], or raises DecodeError, as `Source.pixels` does."""
 _Corners: TypeAlias = tuple[float, float, float, float]
 
 MIN_TAGGED_SHARE: Final = 0.9
@@ -43,7 +45,7 @@ def _open_image(content: bytes, pixels: Pixels) -> Image | None:
 
     try:
         return Image.fromarray(pixels(content))
-    except ValueError:
+    except DecodeError:
         return None
 
 

@@ -105,8 +105,8 @@ def test_parse_choice_reads_every_letter_after_reasoning(template: str, letter: 
 
 @pytest.mark.parametrize("letter", "ABCD")
 def test_parse_choice_maps_the_wording_of_a_reading_to_its_letter(letter: str) -> None:
-    said = f"It seems that {READINGS[letter].rstrip('.').lower()} now"
-    assert parse_choice(said, READINGS, cot=False).letter == letter
+    answer = f"It seems that {READINGS[letter].rstrip('.').lower()} now"
+    assert parse_choice(answer, READINGS, cot=False).letter == letter
 
 
 def test_parse_choice_rejects_the_wording_of_two_readings() -> None:

@@ -36,9 +36,9 @@ LEAKS = ("the caption leaks", "please", "parrot sits")
 def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
     items = list(BENCHMARK.source.read(Folder(str(folder)), {}))
     return (
-        [one for one in items if isinstance(one, RawSample)],
-        [one for one in items if isinstance(one, Rejection)],
-        [one.message for one in items if isinstance(one, Notice)],
+        [record for record in items if isinstance(record, RawSample)],
+        [record for record in items if isinstance(record, Rejection)],
+        [record.message for record in items if isinstance(record, Notice)],
     )
 
 
@@ -54,17 +54,17 @@ def ingested(folder: Path, data: Path) -> tuple[Dataset, list[dict[str, Any]]]:
 @pytest.mark.parametrize("write", [write_hub, write_drive])
 def test_ingest_gives_the_same_items_from_both_forms(write: Any, tmp_path: Path) -> None:
     dataset, rejected = ingested(write(tmp_path / "source"), tmp_path / "data")
-    found = {one.sample_id: one for one in dataset.samples()}
+    samples = {sample.sample_id: sample for sample in dataset.samples()}
     assert not rejected
-    assert sorted(found) == sorted(one["image_name"] for one in rows())
-    assert Counter(one.subset for one in found.values()) == {"VCR": 8, "Ego4D": 4}
-    one = found[row(2)["image_name"]]
-    assert one.data["indirect"] == "person1, it is rather cold in here, number 2."
-    assert one.data["ordering"] == ["C", "A", "B", "D"]
-    assert one.data["readings"]["ne"] == "The speaker wants person1 to bring the curtain 2."
-    assert one.data["tags"] == "distributed"
-    assert one.cluster == one.media[0].sha256 == hashlib.sha256(picture(3, tags=BOXES[:1])).hexdigest()
-    assert "leaks" not in json.dumps(dict(one.data))
+    assert sorted(samples) == sorted(sample["image_name"] for sample in rows())
+    assert Counter(sample.subset for sample in samples.values()) == {"VCR": 8, "Ego4D": 4}
+    sample = samples[row(2)["image_name"]]
+    assert sample.data["indirect"] == "person1, it is rather cold in here, number 2."
+    assert sample.data["ordering"] == ["C", "A", "B", "D"]
+    assert sample.data["readings"]["ne"] == "The speaker wants person1 to bring the curtain 2."
+    assert sample.data["tags"] == "distributed"
+    assert sample.cluster == sample.media[0].sha256 == hashlib.sha256(picture(3, tags=BOXES[:1])).hexdigest()
+    assert "leaks" not in json.dumps(dict(sample.data))
 
 
 def test_read_reports_irregularities_of_a_small_set(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_read_reports_irregularities_of_a_small_set(tmp_path: Path) -> None:
         "3 VCR, 1 Ego4D items; the published set has 1,144 VCR, 533 Ego4D",
         f"two readings are equal in {data[1]['image_name']}",
     ]
-    for one in data:
-        one["mcq"]["ordering"] = ["A", "B", "C", "D"]
+    for entry in data:
+        entry["mcq"]["ordering"] = ["A", "B", "C", "D"]
     _, _, notices = read(write_hub(tmp_path, data))
     assert "gold letters are uneven: A 100.0%, B 0.0%, C 0.0%, D 0.0%; 20% to 30% each are expected" in notices
 
@@ -103,8 +103,8 @@ REASONS = {
 def test_ingest_rejects_bad_rows_one_by_one(write: Any, tmp_path: Path) -> None:
     data = broken()
     dataset, rejected = ingested(write(tmp_path / "source", data), tmp_path / "data")
-    reasons = {one["item"]: one["reason"] for one in rejected}
-    assert [one.sample_id for one in dataset.samples()] == [one["image_name"] for one in data[5:]]
+    reasons = {entry["item"]: entry["reason"] for entry in rejected}
+    assert [entry.sample_id for entry in dataset.samples()] == [entry["image_name"] for entry in data[5:]]
     for number, words in REASONS.items():
         assert all(word in reasons[data[number]["image_name"]] for word in words)
     assert "first row" in reasons[data[5]["image_name"]]
@@ -113,9 +113,9 @@ def test_ingest_rejects_bad_rows_one_by_one(write: Any, tmp_path: Path) -> None:
 
 def test_ingest_rejects_hub_rows_without_picture(tmp_path: Path) -> None:
     cells = {1: None, 2: {"bytes": b"", "path": None}, 3: {"bytes": b"\xff\xd8no", "path": None}}
-    dataset, rejected = ingested(write_hub(tmp_path / "source", rows(4, 0), task_settings=cells), tmp_path / "data")
-    assert [one.sample_id for one in dataset.samples()] == [row(0)["image_name"]]
-    assert [one["reason"].partition(":")[0] for one in rejected[:2]] == ["no picture", "no picture"]
+    dataset, rejected = ingested(write_hub(tmp_path / "source", rows(4, 0), cells=cells), tmp_path / "data")
+    assert [entry.sample_id for entry in dataset.samples()] == [row(0)["image_name"]]
+    assert [entry["reason"].partition(":")[0] for entry in rejected[:2]] == ["no picture", "no picture"]
     assert "cannot be decoded" in rejected[2]["reason"]
     assert rejected[0]["file"] == "data/train-00000-of-00001.parquet"
 
@@ -126,9 +126,9 @@ def test_ingest_rejects_folder_rows_without_picture(tagged: bool, tmp_path: Path
     (source / "annotated_images" / f"{row(3)['image_name']}_annot.jpg").unlink()
     dataset, rejected = ingested(source, tmp_path / "data")
     assert len(list(dataset.samples())) == 11
-    (one,) = rejected
-    assert one["item"] == row(3)["image_name"]
-    assert "annotated_images/" in one["reason"]
+    (entry,) = rejected
+    assert entry["item"] == row(3)["image_name"]
+    assert "annotated_images/" in entry["reason"]
 
 
 def test_rejections_name_malformed_rows_by_index(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_rejections_name_malformed_rows_by_index(tmp_path: Path) -> None:
     path = source / "vcr_1144_final.json"
     path.write_text(json.dumps([*json.loads(path.read_text()), "text", {"mcq": 3}, {**row(3), "image_name": "../x@0"}]))
     _, rejections, _ = read(source)
-    assert [one.item for one in rejections] == ["row 2", "row 3", "../x@0"]
+    assert [rejection.item for rejection in rejections] == ["row 2", "row 3", "../x@0"]
     assert "not a file name" in rejections[2].reason
 
 
@@ -194,7 +194,7 @@ def test_human_subset_follows_the_users_list(tmp_path: Path) -> None:
     source = write_hub(tmp_path)
     (source / "human400_ids.txt").write_text(f"{row(3)['image_name']}\n\n {row(5)['image_name']} \nnobody\n")
     samples, _, notices = read(source)
-    assert {one.sample_id for one in samples if one.data["human"] == "human-400"} == {
+    assert {sample.sample_id for sample in samples if sample.data["human"] == "human-400"} == {
         row(3)["image_name"],
         row(5)["image_name"],
     }
@@ -205,18 +205,18 @@ def test_human_subset_follows_the_users_list(tmp_path: Path) -> None:
 def test_human_subset_falls_back_to_the_best_rated_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.benchmarks.vague.benchmark.HUMAN_ITEMS", 5)
     data = rows(12, 0)
-    for number, one in enumerate(data):
-        one["meta"]["rating"] = {"direct": 5, "indirect": 5 if number in (2, 7, 9) else 4}
+    for number, entry in enumerate(data):
+        entry["meta"]["rating"] = {"direct": 5, "indirect": 5 if number in (2, 7, 9) else 4}
     del data[4]["meta"]["rating"]
     samples, _, _ = read(write_drive(tmp_path, data))
-    chosen = {one.sample_id for one in samples if one.data["human"] == "human-400-approx"}
+    chosen = {sample.sample_id for sample in samples if sample.data["human"] == "human-400-approx"}
     best = {data[n]["image_name"] for n in (2, 7, 9)}
     others = sorted(
         (data[n]["image_name"] for n in range(12) if n not in (2, 4, 7, 9)),
         key=lambda name: hashlib.sha256(name.encode()).hexdigest(),
     )
     assert chosen == best | set(others[:2])
-    assert {one.data["human"] for one in samples} == {"human-400-approx", ""}
+    assert {sample.data["human"] for sample in samples} == {"human-400-approx", ""}
 
 
 # -------------------------------------------------------------------------------------------------- tags
@@ -224,10 +224,10 @@ def test_human_subset_falls_back_to_the_best_rated_items(tmp_path: Path, monkeyp
 
 def test_read_draws_tags_on_untagged_pictures(tmp_path: Path) -> None:
     samples, _, notices = read(write_drive(tmp_path, tagged=False))
-    assert {one.data["tags"] for one in samples} == {"drawn"}
+    assert {sample.data["tags"] for sample in samples} == {"drawn"}
     assert "tags: drawn on the pictures of VCR: of 12 people checked, 0 carry their number as distributed" in notices
-    one = next(one for one in samples if len(BOXES[: one.data["people"]]) == 2)
-    content = one.media[0].content
+    sample = next(sample for sample in samples if len(BOXES[: sample.data["people"]]) == 2)
+    content = sample.media[0].content
     assert content is not None
     assert count_tagged_boxes(content, [(a, b, c, d) for a, b, c, d in BOXES], (WIDTH, HEIGHT), pixels) == (2, 2)
 
@@ -235,11 +235,11 @@ def test_read_draws_tags_on_untagged_pictures(tmp_path: Path) -> None:
 def test_read_checks_tags_by_subset_and_tolerates_one_in_ten_hidden(tmp_path: Path) -> None:
     data = rows(20, 2)
     source = write_drive(tmp_path, data)
-    for one in data[20:]:
-        (source / "ego4d_final_annotated" / f"{one['image_name']}_annot.jpg").write_bytes(picture(1))
+    for entry in data[20:]:
+        (source / "ego4d_final_annotated" / f"{entry['image_name']}_annot.jpg").write_bytes(picture(1))
     (source / "annotated_images" / f"{data[0]['image_name']}_annot.jpg").write_bytes(picture(2))
     samples, _, notices = read(source)
-    assert Counter((one.subset, one.data["tags"]) for one in samples) == {
+    assert Counter((sample.subset, sample.data["tags"]) for sample in samples) == {
         ("VCR", "distributed"): 20,
         ("Ego4D", "drawn"): 2,
     }
@@ -283,17 +283,17 @@ def test_request_builder_shares_captions_and_pictures_between_settings(tmp_path:
         benchmark_name="vague", dataset_fingerprint="f", model="m", model_fingerprint={}, generation={},
         task_settings=tuple(cells_of(BENCHMARK, [], [])), prompts={}, prompt_versions={}, seed=1,
     )  # fmt: skip
-    asked = [one for item in dataset.samples() for one in build_requests(builder, item)]
+    requests = [request for item in dataset.samples() for request in build_requests(builder, item)]
     items = 12
-    assert len({one.request_id for one in asked}) == len(asked) == 10 * items
-    groups = Counter(one.group for one in asked)
+    assert len({request.request_id for request in requests}) == len(requests) == 10 * items
+    groups = Counter(request.group for request in requests)
     assert groups.pop("") == 2 * items
     assert set(groups.values()) == {8}
     # One caption, two choices, two free answers see the picture.
     seeing = {
-        (one.group, step.turns[0].parts[1])
-        for one in asked
-        for step in one.request.steps
+        (request.group, step.turns[0].parts[1])
+        for request in requests
+        for step in request.request.steps
         if any(isinstance(part, Media) for part in step.turns[0].parts)
     }
     assert len(seeing) == 5 * items

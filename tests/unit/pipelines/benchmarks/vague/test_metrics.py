@@ -11,7 +11,8 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.metrics import REASONS
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
-from tests.support.vague_rows import found, frame, item, items, perfect, reduced
+from tests.support.vague_rows import found as metric_of
+from tests.support.vague_rows import frame, item, items, perfect, reduced
 
 MCQ = [("mcq", "lm"), ("mcq", "sm"), ("mcq", "vlm"), ("mcq", "vlm-cot")]
 
@@ -32,46 +33,46 @@ def test_reduce_counts_the_worked_answers() -> None:
     five = [item(number, ordering=["B", "A", "C", "D"], readings=readings) for number in range(5)]
     outputs = dict(
         zip(
-            [one.sample_id for one in five],
+            [sample.sample_id for sample in five],
             ["B", "A.", "answer is c.", "**D**", "I'm sorry, I can't help with identifying people."],
             strict=True,
         )
     )
     metrics = reduced(five, lambda sample, *_: outputs[sample.sample_id], cells=[("mcq", "vlm")])
     values = {
-        name: found(metrics, name).value
+        name: metric_of(metrics, name).value
         for name in ("count_correct", "count_fs", "count_su", "count_ne", "valid_count", "count_invalid", "accuracy")
     }
     assert values == {
         "count_correct": 1, "count_fs": 1, "count_su": 1, "count_ne": 1, "valid_count": 4, "count_invalid": 1,
         "accuracy": 0.2,
     }  # fmt: skip
-    assert found(metrics, "count_invalid", category="refusal").value == 1
-    assert sum(found(metrics, "count_invalid", category=reason).value or 0 for reason in REASONS) == 1
-    assert [found(metrics, "count_rule", category=rule).value for rule in ("R1", "R3", "none")] == [3, 1, 1]
-    assert found(metrics, "count_letter", category="B/invalid").value == 1
-    assert found(metrics, "count_letter", category="B/A").value == 1
+    assert metric_of(metrics, "count_invalid", category="refusal").value == 1
+    assert sum(metric_of(metrics, "count_invalid", category=reason).value or 0 for reason in REASONS) == 1
+    assert [metric_of(metrics, "count_rule", category=rule).value for rule in ("R1", "R3", "none")] == [3, 1, 1]
+    assert metric_of(metrics, "count_letter", category="B/invalid").value == 1
+    assert metric_of(metrics, "count_letter", category="B/A").value == 1
 
 
 def test_reduce_gives_full_scores_to_perfect_answers() -> None:
     metrics = reduced(items(30, 10), perfect, given={"bertscore_f1": 1.0, "bertscore_f1_rescaled": 1.0})
     for subset, size in (("", 40), ("VCR", 30), ("Ego4D", 10)):
-        accuracy = found(metrics, "accuracy", subset=subset)
+        accuracy = metric_of(metrics, "accuracy", subset=subset)
         assert (accuracy.value, accuracy.n, accuracy.ci_low, accuracy.ci_high) == (1.0, size, 1.0, 1.0)
-        assert found(metrics, "count_correct", subset=subset).value == size
-        assert found(metrics, "delta_vs_lm", subset=subset).value == 0.0
+        assert metric_of(metrics, "count_correct", subset=subset).value == size
+        assert metric_of(metrics, "delta_vs_lm", subset=subset).value == 0.0
         for name in ("bleu1", "bleu1_noopener", "bleu1_corpus", "bert_f1", "bert_f1_raw"):
-            assert found(metrics, name, task="freeform", subset=subset).value == pytest.approx(1.0)
-        assert found(metrics, "valid_count", task="freeform", subset=subset).value == size
-    assert not [one for one in metrics if one.value is None]
+            assert metric_of(metrics, name, task="freeform", subset=subset).value == pytest.approx(1.0)
+        assert metric_of(metrics, "valid_count", task="freeform", subset=subset).value == size
+    assert not [metric for metric in metrics if metric.value is None]
 
 
 def test_reduce_shows_position_bias_in_letter_counts() -> None:
     metrics = reduced(items(40), lambda *_: "A", cells=MCQ)
-    assert found(metrics, "accuracy").value == 0.25
+    assert metric_of(metrics, "accuracy").value == 0.25
     for gold in "ABCD":
-        assert found(metrics, "count_letter", category=f"{gold}/A").value == 10
-        assert found(metrics, "count_letter", category=f"{gold}/B").value == 0
+        assert metric_of(metrics, "count_letter", category=f"{gold}/A").value == 10
+        assert metric_of(metrics, "count_letter", category=f"{gold}/B").value == 0
 
 
 def test_accuracy_of_random_guesses_is_near_chance() -> None:
@@ -80,7 +81,7 @@ def test_accuracy_of_random_guesses_is_near_chance() -> None:
         return "ABCD"[digest[0] % 4]
 
     metrics = reduced(items(1144, 533), guess, cells=[("mcq", "vlm")])
-    accuracy = found(metrics, "accuracy")
+    accuracy = metric_of(metrics, "accuracy")
     assert accuracy.value == pytest.approx(0.25, abs=0.03)
     assert accuracy.ci_low is not None
     assert accuracy.ci_high is not None
@@ -98,37 +99,37 @@ def half(sample: Sample, task: str, setting: str) -> str:
 def test_differences_use_unrounded_accuracies_and_paired_intervals() -> None:
     samples = items(33, 12)
     metrics = reduced(samples, half, cells=MCQ)
-    delta = found(metrics, "delta_vs_lm")
-    lm = found(metrics, "accuracy", setting="lm")
+    delta = metric_of(metrics, "delta_vs_lm")
+    lm = metric_of(metrics, "accuracy", setting="lm")
     assert delta.value == pytest.approx(1.0 - (lm.value or 0.0))
-    right = [float(half(one, "mcq", "lm") == letter_of(one, "correct")) for one in samples]
-    clusters = [one.cluster for one in samples]
+    right = [float(half(sample, "mcq", "lm") == letter_of(sample, "correct")) for sample in samples]
+    clusters = [sample.cluster for sample in samples]
     alone = bootstrap_ci(right, clusters)
     paired = paired_bootstrap_ci([1.0] * 45, right, clusters)
     assert alone is not None
     assert paired is not None
     assert [lm.ci_low, lm.ci_high] == pytest.approx([alone.low, alone.high])
     assert [delta.ci_low, delta.ci_high] == pytest.approx([paired.low, paired.high])
-    assert found(metrics, "cot_delta", setting="vlm-cot").value == 0.0
-    assert not [one for one in metrics if one.metric == "cot_delta" and one.setting == "sm-cot"]
-    assert not [one for one in metrics if one.metric == "delta_vs_lm" and one.setting == "vlm-cot"]
+    assert metric_of(metrics, "cot_delta", setting="vlm-cot").value == 0.0
+    assert not [metric for metric in metrics if metric.metric == "cot_delta" and metric.setting == "sm-cot"]
+    assert not [metric for metric in metrics if metric.metric == "delta_vs_lm" and metric.setting == "vlm-cot"]
 
 
 def test_accuracy_excludes_failures_and_includes_refusals() -> None:
     samples = items(10)
 
-    def say(sample: Sample, task: str, setting: str) -> str | None:
+    def answer(sample: Sample, task: str, setting: str) -> str | None:
         number = int(sample.sample_id.rpartition("-")[2])
         if number < 2 and setting == "vlm":
             return None
         return "I cannot help with that." if number == 2 else perfect(sample, task, setting)
 
-    metrics = reduced(samples, say, cells=[("mcq", "lm"), ("mcq", "vlm")])
-    accuracy = found(metrics, "accuracy")
+    metrics = reduced(samples, answer, cells=[("mcq", "lm"), ("mcq", "vlm")])
+    accuracy = metric_of(metrics, "accuracy")
     assert (accuracy.value, accuracy.n, accuracy.n_failed) == (7 / 8, 8, 2)
     assert accuracy.note == "incomplete: 2 failed"
-    assert found(metrics, "count_invalid", category="refusal").value == 1
-    delta = found(metrics, "delta_vs_lm")
+    assert metric_of(metrics, "count_invalid", category="refusal").value == 1
+    delta = metric_of(metrics, "delta_vs_lm")
     assert delta.value == pytest.approx(7 / 8 - 9 / 10)
     assert (delta.n, delta.n_failed, delta.note) == (8, 2, "vlm: incomplete: 2 failed")
     assert delta.ci_low is not None
@@ -138,54 +139,54 @@ def test_metrics_do_not_count_missing_and_excluded_rows() -> None:
     samples = items(6)
     status = {(samples[0].sample_id, "vlm"): "missing", (samples[1].sample_id, "vlm"): "excluded"}
     metrics = reduced(samples, perfect, cells=[("mcq", "vlm")], status=status)
-    accuracy = found(metrics, "accuracy")
+    accuracy = metric_of(metrics, "accuracy")
     assert (accuracy.value, accuracy.n, accuracy.n_failed) == (1.0, 4, 0)
     assert accuracy.note == "incomplete: 1 never run"
 
 
 def test_metrics_without_answers_are_null() -> None:
     metrics = reduced(items(4), lambda *_: None)
-    whole = [one for one in metrics if one.task]
-    assert {one.value for one in whole} == {None}
-    assert {one.n for one in whole} == {0}
-    assert all(one.note for one in whole)
-    assert found(metrics, "accuracy").n_failed == 4
+    whole = [metric for metric in metrics if metric.task]
+    assert {metric.value for metric in whole} == {None}
+    assert {metric.n for metric in whole} == {0}
+    assert all(metric.note for metric in whole)
+    assert metric_of(metrics, "accuracy").n_failed == 4
 
 
 def test_intervals_resample_items_that_share_a_picture_together() -> None:
     samples = [item(number) for number in range(8)]
     alone = reduced(samples, half, cells=[("mcq", "lm")])
     shared = [
-        Sample(sample_id=one.sample_id, subset="VCR", cluster=str(i % 2), data=one.data)
-        for i, one in enumerate(samples)
+        Sample(sample_id=sample.sample_id, subset="VCR", cluster=str(i % 2), data=sample.data)
+        for i, sample in enumerate(samples)
     ]
     together = reduced(shared, half, cells=[("mcq", "lm")])
-    assert found(together, "accuracy", setting="lm").ci_low == 0.0
-    assert (found(alone, "accuracy", setting="lm").ci_low or 0.0) > 0.0
-    single = [Sample(sample_id=one.sample_id, subset="VCR", cluster="one", data=one.data) for one in samples]
-    assert found(reduced(single, half, cells=[("mcq", "lm")]), "accuracy", setting="lm").ci_low is None
+    assert metric_of(together, "accuracy", setting="lm").ci_low == 0.0
+    assert (metric_of(alone, "accuracy", setting="lm").ci_low or 0.0) > 0.0
+    single = [Sample(sample_id=sample.sample_id, subset="VCR", cluster="one", data=sample.data) for sample in samples]
+    assert metric_of(reduced(single, half, cells=[("mcq", "lm")]), "accuracy", setting="lm").ci_low is None
 
 
 @pytest.mark.parametrize("name", ["human-400", "human-400-approx"])
 def test_reduce_reports_the_human_subset(name: str) -> None:
     metrics = reduced(items(12, 4, human=5, name=name), half)
-    inside = [one for one in metrics if one.subset == name]
-    assert {(one.task, one.setting) for one in inside} == {("mcq", "vlm"), ("mcq", "vlm-cot")}
-    assert found(metrics, "count_correct", subset=name).value == 5
-    assert bool(found(metrics, "accuracy", subset=name).note) == name.endswith("approx")
+    inside = [metric for metric in metrics if metric.subset == name]
+    assert {(metric.task, metric.setting) for metric in inside} == {("mcq", "vlm"), ("mcq", "vlm-cot")}
+    assert metric_of(metrics, "count_correct", subset=name).value == 5
+    assert bool(metric_of(metrics, "accuracy", subset=name).note) == name.endswith("approx")
 
 
 def test_reduce_scores_freeform_answers_one_by_one() -> None:
     samples = items(4)
 
-    def say(sample: Sample, *_: str) -> str:
+    def answer(sample: Sample, *_: str) -> str:
         number = int(sample.sample_id.rpartition("-")[2])
         return ["", "I cannot say.", "Open it " * 10, str(sample.data["readings"]["correct"])][number]
 
-    metrics = reduced(samples, say, cells=[("freeform", "vlm")], given={"bertscore_f1": 0.9})
+    metrics = reduced(samples, answer, cells=[("freeform", "vlm")], given={"bertscore_f1": 0.9})
 
     def get(name: str, category: str = "") -> Metric:
-        return found(metrics, name, task="freeform", category=category)
+        return metric_of(metrics, name, task="freeform", category=category)
 
     assert get("valid_count").value == 3
     assert get("count_invalid").value == get("count_invalid", "empty").value == 1
@@ -202,31 +203,35 @@ def test_reduce_scores_freeform_answers_one_by_one() -> None:
 def test_bert_f1_without_a_scorer_is_null_with_a_note() -> None:
     metrics = reduced(items(3), perfect, cells=[("freeform", "vlm")])
     for name in ("bert_f1", "bert_f1_raw"):
-        one = found(metrics, name, task="freeform")
-        assert (one.value, one.note) == (None, "no BERTScore model could be used")
+        metric = metric_of(metrics, name, task="freeform")
+        assert (metric.value, metric.note) == (None, "no BERTScore model could be used")
 
 
 def test_bert_f1_counts_empty_answers_as_zero_and_refuses_gaps() -> None:
     samples = items(3)
     scores = frame(samples, lambda sample, *_: "" if sample is samples[0] else "A.", cells=[("freeform", "vlm")])
-    by_id = {one.sample_id: one for one in samples}
+    by_id = {sample.sample_id: sample for sample in samples}
     scores["bert_f1_raw"] = [float("nan"), 0.9, 0.6]
     scores["bert_f1"] = [float("nan"), 0.9, float("nan")]
     metrics = BENCHMARK.reporter.reduce(scores, by_id)
-    assert found(metrics, "bert_f1_raw", task="freeform").value == pytest.approx(0.5)
-    gap = found(metrics, "bert_f1", task="freeform")
+    assert metric_of(metrics, "bert_f1_raw", task="freeform").value == pytest.approx(0.5)
+    gap = metric_of(metrics, "bert_f1", task="freeform")
     assert (gap.value, gap.note) == (None, "1 answers have no score")
 
 
 def test_reduce_reports_accuracy_by_rating_and_data_facts() -> None:
     samples = [*items(6, 3), item(20, rating={"direct": None, "indirect": None}, object_tags=None, solution="")]
     metrics = reduced(samples, perfect, cells=[("mcq", "vlm")])
-    assert [found(metrics, "accuracy_by_rating", category=c).n for c in ("3.5", "4")] == [5, 4]
-    assert found(metrics, "avg_object_count", task="", setting="", subset="VCR").value == 5.5
-    assert found(metrics, "avg_object_count", task="", setting="", subset="VCR").n == 6
-    assert found(metrics, "avg_word_count_direct", task="", setting="", subset="Ego4D").value == 5.0
-    assert found(metrics, "avg_word_count_indirect", task="", setting="", subset="Ego4D").value == 6.0
-    actions = {one.category: one.value for one in metrics if one.metric == "count_action" and one.subset == "VCR"}
+    assert [metric_of(metrics, "accuracy_by_rating", category=c).n for c in ("3.5", "4")] == [5, 4]
+    assert metric_of(metrics, "avg_object_count", task="", setting="", subset="VCR").value == 5.5
+    assert metric_of(metrics, "avg_object_count", task="", setting="", subset="VCR").n == 6
+    assert metric_of(metrics, "avg_word_count_direct", task="", setting="", subset="Ego4D").value == 5.0
+    assert metric_of(metrics, "avg_word_count_indirect", task="", setting="", subset="Ego4D").value == 6.0
+    actions = {
+        metric.category: metric.value
+        for metric in metrics
+        if metric.metric == "count_action" and metric.subset == "VCR"
+    }
     assert actions == {"close": 2, "open": 2, "wash": 2}
 
 
@@ -234,11 +239,11 @@ def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
     from tests.support.published_frames import published
 
     metrics = reduced(items(6, 4, human=4), perfect, given={"bertscore_f1": 0.9, "bertscore_f1_rescaled": 0.4})
-    keys = [(one.task, one.setting, one.subset, one.category, one.metric) for one in metrics]
+    keys = [(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics]
     assert len(set(keys)) == len(keys)
     printed = published("vague")
     columns = ["task", "setting", "subset", "category", "metric"]
-    wanted = set(printed[columns].itertuples(index=False, name=None))
-    assert wanted <= set(keys)
+    expected = set(printed[columns].itertuples(index=False, name=None))
+    assert expected <= set(keys)
     units = {(row["metric"], row["unit"]) for row in printed.to_dict("records")}
-    assert units <= {(one.metric, one.unit) for one in metrics}
+    assert units <= {(metric.metric, metric.unit) for metric in metrics}

@@ -27,8 +27,8 @@ LEAKS = ("the caption leaks", "please", "parrot sits")
 @pytest.mark.parametrize("task", ["mcq", "freeform"])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_prompt_has_its_parts_in_order(task: str, setting: str) -> None:
-    one = sample()
-    (prompt,) = BENCHMARK.prompter.prompts(PromptInput(one, task, setting, texts=TEXTS, seed=1))
+    item = sample()
+    (prompt,) = BENCHMARK.prompter.prompts(PromptInput(item, task, setting, texts=TEXTS, seed=1))
     assert all(len(step.turns) == 1 and step.turns[0].role == "user" for step in prompt.steps)
     assert all((step.generation.max_new_tokens, step.generation.temperature) == (1024, 0.0) for step in prompt.steps)
     parts = prompt.steps[-1].turns[0].parts
@@ -37,21 +37,21 @@ def test_prompt_has_its_parts_in_order(task: str, setting: str) -> None:
     )
     assert [isinstance(part, Media) for part in parts] == [setting.startswith("vlm"), *[False] * (len(parts) - 1)]
     cot, source = setting.endswith("-cot"), setting.removesuffix("-cot")
-    wanted = ["intention", "definite act", *(["Explain your reasoning"] if cot else [])]
-    wanted += ["15 words"] if task == "freeform" and not cot else []
-    wanted += ["\n\n"] + (["Scene description: <CAPTION>\n"] if source == "sm" else [])
-    wanted += ["Utterance: person1, it is rather cold in here, number 2."]
+    pieces = ["intention", "definite act", *(["Explain your reasoning"] if cot else [])]
+    pieces += ["15 words"] if task == "freeform" and not cot else []
+    pieces += ["\n\n"] + (["Scene description: <CAPTION>\n"] if source == "sm" else [])
+    pieces += ["Utterance: person1, it is rather cold in here, number 2."]
     if task == "mcq":
         # ordering [C, A, B, D]: the correct reading is C, FS is A, SU is B.
-        wanted += ["\nReadings:\nA: The speaker wants person1 to feed", "\nB: The speaker wants person1 to feel"]
-        wanted += [
+        pieces += ["\nReadings:\nA: The speaker wants person1 to feed", "\nB: The speaker wants person1 to feel"]
+        pieces += [
             "\nC: The speaker wants person1 to bring the window",
             "\nD: The speaker wants person1 to bring the cur",
         ]
-    wanted += ["\n\n"] + (["Answer 1 (reasoning)", "Let's think step by step", "Answer 2 (intention)"] if cot else [])
-    wanted += ["letter"] if task == "mcq" else [*(["15 words"] if cot else []), '"The speaker wants person1 to"']
+    pieces += ["\n\n"] + (["Answer 1 (reasoning)", "Let's think step by step", "Answer 2 (intention)"] if cot else [])
+    pieces += ["letter"] if task == "mcq" else [*(["15 words"] if cot else []), '"The speaker wants person1 to"']
     place = 0
-    for piece in wanted:
+    for piece in pieces:
         assert piece in text[place:], piece
         place = text.index(piece, place) + len(piece)
     assert ("underlying intention" in text) == (source != "lm")
@@ -65,16 +65,16 @@ def test_prompt_has_its_parts_in_order(task: str, setting: str) -> None:
 
 @pytest.mark.parametrize("task", ["mcq", "freeform"])
 def test_sm_prompts_share_one_caption_step(task: str) -> None:
-    one = sample()
+    item = sample()
     first = {}
     for setting in ("sm", "sm-cot"):
-        (prompt,) = BENCHMARK.prompter.prompts(PromptInput(one, task, setting, texts=TEXTS, seed=1))
+        (prompt,) = BENCHMARK.prompter.prompts(PromptInput(item, task, setting, texts=TEXTS, seed=1))
         caption, last = prompt.steps
-        image, said = caption.turns[0].parts
+        image, question = caption.turns[0].parts
         assert isinstance(image, Media)
-        assert isinstance(said, Text)
-        assert "2-3 sentences" in said.text
-        assert not any(word in said.text.lower() for word in ("person", "tag", "number", "utterance"))
+        assert isinstance(question, Text)
+        assert "2-3 sentences" in question.text
+        assert not any(word in question.text.lower() for word in ("person", "tag", "number", "utterance"))
         assert [part for part in last.turns[0].parts if isinstance(part, StepOutput)] == [StepOutput(0, stripped=True)]
         first[setting] = caption
     assert first["sm"] == first["sm-cot"]
@@ -95,8 +95,8 @@ def test_prompts_share_a_prefix_with_and_without_reasoning(task: str) -> None:
 
 
 def test_prompt_keeps_braces_of_the_data() -> None:
-    one = sample(indirect="a {caption} and {A} and {utterance}")
-    (prompt,) = BENCHMARK.prompter.prompts(PromptInput(one, "mcq", "sm", texts=TEXTS, seed=1))
+    item = sample(indirect="a {caption} and {A} and {utterance}")
+    (prompt,) = BENCHMARK.prompter.prompts(PromptInput(item, "mcq", "sm", texts=TEXTS, seed=1))
     before, _, after = prompt.steps[-1].turns[0].parts
     assert isinstance(before, Text)
     assert isinstance(after, Text)
@@ -105,9 +105,9 @@ def test_prompt_keeps_braces_of_the_data() -> None:
 
 @pytest.mark.parametrize("solution", ["", "()", "( , open, door)"])
 def test_freeform_prompt_without_addressee_is_excluded(solution: str) -> None:
-    one = sample(solution=solution)
-    (free,) = BENCHMARK.prompter.prompts(PromptInput(one, "freeform", "vlm", texts=TEXTS, seed=1))
-    (choice,) = BENCHMARK.prompter.prompts(PromptInput(one, "mcq", "vlm", texts=TEXTS, seed=1))
+    item = sample(solution=solution)
+    (free,) = BENCHMARK.prompter.prompts(PromptInput(item, "freeform", "vlm", texts=TEXTS, seed=1))
+    (choice,) = BENCHMARK.prompter.prompts(PromptInput(item, "mcq", "vlm", texts=TEXTS, seed=1))
     assert (free.excluded, choice.excluded) == ("addressee_missing", "")
 
 
@@ -115,11 +115,11 @@ def test_freeform_prompt_without_addressee_is_excluded(solution: str) -> None:
 
 
 def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **more: Any) -> Any:
-    made = Row(
+    row = Row(
         request_id="r", sample=sample(), model="m", task=task, setting=setting, variant="",
         status="ok" if output is not None else "error", output=output, **more,
     )  # fmt: skip
-    return BENCHMARK.grader.read_answer(made)
+    return BENCHMARK.grader.read_answer(row)
 
 
 @pytest.mark.parametrize(
@@ -136,31 +136,31 @@ def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **m
 def test_read_answer_parses_a_choice(
     output: str, setting: str, letter: str, rule: str, flags: Any, correct: float
 ) -> None:
-    found = answered(output, setting=setting)
-    assert (found.answer, found.rule, found.flags, found.values) == (letter, rule, flags, {"correct": correct})
+    reading = answered(output, setting=setting)
+    assert (reading.answer, reading.rule, reading.flags, reading.values) == (letter, rule, flags, {"correct": correct})
 
 
 def test_read_answer_gives_a_failed_row_no_value() -> None:
-    found = answered(None)
-    assert (found.answer, found.values) == (None, {})
+    reading = answered(None)
+    assert (reading.answer, reading.values) == (None, {})
 
 
 def test_read_answer_flags_an_empty_caption() -> None:
-    found = answered("C", setting="sm-cot", steps=(" \n",))
-    assert (found.flags, found.values) == (("caption_empty",), {"correct": 1.0})
+    reading = answered("C", setting="sm-cot", steps=(" \n",))
+    assert (reading.flags, reading.values) == (("caption_empty",), {"correct": 1.0})
     assert answered("C", setting="sm", steps=("A room.",)).flags == ()
 
 
 def test_read_answer_scores_freeform_against_the_correct_reading() -> None:
     right = "The speaker wants person1 to bring the window 2."
-    found = answered(right, task="freeform", given={"bertscore_f1": 0.97, "bertscore_f1_rescaled": 0.8})
-    assert found.values == {"bleu1": 1.0, "bleu1_noopener": 1.0, "bert_f1_raw": 0.97, "bert_f1": 0.8}
+    reading = answered(right, task="freeform", given={"bertscore_f1": 0.97, "bertscore_f1_rescaled": 0.8})
+    assert reading.values == {"bleu1": 1.0, "bleu1_noopener": 1.0, "bert_f1_raw": 0.97, "bert_f1": 0.8}
     empty = answered("", task="freeform")
     assert (empty.answer, empty.values) == ("", {"bleu1": 0.0, "bleu1_noopener": 0.0})
 
 
 @pytest.mark.parametrize(
-    ("said", "bleu1", "without"),
+    ("sentence", "bleu1", "without"),
     [
         ("The speaker wants person2 to close the fridge door.", 1.0, 1.0),
         ("The speaker wants person2 to shut the fridge.", 0.7954, 0.5841),
@@ -168,13 +168,13 @@ def test_read_answer_scores_freeform_against_the_correct_reading() -> None:
         ("", 0.0, 0.0),
     ],
 )
-def test_bleu1_equals_the_worked_sentences(said: str, bleu1: float, without: float | None) -> None:
+def test_bleu1_equals_the_worked_sentences(sentence: str, bleu1: float, without: float | None) -> None:
     readings = {"correct": "The speaker wants person2 to close the fridge door.", "fs": "x", "su": "y", "ne": "z"}
-    made = Row(
+    row = Row(
         request_id="r", sample=sample(readings=readings), model="m", task="freeform", setting="lm", variant="",
-        status="ok", output=said,
+        status="ok", output=sentence,
     )  # fmt: skip
-    values = BENCHMARK.grader.read_answer(made).values
+    values = BENCHMARK.grader.read_answer(row).values
     assert values["bleu1"] == pytest.approx(bleu1, abs=5e-5)
     assert without is None or values["bleu1_noopener"] == pytest.approx(without, abs=5e-5)
 

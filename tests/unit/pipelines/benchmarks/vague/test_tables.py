@@ -26,7 +26,7 @@ OWN = ["vague_human", "vague_reading", "vague_letters", "vague_rating", "vague_f
 
 
 def metrics_of(*models: tuple[str, Sequence[Metric]]) -> pd.DataFrame:
-    rows = [{"benchmark": "vague", "model": name, **asdict(one)} for name, made in models for one in made]
+    rows = [{"benchmark": "vague", "model": name, **asdict(metric)} for name, metrics in models for metric in metrics]
     frame = pd.DataFrame(rows, columns=[*METRIC_KEYS, "note"])
     for name in ("value", "ci_low", "ci_high"):
         frame[name] = frame[name].astype("float64")
@@ -74,12 +74,12 @@ def listed() -> dict[str, Table]:
 
 
 def test_report_without_our_rows_has_the_papers_tables_and_figures() -> None:
-    found = tables(NOTHING)
-    assert list(found) == IDS
-    assert not [row for table in found.values() for row in table.rows if row.origin == "ours"]
+    by_id = tables(NOTHING)
+    assert list(by_id) == IDS
+    assert not [row for table in by_id.values() for row in table.rows if row.origin == "ours"]
     figures = BENCHMARK.reporter.figures(results_of("vague", NOTHING, PRINTED))
     assert len(figures) == 10
-    assert {one.id.rpartition("_")[0] for one in figures} == {"vague_figure4"}
+    assert {figure.id.rpartition("_")[0] for figure in figures} == {"vague_figure4"}
 
 
 def test_table_1_equals_the_paper_and_notes_misprints() -> None:
@@ -134,13 +134,13 @@ def test_table_b1_equals_the_dataset_facts() -> None:
 
 
 def test_figure_4_sums_both_subsets() -> None:
-    by_id = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", NOTHING, PRINTED))}
-    for slug, wanted in (("gpt-4o", (226, 226, 141)), ("qwen2-5-vl-instruct-7b", (190, 618, 76))):
+    by_id = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("vague", NOTHING, PRINTED))}
+    for slug, expected in (("gpt-4o", (226, 226, 141)), ("qwen2-5-vl-instruct-7b", (190, 618, 76))):
         figure = by_id[f"vague_figure4_{slug}"]
         assert isinstance(figure, Bars)
-        (vlm,) = (one for one in figure.series if one.label == "VLM")
-        assert (vlm.values, vlm.origin) == (wanted, "published")
-        assert [one.label for one in figure.series] == ["LM", "SM", "VLM"]
+        (vlm,) = (series for series in figure.series if series.label == "VLM")
+        assert (vlm.values, vlm.origin) == (expected, "published")
+        assert [series.label for series in figure.series] == ["LM", "SM", "VLM"]
 
 
 def test_tables_put_our_rows_next_to_the_published(small: dict[str, Table]) -> None:
@@ -202,20 +202,20 @@ def test_extra_tables_show_parsing_letters_ratings_and_freeform(small: dict[str,
 
 def test_our_figures_render_to_svg() -> None:
     frame = metrics_of(("ours", reduced(items(20, 10), shaky)), ("second", reduced(items(20, 10), perfect)))
-    figures = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
+    figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
     assert {"vague_errors_ours", "vague_errors_second", "vague_figureb1_vcr", "vague_figureb1_ego4d"} <= set(figures)
     mine = figures["vague_errors_ours"]
     assert isinstance(mine, Bars)
-    assert [one.values for one in mine.series] == [(0, 8, 0), (0, 8, 0), (0, 0, 0)]
+    assert [series.values for series in mine.series] == [(0, 8, 0), (0, 8, 0), (0, 0, 0)]
     actions = figures["vague_figureb1_vcr"]
     assert isinstance(actions, Radar)
     assert (actions.axes, actions.maximum, mine.y_label) == (("close", "open", "wash"), 10.0, "items of 30")
-    for one in (mine, actions):
-        assert to_svg_bytes(one).startswith(b"<?xml")
+    for figure in (mine, actions):
+        assert to_svg_bytes(figure).startswith(b"<?xml")
 
 
 def test_action_figure_with_few_actions_has_bars() -> None:
     frame = metrics_of(("ours", reduced(items(2), perfect, cells=[("mcq", "vlm")])))
-    figures = {one.id: one for one in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
+    figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
     assert isinstance(figures["vague_figureb1_vcr"], Bars)
     assert "vague_figureb1_ego4d" not in figures

@@ -158,9 +158,9 @@ def test_parsers_recover_label_and_explanation_of_public_rows(public_rows: list[
     for row in public_rows:
         label, reference = LABELS[row["label"]], row["explanation"].strip()
         raw = f"{row['explanation']}\nLABEL: {row['label']}"
-        kept = reference.rpartition("Therefore,")[0].strip() or reference  # the one clean-up that meets references
+        explanation = reference.rpartition("Therefore,")[0].strip() or reference
         authors, robust = parse_as_authors(raw, scene_graph=False), parse_robust(raw)
-        assert authors == Answer(label, kept if "Therefore," in reference else reference), row["id"]
+        assert authors == Answer(label, explanation if "Therefore," in reference else reference), row["id"]
         assert robust == Answer(label, reference.translate(str.maketrans("", "", "*`#")).strip()), row["id"]
 
 
@@ -172,15 +172,15 @@ def test_parse_robust_finds_other_markers_after_public_explanations(
 ) -> None:
     for row in public_rows:
         reading = parse_robust(f"{row['explanation']}\n\n{marker.format(row['label'].title())}")
-        wanted = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
-        assert reading == Answer(LABELS[row["label"]], wanted), row["id"]
+        expected = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
+        assert reading == Answer(LABELS[row["label"]], expected), row["id"]
 
 
 def test_parse_robust_finds_a_label_before_public_explanations(public_rows: list[dict[str, str]]) -> None:
     for row in public_rows:
         reading = parse_robust(f"Label: {row['label']}\n{row['explanation']}")
-        wanted = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
-        assert reading == Answer(LABELS[row["label"]], wanted), row["id"]
+        expected = row["explanation"].translate(str.maketrans("", "", "*`#")).strip()
+        assert reading == Answer(LABELS[row["label"]], expected), row["id"]
 
 
 def test_stage1_question_keeps_the_claim_of_public_rows(public_rows: list[dict[str, str]]) -> None:

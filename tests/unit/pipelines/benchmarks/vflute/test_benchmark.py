@@ -40,32 +40,32 @@ def sample(prompt: str = TEMPLATES[0], shots: int = 10, **data: Any) -> Sample:
     )  # fmt: skip
 
 
-def ask(setting: str, given: Sample | None = None, texts: PromptTexts = TEXT) -> Prompt:
-    [made] = BENCHMARK.prompter.prompts(PromptInput(given or sample(), "entailment", setting, texts=texts, seed=42))
-    return made
+def ask(setting: str, item: Sample | None = None, texts: PromptTexts = TEXT) -> Prompt:
+    [prompt] = BENCHMARK.prompter.prompts(PromptInput(item or sample(), "entailment", setting, texts=texts, seed=42))
+    return prompt
 
 
-def parts(made: Prompt, step: int = 0, turn: int = 0) -> list[object]:
-    return list(made.steps[step].turns[turn].parts)
+def parts(prompt: Prompt, step: int = 0, turn: int = 0) -> list[object]:
+    return list(prompt.steps[step].turns[turn].parts)
 
 
 ASKED = 'Does the drawing back the words "Is {it} so?"? Say why and choose entailment or contradiction.'
 
 
 def test_zero_shot_prompt_is_the_picture_and_the_instruction_of_the_data() -> None:
-    made = ask("zero-shot")
-    assert parts(made) == [Media("image", "hash of picture"), Text(ASKED)]
-    assert len(made.steps) == len(made.steps[0].turns) == 1
-    assert made.version == "vflute-instruction-data-v1"
+    prompt = ask("zero-shot")
+    assert parts(prompt) == [Media("image", "hash of picture"), Text(ASKED)]
+    assert len(prompt.steps) == len(prompt.steps[0].turns) == 1
+    assert prompt.version == "vflute-instruction-data-v1"
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_prompt_steps_have_the_papers_generation_settings(setting: str) -> None:
-    made = ask(setting)
-    assert all(step.generation == GENERATION for step in made.steps)
-    assert (made.steps[-1].generation.max_new_tokens, made.steps[-1].generation.num_beams) == (256, 3)
-    assert made.steps[-1].generation.temperature == 0
-    assert made.steps[-1].choices == ("entailment", "contradiction")
+    prompt = ask(setting)
+    assert all(step.generation == GENERATION for step in prompt.steps)
+    assert (prompt.steps[-1].generation.max_new_tokens, prompt.steps[-1].generation.num_beams) == (256, 3)
+    assert prompt.steps[-1].generation.temperature == 0
+    assert prompt.steps[-1].choices == ("entailment", "contradiction")
 
 
 def test_no_image_prompts_share_one_white_picture() -> None:
@@ -96,23 +96,23 @@ def test_exemplars_begin_with_a_contradiction_of_haivmet() -> None:
 
 @pytest.mark.parametrize(("shots", "left_out"), [(0, {"5-shot", "10-shot"}), (7, {"10-shot"}), (10, set())])
 def test_few_shot_prompt_without_exemplars_is_excluded(shots: int, left_out: set[str]) -> None:
-    made = {setting: ask(setting, sample(shots=shots)) for setting in SETTINGS}
-    assert {setting for setting, one in made.items() if one.excluded} == left_out
-    assert {one.excluded for one in made.values()} <= {"", "exemplars_missing"}
+    prompt = {setting: ask(setting, sample(shots=shots)) for setting in SETTINGS}
+    assert {setting for setting, prompt in prompt.items() if prompt.excluded} == left_out
+    assert {prompt.excluded for prompt in prompt.values()} <= {"", "exemplars_missing"}
 
 
 def test_scene_graph_prompt_requests_the_graph_first() -> None:
-    made = ask("scene-graph")
+    prompt = ask("scene-graph")
     picture = Media("image", "hash of picture")
-    first = parts(made, 0)
+    first = parts(prompt, 0)
     assert first[0] == picture
     assert isinstance(first[1], Text)
     assert first[1].text.startswith('Question: Does the drawing back the words "Is {it} so "\n')
     assert "JSON" in first[1].text
     assert "reason" not in first[1].text.lower()
     assert first[1].text.endswith("Scene Graph:")
-    assert made.steps[0].choices == ()
-    shown, heading, graph, rest = parts(made, 1)
+    assert prompt.steps[0].choices == ()
+    shown, heading, graph, rest = parts(prompt, 1)
     assert (shown, graph) == (picture, StepOutput(0))
     assert heading == Text("Scene Graph:\n")
     assert isinstance(rest, Text)
@@ -128,12 +128,12 @@ def test_label_only_prompt_quotes_the_caption() -> None:
 
 
 def test_prompt_without_the_authors_file_has_our_wording_and_version() -> None:
-    made = ask("zero-shot", sample(prompt=""))
-    words = parts(made)[1]
+    prompt = ask("zero-shot", sample(prompt=""))
+    words = parts(prompt)[1]
     assert isinstance(words, Text)
     assert words.text.count('"Is {it} so?"') == 1
     assert words.text.index("entailment") < words.text.index("contradiction")
-    assert made.version == "vflute-instruction-own-v1"
+    assert prompt.version == "vflute-instruction-own-v1"
     graph = parts(ask("scene-graph", sample(prompt="")))[1]
     assert isinstance(graph, Text)
     assert "Say why" not in graph.text
@@ -141,9 +141,9 @@ def test_prompt_without_the_authors_file_has_our_wording_and_version() -> None:
 
 def test_prompt_uses_and_marks_the_users_wording() -> None:
     texts = PromptTexts(TEXTS, {"vflute-label-only-v1": "{claim}: one word!"})
-    made = ask("label-only", texts=texts)
-    assert parts(made)[1] == Text('"Is {it} so?": one word!')
-    assert made.version == "vflute-label-only-v1+custom"
+    prompt = ask("label-only", texts=texts)
+    assert parts(prompt)[1] == Text('"Is {it} so?": one word!')
+    assert prompt.version == "vflute-label-only-v1+custom"
 
 
 def test_model_calls_of_the_test_split_equal_the_estimate() -> None:
@@ -185,8 +185,8 @@ def test_read_answer_gives_labels_and_scores() -> None:
 
 
 def test_read_answer_omits_unknown_scores() -> None:
-    for given in ({}, {"bertscore_f1": 0.8}, {"bleurt": 0.5}, {"bertscore_f1": 0.8, "bleurt": float("nan")}):
-        assert not {"es", "es_robust"} & BENCHMARK.grader.read_answer(row(given=given)).values.keys()
+    for scores in ({}, {"bertscore_f1": 0.8}, {"bleurt": 0.5}, {"bertscore_f1": 0.8, "bleurt": float("nan")}):
+        assert not {"es", "es_robust"} & BENCHMARK.grader.read_answer(row(given=scores)).values.keys()
 
 
 def test_read_answer_omits_a_missing_label() -> None:
@@ -223,23 +223,25 @@ def test_similarity_compares_an_equal_explanation_once() -> None:
 
 def test_columns_of_an_answers_file_hold_for_both_parsers() -> None:
     words = "The sky is grey. Therefore, yes. LABEL: entailment"
-    given = {"bertscore_f1": 0.8, "bleurt": 0.5}
-    assert [ask.column for ask in BENCHMARK.similarity(row(words, given=given))] == ["bertscore_f1", "bleurt"]
-    assert BENCHMARK.grader.read_answer(row(words, given=given)).values["es_robust"] == 0.65
+    scores = {"bertscore_f1": 0.8, "bleurt": 0.5}
+    assert [ask.column for ask in BENCHMARK.similarity(row(words, given=scores))] == ["bertscore_f1", "bleurt"]
+    assert BENCHMARK.grader.read_answer(row(words, given=scores)).values["es_robust"] == 0.65
 
 
 def test_similarity_scores_the_robust_explanation_separately() -> None:
-    given = {"bertscore_f1": 0.8, "bleurt": 0.5, "bertscore_f1_robust": 0.4, "bleurt_robust": 0.2}
-    read = BENCHMARK.grader.read_answer(row(given=given))
+    scores = {"bertscore_f1": 0.8, "bleurt": 0.5, "bertscore_f1_robust": 0.4, "bleurt_robust": 0.2}
+    read = BENCHMARK.grader.read_answer(row(given=scores))
     assert (read.values["es"], read.values["es_robust"]) == (0.65, pytest.approx(0.3))
-    half = {name: value for name, value in given.items() if name != "bleurt_robust"}
+    half = {name: value for name, value in scores.items() if name != "bleurt_robust"}
     assert "es_robust" not in BENCHMARK.grader.read_answer(row(given=half)).values
 
 
 def test_similarity_compares_nothing_for_label_only() -> None:
-    one = row("entailment", setting="label-only")
-    assert BENCHMARK.similarity(one) == []
-    assert "es" not in BENCHMARK.grader.read_answer(replace(one, given={"bertscore_f1": 0.8, "bleurt": 0.5})).values
+    scored_row = row("entailment", setting="label-only")
+    assert BENCHMARK.similarity(scored_row) == []
+    assert (
+        "es" not in BENCHMARK.grader.read_answer(replace(scored_row, given={"bertscore_f1": 0.8, "bleurt": 0.5})).values
+    )
 
 
 def test_read_answer_removes_scene_graph_mentions_in_its_setting_only() -> None:

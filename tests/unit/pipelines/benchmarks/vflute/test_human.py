@@ -44,24 +44,24 @@ def test_predictions_give_each_annotator_a_model() -> None:
 
 
 def test_metrics_compare_a_model_with_an_annotator_on_the_same_rows() -> None:
-    made = compared(ROWS, "zero-shot")
+    metrics = compared(ROWS, "zero-shot")
     ours, theirs = macro_f1([1, 0], [1, 1]), macro_f1([1, 0], [1, 0])
-    assert made["f1_at_0_on_rows_of_ann"].value == pytest.approx(ours)
-    assert made["f1_at_0_of_ann"].value == pytest.approx(theirs)
-    gap = made["gap_to_ann"]
+    assert metrics["f1_at_0_on_rows_of_ann"].value == pytest.approx(ours)
+    assert metrics["f1_at_0_of_ann"].value == pytest.approx(theirs)
+    gap = metrics["gap_to_ann"]
     assert gap.value == pytest.approx(ours - theirs)
     assert gap.ci_low is not None
     assert gap.ci_low <= (gap.value or 0) <= (gap.ci_high or 0)
     assert gap.n == 2
-    assert 0 < (made["p_ann_is_better"].value or 0) < 1
+    assert 0 < (metrics["p_ann_is_better"].value or 0) < 1
 
 
 def test_metrics_have_no_gap_without_explanation_scores() -> None:
     rows = [Scored(es=None), *ROWS[1:]]
-    made = compared(rows, "zero-shot", rows)
-    assert (made["gap_to_ann"].value, made["gap_to_ann"].note) == (None, "explanations were not scored")
-    made = compared([replace(ROWS[3], name="row 3")], "5-shot")
-    assert made["gap_to_ann"].note == "no row in common"
+    metrics = compared(rows, "zero-shot", rows)
+    assert (metrics["gap_to_ann"].value, metrics["gap_to_ann"].note) == (None, "explanations were not scored")
+    metrics = compared([replace(ROWS[3], name="row 3")], "5-shot")
+    assert metrics["gap_to_ann"].note == "no row in common"
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_check_refuses_labels_of_unknown_rows() -> None:
 def test_study_kappa_equals_the_worked_rows() -> None:
     a, b = (1, 1, 0, 1, 0, 0, 1, 0, 1, 0), (1, 0, 0, 1, 0, 1, 1, 0, 1, 0)
     rows = [
-        f"i{n},s,{who},{mark},{'' if mark else 'unsound'},0"
-        for who, marks in (("ann", a), ("bob", b))
+        f"i{n},s,{annotator},{mark},{'' if mark else 'unsound'},0"
+        for annotator, marks in (("ann", a), ("bob", b))
         for n, mark in enumerate(marks)
     ]
     study = parse_study(judgements(*rows))
@@ -102,7 +102,9 @@ def test_study_kappa_equals_the_worked_rows() -> None:
 def test_study_predictor_equals_the_worked_rows() -> None:
     adequate, scores = (1, 0, 1, 1, 0, 0), (0.72, 0.58, 0.64, 0.52, 0.61, 0.40)
     rows = [
-        f"i{n},s,{who},{mark},{'' if mark else 'incomplete'},0" for n, mark in enumerate(adequate) for who in ("a", "b")
+        f"i{n},s,{annotator},{mark},{'' if mark else 'incomplete'},0"
+        for n, mark in enumerate(adequate)
+        for annotator in ("a", "b")
     ]
     study = parse_study(judgements(*rows), {(f"i{n}", "s"): score for n, score in enumerate(scores)})
     assert study.pr is not None
@@ -145,8 +147,8 @@ def test_parse_study_refuses_bad_files(rows: list[str], message: str) -> None:
 
 
 def test_study_has_tables_and_figures() -> None:
-    rows = [f"i{n},{name},{who},{n % 2},{'' if n % 2 else 'unsound'},0"
-            for n in range(6) for name in ("s", "t") for who in ("a", "b")]  # fmt: skip
+    rows = [f"i{n},{name},{annotator},{n % 2},{'' if n % 2 else 'unsound'},0"
+            for n in range(6) for name in ("s", "t") for annotator in ("a", "b")]  # fmt: skip
     study = parse_study(judgements(*rows), {(f"i{n}", "s"): n / 10 for n in range(6)})
     rates, predictor = study_tables(study)
     assert (rates.id, rates.columns, rates.rows[0].cells) == ("vflute_table6_own", ("s", "t"), (0.5, 0.5))

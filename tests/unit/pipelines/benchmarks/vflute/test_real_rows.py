@@ -14,7 +14,8 @@ from pipelines.benchmarks.vflute.facts import subset_of
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from tests.support.paths import SHARED_DATA
 from tests.support.requests import PlannedRequest
-from tests.support.sweeps import found, reduced
+from tests.support.sweeps import found as metric_of
+from tests.support.sweeps import reduced
 
 PUBLIC = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
 REF = MediaRef(role="picture", kind="image", sha256="ab" * 32, extension=".png", bytes=9, width=4, height=3)
@@ -52,27 +53,30 @@ def test_all_public_rows_are_valid(samples: list[Sample]) -> None:
 def test_f1_at_thresholds_equals_scikit_learn(samples: list[Sample]) -> None:
     rng = random.Random(1)
     score = {sample.sample_id: rng.choice([0.0, 0.53, 0.6, rng.uniform(-0.1, 1)]) for sample in samples}
-    said = {sample.sample_id: rng.choice([*LABELS, sample.data["label"], "none"]) for sample in samples}
+    answers_by_id = {sample.sample_id: rng.choice([*LABELS, sample.data["label"], "none"]) for sample in samples}
 
-    def say(sample: Sample, _: PlannedRequest) -> str:
-        return f"score {score[sample.sample_id]!r}\nLABEL: {said[sample.sample_id]}"
+    def answer(sample: Sample, _: PlannedRequest) -> str:
+        return f"score {score[sample.sample_id]!r}\nLABEL: {answers_by_id[sample.sample_id]}"
 
     def compare(candidate: str, _: str) -> float:
         return float(candidate.split()[1])
 
-    metrics = reduced("vflute", samples, say, settings=["zero-shot"], compare=compare)
+    metrics = reduced("vflute", samples, answer, settings=["zero-shot"], compare=compare)
     for subset in ("", *sorted({sample.subset for sample in samples})):
-        own = [sample for sample in samples if subset in ("", sample.subset)]
-        where = {"subset": subset, "category": own[0].category} if subset else {}
-        gold = np.array([sample.data["label"] == "entailment" for sample in own])
+        of_subset = [sample for sample in samples if subset in ("", sample.subset)]
+        where = {"subset": subset, "category": of_subset[0].category} if subset else {}
+        gold = np.array([sample.data["label"] == "entailment" for sample in of_subset])
         for k in (0, 53, 60):
-            kept = [
-                said[one.sample_id] == one.data["label"] and score[one.sample_id] > k / 100 for one in own
-            ]  # fmt: skip
-            answers = np.where(kept, gold, ~gold)
-            wanted = f1_score(gold, answers, average="macro", zero_division=0)
-            value = found(metrics, f"f1_at_{k}", setting="zero-shot", **where)
-            assert (value.value, value.n) == (pytest.approx(wanted), len(own))
-    labels = [said[sample.sample_id] == sample.data["label"] for sample in samples]
-    assert found(metrics, "accuracy").value == pytest.approx(np.mean(labels))
-    assert found(metrics, "none_rate").value == pytest.approx(np.mean([word == "none" for word in said.values()]))
+            right = [
+                answers_by_id[sample.sample_id] == sample.data["label"] and score[sample.sample_id] > k / 100
+                for sample in of_subset
+            ]
+            answers = np.where(right, gold, ~gold)
+            expected = f1_score(gold, answers, average="macro", zero_division=0)
+            value = metric_of(metrics, f"f1_at_{k}", setting="zero-shot", **where)
+            assert (value.value, value.n) == (pytest.approx(expected), len(of_subset))
+    labels = [answers_by_id[sample.sample_id] == sample.data["label"] for sample in samples]
+    assert metric_of(metrics, "accuracy").value == pytest.approx(np.mean(labels))
+    assert metric_of(metrics, "none_rate").value == pytest.approx(
+        np.mean([word == "none" for word in answers_by_id.values()])
+    )

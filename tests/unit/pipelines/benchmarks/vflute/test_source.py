@@ -36,10 +36,10 @@ REAL = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
 
 
 def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
-    found = list(BENCHMARK.source.read(Folder(str(folder)), {}))
-    samples = [one for one in found if isinstance(one, RawSample)]
-    rejections = [one for one in found if isinstance(one, Rejection)]
-    return samples, rejections, [one.message for one in found if isinstance(one, Notice)]
+    records = list(BENCHMARK.source.read(Folder(str(folder)), {}))
+    samples = [record for record in records if isinstance(record, RawSample)]
+    rejections = [record for record in records if isinstance(record, Rejection)]
+    return samples, rejections, [record.message for record in records if isinstance(record, Notice)]
 
 
 def ingested(folder: Path, data: Path) -> dict[str, Sample]:
@@ -47,7 +47,7 @@ def ingested(folder: Path, data: Path) -> dict[str, Sample]:
     return {sample.sample_id: sample for sample in Dataset.open(Store(str(data)), "vflute").samples()}
 
 
-def the(medium: MediaFile) -> bytes:
+def content_of(medium: MediaFile) -> bytes:
     assert medium.content is not None
     return medium.content
 
@@ -58,24 +58,24 @@ def the(medium: MediaFile) -> bytes:
 @pytest.mark.parametrize("below", ["", "images"])
 @pytest.mark.parametrize("write", [write_json, write_csv])
 def test_read_joins_the_authors_file_with_picture_files(write: Any, below: str, tmp_path: Path) -> None:
-    given = rows()
-    write(tmp_path / "s", given)
-    write_pictures(tmp_path / "s" / below, given)
+    data = rows()
+    write(tmp_path / "s", data)
+    write_pictures(tmp_path / "s" / below, data)
     samples = ingested(tmp_path / "s", tmp_path / "d")
-    assert set(samples) == {row["id"] for row in given}
-    one = samples["irfl-test-1"]
-    assert (one.subset, one.category) == ("IRFL (idiom)", "Idiom")
-    assert one.data == {
-        "source": "irfl", "phenomenon": "idiom", "claim": given[1]["claim"], "label": "entailment",
-        "explanation": given[1]["explanation"], "prompt": TEMPLATES[1], "shots": [],
+    assert set(samples) == {row["id"] for row in data}
+    sample = samples["irfl-test-1"]
+    assert (sample.subset, sample.category) == ("IRFL (idiom)", "Idiom")
+    assert sample.data == {
+        "source": "irfl", "phenomenon": "idiom", "claim": data[1]["claim"], "label": "entailment",
+        "explanation": data[1]["explanation"], "prompt": TEMPLATES[1], "shots": [],
     }  # fmt: skip
-    assert one.media[0].role == "picture"
-    assert one.cluster == one.media[0].sha256
+    assert sample.media[0].role == "picture"
+    assert sample.cluster == sample.media[0].sha256
 
 
 def test_rows_that_share_a_picture_are_one_cluster(tmp_path: Path) -> None:
-    given = rows()
-    write_pictures(write_json(tmp_path / "s", given), given)
+    data = rows()
+    write_pictures(write_json(tmp_path / "s", data), data)
     samples = ingested(tmp_path / "s", tmp_path / "d")
     assert samples["memecap-test-2"].cluster == samples["memecap-test-8"].cluster
     assert samples["vismet-test-5"].cluster != samples["vismet-test-11"].cluster
@@ -83,12 +83,12 @@ def test_rows_that_share_a_picture_are_one_cluster(tmp_path: Path) -> None:
 
 
 def test_read_keeps_texts_unchanged(tmp_path: Path) -> None:
-    given = rows(4)
-    for row, claim in zip(given, ("NA", "null", 'say "so"?', "née emoji_12 {claim}\r\n  {instruction}"), strict=True):
+    data = rows(4)
+    for row, claim in zip(data, ("NA", "null", 'say "so"?', "née emoji_12 {claim}\r\n  {instruction}"), strict=True):
         row["claim"] = claim
-    write_pictures(write_json(tmp_path, given), given)
+    write_pictures(write_json(tmp_path, data), data)
     samples, rejections, _ = read(tmp_path)
-    assert [one.data["claim"] for one in samples] == [row["claim"] for row in given]
+    assert [sample.data["claim"] for sample in samples] == [row["claim"] for row in data]
     assert not rejections
 
 
@@ -114,49 +114,49 @@ def test_read_keeps_texts_unchanged(tmp_path: Path) -> None:
     ],
 )
 def test_ingest_rejects_one_bad_row_only(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    given = rows(3)
-    write_pictures(tmp_path, given)
-    given[1] |= change
-    write_json(tmp_path, given)
+    data = rows(3)
+    write_pictures(tmp_path, data)
+    data[1] |= change
+    write_json(tmp_path, data)
     samples, rejections, _ = read(tmp_path)
-    assert [one.sample_id for one in samples] == ["irfl-test-0", "memecap-test-2"]
-    [one] = rejections
-    assert one.file == "vflute-v2-test.json"
-    assert one.item == (given[1]["id"] or "row 2 of vflute-v2-test.json")
-    assert reason in one.reason
+    assert [sample.sample_id for sample in samples] == ["irfl-test-0", "memecap-test-2"]
+    [rejection] = rejections
+    assert rejection.file == "vflute-v2-test.json"
+    assert rejection.item == (data[1]["id"] or "row 2 of vflute-v2-test.json")
+    assert reason in rejection.reason
 
 
 def test_read_rejects_malformed_rows_and_duplicate_ids(tmp_path: Path) -> None:
-    given = rows(2)
-    write_pictures(tmp_path, given)
-    write_json(tmp_path, [given[0], "row", given[1], {**given[0], "claim": "another"}])
+    data = rows(2)
+    write_pictures(tmp_path, data)
+    write_json(tmp_path, [data[0], "row", data[1], {**data[0], "claim": "another"}])
     samples, rejections, _ = read(tmp_path)
-    assert [one.data["claim"] for one in samples] == [row["claim"] for row in given]
-    assert [one.item for one in rejections] == ["row 2 of vflute-v2-test.json", "irfl-test-0"]
+    assert [sample.data["claim"] for sample in samples] == [row["claim"] for row in data]
+    assert [rejection.item for rejection in rejections] == ["row 2 of vflute-v2-test.json", "irfl-test-0"]
     assert "duplicate id" in rejections[1].reason
 
 
 def test_ingest_rejects_a_row_with_an_undecodable_picture(tmp_path: Path) -> None:
-    given = rows(3)
-    write_pictures(write_json(tmp_path / "s", given), given)
-    (tmp_path / "s" / given[0]["image"]).write_bytes(picture(9)[:40])
-    assert set(ingested(tmp_path / "s", tmp_path / "d")) == {given[1]["id"], given[2]["id"]}
+    data = rows(3)
+    write_pictures(write_json(tmp_path / "s", data), data)
+    (tmp_path / "s" / data[0]["image"]).write_bytes(picture(9)[:40])
+    assert set(ingested(tmp_path / "s", tmp_path / "d")) == {data[1]["id"], data[2]["id"]}
     assert "cannot be decoded" in (tmp_path / "d" / "vflute" / "rejected.jsonl").read_text()
 
 
 def test_read_keeps_and_reports_irregular_rows(tmp_path: Path) -> None:
-    given = rows(6)
-    given[5]["claim"] = "Label: entailment\r\nClaim: a fly on a visor"
-    given[3]["phenomenon"] = "simile"
-    (tmp_path / given[3]["image"]).parent.mkdir(parents=True)
-    write_json(tmp_path, given)
-    for n, row in enumerate(given):
+    data = rows(6)
+    data[5]["claim"] = "Label: entailment\r\nClaim: a fly on a visor"
+    data[3]["phenomenon"] = "simile"
+    (tmp_path / data[3]["image"]).parent.mkdir(parents=True)
+    write_json(tmp_path, data)
+    for n, row in enumerate(data):
         (tmp_path / row["image"]).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / row["image"]).write_bytes(picture(n))
     samples, rejections, notices = read(tmp_path)
     assert len(samples) == 6
     assert not rejections
-    assert [one.subset for one in samples][3] == "MuSE"
+    assert [sample.subset for sample in samples][3] == "MuSE"
     assert any("label left from annotation, kept: vismet-test-5" in text for text in notices)
     assert any("phenomenon does not belong to the source, kept: muse-test-3" in text for text in notices)
     assert any("6 of the 723 test rows" in text for text in notices)
@@ -184,59 +184,61 @@ def test_read_refuses_other_sources(name: str, content: bytes, message: str, tmp
 
 
 def test_read_of_hub_files_gives_ids_by_index_and_no_instruction(tmp_path: Path) -> None:
-    given = rows(12)
-    samples, rejections, notices = read(write_parquet(tmp_path, "test", [given[:7], given[7:]]))
-    assert [one.sample_id for one in samples] == [row["id"] for row in given]
-    assert [one.data["prompt"] for one in samples] == [""] * 12
+    data = rows(12)
+    samples, rejections, notices = read(write_parquet(tmp_path, "test", [data[:7], data[7:]]))
+    assert [sample.sample_id for sample in samples] == [row["id"] for row in data]
+    assert [sample.data["prompt"] for sample in samples] == [""] * 12
     assert not rejections
     assert any("no vflute-v2-test.json: their prompts use this project's own wording" in text for text in notices)
 
 
 def test_read_joins_both_sources_by_id(tmp_path: Path) -> None:
-    given = rows(12)
-    write_parquet(tmp_path, "test", [given])
-    write_csv(tmp_path, list(reversed(given)))
+    data = rows(12)
+    write_parquet(tmp_path, "test", [data])
+    write_csv(tmp_path, list(reversed(data)))
     samples, rejections, notices = read(tmp_path)
-    assert {one.sample_id: one.data["prompt"] for one in samples} == {row["id"]: row["prompt"] for row in given}
-    assert the(samples[4].media[0]) == picture(5004)
+    assert {sample.sample_id: sample.data["prompt"] for sample in samples} == {row["id"]: row["prompt"] for row in data}
+    assert content_of(samples[4].media[0]) == picture(5004)
     assert not rejections
     assert not any("instruction" in text for text in notices)
 
 
 def test_read_keeps_rows_of_one_source(tmp_path: Path) -> None:
-    given = rows(12)
-    write_parquet(tmp_path, "test", [given[:10]])
-    write_json(tmp_path, given[2:])
-    write_pictures(tmp_path, given[10:11])
+    data = rows(12)
+    write_parquet(tmp_path, "test", [data[:10]])
+    write_json(tmp_path, data[2:])
+    write_pictures(tmp_path, data[10:11])
     samples, rejections, notices = read(tmp_path)
-    assert [one.sample_id for one in samples] == [row["id"] for row in given[:11]]
+    assert [sample.sample_id for sample in samples] == [row["id"] for row in data[:11]]
     assert any("2 rows have no instruction in vflute-v2-test.json" in text for text in notices)
-    [one] = rejections
-    assert one.item == given[11]["id"]
-    assert "data/test-*.parquet has no such id" in one.reason
+    [rejection] = rejections
+    assert rejection.item == data[11]["id"]
+    assert "data/test-*.parquet has no such id" in rejection.reason
 
 
 def test_read_rejects_rows_that_differ_between_sources(tmp_path: Path) -> None:
-    given = rows(6)
-    write_parquet(tmp_path, "test", [given])
-    write_json(tmp_path, [{**given[0], "claim": given[0]["claim"] + "\r\n"}, {**given[1], "label": "contradiction"}])
+    data = rows(6)
+    write_parquet(tmp_path, "test", [data])
+    write_json(tmp_path, [{**data[0], "claim": data[0]["claim"] + "\r\n"}, {**data[1], "label": "contradiction"}])
     samples, rejections, _ = read(tmp_path)
-    assert given[0]["id"] in {one.sample_id for one in samples}
-    assert [(one.item, "`label` differs between" in one.reason) for one in rejections] == [(given[1]["id"], True)]
+    assert data[0]["id"] in {sample.sample_id for sample in samples}
+    assert [(rejection.item, "`label` differs between" in rejection.reason) for rejection in rejections] == [
+        (data[1]["id"], True)
+    ]
 
 
 def test_read_rejects_hub_rows_without_picture_or_with_a_wrong_field(tmp_path: Path) -> None:
-    given = rows(6)
-    given[1]["picture"], given[2]["label"], given[3]["claim"] = None, "neutral", None
-    samples, rejections, _ = read(write_parquet(tmp_path, "test", [given]))
-    assert [one.sample_id for one in samples] == [given[n]["id"] for n in (0, 4, 5)]
-    assert [one.item for one in rejections] == [given[n]["id"] for n in (1, 2, 3)]
+    data = rows(6)
+    data[1]["picture"], data[2]["label"], data[3]["claim"] = None, "neutral", None
+    samples, rejections, _ = read(write_parquet(tmp_path, "test", [data]))
+    assert [sample.sample_id for sample in samples] == [data[n]["id"] for n in (0, 4, 5)]
+    assert [rejection.item for rejection in rejections] == [data[n]["id"] for n in (1, 2, 3)]
     assert rejections[0].reason == "the row has no picture"
 
 
 def test_read_refuses_a_split_with_a_missing_file(tmp_path: Path) -> None:
-    given = rows(12)
-    write_parquet(tmp_path, "test", [given[:7], given[7:]])
+    data = rows(12)
+    write_parquet(tmp_path, "test", [data[:7], data[7:]])
     (tmp_path / "data" / "test-00000-of-00002.parquet").unlink()
     with pytest.raises(SourceError, match="1 of 2 files of the test split"):
         read(tmp_path)
@@ -294,16 +296,16 @@ def test_exemplars_are_ten_fixed_training_rows(tmp_path: Path) -> None:
 
 def test_exemplars_exclude_test_captions_and_undecodable_pictures(tmp_path: Path) -> None:
     test, train = rows(12), rows(96, "train")
-    known, broken = expected(train)[:2]
+    leaked, broken = expected(train)[:2]
     by_id = {row["id"]: row for row in train}
-    by_id[known]["claim"] = test[3]["claim"]
+    by_id[leaked]["claim"] = test[3]["claim"]
     by_id[broken]["picture"] = b"no picture"
     write_parquet(tmp_path, "test", [test])
     write_parquet(tmp_path, "train", [train])
     samples, _, notices = read(tmp_path)
     shots = samples[0].data["shots"]
     assert [shot["id"] for shot in shots[2:5]] == expected(rows(96, "train"))[2:5]
-    assert not {shot["id"] for shot in shots} & {known, broken}
+    assert not {shot["id"] for shot in shots} & {leaked, broken}
     assert any("its picture cannot be decoded; the next one is used" in text for text in notices)
     assert {shot["prompt"] for shot in shots} == {""}
 
@@ -335,10 +337,10 @@ def test_exemplars_need_a_complete_training_split(damage: str, tmp_path: Path) -
 
 
 def test_published_sizes_add_up() -> None:
-    assert tuple(sum(one.splits[i] for one in SUBSETS) for i in range(3)) == SPLITS
-    assert sum(one.instances[0] for one in SUBSETS) == 6027
-    for one in SUBSETS:
-        assert one.instances[0] == one.instances[1] + one.instances[2] == sum(one.splits)
+    assert tuple(sum(subset.splits[i] for subset in SUBSETS) for i in range(3)) == SPLITS
+    assert sum(subset.instances[0] for subset in SUBSETS) == 6027
+    for subset in SUBSETS:
+        assert subset.instances[0] == subset.instances[1] + subset.instances[2] == sum(subset.splits)
 
 
 def test_subset_of_maps_source_and_phenomenon() -> None:
@@ -361,10 +363,10 @@ def test_ingest_accepts_the_public_rows(tmp_path: Path) -> None:
     assert len(samples) == 400
     assert not rejections
     assert any("vismet-test-689" in text for text in notices)
-    assert len({one.data["prompt"] for one in samples}) == 21
-    for one, row in zip(samples, published, strict=True):
-        sample = Sample(sample_id=one.sample_id, data=one.data)
-        said = build_prompt(sample, "no-image", PromptTexts(TEXTS)).steps[0].turns[0].parts[1]
+    assert len({sample.data["prompt"] for sample in samples}) == 21
+    for raw, row in zip(samples, published, strict=True):
+        sample = Sample(sample_id=raw.sample_id, data=raw.data)
+        question = build_prompt(sample, "no-image", PromptTexts(TEXTS)).steps[0].turns[0].parts[1]
         authors = ast.literal_eval(row["transformed"])["conversations"][0]["value"]
-        assert isinstance(said, Text)
-        assert f"<image>\n{said.text}".splitlines() == authors.splitlines()
+        assert isinstance(question, Text)
+        assert f"<image>\n{question.text}".splitlines() == authors.splitlines()

@@ -28,15 +28,17 @@ IDS = [
 
 
 def metrics_of(rows: Sequence[Scored], *models: str) -> pd.DataFrame:
-    made = reduce_scores(frame(rows), samples(rows))
-    return pd.DataFrame([{"benchmark": "vflute", "model": model, **asdict(one)} for model in models for one in made])
+    metrics = reduce_scores(frame(rows), samples(rows))
+    return pd.DataFrame(
+        [{"benchmark": "vflute", "model": model, **asdict(metric)} for model in models for metric in metrics]
+    )
 
 
 def sweep() -> list[Scored]:
     rows = whole_split(
         label=lambda gold, place: gold if place % 4 else 1 - gold, es=lambda _, place: 0.4 + place / 2000
     )
-    return [replace(one, setting=setting) for setting in SETTINGS for one in rows]
+    return [replace(row, setting=setting) for setting in SETTINGS for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +57,10 @@ def figures(ours: pd.DataFrame) -> dict[str, Figure]:
 
 
 def row_of(table: Table, label: str, block: str = "") -> TableRow:
-    here = ""
+    heading = ""
     for row in table.rows:
-        here = row.label if row.origin == "heading" else here
-        if row.label == label and block in ("", here) and row.origin != "heading":
+        heading = row.label if row.origin == "heading" else heading
+        if row.label == label and block in ("", heading) and row.origin != "heading":
             return row
     raise LookupError(label)
 
@@ -146,7 +148,7 @@ def test_human_table_has_a_gap_and_notes_that_rows_differ(tables: dict[str, Tabl
 
 def test_human_table_prefers_own_annotators() -> None:
     rows = whole_split(label=lambda gold, _: gold)
-    people = metrics_of([replace(one, setting="label-only") for one in rows], "human:ann", "human:bob")
+    people = metrics_of([replace(row, setting="label-only") for row in rows], "human:ann", "human:bob")
     both = pd.concat([metrics_of(rows, "model-a"), people], ignore_index=True)
     tables = {table.id: table for table in make_tables(results_of("vflute", both, PUBLISHED))}
     cells = dict(zip(tables["vflute_human"].columns, row_of(tables["vflute_human"], "MuSE").cells, strict=True))
@@ -165,8 +167,8 @@ def test_appendix_j_and_significance_tables(tables: dict[str, Table]) -> None:
 
 def test_tables_of_a_partial_split_are_noted_and_mark_no_best() -> None:
     tables = {
-        one.id: one
-        for one in make_tables(results_of("vflute", metrics_of([Scored(), Scored(gold=0, label=0)], "m"), PUBLISHED))
+        table.id: table
+        for table in make_tables(results_of("vflute", metrics_of([Scored(), Scored(gold=0, label=0)], "m"), PUBLISHED))
     }
     assert (
         "Ours: 2 of 723 test rows; not comparable with the published full-set values." in tables["vflute_table4"].notes
@@ -176,7 +178,9 @@ def test_tables_of_a_partial_split_are_noted_and_mark_no_best() -> None:
 
 def test_missing_number_has_a_note() -> None:
     metrics = metrics_of(whole_split(es=None), "m")
-    table = next(one for one in make_tables(results_of("vflute", metrics, PUBLISHED)) if one.id == "vflute_table4")
+    table = next(
+        table for table in make_tables(results_of("vflute", metrics, PUBLISHED)) if table.id == "vflute_table4"
+    )
     cell = row_of(table, "m").cells[1]
     assert isinstance(cell, TableValue)
     assert (cell.value, "without BERTScore and BLEURT" in cell.note) == (None, True)
@@ -188,8 +192,8 @@ def test_missing_number_has_a_note() -> None:
 
 def test_report_without_our_rows_has_the_published_tables() -> None:
     empty = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
-    made = make_tables(results_of("vflute", empty, PUBLISHED))
-    assert [one.id for one in made] == [name for name in IDS if name not in {"vflute_human", "vflute_reading"}]
+    tables = make_tables(results_of("vflute", empty, PUBLISHED))
+    assert [table.id for table in tables] == [name for name in IDS if name not in {"vflute_human", "vflute_reading"}]
     assert make_figures(results_of("vflute", empty, PUBLISHED)) == []
 
 
@@ -218,8 +222,8 @@ def test_figure_6_shows_the_drop_by_subset(figures: dict[str, Figure], ours: pd.
 def test_figure_8_counts_captions(figures: dict[str, Figure]) -> None:
     figure = figures["vflute_figure8"]
     assert isinstance(figure, Bars)
-    assert sum(value or 0 for one in figure.series for value in one.values) == 723
-    assert {one.label for one in figure.series} == {"vismet", "irfl", "muse", "memecap", "nycartoons"}
+    assert sum(value or 0 for series in figure.series for value in series.values) == 723
+    assert {series.label for series in figure.series} == {"vismet", "irfl", "muse", "memecap", "nycartoons"}
     assert figure.categories[0] == "0"
     assert figure.categories[-1] == "220+"
 
@@ -228,8 +232,8 @@ def test_figure_11_fills_the_thresholds_between_changes(figures: dict[str, Figur
     figure = figures["vflute_figure11b_memecap"]
     assert isinstance(figure, Lines)
     assert (figure.x[0], figure.x[-1], len(figure.x)) == (0.4, 1.0, 61)
-    rows = [one for one in sweep() if one.subset == "MemeCap" and one.setting == "zero-shot"]
-    gold, labels, scores = [one.gold for one in rows], [one.label for one in rows], [one.es or 0 for one in rows]
+    rows = [row for row in sweep() if row.subset == "MemeCap" and row.setting == "zero-shot"]
+    gold, labels, scores = [row.gold for row in rows], [row.label for row in rows], [row.es or 0 for row in rows]
     for place, k in enumerate(range(40, 101)):
         assert figure.series[0].values[place] == pytest.approx(f1_at_k(gold, labels, scores, k))
 
