@@ -59,7 +59,7 @@ class PrefixSharingUnsupportedError(ModelError):
 
 def suggest(name: str, known_names: Collection[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known name, or the list of known names if none is near."""
-    by_folded_name = {known.casefold(): known for known in sorted(known_names)}
+    by_folded_name = {name_list.casefold(): name_list for name_list in sorted(known_names)}
     nearest = difflib.get_close_matches(name.casefold(), by_folded_name, n=1, cutoff=0.4)
     if nearest:
         return f"; did you mean {by_folded_name[nearest[0]]!r}?"

@@ -28,19 +28,19 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
         raise UsageError(f"--config {error}") from error
     if raw is not None and not isinstance(raw, dict):
         raise UsageError(f"--config {value}: expected a mapping of flags, such as `models: random`")
-    own = [parameter for parameter in ctx.command.params if parameter.name not in (None, "config")]
-    flags = {_flag_of(parameter): parameter for parameter in own}
-    known = {str(parameter.name).replace("_", "-"): parameter for parameter in own} | flags
+    own_params = [parameter for parameter in ctx.command.params if parameter.name not in (None, "config")]
+    flags = {_flag_of(parameter): parameter for parameter in own_params}
+    known_names = {str(parameter.name).replace("_", "-"): parameter for parameter in own_params} | flags
     settings: dict[str, Any] = {}
     for key, setting in (raw or {}).items():
         flag = str(key).replace("_", "-")
-        if flag not in known:
+        if flag not in known_names:
             raise UsageError(f"--config {value}: unknown key {str(key)!r}{suggest(flag, flags)}")
-        name = str(known[flag].name)
+        name = str(known_names[flag].name)
         if name in settings:
-            raise UsageError(f"--config {value}: {_flag_of(known[flag])!r} is given twice, once as {str(key)!r}")
+            raise UsageError(f"--config {value}: {_flag_of(known_names[flag])!r} is given twice, once as {str(key)!r}")
         try:
-            settings[name] = _as_flag(setting, multiple=known[flag].multiple)
+            settings[name] = _as_flag(setting, multiple=known_names[flag].multiple)
         except ValueError as error:
             raise UsageError(f"--config {value}: {key}: {error}") from error
     ctx.default_map = {**(ctx.default_map or {}), **settings}

@@ -28,8 +28,8 @@ def doctor(
     from models.environment import ray_address
 
     prepare(verbose=verbose)
-    known = load_models(models_file or [])
-    chosen = select_models(names(models), known) if models else known
+    known_names = load_models(models_file or [])
+    chosen = select_models(names(models), known_names) if models else known_names
     places = [place for place in (data, out) if place]
     with results_only_on_stdout():
         results = run_checks(chosen, named=bool(models), places=places, address=address or ray_address())

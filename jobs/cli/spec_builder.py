@@ -179,9 +179,11 @@ def _prompt_texts(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, d
         name = path.parent.name
         if name not in benchmarks:
             continue
-        known = benchmark(name).prompt_texts
-        if path.stem not in known:
-            raise UsageError(f"--prompts {path}: {name} has no prompt {path.stem!r}; known: {', '.join(sorted(known))}")
+        prompt_texts = benchmark(name).prompt_texts
+        if path.stem not in prompt_texts:
+            raise UsageError(
+                f"--prompts {path}: {name} has no prompt {path.stem!r}; known: {', '.join(sorted(prompt_texts))}"
+            )
         texts.setdefault(name, {})[path.stem] = path.read_text(encoding="utf-8").removesuffix("\n")
     return texts
 

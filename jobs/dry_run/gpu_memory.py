@@ -25,7 +25,8 @@ MODEL_HEADS = (
 def model_rows(models: Mapping[str, ModelSpec]) -> list[list[str]]:
     """Return the rows of `list models`, with the columns of `MODEL_HEADS`."""
     return [
-        _model_row(name, spec, found) for (name, spec), found in zip(models.items(), models_here(models), strict=True)
+        _model_row(name, spec, results)
+        for (name, spec), results in zip(models.items(), models_here(models), strict=True)
     ]
 
 
@@ -62,8 +63,8 @@ def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -
     size = model_size(spec)
     if size is None:
         return None
-    known = list(cards) or _cards()
-    return plan_placement(spec, size, known, batch=load_of(plan), tensor_parallel=spec.tensor_parallel)
+    known_names = list(cards) or _cards()
+    return plan_placement(spec, size, known_names, batch=load_of(plan), tensor_parallel=spec.tensor_parallel)
 
 
 def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
@@ -71,8 +72,8 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
     size, placed = model_size(spec), placement_for(spec, plan, cards)
     if size is None or placed is None:
         return None
-    known = list(cards) or _cards()
-    best = plan_placement(spec, size, known, batch=load_of(plan))
+    known_names = list(cards) or _cards()
+    best = plan_placement(spec, size, known_names, batch=load_of(plan))
     seen = "found here" if cards or local_gpus() else "assumed, none is found here"
     words = (
         f"{placed.tensor_parallel} GPU{'s' if placed.tensor_parallel > 1 else ''} a replica, "

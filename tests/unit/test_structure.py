@@ -26,7 +26,14 @@ MOST_FLOORS = 10
 MOST_FILES = 20
 MOST_LINES = 40_000
 BANNED_NAMES = {"one", "found", "told", "own", "asked", "wanted", "known", "who"}
-IN_PROGRESS = pytest.mark.xfail(reason="the restructuring is not finished")
+NAMES_LEFT = {
+    "jobs/dry_run/gpu_memory.py", "pipelines/plan/selection.py",
+    *(f"pipelines/benchmarks/mate/{name}.py" for name in ("error_analysis", "linking", "prompts", "row_parser", "scene")),
+    *(f"pipelines/benchmarks/mate/{name}.py" for name in ("scene_rows", "source")),
+    *(f"pipelines/benchmarks/mate/generator/{name}.py" for name in ("looks", "picture", "placement", "rows", "solids")),
+    "pipelines/benchmarks/mate/generator/strata.py",
+}  # fmt: skip
+"""Files that still have parameters of these names; nothing may be added."""
 
 
 @cache
@@ -134,7 +141,6 @@ def test_floors_are_at_most_ten_and_name_every_package() -> None:
     assert modules == expected | {"models", "cluster"}
 
 
-@IN_PROGRESS
 def test_folders_have_at_most_twenty_files() -> None:
     folders = {path.parent for path in sources()}
     crowded = {
@@ -145,14 +151,13 @@ def test_folders_have_at_most_twenty_files() -> None:
     assert crowded == {}
 
 
-@IN_PROGRESS
 def test_names_are_nouns_of_the_field() -> None:
     banned = {
         str(path): names
         for path, tree in sources().items()
         if (names := [f"{line}: {name}" for line, name in bound_names(tree) if name in BANNED_NAMES])
     }
-    assert banned == {}
+    assert {path: names for path, names in banned.items() if path not in NAMES_LEFT} == {}
 
 
 @pytest.mark.parametrize("package", ["pipelines", "models", "cluster"])
@@ -174,17 +179,15 @@ def test_only_package_faces_have_all() -> None:
     assert [str(p) for p, tree in sources().items() if p.name != "__init__.py" and "__all__" in ast.dump(tree)] == []
 
 
-@IN_PROGRESS
 def test_every_module_has_a_docstring() -> None:
     missing = [str(path) for path, tree in sources().items() if (ast.get_docstring(tree) or "TODO").startswith("TODO")]
     assert missing == []
 
 
-@IN_PROGRESS
+@pytest.mark.xfail(reason="41,900 lines: shared results and tables of the benchmarks are still to be merged")
 def test_product_is_small() -> None:
     assert sum((ROOT / path).read_text(encoding="utf-8").count("\n") for path in sources()) < MOST_LINES
 
 
-@IN_PROGRESS
 def test_product_has_no_duplicated_block() -> None:
     assert duplicates([ROOT / path for path in sources()], 8) == []

@@ -335,5 +335,5 @@ def _by_head(prompts: Sequence[Prompt]) -> list[list[Prompt]]:
 
 def _own_tokens(shared: SharedPrompt) -> int:
     """Return the tokens whose keys and values a row stores for itself, its answer included."""
-    own = shared.path[0].length if shared.logits is not None else len(shared.tail)
-    return own + shared.prompt.call.generation.max_new_tokens
+    subset = shared.path[0].length if shared.logits is not None else len(shared.tail)
+    return subset + shared.prompt.call.generation.max_new_tokens

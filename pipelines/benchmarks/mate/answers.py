@@ -209,7 +209,7 @@ def _agrees(gold: Gold, value: JsonValue) -> bool:
             value = [_unquoted(item) for item in flat[1].split(",")]
         if not isinstance(value, list) or len(value) != len(gold):
             return False
-        return all(_agrees(wanted, item) for wanted, item in zip(gold, value, strict=True))
+        return all(_agrees(expected, item) for expected, item in zip(gold, value, strict=True))
     if not isinstance(value, str):
         return False
     if isinstance(gold, str):

@@ -63,14 +63,14 @@ def overlap(scene: Scene, question: Question, answer: Answer | None) -> Overlap:
         raise ValueError(f"overlap is told of cross-modal questions, not of {question.task}")
     if is_correct(question.gold(scene), answer):
         return Overlap("4", None)
-    asked = question.asked(scene)
-    named = None if answer is None else _named_instead(scene, asked, question.target_attribute, answer.value)
+    requests = question.asked(scene)
+    named = None if answer is None else _named_instead(scene, requests, question.target_attribute, answer.value)
     if named is None:
         return Overlap("-", None)
     usable = [key for key in LINKABLE if key not in question.hidden]
-    alike = [_alike(scene, asked, place, usable) for place in range(len(scene.objects))]
-    like = [place for place, count in enumerate(alike) if count == alike[named] and place != asked]
-    return Overlap(OVERLAP_LABELS[4 - alike[named]], _closer(scene, asked, named, like))
+    alike = [_alike(scene, requests, place, usable) for place in range(len(scene.objects))]
+    like = [place for place, count in enumerate(alike) if count == alike[named] and place != requests]
+    return Overlap(OVERLAP_LABELS[4 - alike[named]], _closer(scene, requests, named, like))
 
 
 def _named_instead(scene: Scene, asked: int, target: str, value: JsonValue) -> int | None:
@@ -99,8 +99,10 @@ def _apart(scene: Scene, one: int, other: int, axes: Sequence[int] = (0, 1, 2)) 
 def _closer(scene: Scene, asked: int, named: int, like: Sequence[int]) -> Closer:
     def wins(axes: Sequence[int]) -> bool:
         mean = math.fsum(_apart(scene, asked, place, axes) for place in like) / len(like)
-        own = _apart(scene, asked, named, axes)
-        return own <= mean or math.isclose(own, mean, rel_tol=1e-12)  # a tie counts, whatever the division rounded
+        subset = _apart(scene, asked, named, axes)
+        return subset <= mean or math.isclose(
+            subset, mean, rel_tol=1e-12
+        )  # a tie counts, whatever the division rounded
 
     return Closer(distance=wins((0, 1, 2)), depth=wins((0,)), horizontal=wins((1,)), alone=len(like) == 1)
 

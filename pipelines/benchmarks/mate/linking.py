@@ -36,7 +36,9 @@ def linking(scene: Scene, asked: int, hidden: Collection[str] = ()) -> Linking:
     """Combinations of shape, size class, material and color, less the `hidden` ones, that single out one object."""
     usable = [key for key in LINKABLE if key not in hidden]
     shared = _shared(scene, asked, usable)
-    return Linking(tuple(names for names in _combinations(usable) if not any(own.issuperset(names) for own in shared)))
+    return Linking(
+        tuple(names for names in _combinations(usable) if not any(rows.issuperset(names) for rows in shared))
+    )
 
 
 def linking_attributes(scene: Scene, asked: int, hidden: Collection[str] = ()) -> list[dict[str, Gold]]:
@@ -51,7 +53,7 @@ def linking_attributes(scene: Scene, asked: int, hidden: Collection[str] = ()) -
     return [
         {key: target.value(key) for key in names}
         for names in _combinations(usable)
-        if not any(own.issuperset(names) for own in shared)
+        if not any(rows.issuperset(names) for rows in shared)
     ]
 
 

@@ -129,44 +129,44 @@ def _crossmodal(rows: ScoredRows, setting: str) -> Iterator[MetricSpec]:
 
 def _coords_only(rows: ScoredRows, cell: _Cell) -> Iterator[MetricSpec]:
     """What is answered where only coordinates link (section 6.2 of the paper)."""
-    found = rows.scored("overlap")
-    if not len(found):
+    results = rows.scored("overlap")
+    if not len(results):
         return
     code = {label: -1.0 if label == "-" else float(label) for label in OVERLAP_LABELS}
     for label in OVERLAP_LABELS:
-        yield cell.proportion("share", found.same(code[label]), rows.failed, f"overlap={label}")
-    match = found.where(np.isin(found.values, _MATCHED))
+        yield cell.proportion("share", results.same(code[label]), rows.failed, f"overlap={label}")
+    match = results.where(np.isin(results.values, _MATCHED))
     yield cell.proportion("pct_correct_given_noncoord_match", match.same(code["4"]), rows.failed, COORDS_ONLY)
-    missed = np.isin(found.values, _MISSED)
-    mismatch = Scored(missed.astype(np.float64), found.rows)
+    missed = np.isin(results.values, _MISSED)
+    mismatch = Scored(missed.astype(np.float64), results.rows)
     yield cell.proportion("pct_noncoord_mismatch", mismatch, rows.failed, COORDS_ONLY)
     yield cell.proportion("pct_closer_than_average", rows.scored("closer").where(missed), rows.failed, COORDS_ONLY)
     for metric, column in _CLOSER.items():
         for label in ("3", "2", "1", "0"):
-            own = rows.scored(column).where(found.values == code[label])
-            if len(own):
-                yield cell.proportion(metric, own, rows.failed, f"overlap={label}")
-    moved = (found.values == -1.0) & (rows.scored("in_scene").values == 1.0)
-    yield cell.count("in_scene_without_object", int(moved.sum()), rows, n=len(found))
+            subset = rows.scored(column).where(results.values == code[label])
+            if len(subset):
+                yield cell.proportion(metric, subset, rows.failed, f"overlap={label}")
+    moved = (results.values == -1.0) & (rows.scored("in_scene").values == 1.0)
+    yield cell.count("in_scene_without_object", int(moved.sum()), rows, n=len(results))
 
 
 def _cot(base: ScoredRows, cot: ScoredRows) -> Iterator[Metric]:
     """Change from 2-shot to 2-shot with steps: of the mean over object counts, and at ten objects."""
     counts = sorted(set(base.counts()) | set(cot.counts()))
-    for category, wanted in (("", counts), ("10 objects", [10] if 10 in counts else [])):
-        if not wanted:
+    for category, expected in (("", counts), ("10 objects", [10] if 10 in counts else [])):
+        if not expected:
             continue
-        before, after = (_mean_of_counts(rows, wanted) for rows in (base, cot))
+        before, after = (_mean_of_counts(rows, expected) for rows in (base, cot))
         note = "" if before is not None and after is not None else "some object count has no answer in one setting"
-        low, high = _paired_interval(base, cot, wanted) if not note else (None, None)
+        low, high = _paired_interval(base, cot, expected) if not note else (None, None)
         yield Metric(
             task="crossmodal",
             setting=COT,
             category=category,
             metric="cot_delta",
             value=after - before if before is not None and after is not None else None,
-            n=sum(len(cot.where(count=count).scored("correct")) for count in wanted),
-            n_failed=sum(rows.where(count=count).failed for rows in (base, cot) for count in wanted),
+            n=sum(len(cot.where(count=count).scored("correct")) for count in expected),
+            n_failed=sum(rows.where(count=count).failed for rows in (base, cot) for count in expected),
             ci_low=low,
             ci_high=high,
             note=note,
@@ -236,9 +236,9 @@ class _Cell:
     ) -> MetricSpec:
         """The mean of two tasks' accuracies, which are of equal size in the data."""
         n, failed = sum(map(len, values)), sum(part.failed for part in parts)
-        if lacking := [task for task, own in zip(tasks, values, strict=True) if not len(own)]:
+        if lacking := [task for task, subset in zip(tasks, values, strict=True) if not len(subset)]:
             return self._metric(metric, None, n, failed, note=f"no answer of {' and '.join(lacking)}")
-        mean = float(sum(Fraction(own.total, len(own)) for own in values) / len(values))
+        mean = float(sum(Fraction(value.total, len(value)) for value in values) / len(values))
         return self._metric(metric, mean, n, failed, parts=tuple(values))
 
     def proportion(self, metric: str, scored: Scored, failed: int, category: str = "", note: str = "") -> MetricSpec:

@@ -169,8 +169,8 @@ def draw_shots(
     Raises:
         ValueError: the pool is too small.
     """
-    asked = question.pointer_attribute, str(question.pointer_value)
-    free = [(attribute, value) for attribute, value in pool if (attribute, str(value)) != asked]
+    requests = question.pointer_attribute, str(question.pointer_value)
+    free = [(attribute, value) for attribute, value in pool if (attribute, str(value)) != requests]
     if len(free) < count:
         raise ValueError(f"the scene has {len(free)} further values to point with, {count} examples were asked for")
     return tuple(_shot(rng, question, attribute, value) for attribute, value in rng.sample(free, count))
@@ -212,16 +212,16 @@ def _solved_in_steps(scene: Scene, asked: Question, shot: Question) -> str:
     item = scene.objects[place]
     # An example may point with another attribute than the question: what the question hides is not in the JSON for it.
     hidden = {*asked.hidden, *shot.hidden}
-    told = ["color", "shape", "material", "size", "3d_coords"]
+    messages = ["color", "shape", "material", "size", "3d_coords"]
     left_out = {*hidden, shot.pointer_attribute} | ({shot.target_attribute} if shot.task == "txt2img" else set())
-    told = [key for key in told if key not in left_out]
+    messages = [key for key in messages if key not in left_out]
     link = linking(scene, place, hidden)
     chosen = link.sets[0] if link.sets else ("3d_coords",)
-    rest = [key for key in told if key not in chosen]
+    rest = [key for key in messages if key not in chosen]
     here, there = ("image", "JSON") if shot.task == "img2txt" else ("JSON", "image")
     also = f" and also {_as_json(item, rest)}" if rest else ""
     return (
-        f"{_asks(shot)} In the {here}, {_pointer(shot)} has {_spelled(item, told)}. It is the only one there with"
+        f"{_asks(shot)} In the {here}, {_pointer(shot)} has {_spelled(item, messages)}. It is the only one there with"
         f" {_spelled(item, chosen)}. The only object of the {there} with {_as_json(item, chosen)}{also} has the"
         f" {_target(shot)} {_number(shot.gold(scene))}. {gold_json(shot.gold(scene))}"
     )

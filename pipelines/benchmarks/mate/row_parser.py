@@ -177,8 +177,8 @@ def _shots(raw: Mapping[str, Any], setting: str) -> tuple[tuple[str, Gold], ...]
         return None
     if not isinstance(listed, Sequence) or not all(_is_pair(item) for item in listed):
         raise ValueError("few_shot_attributes is no list of [attribute, value]")
-    wanted = min(SETTINGS.index(setting), 2)
-    if len(listed) != wanted:
+    expected = min(SETTINGS.index(setting), 2)
+    if len(listed) != expected:
         raise ValueError(f"{len(listed)} solved examples in a row of {setting}")
     return tuple((str(attribute), value) for attribute, value in listed)
 
@@ -226,18 +226,18 @@ def _shot_target(row: MateRow, attribute: str, value: Gold) -> str:
 
 
 def _oddities(raw: Mapping[str, Any], scene: Scene, question: Question) -> list[str]:
-    found = []
+    results = []
     count = raw.get("object_count")
     if count is not None and count != len(scene.objects):
-        found.append("object_count is not the number of the scene's objects; the scene counts")
+        results.append("object_count is not the number of the scene's objects; the scene counts")
     if not unique_values(scene, question.target_attribute):
-        found.append("no value of the target attribute is unique in the scene")
+        results.append("no value of the target attribute is unique in the scene")
     if question.task in CROSSMODAL and (listed := raw.get("linking_attributes")) is not None:
         stored = _combinations(decode(listed) if isinstance(listed, str) else listed)
-        own = _combinations(linking_attributes(scene, question.asked(scene), question.hidden))
-        if stored != own:
-            found.append("linking_attributes are not those that the scene gives; the latter are used")
-    return found
+        subset = _combinations(linking_attributes(scene, question.asked(scene), question.hidden))
+        if stored != subset:
+            results.append("linking_attributes are not those that the scene gives; the latter are used")
+    return results
 
 
 def _combinations(listed: object) -> set[frozenset[tuple[str, str]]] | None:

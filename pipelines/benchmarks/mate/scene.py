@@ -228,9 +228,9 @@ def check_gold(scene: Scene, question: Question, gold: Gold) -> None:
     Raises:
         ValueError: the pointer is not unique, or `gold` is not the target value of the object it points at.
     """
-    wanted = question.gold(scene)
-    if str(gold) != str(wanted):
-        raise ValueError(f"the gold answer {gold!r} is not the object's {question.target_attribute}, {wanted!r}")
+    expected = question.gold(scene)
+    if str(gold) != str(expected):
+        raise ValueError(f"the gold answer {gold!r} is not the object's {question.target_attribute}, {expected!r}")
 
 
 def pointer_value_in(scene: Scene, attribute: str, question: str) -> Gold:

@@ -49,18 +49,18 @@ class Gathered:
 
     def add(self, row: MateRow, file: str) -> Rejection | None:
         """Take one row in; the first row of a key stays, and the first row's scene and picture are the sample's."""
-        known = self.scenes.get(row.sample_id)
-        problem = _conflict(known, row)
+        known_names = self.scenes.get(row.sample_id)
+        problem = _conflict(known_names, row)
         if problem:
             return Rejection(file=file, item=row.sample_id, reason=problem)
         for oddity in row.odd:
             self.note(oddity, f"{file}: {row.sample_id}")
-        if known is None:
-            known = self.scenes.setdefault(row.sample_id, KnownScene(file, row.scene))
-        known.rows[row.key] = replace(row, scene=known.scene)  # one scene in memory for all of its rows
+        if known_names is None:
+            known_names = self.scenes.setdefault(row.sample_id, KnownScene(file, row.scene))
+        known_names.rows[row.key] = replace(row, scene=known_names.scene)  # one scene in memory for all of its rows
         self.counts[row.key] += 1
         if row.question.task != "txt2txt":
-            known.image = known.image or row.image
+            known_names.image = known_names.image or row.image
         return None
 
     def note(self, oddity: str, where: str) -> None:
@@ -69,9 +69,9 @@ class Gathered:
 
     def notices(self) -> Iterator[Notice]:
         """What is odd, each kind once."""
-        for known in self.scenes.values():
+        for scene in self.scenes.values():
             for task in CROSSMODAL:
-                two, cot = (known.rows.get((task, setting)) for setting in ("2-shot", COT))
+                two, cot = (scene.rows.get((task, setting)) for setting in ("2-shot", COT))
                 if two and cot and (two.question, str(two.gold)) != (cot.question, str(cot.gold)):
                     name = cot.sample_id
                     self.note("2-shot and 2-shot-cot ask different questions, which the data promise not to", name)
@@ -80,10 +80,10 @@ class Gathered:
             yield Notice(f"{oddity} ({places[0]}{more})")
         for first, second in KINDS.values():
             for setting in SETTINGS:
-                one, other = self.counts[first, setting], self.counts[second, setting]
-                if one != other:
+                item, other = self.counts[first, setting], self.counts[second, setting]
+                if item != other:
                     yield Notice(
-                        f"{setting}: {one:,} rows of {first}, {other:,} of {second}; they are meant to be equal"
+                        f"{setting}: {item:,} rows of {first}, {other:,} of {second}; they are meant to be equal"
                     )
 
 
@@ -121,14 +121,14 @@ def sample_of(
     if not rows:
         return
     needs_white = white is not None and any(task == "txt2txt" for task, _ in rows)
-    wanted = (picture if known.pictured else None, white if needs_white else None)
+    expected = (picture if known.pictured else None, white if needs_white else None)
     count = len(known.scene.objects)
     yield RawSample(
         sample_id=name,
         file=known.file,
         category=f"{count} objects",
-        cluster="" if wanted[0] else name,
-        media=tuple(file for file in wanted if file is not None),
+        cluster="" if expected[0] else name,
+        media=tuple(file for file in expected if file is not None),
         data={
             "scene": {
                 "camera_location": list(known.scene.camera_location),

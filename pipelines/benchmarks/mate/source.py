@@ -57,13 +57,13 @@ def read_mate(source: Source) -> Iterator[RawSample | Rejection | Notice]:
 
 
 def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejection | Notice]:
-    found = Gathered()
+    results = Gathered()
     for path in files:
         for item, row in _lines(source, path):
-            problem = row if isinstance(row, str) else found.add(row, path)
+            problem = row if isinstance(row, str) else results.add(row, path)
             if problem is not None:
                 yield problem if isinstance(problem, Rejection) else Rejection(file=path, item=item, reason=problem)
-    yield from found.notices()
+    yield from results.notices()
     there = set(source.glob("img/*"))
     white, notice = None, None
     if f"img/{WHITE_NAME}" in there:
@@ -72,10 +72,10 @@ def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejec
     if notice:
         white = None
         yield Notice(f"img/{WHITE_NAME}: {notice}; a white picture of 480 x 320 takes its place")
-    for name, known in found.scenes.items():
-        path = f"img/{known.image or name + '.png'}"
+    for name, known_names in results.scenes.items():
+        path = f"img/{known_names.image or name + '.png'}"
         picture = MediaFile(role=PICTURE, kind="image", path=path) if path in there else None
-        yield from sample_of(name, known, picture, white, path)
+        yield from sample_of(name, known_names, picture, white, path)
 
 
 def _lines(source: Source, path: str) -> Iterator[tuple[str, MateRow | str]]:
@@ -112,26 +112,26 @@ def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Reject
     Raises:
         SourceError: a file is no Parquet, or lacks a column.
     """
-    found, bare = Gathered(), 0
+    results, bare = Gathered(), 0
     for path in paths:
         for place, raw in _records(source, path, with_picture=False):
             item, row = checked(raw, place, None, tuple(TASKS))
             if isinstance(row, str):
                 yield Rejection(file=path, item=item, reason=row)
                 continue
-            if (problem := found.add(row, path)) is not None:
+            if (problem := results.add(row, path)) is not None:
                 yield problem
             elif row.text is None:
                 bare += 1
-                for one in derived_rows(row):
-                    found.add(one, path)
-    yield from found.notices()
+                for entry in derived_rows(row):
+                    results.add(entry, path)
+    yield from results.notices()
     if bare:
         yield Notice(
             f"{bare:,} rows hold a question and no prompt: their prompts are built, and for 1-shot, 2-shot and"
             " 2-shot-cot with solved examples drawn from the scene, so that numbers are not the published ones'"
         )
-    yield from _with_pictures(source, paths, found)
+    yield from _with_pictures(source, paths, results)
 
 
 def _with_pictures(source: Source, paths: list[str], found: Gathered) -> Iterator[RawSample | Rejection | Notice]:
@@ -139,7 +139,7 @@ def _with_pictures(source: Source, paths: list[str], found: Gathered) -> Iterato
     if white is not None and (problem := unusable(source, white)):
         yield Notice(f"{white.path}: {problem}; a white picture of 480 x 320 takes the place of all like it")
         white = None
-    waiting = {name for name, known in found.scenes.items() if known.pictured}
+    waiting = {name for name, name_list in found.scenes.items() if name_list.pictured}
     for path in paths:
         for _, raw in _records(source, path, with_picture=True):
             name, content = raw["id"], _content(raw)
@@ -147,9 +147,9 @@ def _with_pictures(source: Source, paths: list[str], found: Gathered) -> Iterato
                 waiting.remove(name)
                 picture = MediaFile(role=PICTURE, kind="image", path=f"{path}:{name}.png", content=content)
                 yield from sample_of(name, found.scenes[name], picture, white, path)
-    for name, known in found.scenes.items():
-        if name in waiting or not known.pictured:
-            yield from sample_of(name, known, None, white, f"of {name}")
+    for name, known_names in found.scenes.items():
+        if name in waiting or not known_names.pictured:
+            yield from sample_of(name, known_names, None, white, f"of {name}")
 
 
 def _white(source: Source, paths: list[str]) -> MediaFile | None:
@@ -183,9 +183,11 @@ def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple
         lacking = [name for name in _COLUMNS if name not in names]
         if lacking:
             raise SourceError(f"{source.uri}/{path}: no column {', '.join(lacking)}; there are {', '.join(names)}")
-        wanted = [name for name in names if (name in ("id", "task", "image")) == with_picture or name in ("id", "task")]
+        matching_names = [
+            name for name in names if (name in ("id", "task", "image")) == with_picture or name in ("id", "task")
+        ]
         number, most = 0, MOST_PICTURES if with_picture else MOST_WORDS
-        for batch in batches(file, wanted, rows=_BATCH, most=most, where=f"{source.uri}/{path}"):
+        for batch in batches(file, matching_names, rows=_BATCH, most=most, where=f"{source.uri}/{path}"):
             for raw in batch.to_pylist():
                 number += 1
                 yield f"row {number}", raw

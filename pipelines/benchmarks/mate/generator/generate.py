@@ -86,13 +86,13 @@ def generate(
         raise UsageError(f"out: {out} is a file, give a folder")
     with Processes(min(workers, examples)) as processes:
         layouts = processes.map(partial(make_layout, plan), range(examples))
-        balance, asked = ask_all(plan, layouts)
-        _refuse_mixture(out, plan, asked)
+        balance, requests = ask_all(plan, layouts)
+        _refuse_mixture(out, plan, requests)
         images = out / "img"
         images.mkdir(parents=True, exist_ok=True)
-        rows = _write(out, plan, processes.map(partial(_make, plan, images), asked))
+        rows = _write(out, plan, processes.map(partial(_make, plan, images), requests))
     blank = Image.new("RGB", (plan.options.width, plan.options.height), (255, 255, 255))
-    if any(item.question.task == "txt2txt" for example in asked for _, item in example.asked):
+    if any(item.question.task == "txt2txt" for example in requests for _, item in example.asked):
         blank.save(images / BLANK_IMAGE, format="PNG")
     return _summary(out, plan, balance, rows)
 

@@ -39,17 +39,17 @@ def place(rng: random.Random, looks: Sequence[Look], camera: Camera, options: Op
     """
     floor = _Floor(looks, options)
     spots: dict[int, Point] = {}
-    for who in range(len(looks)):
-        spot = floor.find_spot(rng, who, spots)
+    for number in range(len(looks)):
+        spot = floor.find_spot(rng, number, spots)
         if spot is None:
             return None
-        spots[who] = spot
+        spots[number] = spot
     for _ in range(_REPAIRS + 2 * len(looks)):
-        solids = [solid(look, spots[who]) for who, look in enumerate(looks)]
+        solids = [solid(look, spots[name]) for name, look in enumerate(looks)]
         worst = poorly_seen(solids, camera, options)
         if worst is None:
-            return [spots[who] for who in range(len(looks))]
-        others = {who: spot for who, spot in spots.items() if who != worst}
+            return [spots[name] for name in range(len(looks))]
+        others = {name: spot for name, spot in spots.items() if name != worst}
         moved = floor.find_spot(rng, worst, others)
         if moved is None:
             return None
@@ -85,7 +85,9 @@ def still_stands(looks: Sequence[Look], spots: Sequence[Point], camera: Camera, 
     """Whether objects keep to all the rules where they are, after some of them changed their looks."""
     floor = _Floor(looks, options)
     apart = all(
-        floor.may_stand(one, spots[one], other, spots[other]) for one in range(len(looks)) for other in range(one)
+        floor.may_stand(number, spots[number], other, spots[other])
+        for number in range(len(looks))
+        for other in range(number)
     )
     solids = [solid(look, spot) for look, spot in zip(looks, spots, strict=True)]
     return apart and poorly_seen(solids, camera, options) is None
@@ -113,12 +115,12 @@ class _Floor:
     def may_stand(self, who: int, spot: Point, other: int, centre: Point) -> bool:
         """Whether one object may stand at `spot` with another at `centre`."""
         dx, dy, least = abs(spot[0] - centre[0]), abs(spot[1] - centre[1]), margin(len(self.looks))
-        one, two = self.looks[who], self.looks[other]
-        if dx < least or dy < least or math.hypot(dx, dy) - one.radius - two.radius < _GAP:
+        item, two = self.looks[who], self.looks[other]
+        if dx < least or dy < least or math.hypot(dx, dy) - item.radius - two.radius < _GAP:
             return False
-        if must_stand_apart(one, two) and _too_close(spot, centre):
+        if must_stand_apart(item, two) and _too_close(spot, centre):
             return False
-        return not footprints_meet(solid(one, spot), solid(two, centre))
+        return not footprints_meet(solid(item, spot), solid(two, centre))
 
 
 def _too_close(one: Point, other: Point) -> bool:

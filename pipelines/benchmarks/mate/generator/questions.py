@@ -44,8 +44,8 @@ class Balance:
 
     def next_task(self, count: int, kind: Sequence[str]) -> str | None:
         """The task of this kind that scenes of `count` objects served least; None where none is wanted."""
-        wanted = [task for task in self.tasks if task in kind]
-        return min(wanted, key=lambda task: self.used_tasks[count, task], default=None)
+        matching_tasks = [task for task in self.tasks if task in kind]
+        return min(matching_tasks, key=lambda task: self.used_tasks[count, task], default=None)
 
     def next_pairs(self, count: int, task: str, pools: Pools) -> list[Pair]:
         """(target, pointer) pairs that a scene can serve, least used first; ties in the order of the attributes."""

@@ -45,11 +45,11 @@ def render_rows(plan: Plan, example: Example) -> dict[str, str]:
         File name without ending -> one line of JSON, no line feed.
     """
     lines = {}
-    for kind, asked in example.asked:
+    for kind, requests in example.asked:
         for shots in plan.options.shots:
-            lines[f"{kind}_{shots}shot"] = _row(plan, example.layout, asked, shots, cot=False)
+            lines[f"{kind}_{shots}shot"] = _row(plan, example.layout, requests, shots, cot=False)
         if kind == "mm" and plan.options.cot:
-            lines["mm_2shot_cot"] = _row(plan, example.layout, asked, 2, cot=True)
+            lines["mm_2shot_cot"] = _row(plan, example.layout, requests, 2, cot=True)
     return lines
 
 

@@ -159,7 +159,7 @@ def _square(cube: Solid) -> list[tuple[float, float]]:
 
 def _horizon(sphere: Solid, camera: Camera) -> list[Point]:
     """The circle on a sphere that lines of sight touch: its picture is the outline."""
-    away = [eye - own for eye, own in zip(camera.location, sphere.coords, strict=True)]
+    away = [eye - subset for eye, subset in zip(camera.location, sphere.coords, strict=True)]
     distance = math.hypot(*away)
     x, y, z = (part / distance for part in away)
     level = math.hypot(x, y)
@@ -170,8 +170,8 @@ def _horizon(sphere: Solid, camera: Camera) -> list[Point]:
     for step in range(ROUND_STEPS):
         cos, sin = (wide * turn(2 * math.pi * step / ROUND_STEPS) for turn in (math.cos, math.sin))
         a, b, c = (
-            own + near * towards + cos * across + sin * above
-            for own, towards, across, above in zip(sphere.coords, (x, y, z), aside, upward, strict=True)
+            subset + near * towards + cos * across + sin * above
+            for subset, towards, across, above in zip(sphere.coords, (x, y, z), aside, upward, strict=True)
         )
         points.append((a, b, c))
     return points

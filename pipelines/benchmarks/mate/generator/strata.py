@@ -38,9 +38,9 @@ class Search:
 
     def run(self) -> tuple[Layout, Question]:
         """The question for the emptiest stratum in reach, with the scene that serves it."""
-        for wanted in self.balance.next_strata(self.layout.count, self.task):
-            for layout in self._scenes(wanted):
-                question = self._question(layout, wanted)
+        for expected in self.balance.next_strata(self.layout.count, self.task):
+            for layout in self._scenes(expected):
+                question = self._question(layout, expected)
                 if question is not None and (layout is self.layout or self._stands(layout)):
                     return layout, question
         raise AssertionError("the scene as it came serves one of the strata")
@@ -50,10 +50,10 @@ class Search:
         for _ in range(_REDRAWS):
             yield replace(self.layout, cast=redraw_cast(self.rng, self.layout.cast, self.options))
         for _ in range(_BUILDS):
-            pair, asked = self._candidate()
+            pair, requests = self._candidate()
             (hidden,) = hidden_attributes(self.task, pair[1], pair[0])
             (shown,) = set(VISUAL) - {hidden}
-            cast = build(self.rng, self.layout, asked, shown=shown, wanted=wanted)
+            cast = build(self.rng, self.layout, requests, shown=shown, wanted=wanted)
             if cast is not None:
                 yield replace(self.layout, cast=cast)
 
@@ -98,8 +98,8 @@ def build(rng: random.Random, layout: Layout, asked: int, *, shown: str, wanted:
         still stand where they are is not looked at.
     """
     cast = layout.cast
-    own = cast.looks[asked]
-    value = str(getattr(own, shown))
+    subset = cast.looks[asked]
+    value = str(getattr(subset, shown))
     if value in cast.keys(shown):  # nothing else may have it: it links by itself
         return cast if wanted == 1 else None
     others = [
@@ -109,8 +109,10 @@ def build(rng: random.Random, layout: Layout, asked: int, *, shown: str, wanted:
     ]
     unlike = [free for free in cast.free(shown) if free != value]
     if wanted == 0:
-        twins = [place for place in others if cast.looks[place].radius == own.radius and _apart(layout, asked, place)]
-        return cast.repainted({rng.choice(twins): {shown: value, "material": own.material}}) if twins else None
+        twins = [
+            place for place in others if cast.looks[place].radius == subset.radius and _apart(layout, asked, place)
+        ]
+        return cast.repainted({rng.choice(twins): {shown: value, "material": subset.material}}) if twins else None
     if not unlike:
         return None
     if wanted == 1:
@@ -119,17 +121,17 @@ def build(rng: random.Random, layout: Layout, asked: int, *, shown: str, wanted:
     roles = _roles(rng, cast, [asked, *others], wanted)
     if roles is None:
         return None
-    (opposite,) = set(MATERIALS) - {own.material}
-    changes = {place: {shown: value, "material": own.material} for place in roles[2:]}
+    (opposite,) = set(MATERIALS) - {subset.material}
+    changes = {place: {shown: value, "material": subset.material} for place in roles[2:]}
     changes[roles[0]] = {shown: value, "material": opposite}
-    changes[roles[1]] = {"material": own.material}
+    changes[roles[1]] = {"material": subset.material}
     if getattr(cast.looks[roles[1]], shown) == value:
         changes[roles[1]][shown] = rng.choice(unlike)
     for place in others:
         look = cast.looks[place]
         # With two links no other object shares value and material; with three none of the same size does.
-        rival = getattr(look, shown) == value and (wanted == 2 or look.radius == own.radius)
-        if place not in changes and rival and look.material == own.material:
+        rival = getattr(look, shown) == value and (wanted == 2 or look.radius == subset.radius)
+        if place not in changes and rival and look.material == subset.material:
             changes[place] = {"material": opposite}
     return cast.repainted(changes)
 
@@ -139,8 +141,8 @@ def _roles(rng: random.Random, cast: Cast, places: list[int], wanted: int) -> li
 
     Of `places` the first is asked about and the rest may take any value. Who shares no value may be any object.
     """
-    asked, *others = places
-    radius = cast.looks[asked].radius
+    requests, *others = places
+    radius = cast.looks[requests].radius
     first = [place for place in others if cast.looks[place].radius == radius]
     if not first:
         return None
@@ -148,7 +150,7 @@ def _roles(rng: random.Random, cast: Cast, places: list[int], wanted: int) -> li
     second = [
         place
         for place, look in enumerate(cast.looks)
-        if place not in {asked, *roles} and (wanted == 2 or look.radius == radius)
+        if place not in {requests, *roles} and (wanted == 2 or look.radius == radius)
     ]
     third = [place for place in others if cast.looks[place].radius != radius]
     if not second or (wanted == 3 and not third):
