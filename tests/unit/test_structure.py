@@ -28,8 +28,8 @@ MOST_LINES = 40_000
 BANNED_NAMES = {"one", "found", "told", "own", "asked", "wanted", "known", "who"}
 NAMES_LEFT = {
     "jobs/dry_run/gpu_memory.py", "pipelines/plan/selection.py",
-    *(f"pipelines/benchmarks/mate/{name}.py" for name in ("error_analysis", "linking", "prompts", "row_parser", "scene")),
-    *(f"pipelines/benchmarks/mate/{name}.py" for name in ("scene_rows", "source")),
+    *(f"pipelines/benchmarks/mate/{name}.py" for name in ("error_analysis", "linking", "prompts", "scene")),
+    *(f"pipelines/benchmarks/mate/{name}.py" for name in ("row_parser", "scene_rows", "source")),
     *(f"pipelines/benchmarks/mate/generator/{name}.py" for name in ("looks", "picture", "placement", "rows", "solids")),
     "pipelines/benchmarks/mate/generator/strata.py",
 }  # fmt: skip
