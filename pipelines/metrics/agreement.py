@@ -1,4 +1,7 @@
-"""Agreement of raters and of verdicts: kappas, phi, McNemar. An undefined coefficient is None, never 0."""
+"""Agreement of raters and of verdicts: kappas, phi, McNemar.
+
+An undefined coefficient is None, never 0. Lists of different lengths raise ValueError.
+"""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -7,18 +10,7 @@ import numpy as np
 
 
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> float | None:
-    """Compute Cohen's kappa of two raters, (po - pe) / (1 - pe) (Cohen 1960), by scikit-learn.
-
-    Args:
-        a: N labels of the first rater, of one sortable type.
-        b: N labels of the second rater.
-
-    Returns:
-        At most 1; None if only one label occurs.
-
-    Raises:
-        ValueError: the lengths differ, or there are no labels.
-    """
+    """Compute Cohen's kappa (1960) of two raters' N sortable labels, by scikit-learn; None if only one label occurs."""
     if len(a) != len(b) or not a:
         raise ValueError(f"kappa needs two lists of labels of equal length, got {len(a)} and {len(b)}")
     if len({*a, *b}) == 1:
@@ -29,17 +21,9 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> float | None:
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
-    """Compute Fleiss' kappa of any number of raters (Fleiss 1971), by statsmodels.
+    """Compute Fleiss' kappa (1971), by statsmodels; None if only one category occurs.
 
-    Args:
-        counts: number of raters that chose each category, (items, categories); each item has the same number of raters,
-            at least 2.
-
-    Returns:
-        At most 1; None if only one category occurs.
-
-    Raises:
-        ValueError: there are no items, or the numbers of raters differ or are below 2.
+    `counts` holds the raters per category, (items, categories); each item has the same number of raters, at least 2.
     """
     table = np.asarray(counts)
     if table.ndim != 2 or table.size == 0:
@@ -55,12 +39,9 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
 
 
 def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:
-    """Compute the phi coefficient of N pairs of binary verdicts, which is their Pearson correlation.
+    """Compute the phi coefficient (-1..1) of N pairs of binary verdicts; None if one side is constant.
 
-    (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)), -1..1; None if one side is constant.
-
-    Raises:
-        ValueError: the lengths differ.
+    It is their Pearson correlation: (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)).
     """
     both, only_a, only_b, neither = _two_by_two(a, b)
     product = (both + only_a) * (both + only_b) * (neither + only_a) * (neither + only_b)
@@ -70,11 +51,7 @@ def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:
 
 
 def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """Return the two-sided p-value of McNemar's exact test on N pairs of verdicts, by statsmodels; 1 if none differ.
-
-    Raises:
-        ValueError: the lengths differ.
-    """
+    """Return the two-sided p-value of McNemar's exact test on N pairs of verdicts, by statsmodels; 1 if none differ."""
     both, only_a, only_b, neither = _two_by_two(a, b)
     from statsmodels.stats.contingency_tables import mcnemar
 

@@ -1,8 +1,6 @@
 """BERTScore (Zhang et al. 2020) in batches, equal to the bert-score package 0.3.13.
 
-Token vectors of one layer of an encoder are matched greedily by cosine; precision is the mean over candidate tokens,
-recall over reference tokens. Opening and closing tokens can be matched but have no weight. Texts are stripped. One
-difference: padding never takes part in a match, so a score does not depend on its batch.
+One difference: padding never takes part in a match, so a score does not depend on its batch.
 """
 
 import math
@@ -21,16 +19,12 @@ from pipelines.metrics.token_vectors import TokenEncoder, batches
 class BertScore:
     """Scores of one candidate against one reference, or the best over several; -1..1, in practice 0..1."""
 
-    precision: float
-    """Mean cosine of the candidate's tokens with their best matches."""
-    recall: float
-    """Mean cosine of the reference's tokens with their best matches."""
+    precision: float  # mean cosine of the candidate's tokens with their best matches
+    recall: float  # mean cosine of the reference's tokens with their best matches
     f1: float
-    """Harmonic mean of both."""
 
 
-EMPTY: Final = BertScore(precision=0.0, recall=0.0, f1=0.0)
-"""The score of an empty candidate or reference, rescaled or not."""
+EMPTY: Final = BertScore(precision=0.0, recall=0.0, f1=0.0)  # of an empty candidate or reference, rescaled or not
 
 DEFAULT_LAYERS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -40,14 +34,12 @@ DEFAULT_LAYERS: Final[Mapping[str, int]] = MappingProxyType(
         "FacebookAI/roberta-large": 17,
         "microsoft/deberta-xlarge-mnli": 40,
     }
-)
-"""The package's layer by hub id."""
+)  # the package's layer by hub id
 
 _ENGLISH_ROBERTA: Final = BertScore(precision=0.83150584, recall=0.8314941, f1=0.83122575)
 ENGLISH_BASELINES: Final[Mapping[tuple[str, int], BertScore]] = MappingProxyType(
     {("roberta-large", 17): _ENGLISH_ROBERTA, ("FacebookAI/roberta-large", 17): _ENGLISH_ROBERTA}
-)
-"""The package's baselines for English, by hub id and layer: mean scores of unrelated sentences."""
+)  # the package's baselines for English, by hub id and layer: mean scores of unrelated sentences
 
 _WINDOW: Final = 1024  # pairs with token vectors in memory; some 0.4 MB per text of width 1024
 
@@ -70,10 +62,7 @@ def best_of(scores: Sequence[BertScore]) -> BertScore:
 
 
 class BertScorer:
-    """An encoder that scores pairs of texts.
-
-    Identical texts within 1,024 pairs are encoded once, and batches hold texts of similar length.
-    """
+    """An encoder that scores pairs of texts; identical texts within 1,024 pairs are encoded once."""
 
     def __init__(  # noqa: PLR0913 - the settings of a BERTScore
         self,
@@ -86,20 +75,11 @@ class BertScorer:
         revision: str | None = None,
         local_files_only: bool = False,
     ) -> None:
-        """Load the encoder in float32, without the layers above `layer`.
+        """Load the encoder (directory or hub id, safetensors) in float32, without the layers above `layer`.
 
-        Args:
-            model: a local directory or hub id of an encoder with safetensors weights.
-            layer: the layer of the vectors, 0 for the embeddings; None: the package's choice.
-            device: torch device.
-            batch_size: texts (or pairs) per batch.
-            idf: weigh tokens by their inverse document frequency in the references of a call.
-            revision: commit, tag or branch of a hub id.
-            local_files_only: do not access the hub.
-
-        Raises:
-            ScorerUnavailableError: the model is unavailable, or its layers are unknown.
-            UsageError: no layer is given and none is known, or the encoder has fewer.
+        Layer 0 is the embeddings, None the package's choice. `idf` weighs tokens by their inverse document frequency in
+        the references of a call. Raises ScorerUnavailableError, or UsageError for a layer that is unknown or does not
+        exist.
         """
         if layer is None:
             if model not in DEFAULT_LAYERS:
@@ -111,11 +91,7 @@ class BertScorer:
         self.model, self.layer, self.revision = model, layer, revision
 
     def score(self, candidates: Sequence[str], references: Sequence[str]) -> list[BertScore]:
-        """Score N pairs; the score is `EMPTY` if a text is blank or has no token with a weight.
-
-        Raises:
-            ValueError: the lengths differ.
-        """
+        """Score N pairs; the score is `EMPTY` if a text is blank or has no token with a weight."""
         if len(candidates) != len(references):
             raise ValueError(f"{len(candidates)} candidates but {len(references)} references")
         pairs = [(c.strip(), r.strip()) for c, r in zip(candidates, references, strict=True)]
@@ -163,7 +139,6 @@ class _Weights:
     counts: Mapping[int, int] | None = None
 
     def of(self, ids: Sequence[int]) -> list[float]:
-        """Return the weights of a text's tokens, which sum to 1, or are all 0."""
         raw = [0.0 if token in self.weightless else self._raw(token) for token in ids]
         total = sum(raw)
         return [weight / total for weight in raw] if total > 0 else raw
@@ -175,7 +150,7 @@ class _Weights:
 
 
 def _match(candidates: Sequence[_Encoded], references: Sequence[_Encoded], device: str) -> list[BertScore]:
-    """Match a batch of pairs greedily."""
+    """Match a batch of pairs greedily by cosine; special tokens can be matched but have no weight."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 

@@ -1,8 +1,7 @@
 """BLEURT-20 (Sellam et al. 2020, Pu et al. 2021) in batches, from the PyTorch port's checkpoints.
 
-The port (`lucadiliello/BLEURT-20` and its distilled D12, D6 and D3) is a RemBERT with a regression head and its own
-weight names, and its package does not work with transformers 5. So its checkpoints are loaded into transformers'
-RemBERT under other names, and its tokenizer, plain SentencePiece between opening and closing tokens, is used directly.
+The port's package (`lucadiliello/BLEURT-20` and its distilled D12, D6 and D3) does not work with transformers 5. So its
+checkpoints are loaded into transformers' RemBERT under other names, and its SentencePiece tokenizer is used directly.
 """
 
 from collections.abc import Sequence
@@ -33,10 +32,7 @@ _N_SPECIAL: Final = 3  # opening, closing after the reference, closing after the
 
 
 class BleurtScorer:
-    """A BLEURT-20 model that scores pairs of texts.
-
-    Identical pairs are scored once, and batches hold pairs of similar length.
-    """
+    """A BLEURT-20 model that scores pairs of texts; identical pairs are scored once."""
 
     def __init__(
         self,
@@ -47,18 +43,9 @@ class BleurtScorer:
         revision: str | None = None,
         local_files_only: bool = False,
     ) -> None:
-        """Load the model in float32.
+        """Load a checkpoint of the port (directory or hub id, safetensors) in float32.
 
-        Args:
-            model: a local directory or hub id of the port: `config.json` of type `bleurt` with an `embedding_size`,
-                `spm.model` and safetensors weights.
-            device: torch device.
-            batch_size: pairs per batch.
-            revision: commit, tag or branch of a hub id.
-            local_files_only: do not access the hub.
-
-        Raises:
-            ScorerUnavailableError: the model is unavailable, or not a BLEURT-20 of the port.
+        Raises ScorerUnavailableError if it is unavailable or not a BLEURT-20 of the port.
         """
         from transformers import RemBertForSequenceClassification
 
@@ -79,13 +66,9 @@ class BleurtScorer:
         self.model, self.revision = model, revision
 
     def score(self, references: Sequence[str], candidates: Sequence[str]) -> list[float]:
-        """Score N pairs; the reference comes first, as in BLEURT, and an empty candidate is scored like any other.
+        """Score N pairs, the reference first, as in BLEURT; an empty candidate is scored like any other.
 
-        Returns:
-            N raw regression values: mostly, but not always, 0..1.
-
-        Raises:
-            ValueError: the lengths differ.
+        The values are raw regression outputs: mostly, but not always, 0..1.
         """
         if len(references) != len(candidates):
             raise ValueError(f"{len(references)} references but {len(candidates)} candidates")

@@ -8,24 +8,16 @@ import numpy as np
 
 from pipelines.metrics.stats import FloatArray
 
-THRESHOLDS: Final = tuple(k / 100 for k in range(101))
-"""Thresholds of F1@k, k = 0..100: divided one by one, since a running sum drifts off 0.57 and 0.70."""
+THRESHOLDS: Final = tuple(k / 100 for k in range(101))  # of F1@k; divided one by one, since a running sum drifts
 
 _EMPTY: Final = 1e-12  # below any count
 
 
 def macro_f1(right_positive: FloatArray, right_negative: FloatArray, rows: FloatArray) -> FloatArray:
-    """Compute macro F1 over the classes present in gold or answers, from counts of right answers.
+    """Compute macro F1 (draws,) from counts (draws,) of right answers by class and of all rows; NaN without rows.
 
-    With one class in both it is that class's F1, and the first error brings in the other class with F1 0.
-
-    Args:
-        right_positive: (draws,), right answers among the rows of class 1.
-        right_negative: (draws,), right answers among the rows of class 0.
-        rows: (draws,), rows of both classes.
-
-    Returns:
-        (draws,), a fraction each; NaN without rows.
+    It covers the classes present in gold or answers. With one class in both it is that class's F1, and the first error
+    brings in the other class with F1 0.
     """
     wrong = rows - right_positive - right_negative
     total, present = np.zeros_like(wrong), np.zeros_like(wrong)
@@ -41,28 +33,17 @@ def macro_f1(right_positive: FloatArray, right_negative: FloatArray, rows: Float
 class PrecisionRecall:
     """How well a score predicts a positive verdict."""
 
-    auc: float
-    """Trapezoid area under (recall, precision), a fraction."""
-    average_precision: float
-    """Step-wise area, a fraction."""
-    max_f1: float
-    """Best F1 over thresholds; scores >= threshold are positive."""
-    max_f1_threshold: float
-    """The highest threshold with that F1."""
-    balanced_threshold: float | None
-    """Threshold of the best F1 among those with precision and recall above the floor."""
+    auc: float  # trapezoid area under (recall, precision), a fraction
+    average_precision: float  # step-wise area, a fraction
+    max_f1: float  # best F1 over thresholds; scores >= threshold are positive
+    max_f1_threshold: float  # the highest threshold with that F1
+    balanced_threshold: float | None  # threshold of the best F1 among those with precision and recall above the floor
 
 
 def precision_recall(adequate: Sequence[int], scores: Sequence[float], *, floor: float = 0.75) -> PrecisionRecall:
-    """Summarize a score as a predictor of adequacy, by scikit-learn.
+    """Summarize N finite scores as predictors of N verdicts (1 or 0), by scikit-learn.
 
-    Args:
-        adequate: N verdicts, 1 or 0, at least one of them 1.
-        scores: N finite scores.
-        floor: precision and recall must exceed it for the balanced threshold.
-
-    Raises:
-        ValueError: the lengths differ, nothing is adequate, or a score is not finite.
+    Precision and recall must exceed `floor` for the balanced threshold. Raises ValueError if no verdict is 1.
     """
     if len(adequate) != len(scores) or not any(adequate):
         raise ValueError("precision and recall need as many scores as verdicts, and at least one adequate row")

@@ -28,8 +28,6 @@ class Synonyms(Protocol):
 
 
 class _NoSynonyms:
-    """An empty WordNet."""
-
     def synsets(self, _word: str, /) -> Iterable[Any]:
         return ()
 
@@ -53,7 +51,7 @@ def _scores(
 
 @functools.cache
 def _italian() -> Any:
-    """Return one stemmer per process, which caches words; callers score one answer at a time."""
+    """Return one stemmer per process: it caches words, and callers score one answer at a time."""
     from nltk.stem.snowball import SnowballStemmer
 
     return _cached(SnowballStemmer("italian"))
@@ -71,24 +69,16 @@ def _cached(stemmer: Any) -> Any:
 
 
 def meteor_italian(candidates: Sequence[str], references: References) -> list[float]:
-    """Compute METEOR for Italian on `text.words`, with exact and Snowball-stem matches and no synonyms.
-
-    Returns:
-        N fractions, the best over the references; 0 for an empty candidate.
-    """
+    """Compute METEOR for Italian on `text.words`, with exact and Snowball-stem matches; best over the references."""
     return _scores(candidates, references, tokenize=words, stemmer=_italian(), wordnet=_NoSynonyms())
 
 
 def meteor_english(
     candidates: Sequence[str], references: References, *, wordnet: Synonyms | None = None
 ) -> list[float]:
-    """Compute METEOR for English on lower-cased 13a tokens, with exact, Porter-stem and synonym matches.
+    """Compute METEOR for English on lower-cased 13a tokens; best over the references.
 
-    `wordnet` is the result of `find_wordnet`; without one there are no synonyms, and the metric is named by
-    `english_name`.
-
-    Returns:
-        N fractions, the best over the references; 0 for an empty candidate.
+    Matches are exact, by Porter stem, and by synonym if `wordnet` (see `find_wordnet`) is given.
     """
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
@@ -103,15 +93,15 @@ def meteor_english(
 
 
 def english_name(wordnet: Synonyms | None) -> str:
-    """Return the metric's name: `meteor` with synonyms, `meteor_nowordnet` without; they are not comparable."""
+    """Return `meteor` with synonyms and `meteor_nowordnet` without, which are not comparable."""
     return "meteor_nowordnet" if wordnet is None else "meteor"
 
 
 def find_wordnet(directory: Path = WORDNET_DIRECTORY) -> Synonyms | None:
-    """Open the WordNet 3.0 database of Debian's `wordnet-base`, or return None if nltk cannot read one there.
+    """Open the WordNet 3.0 of Debian's `wordnet-base` (some seconds); return None if nltk cannot read one there.
 
-    The package lacks nltk's list of lexicographer files and its index of sense keys; METEOR needs neither. The
-    directory is added to nltk's data directories, since nltk reads nowhere else. Loading takes a few seconds.
+    The package lacks nltk's list of lexicographer files and its index of sense keys; METEOR needs neither. nltk reads
+    only its data directories, so the directory is added to them.
     """
     if not (directory / "data.noun").is_file():
         return None

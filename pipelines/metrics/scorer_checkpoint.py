@@ -27,17 +27,14 @@ class ScorerUnavailableError(PipelineError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The source of a scorer model."""
+    """A scorer model to load."""
 
-    model: str
-    """A local directory or a hub id."""
-    revision: str | None = None
-    """Commit, tag or branch of a hub id; None: the default branch."""
-    local_files_only: bool = False
-    """Use a directory or the local cache, without access to the hub."""
+    model: str  # a local directory or a hub id
+    revision: str | None = None  # commit, tag or branch of a hub id; None: the default branch
+    local_files_only: bool = False  # do not access the hub
 
     def options(self) -> dict[str, Any]:
-        """Return keyword arguments for every loading call of transformers."""
+        """Return keyword arguments for loading calls of transformers."""
         return {
             "revision": self.revision or "main",
             "local_files_only": self.local_files_only,
@@ -46,11 +43,7 @@ class Source:
 
     @contextmanager
     def obtaining(self, part: str) -> Iterator[None]:
-        """Translate every error of loading a part of the model.
-
-        Raises:
-            ScorerUnavailableError: the part is missing, unreadable or of an unsupported kind.
-        """
+        """Translate every error of loading a part of the model into a ScorerUnavailableError."""
         from safetensors import SafetensorError
 
         path = Path(self.model)
@@ -82,17 +75,10 @@ class Source:
 
 
 def load_model(source: Source, loader: Any, *, device: str, may_lack: str | None = None, **options: Any) -> Any:
-    """Load a model for inference in float32, and check that no required weight is randomly initialized.
+    """Load a model for inference in float32 by a class of transformers with `from_pretrained`.
 
-    Args:
-        source: the source of the model.
-        loader: a class of transformers with `from_pretrained`.
-        device: torch device.
-        may_lack: part of the names of weights that may be missing, since their output is unused.
-        **options: further arguments of `from_pretrained`.
-
-    Raises:
-        ScorerUnavailableError: the model is unavailable, or the checkpoint lacks weights.
+    Weights whose names contain `may_lack` may be missing, since their output is unused. Raises ScorerUnavailableError
+    if the checkpoint is unavailable or lacks other weights, which would be initialized at random.
     """
     import torch
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
-Statistic: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]
-"""Values (rows,) and row weights (draws, rows) -> one number per draw (draws,); NaN if undefined."""
+Statistic: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]  # (rows,), weights (draws, rows) -> (draws,)
 
 RESAMPLES: Final = 10_000
 SEED: Final = 42
@@ -76,22 +75,10 @@ def bootstrap_replicates(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> FloatArray:
-    """Compute a statistic on resamples of clusters, drawn with replacement.
+    """Compute a statistic on resamples of clusters, drawn with replacement: (resamples,), NaN where undefined.
 
+    `values` are N finite numbers, at least one; `clusters` N names of one sortable type (None: every row is a cluster).
     A mean takes time and memory for clusters only; any other statistic works on rows, in blocks of draws.
-
-    Args:
-        values: N finite numbers, one per row.
-        clusters: N cluster names of one sortable type; None: every row is a cluster.
-        statistic: `mean`, or a function of values and row weights.
-        resamples: number of draws.
-        seed: of the draws.
-
-    Returns:
-        One number per draw, (resamples,); NaN if undefined.
-
-    Raises:
-        ValueError: there are no rows, a number is not finite, or the lengths differ.
     """
     rows = _finite(values)
     if rows.size == 0:
@@ -127,11 +114,7 @@ def bootstrap_ci(
 ) -> Interval | None:
     """Return the percentile bootstrap interval of a statistic; arguments as for `bootstrap_replicates`.
 
-    Returns:
-        An interval that holds the share `level` of draws; None with fewer than two clusters, or if no draw is defined.
-
-    Raises:
-        ValueError: as for `bootstrap_replicates`, or `level` is outside 0..1.
+    It is None with fewer than two clusters, or if no draw is defined.
     """
     rows = _finite(values)
     if np.unique(_cluster_numbers(clusters, rows.size)).size < 2:
@@ -159,11 +142,7 @@ def paired_bootstrap_ci(  # noqa: PLR0913 - as bootstrap_ci, for two
     seed: int = SEED,
     level: float = LEVEL,
 ) -> Interval | None:
-    """Return the percentile bootstrap interval of A minus B on the same rows and draws, or None as `bootstrap_ci`.
-
-    Raises:
-        ValueError: as for `bootstrap_ci`, or the lengths differ.
-    """
+    """Return the percentile bootstrap interval of A minus B on the same rows and draws, or None as `bootstrap_ci`."""
     n_rows = _finite(a).size
     if np.unique(_cluster_numbers(clusters, n_rows)).size < 2:
         return None
@@ -183,9 +162,6 @@ def paired_bootstrap_p(
     """Return the one-sided p-value of "A is better than B" on the same rows, by paired bootstrap (Koehn 2004).
 
     p = (1 + number of draws with A - B <= 0 or undefined) / (resamples + 1).
-
-    Raises:
-        ValueError: as for `bootstrap_replicates`, or the lengths differ.
     """
     replicates = _difference(a, b, clusters, statistic=statistic, resamples=resamples, seed=seed)
     losses = int(np.count_nonzero(~(replicates > 0.0)))
@@ -200,7 +176,7 @@ def cluster_draws(clusters: int, *, resamples: int = RESAMPLES, seed: int = SEED
 def drawn_sums(sums: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
     """Return K sums over clusters on every draw, (resamples, K), from sums by cluster, (clusters, K).
 
-    Drawing takes ten times as long as the rest, so that many numbers share the draws.
+    Drawing takes ten times as long as the rest, so many numbers share the draws.
     """
     blocks = _draws(len(sums), resamples=resamples, seed=seed, width=sums.shape[1])
     return np.concatenate([counts @ sums for counts in blocks])
@@ -217,7 +193,7 @@ def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESA
 def interval_of(replicates: FloatArray, value: float, *, level: float = LEVEL) -> Interval | None:
     """Return the percentile interval of a number from its replicates; None if none is defined.
 
-    If all draws agree, rounding noise does not put the number outside of its interval.
+    If all draws agree, rounding noise does not exclude the number.
     """
     interval = _percentiles(replicates, level)
     if interval is None:
@@ -227,11 +203,7 @@ def interval_of(replicates: FloatArray, value: float, *, level: float = LEVEL) -
 
 
 def wilson_ci(successes: int, n: int, *, level: float = LEVEL) -> Interval | None:
-    """Return the Wilson score interval of a proportion (Wilson 1927), by statsmodels; None without trials.
-
-    Raises:
-        ValueError: `successes` is not in 0..n.
-    """
+    """Return the Wilson score interval of a proportion (Wilson 1927), by statsmodels; None without trials."""
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} trials")
     if n == 0:
@@ -243,16 +215,10 @@ def wilson_ci(successes: int, n: int, *, level: float = LEVEL) -> Interval | Non
 
 
 def half_up(value: float, decimals: int) -> Decimal:
-    """Round for print, halves away from zero: 44.25 gives 44.3 where Python gives 44.2.
+    """Round a number in its printed unit, halves away from zero: 44.25 gives 44.3 where Python gives 44.2.
 
-    Binary noise is dropped first, so that 28.499999999999996 counts as 28.5. The result is never minus zero.
-
-    Args:
-        value: a number in the printed unit, so percent for a percentage.
-        decimals: digits after the point, 0 to 9.
-
-    Raises:
-        ValueError: the value is not finite or at least 1e15, or `decimals` is out of range.
+    Binary noise is dropped first: 28.499999999999996 counts as 28.5. The result is never minus zero. Raises ValueError
+    for a number that is not finite or at least 1e15, or for `decimals` outside 0..9.
     """
     if not abs(value) < _MAX_PRINTED or not 0 <= decimals <= _NOISE_DIGITS:
         raise ValueError(f"cannot round {value} to {decimals} decimals")

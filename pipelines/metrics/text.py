@@ -25,11 +25,7 @@ def words(text: str) -> list[str]:
 
 
 def check_paired(candidates: Sequence[str], references: References) -> None:
-    """Check N candidates and N lists of references.
-
-    Raises:
-        ValueError: the lengths differ, or an item has no reference with any text.
-    """
+    """Raise ValueError if the lengths differ or an item has no reference with any text."""
     if len(candidates) != len(references):
         raise ValueError(f"{len(candidates)} candidates but {len(references)} lists of references")
     for index, group in enumerate(references):
@@ -77,13 +73,9 @@ def _fraction(score: float) -> float:
 
 
 def corpus_bleu(candidates: Sequence[str], references: References, *, order: int = 4, lowercase: bool = False) -> float:
-    """Compute corpus BLEU up to n-grams of `order`, on 13a tokens, with sacreBLEU's defaults (Post 2018).
+    """Compute corpus BLEU of n-grams up to `order` (1..4) on 13a tokens, with sacreBLEU's defaults (Post 2018).
 
-    Equal weights, exponential smoothing, brevity against the closest reference length. Items may differ in their number
-    of references.
-
-    Raises:
-        ValueError: the lists do not match or are empty, or `order` is not in 1..4.
+    Equal weights, exponential smoothing, brevity against the closest reference length. Raises ValueError without texts.
     """
     check_paired(candidates, references)
     if not candidates:
@@ -100,10 +92,9 @@ def corpus_bleu(candidates: Sequence[str], references: References, *, order: int
 def sentence_bleu(
     candidates: Sequence[str], references: References, *, order: int = 4, lowercase: bool = False
 ) -> list[float]:
-    """Compute sentence BLEU on 13a tokens with the defaults of sacreBLEU's sentence scorer.
+    """Compute sentence BLEU on 13a tokens, per item as `corpus_bleu`, with effective order.
 
-    As `corpus_bleu` per item, but n-grams longer than the candidate do not count (effective order), so that short
-    answers do not depend on smoothing alone.
+    N-grams longer than the candidate do not count, so that short answers do not depend on smoothing alone.
     """
     check_paired(candidates, references)
     scorer = _bleu(order, lowercase=lowercase, effective_order=True)
@@ -114,19 +105,15 @@ def sentence_bleu(
 
 
 def bleu1(candidates: Sequence[str], references: References) -> list[float]:
-    """Compute sentence BLEU-1 on lower-cased 13a tokens: clipped unigram precision times the brevity penalty.
-
-    With c candidate and r reference tokens the penalty is 1 for c >= r, else exp(1 - r/c).
-    """
+    """Compute sentence BLEU-1 on lower-cased 13a tokens: clipped unigram precision times the brevity penalty."""
     return sentence_bleu(candidates, references, order=1, lowercase=True)
 
 
 def cider(candidates: Sequence[str], references: References) -> list[float]:
-    """Compute CIDEr-D, scaled by 10 (0..10), on words, by pycocoevalcap's scorer.
+    """Compute CIDEr-D (0..10) on words, by pycocoevalcap (Vedantam, Zitnick and Parikh 2015).
 
-    TF-IDF cosine of 1- to 4-grams with clipping and the Gaussian length penalty (sigma 6), mean over the references
-    (Vedantam, Zitnick and Parikh 2015). Document frequencies come from the references of this call: pass all evaluated
-    questions at once, and do not compare values of different question sets. A single question scores 0.
+    Document frequencies come from the references of this call: pass all evaluated questions at once, and do not compare
+    values of different question sets. A single question scores 0.
     """
     check_paired(candidates, references)
     if not candidates:

@@ -25,9 +25,7 @@ class TokenEncoder:
     def __init__(self, source: Source, layer: int, *, device: str, batch_size: int) -> None:
         """Load the encoder in float32, without the layers above `layer` (0: the embeddings).
 
-        Raises:
-            ScorerUnavailableError: the model is unavailable, or its layers are unknown.
-            ValueError: the encoder has fewer layers.
+        Raises ScorerUnavailableError, or UsageError if the encoder has fewer layers.
         """
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -86,7 +84,6 @@ def batches(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 
 
 def _keep_layers(encoder: Any, layer: int, source: Source) -> None:
-    """Drop the layers above `layer`, so that the output is that layer's and nothing else runs."""
     import torch
 
     if encoder.config.is_encoder_decoder:
@@ -106,7 +103,7 @@ def _keep_layers(encoder: Any, layer: int, source: Source) -> None:
 
 
 def _token_limit(tokenizer: Any, encoder: Any) -> int | None:
-    """Return the token limit: the tokenizer's, bounded by the number of positions."""
+    """Return the tokenizer's token limit, bounded by the number of positions."""
     limits = [int(tokenizer.model_max_length)] if tokenizer.model_max_length < _LONGEST_STATED_LIMIT else []
     positions = getattr(encoder.config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
