@@ -3,11 +3,6 @@
 These names are the Python interface (`examples/` shows three uses). Values of metrics are fractions 0 to 1 unless their
 `unit` says otherwise; pictures and frames are height x width x 3 arrays of bytes. Every error that a user can fix is a
 `PipelineError`, whose `exit_code` is that of the command line; anything else is a bug.
-
-- `ingest_benchmark(benchmark, source, data)` reads a benchmark as distributed from a `Folder` into a `Store`.
-- `run_sweep(spec)` executes a `RunSpec` and returns a `SweepResult`; running it again does only what is missing.
-- `compare(out_a, out_b)` compares two outputs on the rows that both have, with paired tests and intervals.
-- `BenchmarkDefinition` names the parts of a benchmark, which take and return the records below.
 """
 
 from __future__ import annotations
@@ -105,8 +100,7 @@ _MODULES: Final = {
     "pipelines.sweep.result": "SweepResult",
     "pipelines.sweep.run": "run_sweep",
     "pipelines.version": "__version__",
-}
-"""Module -> public names; a module is imported when one of its names is first used, which keeps imports light."""
+}  # modules are imported on first use of a name, which keeps imports light
 
 
 def __getattr__(name: str) -> Any:

@@ -42,8 +42,7 @@ class StoreError(PipelineError):
 
     def __init__(self, message: str, *, is_transient: bool = False) -> None:
         super().__init__(message)
-        self.is_transient = is_transient
-        """Whether a retry may help: the store is unreachable or overloaded rather than refusing."""
+        self.is_transient = is_transient  # a retry may help: unreachable or overloaded
 
 
 class LockedError(StoreError):

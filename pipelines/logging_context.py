@@ -1,7 +1,7 @@
 """JSON log lines with run, model, part and request, in the driver and in Ray's worker processes.
 
 A worker does not know how the driver formats its log, so it receives `fields_for_workers`. Its lines go to standard
-error, which Ray stores in `worker-*.err` among its logs on that node.
+error, which Ray stores in `worker-*.err` on that node.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
 
-LOGGED_PACKAGES = ("cluster", "models", "pipelines")
-"""Packages that log from `info` on; libraries log from `warning` on."""
+LOGGED_PACKAGES = ("cluster", "models", "pipelines")  # from `info` on; libraries log from `warning` on
 
 
 class JsonFormatter(logging.Formatter):
@@ -49,12 +48,7 @@ def fields_for_workers(**fields: str) -> Mapping[str, str] | None:
 
 @contextmanager
 def worker_log_context(fields: Mapping[str, str] | None, **more: str) -> Iterator[None]:
-    """Log as JSON with these fields, within a worker process of Ray.
-
-    Args:
-        fields: from `fields_for_workers`; None leaves the log as it is.
-        more: further fields; empty ones are skipped.
-    """
+    """Log as JSON with these non-empty fields in a worker of Ray; None leaves the log as it is."""
     if fields is None:
         yield
         return

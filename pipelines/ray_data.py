@@ -17,20 +17,14 @@ from pipelines.errors import InternalError, ModelUnavailableError, PipelineError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-INIT_DEATHS = 5
-"""Consecutive replicas that may die while they load, for example because their nodes are preempted."""
+INIT_DEATHS = 5  # replicas in a row that may die while they load, as their nodes are preempted
 
 
-NO_PROGRESS_S = 7200
-"""Loading a 72B model onto a spot node that must first be found can take an hour without a finished row."""
+NO_PROGRESS_S = 7200  # loading a 72B model onto a spot node that must first be found can take an hour
 
 
 def run_rows(dataset: Any) -> Iterator[Any]:
-    """Yield the rows of a Ray Data pipeline as they are finished.
-
-    Raises:
-        PipelineError: see `translate_ray_error`.
-    """
+    """Yield the rows of a Ray Data pipeline as they finish; raise as `translate_ray_error`."""
     import ray
     from ray.data.exceptions import ExecutionTimeoutError  # its only base is Exception
 
@@ -91,8 +85,8 @@ def _carried_errors() -> Iterator[None]:
 def translate_ray_error(error: Exception) -> Exception:
     """Return the product's error behind an error of Ray.
 
-    An error of the product that a worker raised is returned itself; any other exception of a worker becomes an
-    `InternalError` with the worker's traceback; a failure of Ray itself becomes a `ModelUnavailableError`.
+    A worker's error of the product is returned itself; its other exceptions become an `InternalError` with the worker's
+    traceback; a failure of Ray becomes a `ModelUnavailableError`.
     """
     from ray.exceptions import RayActorError, RayError, RayTaskError, UnserializableException, UserCodeException
 

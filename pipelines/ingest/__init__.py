@@ -1,1 +1,1 @@
-"""Ingest."""
+"""Convert benchmarks as distributed, and files of human annotations, to canonical data."""

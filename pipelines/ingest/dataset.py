@@ -67,15 +67,13 @@ class Manifest:
     """Counts, source and fingerprint of an ingested benchmark."""
 
     benchmark: str
-    dataset_fingerprint: str
-    """Hash of all samples and media contents, independent of the shards' sizes and order."""
+    dataset_fingerprint: str  # of all samples and media contents, independent of shards and order
     source: str
     samples: int
     rejected: int
     media: int
     media_bytes: int
-    counts: dict[str, int]
-    """Samples by category."""
+    counts: dict[str, int]  # samples by category
     shards: tuple[ShardInfo, ...]
     notices: tuple[str, ...]
     schema_version: int = SCHEMA_VERSION
@@ -88,11 +86,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, content: bytes) -> Manifest:
-        """Parse `manifest.json`.
-
-        Raises:
-            ValueError, TypeError, KeyError: it is not a valid manifest.
-        """
+        """Parse `manifest.json`; raise ValueError, TypeError or KeyError if it is invalid."""
         raw = json.loads(content)
         if not isinstance(raw, dict):
             raise TypeError("not an object")
@@ -115,11 +109,7 @@ class Dataset:
 
     @classmethod
     def open(cls, data: Store, benchmark: str) -> Dataset:
-        """Open `DATA/BENCHMARK`.
-
-        Raises:
-            DatasetError: it was never ingested, or its manifest is unreadable.
-        """
+        """Open `DATA/BENCHMARK`; raise DatasetError if it was never ingested or its manifest is unreadable."""
         store = data.sub(benchmark)
         try:
             manifest = Manifest.from_json(store.get("manifest.json"))
@@ -134,11 +124,7 @@ class Dataset:
         return cls(store, manifest)
 
     def read_shard(self, path: str) -> list[Sample]:
-        """Return the samples of one shard, in order.
-
-        Raises:
-            DatasetError: its content does not match the manifest.
-        """
+        """Return the samples of one shard, in order; raise DatasetError if it does not match the manifest."""
         info = next(shard for shard in self.manifest.shards if shard.path == path)
         try:
             content = self.store.get(path)
@@ -166,11 +152,7 @@ class Datasets:
         self._opened: dict[tuple[str, str], Dataset] = {}
 
     def open(self, data: str, benchmark: str) -> Dataset:
-        """Open `DATA/BENCHMARK`.
-
-        Raises:
-            DatasetError: as `Dataset.open`.
-        """
+        """Open `DATA/BENCHMARK`, as `Dataset.open`."""
         key = (data, benchmark)
         if key not in self._opened:
             self._opened[key] = Dataset.open(Store(data), benchmark)

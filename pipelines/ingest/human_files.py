@@ -1,6 +1,6 @@
 """Files of human annotations (`--human`): reading, checking and storing them with the output.
 
-The output holds a copy of each file under `human/BENCHMARK/KIND.csv`, for later reports and for workers.
+The output holds a copy of each file as `human/BENCHMARK/KIND.csv`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ class HumanFile:
 
 
 def parse_human_flag(spec: str) -> tuple[str, str]:
-    """Return benchmark and URI of `BENCHMARK=FILE_OR_FOLDER`, without reading it.
-
-    Raises:
-        UsageError: the form or the benchmark is wrong, or the benchmark accepts no files.
-    """
+    """Return benchmark and URI of `BENCHMARK=FILE_OR_FOLDER`, without reading it; raise UsageError if invalid."""
     name, equals, uri = spec.partition("=")
     if not equals or not uri:
         raise UsageError(f"--human {spec}: give BENCHMARK=FILE.csv or BENCHMARK=FOLDER, such as vflute=people/")
@@ -48,8 +44,8 @@ def parse_human_flag(spec: str) -> tuple[str, str]:
 def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
     """Read `--human BENCHMARK=FILE_OR_FOLDER`, local or `s3://`.
 
-    Raises:
-        UsageError: as `parse_human_flag`; or a file is missing, not CSV in UTF-8, of no known kind, or a second one.
+    Raises UsageError for an invalid flag, and for a file that is not CSV in UTF-8, of no known kind, or of a kind
+    twice.
     """
     files: dict[tuple[str, str], HumanFile] = {}
     for spec in specs:
@@ -64,12 +60,7 @@ def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
 
 
 def check_human(files: Sequence[HumanFile], data: Store) -> None:
-    """Check every row, and that the data contains its sample.
-
-    Raises:
-        UsageError: a row is invalid; the message names file, line, problem and expected value.
-        DatasetError: the benchmark's data is missing.
-    """
+    """Check every row, and that the data contains its sample; the UsageError names file, line and remedy."""
     for name in sorted({file.benchmark for file in files}):
         samples = {sample.sample_id: sample for sample in Dataset.open(data, name).samples()}
         for file in (file for file in files if file.benchmark == name):
@@ -114,7 +105,6 @@ def human_rows(name: str, files: Mapping[str, str]) -> dict[str, list[dict[str, 
 
 
 def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
-    """Return path and content of the file, or of the CSV files of the folder."""
     is_file = uri.endswith(".csv") if is_remote(uri) else Path(uri).expanduser().is_file()
     location = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
     parent, _, last = location.rpartition("/") if is_file else (location, "", "")

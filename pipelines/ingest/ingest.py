@@ -1,4 +1,4 @@
-"""Ingest: convert a benchmark as distributed into canonical shards. Unusable rows are listed and skipped."""
+"""Convert a benchmark as distributed into canonical shards. Unusable rows are listed and skipped."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from pipelines.version import __version__
 log = logging.getLogger(__name__)
 
 SHARD_ROWS = 1024
-MAX_REASON, MAX_ITEM = 1000, 200
-"""Characters of a rejection; a row may be a megabyte of something."""
-MAX_NAMED = 5
-"""Ids named in a message about many."""
+MAX_REASON, MAX_ITEM = 1000, 200  # characters of a rejection; a row may be a megabyte
+MAX_NAMED = 5  # ids in a message
 
 
 @dataclass(frozen=True, slots=True)

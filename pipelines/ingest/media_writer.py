@@ -19,8 +19,7 @@ from pipelines.media.decoder import Decoder
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
-CHECKED_FRAMES = 32
-"""Frames decoded of every video at ingest, including first and last, to find truncated videos before a run."""
+CHECKED_FRAMES = 32  # decoded of every video, including first and last, to find truncated ones
 
 
 class MediaWriter:
@@ -32,11 +31,7 @@ class MediaWriter:
         self.stored: dict[str, MediaRef] = {}
 
     def write(self, file: MediaFile) -> MediaRef:
-        """Check and store a medium.
-
-        Raises:
-            DecodeError: it is missing or not decodable.
-        """
+        """Check and store a medium; raise DecodeError if it is missing or not decodable."""
         if file.content is not None:
             return self._store_checked(file, file.content)
         result = self._results.get(file.path)

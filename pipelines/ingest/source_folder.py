@@ -15,16 +15,12 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import numpy as np
 
-MAX_PATH, MAX_NAME = 1000, 255
-"""Characters of a path and bytes of a name that file systems and object stores accept."""
-MAX_FILE_BYTES = 1 << 30
-"""Limit of a video or picture of a source; files are read whole."""
+MAX_PATH, MAX_NAME = 1000, 255  # characters and bytes that file systems and object stores accept
+MAX_FILE_BYTES = 1 << 30  # of a video or picture; files are read whole
 MAX_BYTES_BY_EXTENSION = {
     **dict.fromkeys((".json", ".csv", ".txt"), 256 << 20),
     **dict.fromkeys((".jsonl", ".parquet"), 4 << 30),
-}
-"""Limits of other files. JSON and CSV are parsed whole, to some twenty times their size; the benchmarks' largest text
-has 7 MB and their largest Parquet file 1 GB."""
+}  # files that are parsed whole, to some twenty times their size; the largest known have 7 MB and 1 GB
 
 
 class Folder:
@@ -49,12 +45,7 @@ class Folder:
         return _is_path(path) and self._store.exists(path)
 
     def read_bytes(self, path: str) -> bytes:
-        """Return the content of a file.
-
-        Raises:
-            FileNotFoundError: it does not exist.
-            SourceError: it is larger than `MAX_FILE_BYTES` or `MAX_BYTES_BY_EXTENSION` allow.
-        """
+        """Return the content of a file; raise FileNotFoundError, or SourceError if it is too large."""
         if not _is_path(path):
             raise FileNotFoundError(f"{path[:200]!r} is not a valid path of a file in {self.uri}")
         extension = posixpath.splitext(path)[1].lower()
@@ -64,11 +55,7 @@ class Folder:
             raise SourceError(f"{self.uri}/{error}; split it, or download the data again") from error
 
     def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
-        """Decode a picture in the decoding process; return uint8 [H, W, 3].
-
-        Raises:
-            DecodeError: with the reason.
-        """
+        """Decode a picture in the decoding process to uint8 [H, W, 3]; raise DecodeError with the reason."""
         picture: np.ndarray = self.decoder.decode_picture(content, max_pixels).pixels[0]
         return picture
 

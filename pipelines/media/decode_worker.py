@@ -1,7 +1,7 @@
-"""The decoding process: `python -m pipelines.media.decode_worker` reads one request per line from standard input.
+"""The decoding process: `python -m pipelines.media.decode_worker`, replaceable when a hostile file crashes or hangs it.
 
-Decoders crash and hang on hostile files, so they run in a process that can be replaced. Imports are few: it starts in a
-quarter of a second. A request is one JSON line, a reply is one JSON line followed by `bytes` raw bytes.
+A request is one JSON line on standard input, a reply one JSON line followed by `bytes` raw bytes. Imports are few: it
+starts in a quarter of a second.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from models.image_formats import FORMAT_NAMES, PICTURE_FORMATS
 from models.media_sampling import shrunk_size, uniform_indices
 
-MAX_CLIP_BYTES = 2 << 30
-"""Limit of the decoded frames of one request."""
-MAX_MEMORY_BYTES = 8 << 30
-"""Address space of this process: a decompression bomb that passes the other limits ends here as one error."""
-MIN_FRAME_SHARE = 0.95
-"""Share of a container's stated frames that must be decodable; encoders miscount by a few."""
+MAX_CLIP_BYTES = 2 << 30  # of the decoded frames of one request
+MAX_MEMORY_BYTES = 8 << 30  # address space: a decompression bomb that passes the other limits ends here as one error
+MIN_FRAME_SHARE = 0.95  # of a container's stated frames must be decodable; encoders miscount by a few
 
 Shrink = Callable[[np.ndarray], np.ndarray]
 

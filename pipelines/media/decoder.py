@@ -28,11 +28,9 @@ from pipelines.media.video_containers import detect_container
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
-MAX_IMAGE_PIXELS = 120_000_000
-"""A picture of more pixels is a decompression bomb or a mistake: 120 million are 360 MB of RGB."""
+MAX_IMAGE_PIXELS = 120_000_000  # 360 MB of RGB; more is a decompression bomb or a mistake
 
-PASSED_THROUGH = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
-"""First bytes of pictures that are sent to an endpoint unchanged."""
+PASSED_THROUGH = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}  # first bytes
 
 
 class Decoder:
@@ -50,17 +48,9 @@ class Decoder:
         self.close()
 
     def decode(self, store: Store, path: str, media: Media, max_pixels: int | None = None) -> Frames:
-        """Decode a file of a dataset.
+        """Decode a file of a dataset, shrunk in proportion to `max_pixels`; `media.source` is the expected hash.
 
-        Args:
-            store: the dataset's folder.
-            path: relative to the store.
-            media: kind, number of frames, and as `source` the expected hash of the content.
-            max_pixels: pictures and frames are shrunk to so many pixels, aspect ratio kept.
-
-        Raises:
-            DecodeError: with the reason.
-            StoreError: the file could not be fetched.
+        Raises DecodeError, or StoreError if the file could not be fetched.
         """
         if not is_remote(store.uri):
             local = Path(store.uri, path)
@@ -76,11 +66,7 @@ class Decoder:
             return self.decode_file(Path(file.name), media, max_pixels)
 
     def decode_picture(self, content: bytes, max_pixels: int | None = None) -> Frames:
-        """Decode the bytes of a picture.
-
-        Raises:
-            DecodeError: with the reason.
-        """
+        """Decode the bytes of a picture; raise DecodeError with the reason."""
         with tempfile.NamedTemporaryFile(prefix=f"vlmsweep-{os.getpid()}-") as file:
             file.write(content)
             file.flush()
@@ -157,8 +143,6 @@ def _check_hash(digest: str, name: str, media: Media) -> None:
 
 
 class _Reader:
-    """Reads from a pipe up to a deadline."""
-
     def __init__(self, fd: int, deadline: float) -> None:
         self._fd, self._deadline, self._buffer = fd, deadline, b""
 

@@ -1,7 +1,7 @@
 """A cache of decoded media: each distinct clip and sampling is decoded once in the whole cluster.
 
-Many processes load units concurrently. A process claims a medium before it decodes it; the others wait and read its
-pixels from the object store. The cache is bounded and evicts the least recently used media.
+A process claims a medium before it decodes it; the others wait and read its pixels from the object store. The least
+recently used media are evicted.
 """
 
 from __future__ import annotations
@@ -14,24 +14,17 @@ from typing import Any, Protocol
 from models.messages import Frames
 from pipelines.errors import DecodeError
 
-LOCAL_BYTES = 128 << 20
-"""Pixels cached in one loading process: those of the units that it loads in a row."""
+LOCAL_BYTES = 128 << 20  # in one loading process: the units that it loads in a row
 SHARED_BYTES = 1 << 30
-SHARED_PART = 0.1
-"""Largest part of the object store; the rest is for units in progress."""
-CLAIM_S = 150.0
-"""Longer than both decoders may take; after that the claiming process counts as dead."""
+SHARED_PART = 0.1  # of the object store; the rest is for units in progress
+CLAIM_S = 150.0  # longer than both decoders may take; then the claiming process counts as dead
 
 
 class FrameSource(Protocol):
     """Provides decoded media to a loader."""
 
     def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
-        """Return the cached frames of a key, or decode and cache them; `shared` also caches them for other processes.
-
-        Raises:
-            DecodeError: they cannot be decoded.
-        """
+        """Return the frames of a key, cached (if `shared`, for all processes), or decode them (DecodeError)."""
         ...
 
 
@@ -57,7 +50,6 @@ class SharedFrameCache:
     """Caches frames in this process, and in Ray's object store for all processes."""
 
     def __init__(self, actor: Any) -> None:
-        """Share through a `FrameCacheActor`."""
         self._actor, self._local = actor, LocalFrameCache()
 
     def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:

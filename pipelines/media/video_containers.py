@@ -1,8 +1,7 @@
-"""Supported video containers, detected by their first bytes.
+"""Supported video containers, detected by their first bytes before a decoder opens the file.
 
 FFmpeg tries some three hundred formats on any file, and some are playlists that name other files or addresses
-(ffconcat, HLS, DASH, SDP, IMF, numbered pictures): decoding one would expose files next to it. So the container is
-determined here, before a decoder opens the file.
+(ffconcat, HLS, DASH, SDP, IMF, numbered pictures): decoding one would expose files next to it.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ from pathlib import Path
 from typing import Final
 
 CONTAINERS: Final = "MP4, MOV, Matroska, WebM, AVI, MPEG, Ogg or FLV"
-"""For messages."""
-PROBE_BYTES: Final = 1 << 20
-"""FFmpeg reads so many bytes to detect a format."""
+PROBE_BYTES: Final = 1 << 20  # that FFmpeg reads to detect a format
 
 _BOXES: Final = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot")
 _MAGIC_BYTES: Final = (
@@ -22,19 +19,13 @@ _MAGIC_BYTES: Final = (
     (b"FLV\x01", "flv"),
     (b"\x00\x00\x01\xba", "mpeg"),
 )
+# Lower case; FFmpeg finds them anywhere in the probed bytes. Too long to occur by chance in compressed pixels.
 _PLAYLIST_MARKS: Final = (b"dash:profile", b"<compositionplaylist", b"<assetmap", b"<smoothstreamingmedia")
-"""Marks, in lower case, of playlists that FFmpeg detects anywhere in the probed bytes, also after the header of a clip.
-They are too long to occur by chance in compressed pixels."""
 _PACKET: Final = 188  # bytes of a packet of an MPEG transport stream, each of which begins with 0x47
 
 
 def detect_container(path: Path) -> str:
-    """Return FFmpeg's name of the container of a local video.
-
-    Raises:
-        ValueError: it is not supported.
-        OSError: the file is unreadable.
-    """
+    """Return FFmpeg's name of the container of a local video; raise ValueError if it is not supported."""
     with path.open("rb") as file:
         head = file.read(PROBE_BYTES)
     name = _container_name(head)

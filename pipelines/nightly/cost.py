@@ -9,8 +9,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
-Usage = dict[tuple[str, str, str], tuple[int, int]]
-"""(kind, benchmark, model) -> input and output tokens."""
+Usage = dict[tuple[str, str, str], tuple[int, int]]  # (kind, benchmark, model) -> input and output tokens
 
 
 def _models_of(spec: RunSpec) -> Iterator[tuple[str, str, ModelSpec]]:
@@ -43,17 +42,9 @@ def token_difference(now: tuple[int, int], before: tuple[int, int]) -> tuple[int
 
 
 def cost(spec: RunSpec, benchmark: str, used: Usage, seconds: float, gpu_hour_usd: float | None) -> float | None:
-    """Return the cost in dollars: tokens of priced models, and GPU hours of all replicas of a local model.
+    """Return the cost in dollars: tokens of priced models, and GPU hours of a local model's replicas; None if unknown.
 
-    Args:
-        spec: the sweep of one model.
-        benchmark: the benchmark.
-        used: tokens of tonight.
-        seconds: this benchmark's share of the sweep's time.
-        gpu_hour_usd: price of one GPU for an hour.
-
-    Returns:
-        None if no price is known.
+    `seconds` is this benchmark's share of the sweep's time, `used` the tokens of tonight.
     """
     total, is_known = 0.0, False
     for kind, name, model_spec in _models_of(spec):

@@ -18,8 +18,7 @@ from pipelines.plan.run_manifest import versions
 from pipelines.plan.run_spec import RunSpec
 
 _CODE = ("models", "pipelines")
-_DISPLAY_ONLY = ("pipelines/report/",)
-"""Code that shows numbers and changes none."""
+_DISPLAY_ONLY = ("pipelines/report/",)  # code that shows numbers and changes none
 _SUFFIXES = (".py", ".csv", ".txt", ".json")
 
 

@@ -1,11 +1,9 @@
-"""The history of nights: one Parquet file of pairs and one of metrics per night, in a store.
+"""The history of nights in a store: Parquet files named by the night's UTC time, so that names sort by time.
 
 Layout under the history's URI:
     metrics/<night>.parquet     every metric measured that night
-    pairs/<night>.parquet       every (model, benchmark) of that night's configuration; written last: without it there
-                                was no night
-    summaries/<night>.md        the summary
-A night is named by its UTC time, so that names sort by time.
+    pairs/<night>.parquet       every (model, benchmark) of that night's configuration; written last
+    summaries/<night>.md
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ import pyarrow as pa
 from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
 
-MAX_NIGHTS = 100
-"""Nights that are searched for a pair; all are read for a new pair."""
+MAX_NIGHTS = 100  # searched for a pair; all are read for a new pair
 
 PAIRS = pa.schema(
     [
@@ -70,13 +67,10 @@ class Pair:
     measured: str = ""
     requests: int = 0
     failed: int = 0
-    input_tokens: int = 0
-    """Of this night's requests, including judge and captioner."""
+    input_tokens: int = 0  # of this night's requests, including judge and captioner
     output_tokens: int = 0
-    seconds: float = 0.0
-    """Of this model's sweep, divided among its benchmarks by requests."""
-    cost_usd: float | None = None
-    """None if no price is known."""
+    seconds: float = 0.0  # of this model's sweep, divided among its benchmarks by requests
+    cost_usd: float | None = None  # none if no price is known
     out: str = ""
 
 
@@ -92,11 +86,7 @@ class History:
         self.store = Store(uri)
 
     def last_pairs(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Pair]:
-        """Return the newest record of each pair by (model, benchmark), from the last `MAX_NIGHTS` nights.
-
-        Raises:
-            DamagedPartError: a file is not a complete Parquet file.
-        """
+        """Return the newest record of each pair by (model, benchmark), from the last `MAX_NIGHTS` nights."""
         pairs: dict[tuple[str, str], Pair] = {}
         for file in reversed(self.store.list("pairs", "*.parquet")[-MAX_NIGHTS:]):
             if pairs.keys() >= set(keys):
@@ -113,7 +103,7 @@ class History:
         return read_part(self.store, path).to_pylist() if night and self.store.exists(path) else []
 
     def write(self, night: str, pairs: Sequence[Pair], metrics: Iterable[Mapping[str, Any]], summary: str) -> None:
-        """Record a night; pairs are written last, since without them there was no night."""
+        """Record a night; pairs are written last, which completes it."""
         names = METRICS.names
         rows = [{"night": night, **{name: row.get(name) for name in names[1:]}} for row in metrics]
         self.store.put(f"metrics/{night}.parquet", to_parquet(rows, METRICS))

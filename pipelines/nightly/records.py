@@ -30,13 +30,11 @@ class PairStatus:
 class MetricShift:
     """A number that left its previous interval, or disappeared."""
 
-    key: tuple[str, ...]
-    """benchmark, task, model, setting, subset, category, metric."""
+    key: tuple[str, ...]  # benchmark, task, model, setting, subset, category, metric
     before: float
     now: float | None
     interval: tuple[float, float]
-    since: str
-    """The night of the earlier number."""
+    since: str  # the night of the earlier number
 
     @property
     def whole(self) -> bool:
@@ -51,12 +49,10 @@ class NightlyResult:
     name: str
     gpu_hour_usd: float | None = None
     pairs: list[Pair] = field(default_factory=list)
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    """Metrics measured tonight."""
+    metrics: list[dict[str, Any]] = field(default_factory=list)  # measured tonight
     shifts: list[MetricShift] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    over_budget: list[str] = field(default_factory=list)
-    """Models with more failed rows than allowed."""
+    over_budget: list[str] = field(default_factory=list)  # models with more failed rows than allowed
     summary: str = ""
 
     def pairs_in(self, state: str) -> list[Pair]:

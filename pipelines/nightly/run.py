@@ -33,17 +33,12 @@ log = logging.getLogger(__name__)
 _ERRORS_OF_ONE_MODEL = (
     *(ModelUnavailableError, ModelError, ClusterError),
     *(UsageError, DatasetError, DamagedPartError, LockedError),
-)
-"""Errors that stop one model; any other, such as an unreachable store or a bug, ends the night."""
+)  # any other, such as an unreachable store or a bug, ends the night
 _KEY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 
 
 def due_pairs(spec: RunSpec, history: History) -> list[PairStatus]:
-    """Return all pairs of a configuration with the reason to run each, or ''.
-
-    Raises:
-        DatasetError: a benchmark was never ingested.
-    """
+    """Return all pairs of a configuration with the reason to run each, or ''; DatasetError if one was not ingested."""
     datasets = Datasets()
     builders = {
         (model, builder.benchmark_name): (builder, dataset)
@@ -80,19 +75,8 @@ def run_night(
     """Run the due pairs, compare their metrics, and record the night.
 
     Each model has an output of its own under `spec.out` for each version of the code, so that results of different code
-    are never mixed; a night that was killed resumes in the same folder.
-
-    Args:
-        spec: all models and benchmarks of the configuration.
-        history: the store of nights.
-        gpu_hour_usd: price of one GPU for an hour, for local models.
-        progress: receives progress events.
-        clock: returns the time (UTC).
-
-    Raises:
-        DatasetError: a benchmark was never ingested.
-        LockedError: another night is running.
-        StoreError, ClusterError: the store or the cluster is unreachable.
+    are never mixed; a night that was killed resumes in the same folder. Raises DatasetError if a benchmark was never
+    ingested, LockedError if another night is running, StoreError and ClusterError.
     """
     history.store.check_writable()
     night = NightlyResult(name=night_name(clock()), gpu_hour_usd=gpu_hour_usd)

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from pipelines.nightly.history import Pair
     from pipelines.nightly.records import MetricShift, NightlyResult
 
-MAX_SHIFTS = 40
-"""Rows of the table; the Parquet file has all."""
+MAX_SHIFTS = 40  # rows of the table; the Parquet file has all
 
 
 def summary(night: NightlyResult, free_models: Collection[str]) -> str:
@@ -77,7 +76,6 @@ def _pairs_table(night: NightlyResult, pairs: Iterable[Pair], free_models: Colle
 
 
 def _headline(metrics: Iterable[Mapping[str, Any]], pair: Pair) -> str:
-    """Return the benchmark's headline metric by task and setting."""
     headline = benchmark(pair.benchmark).headline
     values = []
     for row in metrics:

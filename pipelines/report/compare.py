@@ -19,10 +19,8 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-SIGNIFICANCE = 0.05
-"""A difference with a corrected p-value of at least this is within chance."""
-MIN_CLUSTERS = 10
-"""With fewer clusters, their resampling is not informative."""
+SIGNIFICANCE = 0.05  # a difference with a corrected p-value of at least this is within chance
+MIN_CLUSTERS = 10  # with fewer clusters, their resampling is not informative
 
 _Key = tuple[str, str, str, str]
 _Rows = Mapping[_Key, Mapping[str, Any]]
@@ -37,26 +35,18 @@ class Difference:
     model_b: str
     task: str
     setting: str
-    value: str
-    """Name of the row's score, such as `correct`."""
-    n: int
-    """Rows that both scored."""
-    only_one: int
-    """Rows that only one of them scored."""
+    value: str  # name of the row's score, such as `correct`
+    n: int  # rows that both scored
+    only_one: int  # rows that only one of them scored
     mean_a: float
     mean_b: float
-    delta: float
-    """B minus A."""
+    delta: float  # B minus A
     ci_low: float | None
     ci_high: float | None
-    p: float | None
-    """Two-sided, by `test`; None if there is only one cluster."""
-    test: str = ""
-    """`McNemar` (exact) for binary scores, `bootstrap` (paired, over clusters) for others, or the benchmark's own."""
-    p_holm: float | None = None
-    """`p` after Holm's correction for all tests of the comparison."""
-    changed: int
-    """Rows with another parsed answer."""
+    p: float | None  # two-sided, by `test`; None if there is only one cluster
+    test: str = ""  # exact `McNemar` if binary, else paired `bootstrap` or the benchmark's own test
+    p_holm: float | None = None  # after Holm's correction for all tests of the comparison
+    changed: int  # rows with another parsed answer
 
     @property
     def verdict(self) -> str:
@@ -90,24 +80,17 @@ class _Pair:
         return {"benchmark": self.a.benchmark, "model_a": self.a.model, "model_b": self.b.model}
 
     def cells(self) -> list[tuple[str, str]]:
-        """Return task and setting of the rows that both have."""
         return sorted({key[:2] for key in self.rows_a} & {key[:2] for key in self.rows_b})
 
     def changed(self, keys: Sequence[_Key]) -> int:
-        """Count rows with another parsed answer."""
         return sum(self.rows_a[key]["answer"] != self.rows_b[key]["answer"] for key in keys)
 
 
 def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Comparison:
-    """Compare two outputs.
+    """Compare two outputs, which may be the same.
 
-    Args:
-        out_a: the first output.
-        out_b: the second output; may be the same.
-        models: empty: every common model with itself; one: that model; two: the first of A, the second of B.
-
-    Raises:
-        UsageError: an output holds no run, a model is not in it, or they have no rows in common.
+    `models`: empty for every common model with itself; one for that model; two for the first of A and the second of B.
+    Raises UsageError if an output holds no run, a model is not in it, or there are no common rows.
     """
     entries_a, entries_b = _entries(out_a), _entries(out_b)
     differences: list[Difference] = []
@@ -176,7 +159,6 @@ def _scores(out: Store, entry: ManifestEntry) -> dict[_Key, dict[str, Any]]:
 
 
 def _score_differences(pair: _Pair) -> Iterator[Difference]:
-    """Yield the differences of the rows' scores."""
     for cell in pair.cells():
         keys = sorted(key for key in {*pair.rows_a, *pair.rows_b} if key[:2] == cell)
         scores_a, scores_b = (
@@ -271,7 +253,6 @@ def _tests_of_cell(
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return score rows with one column per score."""
     import pandas as pd
 
     return pd.DataFrame([{**row, **dict(row["values"])} for row in rows])

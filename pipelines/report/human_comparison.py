@@ -1,7 +1,4 @@
-"""Models compared with humans, published models and chance over all benchmarks: one table and one figure.
-
-Each benchmark declares its comparable measures as `pipelines.benchmarks.human.HumanLevel`.
-"""
+"""Models compared with humans, published models and chance over all benchmarks, by their `HumanLevel`s."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ from pipelines.ingest.human_files import is_person
 from pipelines.report.tables.overview import number_or_none
 
 _Row: TypeAlias = Mapping[Any, Any]
-_RowIndex: TypeAlias = Mapping[tuple[str, ...], _Row]
-"""Rows by task, metric, subset, category, setting and model."""
+_RowIndex: TypeAlias = Mapping[tuple[str, ...], _Row]  # by task, metric, subset, category, setting, model
 _NO_MODELS = ("Human", "Random")
 _ITEMS = {"same": "same", "approximate": "approximate", "unpublished": "none"}
 _COLUMNS = ("Task", "Setting", "Measure", "Value", "Human", "Chance", "Gap to human", "Items")
@@ -38,8 +34,7 @@ class HumanComparison:
 
     title: str
     levels: tuple[HumanLevel, ...]
-    metrics: Sequence[Mapping[str, Any]]
-    """Rows of `metrics.json`."""
+    metrics: Sequence[Mapping[str, Any]]  # rows of `metrics.json`
     published: Sequence[PublishedValue]
 
 
@@ -183,7 +178,6 @@ def _paired_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
 
 
 def _sibling(row: _Row, metric: str, index: _RowIndex) -> _Row | None:
-    """Return another metric of the same model, setting and subset."""
     task, _, subset, category = _measure_key(row)
     return index.get((task, metric, subset, category, str(row["setting"]), str(row["model"])))
 

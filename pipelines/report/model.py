@@ -25,8 +25,7 @@ METRIC_KEYS = (
     "n_failed",
     "ci_low",
     "ci_high",
-)
-"""Keys of a row of `metrics.json`, in their order."""
+)  # of a row of `metrics.json`, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +39,10 @@ class ExampleAnswer:
     sample_id: str
     variant: str = ""
     question: str
-    output: str | None
-    """The model's raw output; None for an error."""
+    output: str | None  # raw; None for an error
     read_as: str | None = None
     verdict: Literal["right", "wrong", "unscored", "error", "excluded"]
-    note: str = ""
-    """The parsing rule, the error, or whatever explains the verdict."""
+    note: str = ""  # the parsing rule, the error, or whatever explains the verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +52,8 @@ class BenchmarkSection:
     name: str
     title: str
     source: str = ""
-    headline: str
-    """Name of the headline metric."""
-    settings: tuple[str, ...] = ()
-    """Order of settings in the headline table; others follow."""
+    headline: str  # name of the metric
+    settings: tuple[str, ...] = ()  # order in the headline table; others follow
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 
@@ -67,8 +62,7 @@ class BenchmarkSection:
 class Section:
     """A section across benchmarks."""
 
-    name: str
-    """Its anchor on the page, such as `people`."""
+    name: str  # its anchor on the page, such as `people`
     title: str
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
@@ -76,19 +70,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportData:
-    """A whole report.
-
-    Raises:
-        ValueError: two tables or figures have the same id and would overwrite each other.
-    """
+    """A whole report. Raises ValueError if two tables or figures have the same id and would overwrite each other."""
 
     run: Mapping[str, Any] = field(default_factory=dict)
     """The run, as in `run.json`: single values become a list of facts; a mapping of mappings, such as `models` or
     `datasets`, a table with one row each; any other mapping, such as `versions`, a table of two columns."""
-    metrics: tuple[Mapping[str, Any], ...] = ()
-    """Rows with `METRIC_KEYS` and a `note`: why a value is null, or how to read it."""
-    across: tuple[Section, ...] = ()
-    """Sections before those of the benchmarks."""
+    metrics: tuple[Mapping[str, Any], ...] = ()  # `METRIC_KEYS` and `note`: why null, or how to read it
+    across: tuple[Section, ...] = ()  # sections before those of the benchmarks
     benchmarks: tuple[BenchmarkSection, ...] = ()
     counts: tuple[CellCount, ...] = ()
     answers: tuple[ExampleAnswer, ...] = ()

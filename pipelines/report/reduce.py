@@ -1,4 +1,4 @@
-"""Reduce: the scores of one model on one benchmark become metrics, counts and a few answers to look at."""
+"""Reduce the scores of one model on one benchmark to metrics, counts and example answers."""
 
 from __future__ import annotations
 
@@ -34,21 +34,17 @@ _SCORE_COLUMNS = ("answer", "rule", "flags", "finish_reason", "verdict_state")
 class EntryResults:
     """The results of one model on one benchmark."""
 
-    metrics: list[dict[str, Any]]
-    """Rows of `metrics.json`, with `note` and `plain` (see `_metric_row`)."""
+    metrics: list[dict[str, Any]]  # rows of `metrics.json`, with `note` and `plain` (see `_metric_row`)
     counts: list[CellCount]
     answers: list[ExampleAnswer]
-    judge_failed: int
-    """Rows whose verdict failed at the judge's engine."""
-    marks: Mapping[str, float] = field(default_factory=dict)
-    """Numbers of single rows that the tables of people's files need."""
-    efficiency: Efficiency | None = None
-    """Tokens computed; None where no answer reports them."""
+    judge_failed: int  # rows without a verdict because of the judge's engine
+    marks: Mapping[str, float] = field(default_factory=dict)  # numbers of single rows for the tables of human files
+    efficiency: Efficiency | None = None  # None if no answer has token counts
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedEntry:
-    """An entry of an output with its plans: what a reducer works on."""
+    """An entry of an output with its plans: the input of a reducer."""
 
     entry: ManifestEntry
     plans: Sequence[EntryPlan]
@@ -56,14 +52,9 @@ class PlannedEntry:
 
 @dataclass(slots=True)
 class _EntryRequests:
-    """Every request of an entry's plans."""
-
-    columns: dict[str, list[str]]
-    """Identity of each request, and what it takes from its sample."""
-    samples: dict[str, Sample]
-    """By id."""
-    example_texts: dict[str, str] = field(default_factory=dict)
-    """Prompt of the requests that are shown as examples."""
+    columns: dict[str, list[str]]  # identity of each request, and its fields of the sample
+    samples: dict[str, Sample]  # by id
+    example_texts: dict[str, str] = field(default_factory=dict)  # prompts of the examples, by request id
     media_keys: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -71,13 +62,7 @@ _COLUMNS = ("request_id", "sample_id", "task", "setting", "variant", "subset", "
 
 
 def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri: str) -> EntryResults:
-    """Reduce one entry; runs where the data is near, needs no cluster.
-
-    Args:
-        planned: the entry.
-        people: entries of the people who answered the same benchmark.
-        out_uri: the output.
-    """
+    """Reduce one entry; `people` are the entries of persons on the same benchmark. Needs no cluster."""
     out, entry = Store(out_uri), planned.entry
     requests = _entry_requests(planned)
     definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
@@ -100,7 +85,7 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
 
 
 def reduce_ensemble(group: Sequence[PlannedEntry], out_uri: str) -> EntryResults:
-    """Reduce what the models of one benchmark come to together; all must have answered the same data."""
+    """Return the joint results of the models of one benchmark; all must have answered the same data."""
     out, first = Store(out_uri), group[0].entry
     frames: dict[str, pd.DataFrame] = {}
     samples: dict[str, Sample] = {}
@@ -162,7 +147,7 @@ def _scores(out: Store, entry: ManifestEntry) -> dict[str, dict[str, Any]]:
 
 
 def _join(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
-    """Return one row a planned request; its status is `missing` where there is no score."""
+    """Return one row per planned request, with status `missing` where there is no score."""
     import pandas as pd
 
     rows = [scores.get(request_id) for request_id in planned["request_id"]]
@@ -180,7 +165,7 @@ def _join(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any]]
 def _metric_row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
     """Return a row of `metrics.json`; a number without a unit is a fraction there.
 
-    `plain` marks differences, and scores such as CIDEr that have no upper end: they are never printed as percent.
+    `plain` numbers are never printed as percent: differences, and scores without an upper end, such as CIDEr.
     """
     unit = metric.unit or "fraction"
     row = {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": unit}
@@ -188,7 +173,7 @@ def _metric_row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
 
 
 def _counts(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
-    """Count by task and setting; of answers made elsewhere, requests that the file does not answer do not count."""
+    """Count by task and setting; requests that an imported predictions file does not answer do not count."""
     counts = []
     counted = frame[frame["status"] != "missing"] if entry.external else frame
     for (task, setting), rows in counted.groupby(["task", "setting"], sort=False):

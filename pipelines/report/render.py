@@ -33,20 +33,11 @@ def render(
     previous: Callable[[str], bytes | None] = lambda _: None,
     draw: Callable[[Sequence[Figure]], Sequence[bytes]] = draw,
 ) -> dict[str, bytes]:
-    """Render all files of a report.
+    """Render all files of a report: relative path -> content, sorted by path; equal data gives equal bytes.
 
-    Args:
-        report: the content.
-        previous: returns a file of the previous report by path; unchanged figures are reused, since drawing is slow.
-        draw: draws figures, in order.
-
-    Returns:
-        Relative path -> content, sorted by path: `report/index.html`, `report/report.md`, `report/metrics.json`,
-        `report/tables/<id>.csv` and `.tex`, `report/figures/<id>.svg`, and `report/tables/<id>.csv` with the numbers of
-        each figure. Equal data gives equal bytes.
-
-    Raises:
-        ValueError: a metric's row lacks a key or occurs twice, or two tables have the same id.
+    The files are `index.html`, `report.md`, `metrics.json`, `tables/<id>.csv` and `.tex`, and `figures/<id>.svg` under
+    `report/`. Unchanged figures of the `previous` report are reused, since drawing is slow. Raises ValueError as
+    `metrics_json`, or if two tables have the same id.
     """
     contents: dict[str, bytes] = {"report/metrics.json": metrics_json(report.metrics)}
     figures = [figure for section in report.across for figure in section.figures]
@@ -88,12 +79,9 @@ def _code_hash() -> str:
 
 
 def metrics_json(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return `metrics.json`: rows sorted by identity, keys in the contract's order, without `note`.
+    """Return `metrics.json`: rows sorted by identity, keys in the contract's order, NaN and infinity as null.
 
-    NaN and infinity become null; other numbers are read back exactly.
-
-    Raises:
-        ValueError: a row lacks a key, or two rows have the same identity.
+    Raises ValueError if a row lacks a key or two rows have the same identity.
     """
     metrics = sorted((_metric(row) for row in rows), key=_identity)
     for first, second in pairwise(metrics):

@@ -1,4 +1,4 @@
-"""Reduce all entries of an output side by side and write the report."""
+"""Reduce all entries of an output in parallel and write the report."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from pipelines.report.reduce import EntryResults, PlannedEntry, reduce_ensemble,
 from pipelines.report.render import draw, render
 from pipelines.storage.store import Store
 
-FEW_FIGURES = 6
-"""Not worth a process of their own, which takes as long to load what draws."""
+FEW_FIGURES = 6  # up to so many are drawn in this process: starting another takes as long
 
 
 def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[EntryResults]:
-    """Reduce every entry in a task of its own on the cluster, and what several models make together."""
+    """Reduce every entry, and the ensembles, each in a task of its own on the cluster."""
     import ray
 
     task, together = ray.remote(num_cpus=0.5)(reduce_entry), ray.remote(num_cpus=0.5)(reduce_ensemble)
@@ -43,14 +42,14 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[
 
 
 def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
-    """Return the entries of the people who answered a benchmark."""
+    """Return the entries of the persons who answered a benchmark."""
     entries = load_run(context.out).get("entries", [])
     people = [entry for entry in entries if entry.benchmark == name and is_person(entry.model)]
     return [PlannedEntry(entry, context.entry_plans(entry)) for entry in people]
 
 
 def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults], warnings: Sequence[str]) -> None:
-    """Write `report/` from what the entries came to."""
+    """Write `report/` from the results of the entries."""
     rows = [row for results in reduced for row in results.metrics]
     names = sorted({row["benchmark"] for row in rows})
     marks = {
@@ -77,7 +76,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
 
 
 def _draw_side_by_side(figures: Sequence[Figure]) -> list[bytes]:
-    """Draw in this process and, where there are enough, in others beside it."""
+    """Draw in this process and, if there are many figures, in others in parallel."""
     import ray
 
     count = min(int(ray.cluster_resources().get("CPU", 1)), len(figures) // FEW_FIGURES, 8)
@@ -93,7 +92,7 @@ def _draw_side_by_side(figures: Sequence[Figure]) -> list[bytes]:
 
 
 def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The run as the report's head shows it; entries and full wording stay in `run.json`."""
+    """Return the run for the report's head; entries and full wording stay in `run.json`."""
     sweep = run["sweep"]
     shown = {name: value for name, value in sweep.items() if value not in (None, [], "")}
     return {
@@ -109,7 +108,7 @@ def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
-    """Models beside people, over all benchmarks that say anything of people."""
+    """Return the comparison with humans over all benchmarks that have one."""
     shares = []
     for name in names:
         definition = benchmark(name)
@@ -125,7 +124,6 @@ def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Se
 
 
 def _results(name: str, rows: Sequence[Mapping[str, Any]]) -> Results:
-    """Index the metrics of one benchmark and its published values."""
     metrics: dict[str, list[Metric]] = {}
     for row in rows:
         if row["benchmark"] == name:

@@ -1,4 +1,4 @@
-"""Prompt tokens that a model computed, compared with the least that its requests could cost."""
+"""Prompt tokens that a model computed, compared with the least possible for its requests."""
 
 from __future__ import annotations
 
@@ -29,31 +29,21 @@ class Efficiency:
     answers: int
     prompt_tokens: int
     computed_tokens: int
-    least_tokens: int | None = None
-    """None if the engine does not report it."""
+    least_tokens: int | None = None  # None if the engine does not report it
 
 
 def media_key(steps: Sequence[Step]) -> bytes:
-    """Return a hash of the media of a request, in order; empty for a request without media."""
+    """Return a hash of the media of a request, in order; empty without media."""
     parts = [part for step in steps[-1:] for turn in step.turns for part in turn.parts]
     media = [(part.kind, part.source, part.frames) for part in parts if isinstance(part, Media)]
     return hashlib.sha256(repr(media).encode()).digest()[:16] if media else b""
 
 
 def measure_efficiency(benchmark: str, model: str, out: Store, planned: Mapping[str, bytes]) -> Efficiency | None:
-    """Sum the prompt tokens of one model's answers on one benchmark.
+    """Sum the prompt tokens of one model's answers; `planned` maps request ids to `media_key`s.
 
     The least possible counts every distinct prefix once: each set of media with the text before it once in the run, and
-    of the text after it what no other request of the same unit begins with.
-
-    Args:
-        benchmark: name of the benchmark.
-        model: name of the model.
-        out: the output.
-        planned: request id -> `media_key` of all planned requests.
-
-    Returns:
-        None if no answer has token counts.
+    of the text after it what no other request of the same unit begins with. None if no answer has token counts.
     """
     prompt = computed = least = answers = 0
     least_is_known = True

@@ -67,8 +67,7 @@ _REMEDIES = {
     "RequestTimeTooSkewed": "set this machine's clock: the store reports that it is wrong",
     **dict.fromkeys(("SlowDown", "Throttling", "RequestLimitExceeded"), "the store is overloaded: wait"),
     "QuotaExceeded": "the store is full: free some space",
-}
-"""Remedies by the store's error code."""
+}  # by the store's error code
 
 
 def describe(error: Exception) -> str:
@@ -97,5 +96,4 @@ _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
         _UNREACHABLE,
         "the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up",
     ),
-)
-"""Names, numbers or texts of errors, and their messages; the first match counts."""
+)  # names, numbers or texts of errors, and their messages; the first match counts

@@ -25,22 +25,14 @@ from pipelines.storage.store import Store
 log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 10.0
-STALE_AFTER_S = 35.0
-"""An owner without a heartbeat for so long, by the observer's clock, is dead."""
+STALE_AFTER_S = 35.0  # without a heartbeat, by the observer's clock
 
 
 @contextlib.contextmanager
 def run_lock(out: Store, *, stale_after_s: float = STALE_AFTER_S, heartbeat_s: float = HEARTBEAT_S) -> Iterator[str]:
     """Lock an output; yield the token for `check_lock`.
 
-    Args:
-        out: the output.
-        stale_after_s: seconds without a heartbeat after which a lock in an object store is taken over.
-        heartbeat_s: seconds between heartbeats.
-
-    Raises:
-        LockedError: another run holds the lock, or has taken it over meanwhile.
-        StoreError: the store failed.
+    Raises LockedError if another run holds the lock or has taken it over meanwhile.
     """
     owner = LockOwner.new()
     with object_lock(out, owner, stale_after_s, heartbeat_s) if is_remote(out.uri) else _file_lock(out, owner):

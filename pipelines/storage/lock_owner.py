@@ -18,19 +18,15 @@ LOCK = "lock.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOwner:
-    """The process that holds the lock, as it is written into `lock.json`."""
+    """The process that holds the lock, as written into `lock.json`."""
 
-    run: str
-    """The token: a random id of the run."""
+    run: str  # random id of the run, the token
     host: str
     pid: int
-    process_start: str
-    """Boot id and start of the process in clock ticks since boot: reveals a reused process id."""
+    process_start: str  # boot id and start in clock ticks since boot: reveals a reused process id
     since: str
-    pids: str = ""
-    """The namespace of `pid`: containers of one machine have their own."""
-    beat: int = 0
-    """Number of the heartbeat."""
+    pids: str = ""  # namespace of `pid`: containers of one machine have their own
+    beat: int = 0  # number of the heartbeat
 
     @classmethod
     def new(cls) -> LockOwner:
@@ -68,10 +64,9 @@ class LockOwner:
 
 
 def check_lock(out: Store, token: str) -> None:
-    """Check that a run still owns the lock of its output. `token` is `run_lock`'s, or '' for an unlocked output.
+    """Raise FencedError if a run no longer owns the lock of its output.
 
-    Raises:
-        FencedError: another run has taken the lock over, or it was removed.
+    `token` is that of `run_lock`, or '' for an unlocked output.
     """
     if not token:
         return
@@ -103,7 +98,6 @@ def _process_start(pid: int) -> str:
 
 
 def _boot_id() -> str:
-    """Return the id of this machine's boot; '' if unavailable."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -111,7 +105,6 @@ def _boot_id() -> str:
 
 
 def _pid_namespace() -> str:
-    """Return the namespace of this process's id; '' if unavailable."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:

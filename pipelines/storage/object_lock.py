@@ -16,10 +16,8 @@ from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
-SETTLE_S = 5.0
-"""How long a new lock must stay unchanged in a store without conditional writes, so that the last writer wins."""
-RENEWAL_ATTEMPTS = 3
-"""For a heartbeat whose response was lost, so that the known version is outdated."""
+SETTLE_S = 5.0  # how long a new lock must stay unchanged in a store without conditional writes
+RENEWAL_ATTEMPTS = 3  # a heartbeat whose response was lost leaves the known version outdated
 _NO_VERSION = '"00000000000000000000000000000000"'
 
 
@@ -64,11 +62,7 @@ def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> None:
 
 
 def _verify_conditional_writes(out: Store, owner: LockOwner) -> None:
-    """Return once a new lock counts; in a store without conditional writes it must stay unchanged for a while.
-
-    Raises:
-        LockedError: another run overwrote it.
-    """
+    """Return once a new lock counts: at once, or after some seconds in a store without conditional writes."""
     if all(out.put_if(LOCK, owner.to_json(), wrong) is None for wrong in (None, _NO_VERSION)):
         return
     log.warning(
@@ -83,11 +77,7 @@ def _verify_conditional_writes(out: Store, owner: LockOwner) -> None:
 
 
 def _wait_until_stale(out: Store, owner: LockOwner | None, version: str, stale_after_s: float) -> None:
-    """Return when a lock did not change for `stale_after_s`.
-
-    Raises:
-        LockedError: its owner sends heartbeats.
-    """
+    """Return when a lock did not change for `stale_after_s`; raise LockedError on a heartbeat."""
     run = owner.describe() if owner else "an unreadable run"
     log.warning("%s is locked by %s; checking for %.0f s whether it is alive", out.uri, run, stale_after_s)
     deadline = time.monotonic() + stale_after_s

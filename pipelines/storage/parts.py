@@ -22,10 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def part_folder(kind: str, benchmark: str, model: str) -> str:
-    """Folder of a model's parts, such as `predictions/benchmark=maia/model=gpt-4o`.
-
-    Characters of a model's name that could leave the folder or confuse a store are written as %XX.
-    """
+    """Return a model's folder, such as `predictions/benchmark=maia/model=gpt-4o`; unsafe bytes become %XX."""
     safe = "".join(
         c if c.isalnum() or c in "-_.+" else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in model
     )
@@ -53,7 +50,7 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def batches_to_parquet(batches: Iterable[Sequence[Mapping[str, Any]]], schema: pa.Schema) -> bytes:
-    """Write batches of rows as one Parquet file with its checksum, one row group a batch."""
+    """Write batches of rows as one Parquet file with its checksum, one row group per batch."""
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
         for batch in batches:
@@ -87,10 +84,7 @@ def _verify_checksum(content: bytes) -> None:
 
 
 def read_parquet(content: bytes, columns: list[str] | None = None) -> pa.Table:
-    """Read a Parquet file in memory without threads.
-
-    Parts are small, and Arrow's idle threads make a short process abort at its end.
-    """
+    """Read a Parquet file in memory without threads: Arrow's idle ones make a short process abort at its end."""
     file = pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True)
     return file.read(columns=columns, use_threads=False)
 
@@ -115,11 +109,7 @@ def iter_parts(
 
 
 def open_part(store: Store, path: str) -> pq.ParquetFile:
-    """Open one part, its checksum verified, to read row groups of it.
-
-    Raises:
-        DamagedPartError: it is no whole Parquet file.
-    """
+    """Open one part to read row groups of it; raise DamagedPartError if its checksum is wrong."""
     content = store.get(path)
     try:
         _verify_checksum(content)
@@ -129,11 +119,7 @@ def open_part(store: Store, path: str) -> pq.ParquetFile:
 
 
 def read_part(store: Store, path: str, columns: list[str] | None = None) -> pa.Table:
-    """Read one part.
-
-    Raises:
-        DamagedPartError: it is not a complete Parquet file.
-    """
+    """Read one part; raise DamagedPartError if it is not a complete Parquet file."""
     content = store.get(path)
     try:
         _verify_checksum(content)

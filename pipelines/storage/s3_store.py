@@ -12,8 +12,7 @@ from pipelines.storage.backend import FileInfo, check_size, resolve
 from pipelines.storage.errors import is_storage_error, no_bucket, response_code
 
 BODY_ATTEMPTS = 4
-BODY_PAUSE_S = 1.0
-"""For a response that breaks off in its middle; the libraries retry what fails before its beginning."""
+BODY_PAUSE_S = 1.0  # after a response that breaks off in its middle; the libraries retry earlier failures
 _CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")
 
 
@@ -23,8 +22,7 @@ class S3Store:
     missing_parent_remedy = "create the bucket first"
 
     def __init__(self, root: str) -> None:
-        self._root = root
-        """Bucket and prefix, without `s3://`."""
+        self._root = root  # bucket and prefix, without `s3://`
 
     @cached_property
     def filesystem(self) -> Any:  # fsspec has no types

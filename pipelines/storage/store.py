@@ -48,15 +48,9 @@ class Store:
             raise StoreError(f"{self.uri}/{path}: {error}; {self.backend.missing_parent_remedy}") from error
 
     def put_if(self, path: str, content: bytes, version: str | None) -> str | None:
-        """Write one object of an object store on the condition that it did not change.
+        """Write one object of an object store if its version is still `version`; return the new version, or None.
 
-        Args:
-            path: relative to the root.
-            content: the new content.
-            version: the expected current version, from `get_version` or an earlier call; None: no object may exist.
-
-        Returns:
-            The new version; None when the condition does not hold.
+        `version` is from `get_version` or an earlier call; None: no object may exist.
         """
         try:
             return self._guard(path, lambda: self._s3.put_if(path, content, version))
@@ -68,12 +62,7 @@ class Store:
         return self._guard(path, lambda: self._s3.get_version(path, max_bytes))
 
     def get(self, path: str, max_bytes: int | None = None) -> bytes:
-        """Return the content of one file.
-
-        Raises:
-            FileNotFoundError: it does not exist.
-            TooLargeError: it is larger than `max_bytes`.
-        """
+        """Return the content of one file; raise FileNotFoundError, or TooLargeError above `max_bytes`."""
         return self._guard(path, lambda: self.backend.get(path, max_bytes))
 
     def exists(self, path: str) -> bool:
@@ -91,19 +80,11 @@ class Store:
         self._guard(path, lambda: self.backend.delete(path))
 
     def remove_temporary(self) -> int:
-        """Remove what writers that were killed during `put` left; only for the owner of the run lock.
-
-        Returns:
-            The number of removed files.
-        """
+        """Remove temporary files of killed writers (run lock required); return their number."""
         return self._guard("", self.backend.remove_temporary)
 
     def check_writable(self) -> None:
-        """Write and remove a small file, so that a bad output location fails before the work.
-
-        Raises:
-            StoreError: the location is not writable.
-        """
+        """Write and remove a small file; raise StoreError early if the location is not writable."""
         probe = f".vlmsweep-probe-{uuid.uuid4().hex}"
         try:
             self.put(probe, b"")
