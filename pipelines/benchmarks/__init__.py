@@ -19,8 +19,7 @@ from pipelines.errors import UnknownNameError, UsageError
 
 __all__ = ["ENTRY_POINT_GROUP", "UnknownNameError", "benchmark", "benchmark_names", "unknown_name"]
 
-ENTRY_POINT_GROUP: Final = "vlmsweep.benchmarks"
-"""Entry points by which other packages add benchmarks."""
+ENTRY_POINT_GROUP: Final = "vlmsweep.benchmarks"  # entry points by which other packages add benchmarks
 
 
 def unknown_name(kind: str, name: str, known_names: list[str]) -> UnknownNameError:

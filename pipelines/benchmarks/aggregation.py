@@ -24,15 +24,13 @@ from pipelines.benchmarks.records import Metric
 from pipelines.metrics import stats
 from pipelines.metrics.stats import FloatArray, drawn_sums, interval_of
 
-Column: TypeAlias = NDArray[np.float64] | NDArray[np.bool_]
-"""One number a row, (rows,); 0 where a row does not count."""
+Column: TypeAlias = NDArray[np.float64] | NDArray[np.bool_]  # one number a row, (rows,); 0 where a row does not count
 Statistic: TypeAlias = Callable[..., NDArray[Any]]
 """From the sum of each column on every draw, (draws,) each, to the value on every draw; NaN where there is none."""
 Precision: TypeAlias = Literal["float64", "float32"]
 """Of sums and statistic. Counts are exact in both; single precision takes half of the time and memory."""
 
-_MAX_CACHED_CLUSTERS: Final = 1_200
-"""Draws of more clusters, some 100 MB, are made block by block and not kept."""
+_MAX_CACHED_CLUSTERS: Final = 1_200  # draws of more clusters, some 100 MB, are made block by block and not kept
 
 
 def ratio(total: FloatArray, size: FloatArray) -> FloatArray:
@@ -62,8 +60,7 @@ class MetricSpec:
     metric: Metric
     columns: tuple[Column, ...] = ()
     statistic: Statistic = ratio
-    rows: NDArray[np.intp] | None = None
-    """Places of the rows that the columns are over, (n,); None is all rows."""
+    rows: NDArray[np.intp] | None = None  # places of the rows that the columns are over, (n,); None is all rows
 
 
 def with_intervals(

@@ -184,25 +184,18 @@ class BenchmarkDefinition:
     """One benchmark, found by the name `BENCHMARK` of its package or module."""
 
     name: str
-    version: str
-    """Rises when reading or scoring changes meaning."""
+    version: str  # rises when reading or scoring changes meaning
     title: str
-    citation: str
-    """Where the benchmark comes from: paper and data."""
-    tasks: Mapping[str, tuple[str, ...]]
-    """Task -> settings."""
-    headline: str = "accuracy"
-    """The metric that stands first; higher is better."""
-    secondary_metrics: tuple[str, ...] = ()
-    """Metrics shown with it at the end of a run."""
+    citation: str  # where the benchmark comes from: paper and data
+    tasks: Mapping[str, tuple[str, ...]]  # task -> settings
+    headline: str = "accuracy"  # the metric that stands first; higher is better
+    secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""
     explicit_settings: tuple[str, ...] = ()
     """Settings that run only where `--settings` names them: not every model supports them."""
-    prompt_texts: Mapping[str, str] = field(default_factory=dict)
-    """Wording by version name."""
-    default_scorers: Mapping[str, str] = field(default_factory=dict)
-    """Scorer kind -> `model[:layer]`."""
+    prompt_texts: Mapping[str, str] = field(default_factory=dict)  # wording by version name
+    default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()
     """Values of `Reading` that describe a row and judge nothing; comparisons skip them."""
     content_field: str = ""
@@ -222,7 +215,6 @@ class BenchmarkDefinition:
     """Text comparisons that a row needs from scorer models."""
     ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None
     """Metrics that several models make together, by the name under which they are shown, from scores by model."""
-    paired_tests: PairedTests | None = None
-    """Tests of metrics that are no mean over rows."""
+    paired_tests: PairedTests | None = None  # tests of metrics that are no mean over rows
     human: HumanBaseline = field(default_factory=HumanBaseline)
     """What is known of people on this benchmark: human figures, and files of people's own work."""

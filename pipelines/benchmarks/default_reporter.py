@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _METRIC: Final = "accuracy"
-_COLUMN: Final = "correct"
-"""The value of `Reading` that accuracy is the mean of."""
+_COLUMN: Final = "correct"  # the value of `Reading` that accuracy is the mean of
 
 
 class DefaultReporter:

@@ -16,8 +16,7 @@ class Series:
     label: str
     values: tuple[float | None, ...]
     low: tuple[float | None, ...] = ()
-    high: tuple[float | None, ...] = ()
-    """Ends of confidence intervals, one a value, or empty."""
+    high: tuple[float | None, ...] = ()  # ends of confidence intervals, one a value, or empty
     origin: Origin = "ours"
 
 
@@ -46,14 +45,11 @@ class Bars:
     title: str
     categories: tuple[str, ...]
     series: tuple[Series, ...]
-    x_label: str = ""
-    """What the categories are."""
+    x_label: str = ""  # what the categories are
     y_label: str = ""
     stacked: bool = False
-    percent: bool = True
-    """Values are fractions and the axis reads percent; else values are drawn as they are."""
-    horizontal: bool = False
-    """For many or long categories."""
+    percent: bool = True  # values are fractions and the axis reads percent; else values are drawn as they are
+    horizontal: bool = False  # for many or long categories
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -70,8 +66,7 @@ class Lines:
     series: tuple[Series, ...]
     x_label: str = ""
     y_label: str = ""
-    percent: bool = False
-    """Values are fractions and the y axis reads percent."""
+    percent: bool = False  # values are fractions and the y axis reads percent
     y_range: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
 
@@ -97,10 +92,8 @@ class Points:
     clouds: tuple[Cloud, ...]
     x_label: str = ""
     y_label: str = ""
-    percent: bool = False
-    """Both measures are fractions and both axes read percent."""
-    diagonal: bool = False
-    """Draw the line on which both measures are equal."""
+    percent: bool = False  # both measures are fractions and both axes read percent
+    diagonal: bool = False  # draw the line on which both measures are equal
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-MOST_ROWS: Final = 2_000_000
-"""Rows of one file."""
-MOST_WORDS: Final = 512 << 20
-"""Decoded bytes of the columns of words of one file or row group, which are held together."""
+MOST_ROWS: Final = 2_000_000  # rows of one file
+MOST_WORDS: Final = 512 << 20  # decoded bytes of the columns of words of one file or row group, which are held together
 MOST_PICTURES: Final = 16 << 30
 """Decoded bytes of all columns of one file, pictures among them, of which a batch is held at a time."""
 _AT_ONCE: Final = 1 << 30

@@ -15,11 +15,9 @@ Status = Literal["ok", "error", "excluded"]
 class MediaFile:
     """A picture or clip that a sample needs: a file of the source, or bytes found inside one."""
 
-    role: str
-    """What it is to the sample, such as `clip`, `picture`, `disambiguator/0`."""
+    role: str  # what it is to the sample, such as `clip`, `picture`, `disambiguator/0`
     kind: Literal["image", "video"]
-    path: str = ""
-    """Relative to the source; with `content` only the name to show in messages."""
+    path: str = ""  # relative to the source; with `content` only the name to show in messages
     content: bytes | None = None
 
 
@@ -31,11 +29,9 @@ class RawSample:
     file: str
     category: str = ""
     subset: str = ""
-    cluster: str = ""
-    """What shares media or origin: the unit that the bootstrap resamples."""
+    cluster: str = ""  # what shares media or origin: the unit that the bootstrap resamples
     media: tuple[MediaFile, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
-    """The benchmark's own fields, JSON types only."""
+    data: Mapping[str, Any] = field(default_factory=dict)  # the benchmark's own fields, JSON types only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +39,7 @@ class Rejection:
     """One row that cannot be used; goes to `rejected.jsonl`, and the rest goes on."""
 
     file: str
-    item: str
-    """The row's id, or its place in the file."""
+    item: str  # the row's id, or its place in the file
     reason: str
 
 
@@ -91,8 +86,7 @@ class Prompt:
     """One request of a sample before it is addressed to a model."""
 
     variant: str = ""
-    version: str = ""
-    """Version of the wording."""
+    version: str = ""  # version of the wording
     steps: tuple[Step, ...] = ()
     excluded: str = ""
     """Why this cannot be sent, such as `image_missing`; then it is counted as excluded."""
@@ -125,18 +119,15 @@ class Row:
     given: Mapping[str, float] = field(default_factory=dict)
     """Float columns that came with the predictions or from scorer models, by column name."""
     verdict: Verdict = Verdict(state="absent")
-    seed: int = 42
-    """The sweep's seed, from which seeded draws such as option orders are made again."""
+    seed: int = 42  # the sweep's seed, from which seeded draws such as option orders are made again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What a row's output was read as, and the numbers that follow from it."""
 
-    answer: str | None
-    """The parsed answer: a letter, a label, cleaned text; None when nothing could be read."""
-    rule: str = ""
-    """Which rule of the reader decided."""
+    answer: str | None  # the parsed answer: a letter, a label, cleaned text; None when nothing could be read
+    rule: str = ""  # which rule of the reader decided
     flags: tuple[str, ...] = ()
     values: Mapping[str, float] = field(default_factory=dict)
     """Scores by name. A score that could not be given is left out, never 0."""
@@ -146,10 +137,8 @@ class Reading:
 class SimilarityRequest:
     """A text comparison by a scorer model; the best over the references counts."""
 
-    column: str
-    """Name of the value in `Row.given`."""
-    scorer: str
-    """Kind of scorer: `bertscore` or `bleurt`."""
+    column: str  # name of the value in `Row.given`
+    scorer: str  # kind of scorer: `bertscore` or `bleurt`
     candidate: str
     references: tuple[str, ...]
     rescaled: str = ""
@@ -180,8 +169,7 @@ class Metric:
     category: str = ""
     ci_low: float | None = None
     ci_high: float | None = None
-    note: str = ""
-    """Why a value is None, or how to read it; shown in reports, not part of the contract's row."""
+    note: str = ""  # why a value is None, or how to read it; shown in reports, not part of the contract's row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +183,8 @@ class PublishedValue:
     subset: str
     category: str
     metric: str
-    value: float | None
-    """None where the paper prints none."""
-    unit: str
-    """`fraction`, `count`, or '' for coefficients and for measures without an upper end."""
+    value: float | None  # None where the paper prints none
+    unit: str  # `fraction`, `count`, or '' for coefficients and for measures without an upper end
     note: str
 
     @property
@@ -220,9 +206,6 @@ class PairedTest:
     value_a: float
     value_b: float
     ci_low: float | None
-    ci_high: float | None
-    """Ends of the 95% interval of B minus A."""
-    p: float
-    """Two-sided."""
-    test: str
-    """Name of the test."""
+    ci_high: float | None  # ends of the 95% interval of B minus A
+    p: float  # two-sided
+    test: str  # name of the test

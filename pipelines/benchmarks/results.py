@@ -49,8 +49,7 @@ class Results:
     ours: Mapping[Key, TableValue] = field(default_factory=dict)
     published: Mapping[Key, TableValue] = field(default_factory=dict)
     """Of a number that several tables print, the last one."""
-    printed: Mapping[str, Mapping[Key, TableValue]] = field(default_factory=dict)
-    """Published table -> its numbers."""
+    printed: Mapping[str, Mapping[Key, TableValue]] = field(default_factory=dict)  # published table -> its numbers
 
     @classmethod
     def of(

@@ -23,16 +23,12 @@ class TableValue:
     """A number with its change, interval, counts and note. What is None is not printed."""
 
     value: float | None
-    delta: float | None = None
-    """Change against something that the table's notes name; printed signed, in brackets."""
+    delta: float | None = None  # change against something that the table's notes name; printed signed, in brackets
     low: float | None = None
-    high: float | None = None
-    """Ends of the confidence interval."""
+    high: float | None = None  # ends of the confidence interval
     n: int | None = None
-    n_failed: int | None = None
-    """Rows in the denominator, and rows that ended in an error."""
-    note: str = ""
-    """Why the value is missing, or why it is not to be trusted; becomes a footnote."""
+    n_failed: int | None = None  # rows in the denominator, and rows that ended in an error
+    note: str = ""  # why the value is missing, or why it is not to be trusted; becomes a footnote
     doubtful: bool = False
     """The value cannot be right, such as a misprint in a paper: it is shown, and never marked as the best."""
 
@@ -61,16 +57,13 @@ class Table:
         ValueError: a row has not one cell a column, or a setting does not fit the columns.
     """
 
-    id: str
-    """File name without ending, such as `maia_table1`."""
+    id: str  # file name without ending, such as `maia_table1`
     title: str
-    columns: tuple[str, ...]
-    """Heads of the cells; the label's column is extra and headed by `label_head`."""
+    columns: tuple[str, ...]  # heads of the cells; the label's column is extra and headed by `label_head`
     rows: tuple[TableRow, ...]
     label_head: str = "Model"
     style: Style = "fraction2"
-    styles: tuple[Style, ...] = ()
-    """One a column where they differ; empty: `style` for all."""
+    styles: tuple[Style, ...] = ()  # one a column where they differ; empty: `style` for all
     groups: tuple[tuple[str, int], ...] = ()
     """Heads above the heads: text and number of columns; together they cover all columns. Text '' is an empty head."""
     better: tuple[Literal["higher", "lower", ""], ...] = ()

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-MAX_ERRORS = 3
-"""Errors named of one row."""
+MAX_ERRORS = 3  # errors named of one row
 
 
 def format_validation_error(error: ValidationError) -> str:

@@ -14,8 +14,7 @@ from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray
 from pipelines.benchmarks.records import Metric
 from pipelines.metrics.stats import FloatArray
 
-NO_ROW: Final = "no row to measure"
-"""Note of a metric without a denominator."""
+NO_ROW: Final = "no row to measure"  # note of a metric without a denominator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,20 +24,13 @@ class MeanMetric:
     task: str
     setting: str
     metric: str
-    values: FloatArray
-    """(N,); NaN where a row that counts has no score."""
-    column: IntArray
-    """(N,), indices in `COLUMNS`."""
-    video: IntArray
-    """(N,), the clusters that the bootstrap resamples."""
-    failed: BoolArray
-    """(N,): the request ended in an error."""
-    counted: BoolArray
-    """(N,): in the denominator."""
-    blocked: str = ""
-    """Why the metric has no value at all; '' where it may have one."""
-    note: str = ""
-    """Note of metrics that have a value."""
+    values: FloatArray  # (N,); NaN where a row that counts has no score
+    column: IntArray  # (N,), indices in `COLUMNS`
+    video: IntArray  # (N,), the clusters that the bootstrap resamples
+    failed: BoolArray  # (N,): the request ended in an error
+    counted: BoolArray  # (N,): in the denominator
+    blocked: str = ""  # why the metric has no value at all; '' where it may have one
+    note: str = ""  # note of metrics that have a value
     missing_reason: Callable[[BoolArray], str] = lambda _rows: "not scored"
     """Returns why the given rows, (N,), have no score."""
     unit: str = "fraction"

@@ -4,8 +4,7 @@ import difflib
 import re
 from typing import Final
 
-POOL_SIZE: Final = 8
-"""Statement pairs of a question, and human answers to it."""
+POOL_SIZE: Final = 8  # statement pairs of a question, and human answers to it
 
 COLUMN_OF_CATEGORY: Final = {
     "CausaleEsplicita": "Causal",

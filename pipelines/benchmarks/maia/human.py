@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 _ID: Final[Mapping[str, str]] = {"answers": "question_id", "letters": "pair_id"}
 _UNPUBLISHED: Final = "no human accuracy is published"
-_SETTING: Final = "32-frames"
-"""The input that annotators saw."""
+_SETTING: Final = "32-frames"  # the input that annotators saw
 
 
 class MaiaHumanBaseline(HumanBaseline):

@@ -29,8 +29,7 @@ from pipelines.metrics.stats import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-SETTINGS: Final = ("black-video", "1-frame", "32-frames", "unimodal")
-"""In the paper's order."""
+SETTINGS: Final = ("black-video", "1-frame", "32-frames", "unimodal")  # in the paper's order
 
 _TOLERANCE: Final = 1e-9  # of sums of doubles
 _MAX_LISTED: Final = 10  # contradictory pools in one note

@@ -47,15 +47,11 @@ PROMPT_TEXTS: Final[Mapping[str, str]] = {
     "oevqa-it-v1-plain": _OEVQA_PLAIN,
     "judge-it-v1": _JUDGE,
 }
-_UNIMODAL_VERSION: Final = "vsv-unimodal-v1"
-"""Prompt version of bare statements, which have no wording."""
-_VSV_GENERATION: Final = Generation(max_new_tokens=16)
-"""Greedy, for a letter."""
-_OEVQA_GENERATION: Final = Generation(max_new_tokens=128)
-"""Greedy, for an answer."""
+_UNIMODAL_VERSION: Final = "vsv-unimodal-v1"  # prompt version of bare statements, which have no wording
+_VSV_GENERATION: Final = Generation(max_new_tokens=16)  # greedy, for a letter
+_OEVQA_GENERATION: Final = Generation(max_new_tokens=128)  # greedy, for an answer
 _JUDGE_GENERATION: Final = Generation(max_new_tokens=64)
-_MAX_CANDIDATE_CHARS: Final = 2000
-"""The judge gets at most so many characters of an answer."""
+_MAX_CANDIDATE_CHARS: Final = 2000  # the judge gets at most so many characters of an answer
 
 
 def maia_prompts(query: PromptInput) -> Iterator[Prompt]:

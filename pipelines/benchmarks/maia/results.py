@@ -25,8 +25,7 @@ SETTING_HEADS: Final[Mapping[str, str]] = {
 """Settings with a video and their headings, in the paper's order."""
 CATEGORY_HEADS: Final = tuple(name if name == "Out-of-Scope" else name.replace("-", " ") for name in COLUMNS)
 """Heads of the category columns as printed."""
-FULL_SET: Final = 2400
-"""Questions behind the published numbers."""
+FULL_SET: Final = 2400  # questions behind the published numbers
 
 _PEOPLE_NOTE = "People of the files given: the mean of their values, each on what that person answered; n is all of it."
 

@@ -61,23 +61,15 @@ class QuestionGrid:
     A question with an excluded row is skipped as a whole, so that a pool always holds eight pairs.
     """
 
-    rows: pd.DataFrame
-    """Q * width rows, sorted by question and pair."""
+    rows: pd.DataFrame  # Q * width rows, sorted by question and pair
     width: int
-    ids: NDArray[Any]
-    """(Q,), sorted sample ids."""
-    column: IntArray
-    """(Q,), indices in `COLUMNS`."""
-    video: IntArray
-    """(Q,), the clusters of the bootstrap."""
-    ok: BoolArray
-    """(Q, width): the model answered."""
-    failed: BoolArray
-    """(Q, width): the request ended in an error."""
-    missing: BoolArray
-    """(Q, width): the request was never run."""
-    excluded_ids: frozenset[str]
-    """Questions with an excluded row."""
+    ids: NDArray[Any]  # (Q,), sorted sample ids
+    column: IntArray  # (Q,), indices in `COLUMNS`
+    video: IntArray  # (Q,), the clusters of the bootstrap
+    ok: BoolArray  # (Q, width): the model answered
+    failed: BoolArray  # (Q, width): the request ended in an error
+    missing: BoolArray  # (Q, width): the request was never run
+    excluded_ids: frozenset[str]  # questions with an excluded row
 
     @classmethod
     def from_rows(cls, rows: pd.DataFrame, width: int) -> QuestionGrid:

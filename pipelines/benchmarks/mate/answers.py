@@ -28,24 +28,18 @@ _ANSWER = re.compile(r'[{][ ]*+"answer":[ ].*?[}]')
 class Answer:
     """A value that was read; a record of its own, because JSON `null` is a value too."""
 
-    value: JsonValue
-    """The parsed value of the key `answer`."""
-    text: str
-    """The value as Python prints it, without outer white space: what is compared."""
+    value: JsonValue  # the parsed value of the key `answer`
+    text: str  # the value as Python prints it, without outer white space: what is compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What one output is worth."""
 
-    exact_match: bool
-    """The strict reading equals the gold answer."""
-    format_ok: bool
-    """The strict reader found JSON."""
-    exact_match_lenient: bool
-    """Right in the strict or in the lenient reading."""
-    answer: Answer | None
-    """What the strict reader read; None where there was no JSON."""
+    exact_match: bool  # the strict reading equals the gold answer
+    format_ok: bool  # the strict reader found JSON
+    exact_match_lenient: bool  # right in the strict or in the lenient reading
+    answer: Answer | None  # what the strict reader read; None where there was no JSON
 
 
 def judge(output: str, gold: Gold) -> Verdict:

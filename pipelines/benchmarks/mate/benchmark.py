@@ -23,8 +23,7 @@ from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rej
 from pipelines.benchmarks.source import Source
 from pipelines.errors import DatasetError
 
-WHITE_PICTURE = blank("FFFFFF", 480, 320)
-"""Stands for the data's own white picture where that is absent."""
+WHITE_PICTURE = blank("FFFFFF", 480, 320)  # stands for the data's own white picture where that is absent
 
 _AS_DISTRIBUTED = "mate-input-v1"
 _BUILT = f"mate-built-v{PROMPT_VERSION}"

@@ -25,14 +25,10 @@ def in_scene(answer: Answer | None, scene: Scene, target: str) -> bool:
 class Closer:
     """Whether the object named instead is no farther from the one asked about than its like on average."""
 
-    distance: bool
-    """By straight distance."""
-    depth: bool
-    """By the distance along X alone."""
-    horizontal: bool
-    """By the distance along Y alone."""
-    alone: bool
-    """It has no like: the comparison is won without a rival."""
+    distance: bool  # by straight distance
+    depth: bool  # by the distance along X alone
+    horizontal: bool  # by the distance along Y alone
+    alone: bool  # it has no like: the comparison is won without a rival
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +37,7 @@ class Overlap:
 
     label: OverlapLabel
     """`4` right; `3`..`0` attributes that the object named instead shares; `-` no JSON, or no such object."""
-    closer: Closer | None
-    """Of the object named instead; None for `4` and `-`."""
+    closer: Closer | None  # of the object named instead; None for `4` and `-`
 
 
 def overlap(scene: Scene, question: Question, answer: Answer | None) -> Overlap:

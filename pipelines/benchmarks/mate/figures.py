@@ -13,8 +13,7 @@ from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import TableValue
 
 _KINDS: Final = {"crossmodal": (2, "cross-modal"), "unimodal": (3, "unimodal")}
-_PAPERS_COUNT: Final = 7
-"""Objects of the scenes in Figure 4a."""
+_PAPERS_COUNT: Final = 7  # objects of the scenes in Figure 4a
 _SINGLES: Final = {"Shape": "sha", "Material": "mat", "Color": "col", "Size": "siz", COORDS_ONLY: "3dc"}
 
 

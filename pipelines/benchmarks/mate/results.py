@@ -15,8 +15,7 @@ CLOSED_MODELS: Final = frozenset(
     {"Gemini 1.5", "GPT-4o", "Claude 3.5", "gemini-1.5-flash", "gpt-4o-2024-11-20", "claude-3-5-sonnet-20241022"}
 )
 """Published models behind an API; all others are open."""
-FULL_SET: Final = 5500
-"""Cross-modal examples behind the published numbers, and as many unimodal ones."""
+FULL_SET: Final = 5500  # cross-modal examples behind the published numbers, and as many unimodal ones
 
 _PAPER_SETTING: Final = "2-shot"
 _PREFERRED_SETTINGS: Final = (_PAPER_SETTING, "1-shot", "0-shot", COT)

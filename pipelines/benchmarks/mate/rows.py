@@ -25,17 +25,12 @@ class MateRow:
     question: Question
     setting: str
     gold: Gold
-    text: str | None
-    """The whole prompt, byte for byte; None where it is built."""
-    shots: tuple[tuple[str, Gold], ...] | None
-    """Pointers of the solved examples; None where they are not known."""
-    targets: tuple[str, ...] = ()
-    """What built examples ask for; empty for examples that stand in `text`."""
-    image: str = ""
-    """Name of the picture's file; '' where the picture is in the row."""
+    text: str | None  # the whole prompt, byte for byte; None where it is built
+    shots: tuple[tuple[str, Gold], ...] | None  # pointers of the solved examples; None where they are not known
+    targets: tuple[str, ...] = ()  # what built examples ask for; empty for examples that stand in `text`
+    image: str = ""  # name of the picture's file; '' where the picture is in the row
     generated: bool = False
-    odd: tuple[str, ...] = ()
-    """What is odd about the row and does not cost it."""
+    odd: tuple[str, ...] = ()  # what is odd about the row and does not cost it
 
     @property
     def key(self) -> tuple[str, str]:

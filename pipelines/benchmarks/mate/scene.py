@@ -39,20 +39,13 @@ _LARGE = 0.5
 class SceneObject:
     """One solid of a scene."""
 
-    name: str
-    """`Object_<position in the list>`."""
-    shape: str
-    """One of `SHAPES`."""
-    size: float
-    """0.35 or 0.7, or the same with a last digit 1: noise to the eye, a difference to the text."""
-    material: str
-    """One of `MATERIALS`."""
-    coords: tuple[float, float, float]
-    """Centre of the solid: X, Y, Z."""
-    rotation: float
-    """Called degrees by the texts; nothing of it shows in the picture."""
-    color: str
-    """One of `COLORS`."""
+    name: str  # `Object_<position in the list>`
+    shape: str  # one of `SHAPES`
+    size: float  # 0.35 or 0.7, or the same with a last digit 1: noise to the eye, a difference to the text
+    material: str  # one of `MATERIALS`
+    coords: tuple[float, float, float]  # centre of the solid: X, Y, Z
+    rotation: float  # called degrees by the texts; nothing of it shows in the picture
+    color: str  # one of `COLORS`
 
     def value(self, attribute: str) -> Gold:
         """The value of one attribute as the data spells it; coordinates are a list."""
@@ -75,24 +68,18 @@ class SceneObject:
 class Scene:
     """What a picture shows and a JSON text tells."""
 
-    camera_location: tuple[float, ...]
-    """X, Y, Z of the camera."""
-    objects: tuple[SceneObject, ...]
-    """In the order of the data."""
+    camera_location: tuple[float, ...]  # X, Y, Z of the camera
+    objects: tuple[SceneObject, ...]  # in the order of the data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is asked: the target attribute of the one object that the pointer singles out."""
 
-    task: str
-    """One of `TASKS`."""
-    pointer_attribute: str
-    """The attribute that points."""
-    pointer_value: Gold
-    """Its value, held by one object of the scene."""
-    target_attribute: str
-    """The attribute asked for."""
+    task: str  # one of `TASKS`
+    pointer_attribute: str  # the attribute that points
+    pointer_value: Gold  # its value, held by one object of the scene
+    target_attribute: str  # the attribute asked for
 
     def asked(self, scene: Scene) -> int:
         """Position of the object meant.

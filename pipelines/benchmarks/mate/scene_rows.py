@@ -16,8 +16,7 @@ from pipelines.errors import SourceError
 
 PICTURE: Final = "picture"
 WHITE: Final = "white"
-WHITE_NAME: Final = "0" * 32 + ".png"
-"""The picture of all `txt2txt` rows."""
+WHITE_NAME: Final = "0" * 32 + ".png"  # the picture of all `txt2txt` rows
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {"mm": CROSSMODAL, "um": ("img2img", "txt2txt")}
 """First part of a file's name -> its tasks."""

@@ -102,8 +102,7 @@ def _read(line: bytes, place: str, setting: str, tasks: tuple[str, ...]) -> tupl
 _COLUMNS: Final = ("id", "scene", "question", "answer", "task", "pointer_attribute", "target_attribute")
 
 
-_BATCH: Final = 64
-"""Rows held at once with their pictures."""
+_BATCH: Final = 64  # rows held at once with their pictures
 
 
 def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Rejection | Notice]:

@@ -14,10 +14,8 @@ from pipelines.benchmarks.records import Metric
 from pipelines.metrics.stats import FloatArray
 
 KINDS: Final = ("Homo", "Hetero")
-ALL: Final = "All"
-"""Category of the mean of both kinds; the pooled value has category ''."""
-NO_ROW: Final = "no row to measure"
-"""Note of a metric without a denominator."""
+ALL: Final = "All"  # category of the mean of both kinds; the pooled value has category ''
+NO_ROW: Final = "no row to measure"  # note of a metric without a denominator
 
 BoolArray = NDArray[np.bool_]
 
@@ -41,21 +39,14 @@ class MeanMetric:
 
     place: Place
     metric: str
-    values: FloatArray
-    """(N,); NaN where a row that counts has no score."""
-    kind: NDArray[Any]
-    """(N,), of `KINDS`."""
-    cluster: NDArray[Any]
-    """(N,), what the bootstrap resamples: rows of one picture."""
-    counted: BoolArray
-    """(N,): in the denominator."""
-    failed: BoolArray
-    """(N,): reported with the metric, and not in the denominator."""
+    values: FloatArray  # (N,); NaN where a row that counts has no score
+    kind: NDArray[Any]  # (N,), of `KINDS`
+    cluster: NDArray[Any]  # (N,), what the bootstrap resamples: rows of one picture
+    counted: BoolArray  # (N,): in the denominator
+    failed: BoolArray  # (N,): reported with the metric, and not in the denominator
     note: str = ""
-    missing_reason: str = "not scored"
-    """Note where rows that count have no score."""
-    empty_reason: str = NO_ROW
-    """Note where no row counts."""
+    missing_reason: str = "not scored"  # note where rows that count have no score
+    empty_reason: str = NO_ROW  # note where no row counts
     unit: str = "fraction"
 
     def metrics(self) -> Iterator[Metric]:

@@ -23,8 +23,7 @@ Language = Literal["de", "fr", "ko", "en"]
 GroundingFlag = Literal["extra_text"]
 TranslationFlag = Literal["untranslated", "wrong_script", "refusal"]
 
-TIE: Final = 1e-6
-"""Two similarities this close are a tie."""
+TIE: Final = 1e-6  # two similarities this close are a tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +32,23 @@ class GroundingReading:
 
     text: str
     """The phrase, case-folded and without tags, quotes and final punctuation; empty where the answer is invalid."""
-    flags: tuple[GroundingFlag, ...]
-    """Peculiarities of the answer; flags change no score."""
+    flags: tuple[GroundingFlag, ...]  # peculiarities of the answer; flags change no score
 
 
 @dataclass(frozen=True, slots=True)
 class ExactMatch:
     """Whether an answer is the pun's phrase."""
 
-    normalised: bool
-    """After both went through `read_grounding`: the headline."""
-    strict: bool
-    """As generated, except for blanks at the ends."""
+    normalised: bool  # after both went through `read_grounding`: the headline
+    strict: bool  # as generated, except for blanks at the ends
 
 
 @dataclass(frozen=True, slots=True)
 class TranslationReading:
     """The sentence of an answer."""
 
-    text: str
-    """On one line; empty where the answer is invalid."""
-    flags: tuple[TranslationFlag, ...]
-    """Peculiarities of the sentence; flags change no score."""
+    text: str  # on one line; empty where the answer is invalid
+    flags: tuple[TranslationFlag, ...]  # peculiarities of the sentence; flags change no score
 
 
 _EMPHASIS = re.compile(r"\*\*|__|`")

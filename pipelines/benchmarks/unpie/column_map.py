@@ -35,8 +35,7 @@ _DEFAULTS: Final[Mapping[str, str]] = {
 _GROUPS: Final = ("gloss", "disamb_image", "translation", "translation[0]", "translation[1]")
 """Names that map several fields at once."""
 
-MAP_NAMES: Final = (*_DEFAULTS, *_GROUPS)
-"""Names that `--column-map` may give paths for."""
+MAP_NAMES: Final = (*_DEFAULTS, *_GROUPS)  # names that `--column-map` may give paths for
 
 Shape = dict[str, Any] | list[Any] | None
 """Structure of a row: fields by name, the shape of a list's items, or None for a value."""
@@ -50,10 +49,8 @@ _MAX_LISTED: Final = 40
 class Columns:
     """The path of each field in one source."""
 
-    paths: Mapping[str, str]
-    """Field -> path in the source; '' for none."""
-    mapped: frozenset[str]
-    """Fields that the user's column map names."""
+    paths: Mapping[str, str]  # field -> path in the source; '' for none
+    mapped: frozenset[str]  # fields that the user's column map names
 
     @classmethod
     def from_map(cls, column_map: Mapping[str, str] | None) -> Columns:

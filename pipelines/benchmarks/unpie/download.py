@@ -21,8 +21,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from pipelines.errors import SourceError
 
-TIMEOUT_S: Final = 20.0
-"""Seconds for one attempt, redirects included."""
+TIMEOUT_S: Final = 20.0  # seconds for one attempt, redirects included
 MAX_ATTEMPTS: Final = 3
 MAX_BYTES: Final = 20_000_000
 _MAX_REDIRECTS: Final = 5

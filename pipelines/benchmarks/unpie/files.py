@@ -28,8 +28,7 @@ class DataFile:
     """One file of rows."""
 
     path: str
-    split: str
-    """'' where each row names its split."""
+    split: str  # '' where each row names its split
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,7 @@ class RowFile:
     """An opened file: its rows, one at a time, and their structure."""
 
     shape: Shape
-    rows: Iterator[Mapping[str, Any] | str]
-    """Rows, or the reason why one cannot be read."""
+    rows: Iterator[Mapping[str, Any] | str]  # rows, or the reason why one cannot be read
 
 
 def data_files(source: Source) -> list[DataFile]:

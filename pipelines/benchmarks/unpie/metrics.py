@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FREQUENT: Final = "Freq↑"
-RARE: Final = "Freq↓"
-"""Categories of reconstruction by how common the meaning of the given translation is."""
+RARE: Final = "Freq↓"  # categories of reconstruction by how common the meaning of the given translation is
 MARGIN_BINS: Final = tuple(round(-0.1 + 0.02 * i, 2) for i in range(11))
 """Edges of the histogram of margins; one more bin lies beyond each end."""
 _FLOATS: Final = (

@@ -32,8 +32,7 @@ class Picture:
     """A picture that can be decoded."""
 
     content: bytes
-    extension: str
-    """With its dot; told by the content."""
+    extension: str  # with its dot; told by the content
 
 
 class PictureLoader:

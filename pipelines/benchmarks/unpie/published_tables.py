@@ -12,8 +12,7 @@ from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.agreement import AGREEMENT
 from pipelines.benchmarks.unpie.results import PAIRS, TYPES, UnpieResults
 
-_DATA_SETS: Final = ("Multi30k", "CoMMuTE", "UNPIE")
-"""Rows of Table 1."""
+_DATA_SETS: Final = ("Multi30k", "CoMMuTE", "UNPIE")  # rows of Table 1
 _FREQUENCIES: Final = ("Freq↑", "Freq↓")
 _HUMAN_SAMPLES: Final = "100 samples"
 _DATA_NOTE: Final = "Statistics of the data as printed: the second plain translations behind them are not distributed."

@@ -11,15 +11,13 @@ from pipelines.benchmarks.tables import TableValue
 from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 
-TYPES: Final[Mapping[str, str]] = {"lm": "LM", "sm": "SM", "vlm": "VLM"}
-"""Settings in the paper's order and words."""
+TYPES: Final[Mapping[str, str]] = {"lm": "LM", "sm": "SM", "vlm": "VLM"}  # settings in the paper's order and words
 INPUTS: Final[Mapping[str, str]] = {"lm": "L", "sm": "V+L", "vlm": "V+L"}
 PAIRS: Final[Mapping[str, tuple[str, ...]]] = {
     "disambiguation": tuple(f"En-{lang.capitalize()}" for lang in LANGUAGES),
     "reconstruction": tuple(f"{lang.capitalize()}-En" for lang in LANGUAGES),
 }
-MIN_COVERAGE: Final = 0.99
-"""Share of requests that must not be excluded for ours to be compared with the published."""
+MIN_COVERAGE: Final = 0.99  # share of requests that must not be excluded for ours to be compared with the published
 _FULL_SET: Final[Mapping[str, int]] = {"grounding": 1000, "disambiguation": 6000, "reconstruction": 6000}
 """Requests of a setting of the full data set, by task."""
 

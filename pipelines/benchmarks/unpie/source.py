@@ -23,11 +23,9 @@ from pipelines.benchmarks.unpie.files import SPLITS, DataFile, data_files, open_
 from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.errors import SourceError
 
-EXPLANATION: Final = "explanation"
-"""Role of the picture that shows both meanings."""
+EXPLANATION: Final = "explanation"  # role of the picture that shows both meanings
 SPLIT_ROWS: Final = 500
-_BATCH_ROWS: Final = 32
-"""Rows whose pictures are downloaded concurrently."""
+_BATCH_ROWS: Final = 32  # rows whose pictures are downloaded concurrently
 _MAX_LISTED: Final = 5
 _SPLIT_BY_NAME: Final = {name.lower(): split for split, kind in SPLITS.items() for name in (split, kind)}
 _HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff]")
@@ -74,8 +72,7 @@ class _Pun:
 
     sample: RawSample
     split: str
-    picture_values: dict[str, Any]
-    """The row's value of each picture column, by role."""
+    picture_values: dict[str, Any]  # the row's value of each picture column, by role
 
 
 @dataclass(slots=True)
@@ -94,8 +91,7 @@ class _Reader:
     pictures: PictureLoader
     _rows: Counter[str] = field(default_factory=Counter)
     _counts: dict[str, _PictureCounts] = field(default_factory=dict)
-    _suspicions: dict[str, list[str]] = field(default_factory=dict)
-    """Suspicion -> sample ids."""
+    _suspicions: dict[str, list[str]] = field(default_factory=dict)  # suspicion -> sample ids
     _sample_by_picture: dict[str, str] = field(default_factory=dict)
     _reported_columns: set[str] = field(default_factory=set)
 

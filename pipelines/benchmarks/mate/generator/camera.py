@@ -11,8 +11,7 @@ from typing import TypeAlias
 Point: TypeAlias = tuple[float, float, float]
 Pixel: TypeAlias = tuple[float, float]
 
-LOCATION: Point = (9.915478112284436, 0, 5.34366512298584)
-"""Where the published scenes have it."""
+LOCATION: Point = (9.915478112284436, 0, 5.34366512298584)  # where the published scenes have it
 
 _FOCAL = 1.09375  # of the picture's width: a lens of 35 mm before a sensor of 32 mm
 _ROOMY = 10  # objects that the published floor has room for
@@ -22,12 +21,9 @@ _ROOMY = 10  # objects that the published floor has room for
 class Camera:
     """A camera and the size of its picture."""
 
-    location: Point
-    """In scene units."""
-    width: int
-    """In pixels."""
-    height: int
-    """In pixels."""
+    location: Point  # in scene units
+    width: int  # in pixels
+    height: int  # in pixels
 
     def depth(self, point: Sequence[float]) -> float:
         """Distance from the camera along its line of sight, in scene units."""

@@ -26,28 +26,20 @@ from pipelines.errors import UsageError
 class Spread:
     """How evenly questions fall on cells of (object count, target, pointer)."""
 
-    mean: float
-    """Questions a cell."""
-    lowest: int
-    """In the emptiest cell."""
-    highest: int
-    """In the fullest."""
+    mean: float  # questions a cell
+    lowest: int  # in the emptiest cell
+    highest: int  # in the fullest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedSummary:
     """What a data set came to."""
 
-    out: Path
-    """Its folder."""
-    scenes: int
-    """Scenes, and pictures of them; the white picture is extra."""
-    rows: dict[str, int]
-    """File name without ending -> rows."""
-    tasks: dict[str, int]
-    """Task -> scenes that ask it."""
-    cells: dict[str, Spread]
-    """Task -> how even its questions are."""
+    out: Path  # its folder
+    scenes: int  # scenes, and pictures of them; the white picture is extra
+    rows: dict[str, int]  # file name without ending -> rows
+    tasks: dict[str, int]  # task -> scenes that ask it
+    cells: dict[str, Spread]  # task -> how even its questions are
     links: dict[str, int]
     """`1` `2` `3` attributes, or `3dc` for coordinates alone -> cross-modal questions that they link."""
 

@@ -15,30 +15,21 @@ _SPELLINGS = {0.35: (0.351, 0.35), 0.7: (0.7, 0.701)}  # the last digit means no
 class Look:
     """One object before it has a place."""
 
-    shape: str
-    """One of the benchmark's shapes."""
-    material: str
-    """`metal` or `rubber`."""
-    color: str
-    """One of the benchmark's colors."""
-    radius: float
-    """0.35 or 0.7 scene units."""
-    size: float
-    """The radius as the texts spell it."""
-    rotation: float
-    """In [0, 360)."""
+    shape: str  # one of the benchmark's shapes
+    material: str  # `metal` or `rubber`
+    color: str  # one of the benchmark's colors
+    radius: float  # 0.35 or 0.7 scene units
+    size: float  # the radius as the texts spell it
+    rotation: float  # in [0, 360)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast:
     """The objects of one scene, and the visual values that point."""
 
-    looks: tuple[Look, ...]
-    """In the order of their names."""
-    key_colors: tuple[str, ...]
-    """Each held by one object, no object holding two keys."""
-    key_shapes: tuple[str, ...]
-    """The same of shapes."""
+    looks: tuple[Look, ...]  # in the order of their names
+    key_colors: tuple[str, ...]  # each held by one object, no object holding two keys
+    key_shapes: tuple[str, ...]  # the same of shapes
 
     def keys(self, attribute: str) -> tuple[str, ...]:
         """The values of `color` or `shape` that point."""

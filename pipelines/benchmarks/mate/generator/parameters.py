@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS
 from pipelines.errors import UsageError
 
-GENERATOR_VERSION = "1"
-"""Rises with whatever changes the bytes of a data set."""
+GENERATOR_VERSION = "1"  # rises with whatever changes the bytes of a data set
 
 MIN_OBJECTS = 3  # two solved examples describe two objects besides the one asked about
 MAX_OBJECTS = 200  # as far as placement was tried
@@ -28,30 +27,21 @@ def stream(*parts: object) -> random.Random:
 class Options:
     """Choices beyond object counts, examples and seed."""
 
-    tasks: tuple[str, ...] = tuple(TASKS)
-    """Tasks asked, of `TASKS`; their order settles ties."""
-    shots: tuple[int, ...] = (0, 1, 2)
-    """Numbers of solved examples, one file each."""
-    cot: bool = True
-    """Also write the cross-modal questions with steps; they need 2 among `shots`."""
-    max_key_colors: int = 3
-    """Colors that point, 1..7; fewer where a scene has too few objects."""
-    max_key_shapes: int = 1
-    """Shapes that point, 1..3."""
+    tasks: tuple[str, ...] = tuple(TASKS)  # tasks asked, of `TASKS`; their order settles ties
+    shots: tuple[int, ...] = (0, 1, 2)  # numbers of solved examples, one file each
+    cot: bool = True  # also write the cross-modal questions with steps; they need 2 among `shots`
+    max_key_colors: int = 3  # colors that point, 1..7; fewer where a scene has too few objects
+    max_key_shapes: int = 1  # shapes that point, 1..3
     stratify: Literal["links"] | None = None
     """`links`: as many cross-modal questions that 1, 2, 3 attributes or coordinates alone link, per count and task."""
     shots_may_show_target: bool = False
     """Whether a solved example may describe the object asked about, as the original's do."""
-    coords_decimals: int | None = None
-    """Round X and Y to so many places, 1..15; None keeps every digit."""
-    min_visible_px: int = 120
-    """Pixels of each object that must show; 0 to 250 at a width of 480."""
+    coords_decimals: int | None = None  # round X and Y to so many places, 1..15; None keeps every digit
+    min_visible_px: int = 120  # pixels of each object that must show; 0 to 250 at a width of 480
     min_visible_share: float = 0.35
     """Part of each object's own outline that must show: above 0, at most 0.9, beyond ten objects 0.6."""
-    width: int = 480
-    """Width of a picture of up to 10 objects, in pixels; more objects get more room."""
-    height: int = 320
-    """Height of the same."""
+    width: int = 480  # width of a picture of up to 10 objects, in pixels; more objects get more room
+    height: int = 320  # height of the same
 
     def check(self) -> None:
         """Refuse what cannot be made.
@@ -95,14 +85,10 @@ class Options:
 class Plan:
     """Everything that decides the bytes of a data set; how many processes make it does not."""
 
-    counts: tuple[int, ...]
-    """Numbers of objects, taken in turn."""
-    examples: int
-    """Scenes in all; each carries one cross-modal and one unimodal question."""
-    seed: int
-    """Chance starts here."""
-    options: Options
-    """The other choices."""
+    counts: tuple[int, ...]  # numbers of objects, taken in turn
+    examples: int  # scenes in all; each carries one cross-modal and one unimodal question
+    seed: int  # chance starts here
+    options: Options  # the other choices
 
     def check(self) -> None:
         """Refuse what cannot be made.

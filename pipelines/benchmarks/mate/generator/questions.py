@@ -12,8 +12,7 @@ from pipelines.benchmarks.mate.scene import TASKS, TEXTUAL, VISUAL, Question, Sc
 
 KINDS = {"mm": ("img2txt", "txt2img"), "um": ("img2img", "txt2txt")}
 """First part of a file's name -> its tasks: cross-modal, unimodal."""
-STRATA = (1, 2, 3, 0)
-"""Attributes that link an object; 0 stands for coordinates alone."""
+STRATA = (1, 2, 3, 0)  # attributes that link an object; 0 stands for coordinates alone
 
 Pair = tuple[str, str]
 Pools = dict[str, list[Gold]]
@@ -23,20 +22,16 @@ Pools = dict[str, list[Gold]]
 class Asked:
     """One question with the most solved examples that any file shows; files with fewer show the first of them."""
 
-    question: Question
-    """What is asked."""
-    shots: tuple[Question, ...]
-    """Solved examples."""
+    question: Question  # what is asked
+    shots: tuple[Question, ...]  # solved examples
 
 
 @dataclass(slots=True)
 class Balance:
     """What was asked so far, scene by scene in their order."""
 
-    tasks: tuple[str, ...]
-    """Tasks that may be asked; their order settles ties."""
-    used_tasks: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """By (object count, task)."""
+    tasks: tuple[str, ...]  # tasks that may be asked; their order settles ties
+    used_tasks: Counter[tuple[int, str]] = field(default_factory=Counter)  # by (object count, task)
     used_pairs: Counter[tuple[int, str, Pair]] = field(default_factory=Counter)
     """By (object count, task, (target, pointer))."""
     used_strata: Counter[tuple[int, str, int]] = field(default_factory=Counter)

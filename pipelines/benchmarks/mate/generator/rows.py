@@ -12,18 +12,15 @@ from pipelines.benchmarks.mate.linking import linking_attributes
 from pipelines.benchmarks.mate.prompts import build_prompt, scene_text
 from pipelines.benchmarks.mate.scene import TEXTUAL, VISUAL
 
-BLANK_IMAGE = "0" * 32 + ".png"
-"""The white picture that every `txt2txt` row shares."""
+BLANK_IMAGE = "0" * 32 + ".png"  # the white picture that every `txt2txt` row shares
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
     """One scene with what is asked about it."""
 
-    layout: Layout
-    """The scene."""
-    asked: tuple[tuple[str, Asked], ...]
-    """`mm` with the cross-modal question, `um` with the unimodal one."""
+    layout: Layout  # the scene
+    asked: tuple[tuple[str, Asked], ...]  # `mm` with the cross-modal question, `um` with the unimodal one
 
 
 def file_names(options: Options) -> list[str]:

@@ -15,28 +15,21 @@ ROUND_STEPS = 48  # corners that stand for a circle; the error is a fifth of a p
 class Solid:
     """Shape, looks and place of one object."""
 
-    shape: str
-    """A cube has half edge `radius`, a cylinder and a cone have height 2 x `radius`."""
-    material: str
-    """`metal` or `rubber`."""
-    color: str
-    """A color word of the benchmark."""
-    radius: float
-    """0.35 or 0.7 scene units."""
+    shape: str  # a cube has half edge `radius`, a cylinder and a cone have height 2 x `radius`
+    material: str  # `metal` or `rubber`
+    color: str  # a color word of the benchmark
+    radius: float  # 0.35 or 0.7 scene units
     rotation: float
     """Turn about Z, taken as radians though the texts call it degrees: the picture tells nothing of the number."""
-    coords: Point
-    """Centre; Z equals the radius, so the solid stands on the floor."""
+    coords: Point  # centre; Z equals the radius, so the solid stands on the floor
 
 
 @dataclass(frozen=True, slots=True)
 class Face:
     """One side of a cube."""
 
-    corners: tuple[Pixel, ...]
-    """In the picture."""
-    normal: Point
-    """Of length 1, pointing outward, in the scene."""
+    corners: tuple[Pixel, ...]  # in the picture
+    normal: Point  # of length 1, pointing outward, in the scene
 
 
 def rim(solid: Solid, height: float) -> list[Point]:

@@ -25,16 +25,11 @@ _BUILDS = 30
 class Search:
     """One scene in search of a cross-modal question."""
 
-    rng: random.Random
-    """Where chance comes from."""
-    layout: Layout
-    """The scene as it came."""
-    task: str
-    """What to ask."""
-    balance: Balance
-    """What was asked before."""
-    options: Options
-    """The rules that a changed scene must keep."""
+    rng: random.Random  # where chance comes from
+    layout: Layout  # the scene as it came
+    task: str  # what to ask
+    balance: Balance  # what was asked before
+    options: Options  # the rules that a changed scene must keep
 
     def run(self) -> tuple[Layout, Question]:
         """The question for the emptiest stratum in reach, with the scene that serves it."""
