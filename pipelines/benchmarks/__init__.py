@@ -1,7 +1,6 @@
 """The benchmarks: one package each, found by its attribute `BENCHMARK`.
 
-A benchmark of another package is a module with the same attribute, which that package names as an entry point of the
-group `vlmsweep.benchmarks`; workers find it wherever the package is installed.
+Modules of other packages join by the entry point group `vlmsweep.benchmarks`, wherever the package is installed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def unknown_name(kind: str, name: str, known_names: list[str]) -> UnknownNameErr
 
 @lru_cache(maxsize=4)
 def _definitions(paths: tuple[str, ...]) -> dict[str, BenchmarkDefinition]:
-    """Return all benchmarks by name; looked up once a process, for workers need one with every batch."""
+    """Return all benchmarks by name; cached, because workers need one with every batch."""
     definitions: dict[str, BenchmarkDefinition] = {}
     modules: dict[str, str] = {}
     for module_name in _module_names(paths):
@@ -46,7 +45,6 @@ def _definitions(paths: tuple[str, ...]) -> dict[str, BenchmarkDefinition]:
 
 
 def _module_names(paths: tuple[str, ...]) -> Iterator[str]:
-    """Yield the packages of this folder, then the modules that installed packages name."""
     yield from (f"{__name__}.{info.name}" for info in pkgutil.iter_modules(paths) if info.ispkg)
     yield from sorted({entry.module for entry in entry_points(group=ENTRY_POINT_GROUP)})
 
@@ -57,11 +55,7 @@ def benchmark_names() -> list[str]:
 
 
 def benchmark(name: str) -> BenchmarkDefinition:
-    """Return a benchmark by name.
-
-    Raises:
-        UnknownNameError: there is none of this name.
-    """
+    """Return a benchmark by name, or raise UnknownNameError."""
     definitions = _definitions(tuple(__path__))
     if name not in definitions:
         raise unknown_name("benchmark", name, list(definitions))

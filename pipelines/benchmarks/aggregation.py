@@ -1,13 +1,12 @@
-"""From columns over scored rows to metrics with 95% bootstrap intervals, resampling clusters (what shares media).
+"""Compute metrics with 95% bootstrap intervals from columns over scored rows, resampling clusters (shared media).
 
-MATE's `metrics.py` is the first user. A metric's statistic is computed from sums of columns over rows::
+A metric's statistic is computed from sums of columns over rows (MATE's `metrics.py` shows its use)::
 
     spec = MetricSpec(Metric(..., value=values.mean(), n=len(values)), (values, np.ones(len(values))))
     metrics = with_intervals([spec, ...], clusters)      # one draw of clusters for all of them
 
-`ratio` (the default) divides two sums; `mean_of_ratios` takes pairs (total, size, total, size, ...) and
-`difference_of_ratios` two pairs; any function from drawn sums, (draws,) each, to the value on each draw will do, such
-as macro F1. A spec may be over some of the rows (`rows`). Draws are a pure function of the number of clusters.
+Statistics are `ratio`, `mean_of_ratios`, `difference_of_ratios`, or any function from drawn sums, (draws,) each, to the
+value on each draw. Draws are a pure function of the number of clusters.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ from pipelines.metrics import stats
 from pipelines.metrics.stats import FloatArray, drawn_sums, interval_of
 
 Column: TypeAlias = NDArray[np.float64] | NDArray[np.bool_]  # one number a row, (rows,); 0 where a row does not count
-Statistic: TypeAlias = Callable[..., NDArray[Any]]
-"""From the sum of each column on every draw, (draws,) each, to the value on every draw; NaN where there is none."""
-Precision: TypeAlias = Literal["float64", "float32"]
-"""Of sums and statistic. Counts are exact in both; single precision takes half of the time and memory."""
+Statistic: TypeAlias = Callable[..., NDArray[Any]]  # drawn sums, (draws,) each -> values, NaN if undefined
+Precision: TypeAlias = Literal["float64", "float32"]  # counts are exact in both; float32 halves time and memory
 
 _MAX_CACHED_CLUSTERS: Final = 1_200  # draws of more clusters, some 100 MB, are made block by block and not kept
 
@@ -66,12 +63,9 @@ class MetricSpec:
 def with_intervals(
     specs: Sequence[MetricSpec], clusters: NDArray[Any], precision: Precision = "float64"
 ) -> list[Metric]:
-    """Return the metrics in order, with the ends of the interval where they have a value, columns and two clusters.
+    """Return the metrics in order, with intervals where they have a value, columns and two clusters.
 
-    Args:
-        specs: metrics over the same rows; clusters of which no spec has a row are not drawn.
-        clusters: (rows,), names of what is resampled.
-        precision: of sums and statistics.
+    `clusters`, (rows,), names what is resampled; clusters of which no spec has a row are not drawn.
     """
     columns = [(spec, column) for spec in specs for column in spec.columns]
     if not columns:
@@ -95,7 +89,7 @@ def _rows(spec: MetricSpec) -> NDArray[np.intp] | slice:
 
 
 def _number_clusters(specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> tuple[NDArray[np.intp], int]:
-    """Number the clusters of the rows that any spec is over, in the order of their names; -1 for other rows."""
+    """Number the clusters of the rows that any spec covers, in the order of their names; -1 for other rows."""
     used = np.zeros(len(clusters), dtype=np.bool_)
     for spec in specs:
         used[_rows(spec)] = True

@@ -1,10 +1,8 @@
 """What a benchmark is to a sweep: a definition that names its parts, and the protocols that the parts follow.
 
-A benchmark says what is asked, how answers are read and what is right. It names no model, uses no cluster and opens no
-store: samples come in as records, prompts, verdicts and metrics go out as records. A package defines one as
-`BENCHMARK = BenchmarkDefinition(...)`; `source`, `prompter` and `grader` are enough (see
-`tests/unit/pipelines/benchmarks/test_minimal_benchmark.py`), everything else is optional. One object may be several
-parts. Parameters of parts are positional, so an implementation may call one that it does not need `_name`.
+A benchmark names no model, uses no cluster and opens no store: samples come in as records; prompts, verdicts and
+metrics go out as records. Only `source`, `prompter` and `grader` are required; one object may be several parts.
+Parameters of parts are positional, so an implementation may call an unused one `_name`.
 """
 
 from __future__ import annotations
@@ -43,15 +41,9 @@ class SampleSource(Protocol):
     """Reads a benchmark as distributed."""
 
     def read(self, source: Source, column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Yield the rows of a source folder.
+        """Yield the rows of a source folder; raise SourceError where it holds no data of this benchmark.
 
-        Args:
-            source: the folder.
-            column_map: our name -> the source's name of a column, where it is not the usual one; only of
-                `BenchmarkDefinition.column_map_names`.
-
-        Raises:
-            SourceError: the folder holds no data of this benchmark.
+        `column_map` is our name -> the source's name of a column; keys are of `BenchmarkDefinition.column_map_names`.
         """
         ...
 
@@ -65,8 +57,7 @@ class PromptInput:
     setting: str
     texts: PromptTexts
     seed: int
-    captions: Mapping[str, str] | None = None
-    """Captions of the sweep's captioner by picture hash; None where the sweep has no captioner."""
+    captions: Mapping[str, str] | None = None  # by picture hash; None where the sweep has no captioner
 
 
 class Prompter(Protocol):
@@ -104,9 +95,9 @@ class Reporter(Protocol):
         """Return all metrics of one model.
 
         Args:
-            scores: one row a request of the plan: sample_id, task, setting, variant, subset, category, cluster, status
+            scores: one row per planned request: sample_id, task, setting, variant, subset, category, cluster, status
                 (`ok`, `error`, `excluded`, or `missing` when it was never run), answer, rule, flags, finish_reason,
-                verdict_state, and a float column a value (NaN where there is none).
+                verdict_state, and a float column per value (NaN where there is none).
             samples: by id, for references.
         """
         ...
@@ -125,13 +116,9 @@ PairedTests: TypeAlias = "Callable[[pd.DataFrame, pd.DataFrame, str, Mapping[str
 
 
 class LazyPart:
-    """Stand-in for `module:attribute` that imports the module on first use.
-
-    Reducing and reporting need pandas, numpy and scipy, which take a second to load; listing benchmarks does not.
-    """
+    """Stand-in for `module:attribute`, imported on first use: pandas, numpy and scipy take a second to load."""
 
     def __init__(self, reference: str) -> None:
-        """Name the part; nothing is imported."""
         self._module, _, self._attribute = reference.partition(":")
 
     def __getattr__(self, name: str) -> Any:
@@ -153,13 +140,9 @@ def lazy_part(reference: str) -> Any:
 
 
 class PackageReporter:
-    """Reporter made of a package's modules, each imported on first use.
-
-    `metrics` has `reduce_scores`, `tables` has `make_tables`, `figures` has `make_figures`.
-    """
+    """Reporter made of `metrics.reduce_scores`, `tables.make_tables` and `figures.make_figures` of a package."""
 
     def __init__(self, package: str) -> None:
-        """Name the package; nothing is imported."""
         self._package = package
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample], /) -> list[Metric]:
@@ -192,29 +175,21 @@ class BenchmarkDefinition:
     secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""
-    explicit_settings: tuple[str, ...] = ()
-    """Settings that run only where `--settings` names them: not every model supports them."""
+    explicit_settings: tuple[str, ...] = ()  # settings that run only where `--settings` names them
     prompt_texts: Mapping[str, str] = field(default_factory=dict)  # wording by version name
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
-    descriptive_values: tuple[str, ...] = ()
-    """Values of `Reading` that describe a row and judge nothing; comparisons skip them."""
-    content_field: str = ""
-    """Where ids are places in a file: the field of a sample's data by which a later ingest notices that a place holds
-    something else now; '' where ids name their content."""
-    column_map_names: tuple[str, ...] = ()
-    """Our names that `--column-map` may give the source's names for; none: the flag is refused."""
+    descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them
+    content_field: str = ""  # data field that tells whether a place holds the same item; '' where ids name content
+    column_map_names: tuple[str, ...] = ()  # names that `--column-map` accepts; none: the flag is refused
 
     source: SampleSource
     prompter: Prompter
     grader: Grader
     reporter: Reporter = field(default_factory=_default_reporter)
     judge: JudgePrompter | None = None
-    captions: Callable[[Sample, str], Sequence[Step]] | None = None
-    """Questions to the sweep's captioner about a sample's pictures in a setting; one picture a step."""
-    similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None
-    """Text comparisons that a row needs from scorer models."""
+    captions: Callable[[Sample, str], Sequence[Step]] | None = None  # one picture a step
+    similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None  # text comparisons a row needs
     ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None
     """Metrics that several models make together, by the name under which they are shown, from scores by model."""
     paired_tests: PairedTests | None = None  # tests of metrics that are no mean over rows
-    human: HumanBaseline = field(default_factory=HumanBaseline)
-    """What is known of people on this benchmark: human figures, and files of people's own work."""
+    human: HumanBaseline = field(default_factory=HumanBaseline)  # human figures and annotation files

@@ -23,7 +23,7 @@ _COLUMN: Final = "correct"  # the value of `Reading` that accuracy is the mean o
 class DefaultReporter:
     """Reports the mean of the value `correct` of answered rows, by task and setting, whole and by subset and category.
 
-    Error rows are no answers: they are counted, and not in the denominator. Intervals resample clusters.
+    Error rows are counted, but not in the denominator. Intervals resample clusters.
     """
 
     def reduce(self, scores: pd.DataFrame, _samples: Mapping[str, Sample], /) -> list[Metric]:
@@ -103,7 +103,7 @@ def _accuracies(rows: pd.DataFrame, task: str, setting: str) -> Iterator[Metric]
 
 
 def _clusters(rows: pd.DataFrame) -> np.ndarray:
-    """Return what the bootstrap resamples: the cluster of each row, its sample where it has none."""
+    """Return the cluster of each row, or its sample where it has none."""
     names = rows["cluster"].where(rows["cluster"] != "", rows["sample_id"])
     return names.to_numpy(dtype=np.str_)
 

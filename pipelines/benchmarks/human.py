@@ -1,7 +1,6 @@
-"""Humans compared with models: human figures of a benchmark, and files of human answers, labels or judgements.
+"""Human baselines: which human figures a benchmark has, and how files of people's own work are read.
 
-A benchmark declares both in one object, `BenchmarkDefinition.human`. What it declares is enough for the joint
-comparison of the report, for `--human`, and for the page that documents the files.
+`BenchmarkDefinition.human` declares both, for the report's joint comparison, `--human` and the page on the files.
 """
 
 from __future__ import annotations
@@ -20,19 +19,17 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.results import Results
     from pipelines.benchmarks.tables import Table
 
-ANNOTATOR: Final = "human:"
-"""How the names of people begin where their answers are scored like a model's."""
-SAME_ITEMS: Final = "human-items"
-"""Subset of the items that the people of a file answered."""
+ANNOTATOR: Final = "human:"  # how the names of people begin where their answers are scored like a model's
+SAME_ITEMS: Final = "human-items"  # subset of the items that the people of a file answered
 
 
 def human_metric(metric: str) -> str:
-    """Name of the metric that holds people's value on `SAME_ITEMS`."""
+    """Return the name of the metric that holds people's value on `SAME_ITEMS`."""
     return f"{metric}_of_people"
 
 
 def gap_metric(metric: str) -> str:
-    """Name of the metric that holds model minus people on `SAME_ITEMS`."""
+    """Return the name of the metric that holds model minus people on `SAME_ITEMS`."""
     return f"{metric}_minus_people"
 
 
@@ -41,17 +38,14 @@ class HumanKind:
     """One form of file that `--human` takes, recognised by its columns."""
 
     name: str
-    columns: tuple[str, ...]
-    """All must be there; others are ignored."""
-    about: str
-    """What a row says, in a sentence."""
-    optional: tuple[str, ...] = ()
-    """Columns that may be there."""
+    columns: tuple[str, ...]  # all must be there; others are ignored
+    about: str  # what a row says, in a sentence
+    optional: tuple[str, ...] = ()  # columns that may be there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanLevel:
-    """Human performance on one measure, and what it is compared with.
+    """A human result on one measure, and what it is compared with.
 
     `task`, `metric`, `subset` and `category` name our rows of `metrics.json`; a published row joins on the same names,
     with `printed_subset` where the paper's items have another name.
@@ -61,30 +55,21 @@ class HumanLevel:
     metric: str
     subset: str = ""
     category: str = ""
-    settings: tuple[str, ...] = ()
-    """Settings that are comparable; empty: all."""
-    value: float | None = None
-    """A fraction; None where nobody has measured people, or where `human_metric` rows hold it."""
-    n: int | None = None
-    """Items that people answered, where that is published."""
+    settings: tuple[str, ...] = ()  # settings that are comparable; empty: all
+    value: float | None = None  # a fraction; None where nobody measured people, or where `human_metric` rows hold it
+    n: int | None = None  # items that people answered, where that is published
     chance: float | None = None
-    chance_metric: str = ""
-    """Our metric that holds chance on the same rows, where it hangs on the rows."""
-    items: Literal["same", "approximate", "unpublished"]
-    """Whether our rows are the items that people answered, stand in for them, or nobody answered any."""
-    tables: tuple[str, ...] = ()
-    """The paper's tables whose models are compared with people, on their items."""
-    best_of: tuple[str, ...] = ()
-    """The paper's tables of which only the best model of each setting is shown."""
+    chance_metric: str = ""  # our metric that holds chance on the same rows, where it hangs on the rows
+    items: Literal["same", "approximate", "unpublished"]  # our rows against people's items
+    tables: tuple[str, ...] = ()  # the paper's tables whose models are compared with people, on their items
+    best_of: tuple[str, ...] = ()  # the paper's tables of which only the best model of each setting is shown
     printed_subset: str | None = None
-    drawn: tuple[str, ...] = ()
-    """Settings that stand in the joint figure."""
-    source: str = ""
-    """Where the human value is printed, and who the people were."""
+    drawn: tuple[str, ...] = ()  # settings that stand in the joint figure
+    source: str = ""  # where the human value is printed, and who the people were
 
 
 class HumanBaseline:
-    """What one benchmark knows of people. The default knows nothing, and takes no files."""
+    """A benchmark's knowledge of people; by default none, and no files."""
 
     kinds: ClassVar[Sequence[HumanKind]] = ()
 
@@ -93,11 +78,7 @@ class HumanBaseline:
         return []
 
     def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
-        """Check a file row by row.
-
-        Raises:
-            ValueError: `line N: ...` with what is wrong and what is expected.
-        """
+        """Check a file row by row; raise ValueError `line N: ...` with what is wrong and what is expected."""
         raise NotImplementedError(f"no file of kind {kind!r}: {text[:20]!r} for {len(samples)} samples")
 
     def predictions(self, _kind: str, _text: str, /) -> list[dict[str, str]]:
@@ -116,14 +97,7 @@ class HumanBaseline:
         _people: Mapping[str, pd.DataFrame],
         /,
     ) -> list[Metric]:
-        """Compare one model with the people of the files, on the items that these answered.
-
-        Args:
-            _scores: of the model, as `Reporter.reduce` takes them.
-            _samples: by id.
-            _files: kind -> text.
-            _people: annotator -> scores.
-        """
+        """Compare one model's scores with people's (annotator -> scores), on the items that both answered."""
         return []
 
     def annotation_scores(self, _scores: pd.DataFrame, _files: Mapping[str, str], /) -> Mapping[str, float]:
@@ -133,20 +107,14 @@ class HumanBaseline:
     def display(
         self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], _results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Lay out tables and figures of the files.
-
-        Args:
-            _files: kind -> text.
-            _scores: model -> its `annotation_scores`.
-            _results: for published numbers.
-        """
+        """Lay out tables and figures of the files; `_scores` maps models to their `annotation_scores`."""
         return (), ()
 
 
 def csv_rows(
     text: str, columns: Sequence[str], *, may_be_empty: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Lines of a CSV file with a header, by number, blanks around values dropped.
+    """Return the lines of a CSV file with a header, by number and stripped of blanks around values.
 
     Raises:
         ValueError: a column is missing, or a value of any but those that may be empty.

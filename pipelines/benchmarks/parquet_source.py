@@ -1,4 +1,4 @@
-"""Batches of Parquet files that come from elsewhere: a file of a kilobyte can unfold to gigabytes, and is stopped."""
+"""Batches of foreign Parquet files, with limits: a file of a kilobyte can unfold to gigabytes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 2_000_000  # rows of one file
 MOST_WORDS: Final = 512 << 20  # decoded bytes of the columns of words of one file or row group, which are held together
-MOST_PICTURES: Final = 16 << 30
-"""Decoded bytes of all columns of one file, pictures among them, of which a batch is held at a time."""
-_AT_ONCE: Final = 1 << 30
-"""Bytes that a batch may decode to when each of its values is as large as what its column holds packed."""
+MOST_PICTURES: Final = 16 << 30  # decoded bytes of all columns of one file, of which a batch is held at a time
+_AT_ONCE: Final = 1 << 30  # bytes that a batch may decode to when every value is as large as its packed column
 
 
 def batches(
@@ -28,12 +26,12 @@ def batches(
     where: str,
     group: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of some columns of a file or of one of its row groups.
+    """Yield batches of at most `rows` rows of some top-level columns of a file or of one of its row groups.
 
     Args:
-        file: which.
-        columns: names of top-level columns.
-        rows: at most so many in a batch.
+        file: the opened file.
+        columns: names.
+        rows: in a batch.
         most: bytes that all batches together may decode to.
         where: the file's address, for messages.
         group: number of the row group; None reads all.
@@ -67,7 +65,7 @@ def _few_enough(rows: int, where: str) -> None:
 
 
 def _fitting(file: pq.ParquetFile, columns: Sequence[str], groups: Sequence[int]) -> int:
-    """Rows of a batch that stay within `_AT_ONCE`: a dictionary's value is packed once and repeated in every row."""
+    """Return how many rows fit in `_AT_ONCE`: a dictionary's value is packed once and repeated in every row."""
     sizes = (
         int(chunk.total_uncompressed_size)
         for group in groups

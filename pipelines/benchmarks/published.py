@@ -1,6 +1,6 @@
 """Published numbers of a benchmark: the rows of its `published.csv`, in the nouns of `metrics.json`.
 
-Their sources are the tables of the five papers and a few numbers of the text, as printed:
+Sources, as printed:
 
 - `maia`: All-in-one, Findings of EMNLP 2025, arXiv 2502.16989; Tables 1 to 5, section 4.2.
 - `vague`: ICCV 2025, arXiv 2411.14137; Tables 1, 2, 3, H3 and H4.
@@ -8,10 +8,9 @@ Their sources are the tables of the five papers and a few numbers of the text, a
 - `mate`: ACL 2025, arXiv 2503.03854; Tables 1 to 5, 8 and 9, sections 6.2 and 6.4.
 - `unpie`: EMNLP 2024, arXiv 2410.01023; Tables 2 to 9, section 2.3.
 
-Percent are stored as fractions, the average over categories has category '' (UNPIE's `All` keeps its name, since '' is
-the pooled value there), and settings are ours: a checkpoint fine-tuned on V-FLUTE is a model with setting zero-shot and
-a note. A note that begins with `suspect`, `inconsistent` or `misprint` marks a number that cannot be right as printed:
-it is shown, and nothing is compared with it.
+Percent are stored as fractions; the average over categories has category '' (UNPIE's `All` keeps its name, since '' is
+its pooled value); a checkpoint fine-tuned on V-FLUTE is a model with setting zero-shot and a note. A note that begins
+with a word of `DOUBTFUL_NOTES` marks a number that cannot be right: it is shown, and nothing is compared with it.
 """
 
 from __future__ import annotations

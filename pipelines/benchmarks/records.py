@@ -88,8 +88,7 @@ class Prompt:
     variant: str = ""
     version: str = ""  # version of the wording
     steps: tuple[Step, ...] = ()
-    excluded: str = ""
-    """Why this cannot be sent, such as `image_missing`; then it is counted as excluded."""
+    excluded: str = ""  # why this cannot be sent, such as `image_missing`; then it is counted as excluded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +115,7 @@ class Row:
     output: str | None
     finish_reason: str = ""
     steps: tuple[str, ...] = ()
-    given: Mapping[str, float] = field(default_factory=dict)
-    """Float columns that came with the predictions or from scorer models, by column name."""
+    given: Mapping[str, float] = field(default_factory=dict)  # float columns of the predictions or of scorers
     verdict: Verdict = Verdict(state="absent")
     seed: int = 42  # the sweep's seed, from which seeded draws such as option orders are made again
 
@@ -129,8 +127,7 @@ class Reading:
     answer: str | None  # the parsed answer: a letter, a label, cleaned text; None when nothing could be read
     rule: str = ""  # which rule of the reader decided
     flags: tuple[str, ...] = ()
-    values: Mapping[str, float] = field(default_factory=dict)
-    """Scores by name. A score that could not be given is left out, never 0."""
+    values: Mapping[str, float] = field(default_factory=dict)  # scores by name; a missing score is absent, never 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +138,7 @@ class SimilarityRequest:
     scorer: str  # kind of scorer: `bertscore` or `bleurt`
     candidate: str
     references: tuple[str, ...]
-    rescaled: str = ""
-    """Name of a second value, the score rescaled by the baseline that is published for the scorer's model, layer and
-    English; it stays absent where none is known; '' for none."""
+    rescaled: str = ""  # value name of the score rescaled by the published baseline, if known; '' for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +184,11 @@ class PublishedValue:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the number cannot be right as printed: it is shown, and nothing is compared with it."""
+        """Whether the number cannot be right as printed."""
         return self.note.startswith(DOUBTFUL_NOTES)
 
 
-DOUBTFUL_NOTES: Final = ("suspect", "inconsistent", "misprint")
-"""How the note of a published number begins that cannot be right as printed."""
+DOUBTFUL_NOTES: Final = ("suspect", "inconsistent", "misprint")  # first words of the notes of doubtful numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,12 @@
 """Numbers of a report, looked up by what they measure, and the rows and cells of tables made of them.
 
-MATE's `tables.py` is the first user. In short::
+MATE's `tables.py` shows its use. In short::
 
     results = Results.of("mate", metrics, load_published("mate"))    # the report does this and passes it to tables
     key = Key("exact_match", task="crossmodal", setting="2-shot")
     results.find(key.of("my-model"))                                   # ours, or None
-    results.find(key.of("GPT-4o"), "published")                        # as printed; the last where several tables do
-    results.find(key.of("GPT-4o"), "published", table="Table 1")       # as printed in that table
-    results.models(), results.models("published", table="Table 1")     # in the order in which they come
+    results.find(key.of("GPT-4o"), "published", table="Table 1")       # as printed in that table; without: in the last
     rows = section("This sweep", filled(rows))                         # a heading and the rows that have any cell
-    with_interval(number), without_interval(number), count_of(number)  # cells; all take None
 """
 
 from __future__ import annotations
@@ -47,8 +44,7 @@ class Results:
 
     benchmark: str
     ours: Mapping[Key, TableValue] = field(default_factory=dict)
-    published: Mapping[Key, TableValue] = field(default_factory=dict)
-    """Of a number that several tables print, the last one."""
+    published: Mapping[Key, TableValue] = field(default_factory=dict)  # the last one where several tables print it
     printed: Mapping[str, Mapping[Key, TableValue]] = field(default_factory=dict)  # published table -> its numbers
 
     @classmethod

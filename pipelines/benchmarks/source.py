@@ -14,7 +14,7 @@ class Source(Protocol):
     uri: str
 
     def glob(self, pattern: str) -> list[str]:
-        """Files that match, sorted."""
+        """Return the files that match, sorted."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -22,22 +22,13 @@ class Source(Protocol):
         ...
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file.
-
-        Raises:
-            FileNotFoundError: there is none.
-            SourceError: it is larger than any such file is.
-        """
+        """Return a whole file; raise FileNotFoundError, or SourceError where it is too large."""
         ...
 
     def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
-        """A picture upright and in eight bits, uint8 [H, W, 3], decoded in a process of its own.
-
-        Args:
-            content: the picture's file.
-            max_pixels: it is shrunk to so many; 1 where it matters only whether it can be decoded.
+        """Decode a picture in a process of its own: upright, uint8 [H, W, 3], shrunk to `max_pixels`.
 
         Raises:
-            DecodeError: With the reason.
+            DecodeError: with the reason.
         """
         ...

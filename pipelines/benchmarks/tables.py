@@ -1,7 +1,4 @@
-"""Tables and figures as data: a benchmark lays them out, the report renders them.
-
-Both are checked where they are made, so that a row with a cell too few names its table instead of a line of HTML.
-"""
+"""Tables and figures as data: a benchmark lays them out, the report renders them."""
 
 from __future__ import annotations
 
@@ -9,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Origin: TypeAlias = Literal["ours", "published", "reference"]
-"""Whose numbers: measured by this sweep, printed in a paper, or chance, human and other constants."""
+Origin: TypeAlias = Literal["ours", "published", "reference"]  # `reference`: chance, human and other constants
 
 Style: TypeAlias = Literal["fraction2", "fraction3", "fraction4", "percent1", "percent2", "plain"]
 """How floats are printed, half up: `.54`, `.540`, `0.5400`, `54.0`, `54.00`, or as they are, to six digits."""
@@ -29,8 +25,7 @@ class TableValue:
     n: int | None = None
     n_failed: int | None = None  # rows in the denominator, and rows that ended in an error
     note: str = ""  # why the value is missing, or why it is not to be trusted; becomes a footnote
-    doubtful: bool = False
-    """The value cannot be right, such as a misprint in a paper: it is shown, and never marked as the best."""
+    doubtful: bool = False  # cannot be right, such as a misprint: shown, and never marked as the best
 
 
 TableCell: TypeAlias = str | float | int | TableValue | None
@@ -40,22 +35,17 @@ is printed as a dash, for what was not measured is not zero."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One line of a table. `origin` says whose numbers these are, so that a published one never passes for ours."""
+    """One line of a table."""
 
     label: str
     cells: tuple[TableCell, ...] = ()
-    origin: Literal["ours", "published", "reference", "heading"] = "ours"
-    """`reference`: chance, human and other constants; `heading`: a block's title, without cells."""
+    origin: Literal["ours", "published", "reference", "heading"] = "ours"  # `heading`: no cells
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One table of the paper, or of ours, in its layout.
-
-    Raises:
-        ValueError: a row has not one cell a column, or a setting does not fit the columns.
-    """
+    """One table in its layout; ValueError where a row or a setting does not fit the columns."""
 
     id: str  # file name without ending, such as `maia_table1`
     title: str
@@ -66,14 +56,10 @@ class Table:
     styles: tuple[Style, ...] = ()  # one a column where they differ; empty: `style` for all
     groups: tuple[tuple[str, int], ...] = ()
     """Heads above the heads: text and number of columns; together they cover all columns. Text '' is an empty head."""
-    better: tuple[Literal["higher", "lower", ""], ...] = ()
-    """One a column: which end is best. The best of ours and the published is set bold, '' marks nothing."""
-    best_of: Literal["table", "block"] = "table"
-    """Where the best is looked for: among all rows, or in each block between headings."""
-    second: Literal["table", "block", ""] = ""
-    """What is underlined beside the best: the second best, the best of each block between headings, or nothing."""
-    heat: tuple[float, float] | None = None
-    """Range of a background shade for float cells, such as (0, 1); only where there are colours."""
+    better: tuple[Literal["higher", "lower", ""], ...] = ()  # which end is best, one a column; '' marks none
+    best_of: Literal["table", "block"] = "table"  # the best is marked in bold within each of these
+    second: Literal["table", "block", ""] = ""  # where the second best is underlined; '' nowhere
+    heat: tuple[float, float] | None = None  # range of the background shade of float cells
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -89,7 +75,7 @@ class Table:
             raise ValueError(f"{self.id}: the groups do not cover the {len(self.columns)} columns")
 
     def style_of(self, column: int) -> Style:
-        """How floats of this column are printed."""
+        """Return how floats of this column are printed."""
         return self.styles[column] if self.styles else self.style
 
 

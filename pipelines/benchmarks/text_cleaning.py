@@ -1,7 +1,4 @@
-"""Steps that readers of answers share: what a model's text is cleaned of before anyone looks for the answer in it.
-
-Every function takes time in proportion to the text, whatever stands in it. Only the standard library is used here.
-"""
+"""Clean a model's text before an answer is looked for in it; every function takes time linear in the text."""
 
 import re
 import unicodedata
@@ -38,43 +35,40 @@ _REFUSAL = re.compile(
 
 
 def canonical(raw: str) -> str:
-    r"""`raw` in Unicode NFKC with `\n` line ends, without characters of no width and without chat tokens."""
+    r"""Return the text in Unicode NFKC with line feeds as line ends, without zero-width characters and chat tokens."""
     text = _LINE_BREAK.sub("\n", unicodedata.normalize("NFKC", raw))
     return _CHAT_TOKEN.sub("", _ZERO_WIDTH.sub("", text))
 
 
 def straight_quotes(text: str, *, angle: bool = False) -> str:
-    """Curly and low quotes as straight ones; with `angle` the angle quotes of French print too."""
+    """Replace curly and low quotes by straight ones; with `angle` the French ones too."""
     text = text.translate(_CURLY)
     return text.translate(_ANGLE) if angle else text
 
 
 def after_reasoning(text: str) -> str | None:
-    """What follows the last block of hidden reasoning; None where a block is still open at the end."""
+    """Return what follows the last block of hidden reasoning; None where a block is still open at the end."""
     rest = _REASONING_END.split(text)[-1]
     return None if _REASONING_START.search(rest) else rest
 
 
 def without_fences(text: str) -> str:
-    """`text` without the lines that open and close a block of code."""
+    """Remove the lines that open and close a block of code."""
     return _FENCE.sub("", text)
 
 
 def collapsed(text: str) -> str:
-    """`text` with every run of white space as one blank and none at the ends."""
+    """Collapse every run of white space to one blank, none at the ends."""
     return " ".join(text.split())
 
 
 def normalize_words(text: str) -> str:
-    """`text` case-folded, everything but letters and digits as single blanks: for comparing wordings."""
+    """Return the case-folded text with all but letters and digits as single blanks, to compare wordings."""
     return _NOT_ALNUM.sub(" ", text.casefold()).strip()
 
 
 def without_outer_quotes(text: str) -> str:
-    """`text` without one pair of straight quotes around it.
-
-    Quotes at both ends that belong to two different quotations stay.
-    """
+    """Remove one pair of straight quotes around the text, unless they belong to two different quotations."""
     text = text.strip()
     if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
         return text
@@ -87,5 +81,5 @@ def without_outer_quotes(text: str) -> str:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether an English text declines to answer; straight quotes are expected."""
+    """Return whether an English text declines to answer; straight quotes are expected."""
     return _REFUSAL.search(text) is not None

@@ -1,12 +1,9 @@
-r"""MATE: what a model's text answers, and whether that is right.
+r"""Read the answer in a model's text on MATE, and decide whether it is right.
 
-Two readings of one text, never mixed. The strict one decides `exact_match`, the headline: outer white space,
-backslashes and line feeds go, the last piece that looks like `{"answer": ...}` is parsed as JSON, and its value is
-compared as Python prints it. The lenient one decides `exact_match_lenient` and forgives spelling: quotes, key order, a
-missing final brace, case, a final full stop, the last digits of a number. Both take time in proportion to the text,
-whatever stands in it.
-
-Only the standard library is used here.
+The strict reading decides `exact_match`, the headline: outer white space, backslashes and line feeds are removed, the
+last piece that looks like `{"answer": ...}` is parsed as JSON, and its value is compared as Python prints it. The
+lenient reading decides `exact_match_lenient` and forgives quotes, key order, a missing final brace, case, a final full
+stop and the last digits of a number. Both take time linear in the text.
 """
 
 import ast
@@ -26,7 +23,7 @@ _ANSWER = re.compile(r'[{][ ]*+"answer":[ ].*?[}]')
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A value that was read; a record of its own, because JSON `null` is a value too."""
+    """A value that was read; a record because JSON `null` is a value too."""
 
     value: JsonValue  # the parsed value of the key `answer`
     text: str  # the value as Python prints it, without outer white space: what is compared
@@ -34,7 +31,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one output is worth."""
+    """The assessment of one output."""
 
     exact_match: bool  # the strict reading equals the gold answer
     format_ok: bool  # the strict reader found JSON
@@ -58,15 +55,7 @@ def judge(output: str, gold: Gold) -> Verdict:
 
 
 def read_strict(output: str) -> Answer | None:
-    """The answer by the benchmark's own rules.
-
-    Args:
-        output: the model's text as it came.
-
-    Returns:
-        The last answer of the text, or None where no JSON can be read: nothing matches, or the last match does not
-        parse (an earlier good one does not save it).
-    """
+    """Return the last answer by the benchmark's rules; None where nothing matches or the last match does not parse."""
     text = output.strip().replace("\\", "").replace("\n", "")
     # Without a closing brace ahead, every opening one would scan to the end: cutting here keeps the search linear.
     text = text[: text.rfind("}") + 1]
@@ -81,7 +70,7 @@ def read_strict(output: str) -> Answer | None:
 
 
 def is_correct(gold: Gold, answer: Answer | None) -> bool:
-    """Whether the strict reading equals the gold answer: both as Python prints them, the answer without outer space."""
+    """Return whether the strict answer, stripped, equals the gold answer, both as Python prints them."""
     return answer is not None and str(gold) == answer.text
 
 
@@ -113,16 +102,10 @@ _RELATIVE_TOLERANCE = 1e-6
 
 
 def read_lenient(output: str) -> Answer | None:
-    """The answer by a forgiving reading.
+    """Return the last answer by the lenient rules; None where nothing was found.
 
-    Any braced object counts that has a key `answer`, in any case, quotes and order of keys, closed or not; the value
-    may be a bare word. Of several the last is taken.
-
-    Args:
-        output: the model's text as it came.
-
-    Returns:
-        The answer, its value a text, a list of texts, or None for something nested; or None where nothing was found.
+    Any braced object with a key `answer` counts, in any case, quotes and order of keys, closed or not; its value may be
+    a bare word, and is a text, a list of texts, or None for something nested.
     """
     scanner = _Scanner(output.strip().replace("\\", ""))
     position = scanner.text.find("{")
@@ -132,12 +115,12 @@ def read_lenient(output: str) -> Answer | None:
 
 
 def is_correct_lenient(gold: Gold, answer: Answer | None) -> bool:
-    """Whether the lenient reading agrees: case and a final full stop aside, numbers within 1e-6 of the gold one."""
+    """Return whether the lenient answer agrees, except for case and a final full stop; numbers within 1e-6."""
     return answer is not None and _agrees(gold, answer.value)
 
 
 class _Scanner:
-    """One pass over a text from left to right; what was read is never read again."""
+    """Scanner of a text from left to right that reads nothing twice."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -145,7 +128,7 @@ class _Scanner:
         self._unclosed: set[str] = set()
 
     def read_fields(self, position: int) -> int:
-        """Read `key: value` pairs from behind a brace for as long as they go on; returns where they stop."""
+        """Read `key: value` pairs after a brace; return where they stop."""
         depth = 1
         while field := _KEY.match(self.text, position):
             value, position = self._read_value(field.end())
@@ -222,14 +205,7 @@ def _folded(text: str) -> str:
 
 
 def decode(text: str) -> JsonValue:
-    """Data that came as text: JSON, or else a Python literal, or else the text itself.
-
-    Args:
-        text: a column's text, such as a scene or an answer of the public version.
-
-    Returns:
-        The decoded value; `text` unchanged where it is neither.
-    """
+    """Decode text as JSON, else as a Python literal; return it unchanged where it is neither."""
     try:
         return cast("JsonValue", json.loads(text))
     except (ValueError, RecursionError):
@@ -244,16 +220,9 @@ def decode(text: str) -> JsonValue:
 
 
 def read_gold(reference: object) -> Gold:
-    """The gold answer of a row, as distributed or as the public version has it.
+    """Return the gold answer of a row, a text, a number, or a list of three numbers.
 
-    Args:
-        reference: JSON text of an object with the key `answer`, or the bare value, decoded or not.
-
-    Returns:
-        A text, a number, or a list of three numbers.
-
-    Raises:
-        ValueError: it is none of these.
+    `reference` is JSON text of an object with the key `answer`, or the bare value, decoded or not; else ValueError.
     """
     value = decode(reference) if isinstance(reference, str) else reference
     if isinstance(value, dict):
@@ -270,7 +239,7 @@ def read_gold(reference: object) -> Gold:
 
 
 def gold_json(gold: Gold) -> str:
-    """The gold answer as distributed, and as a solved example shows it: JSON text with the single key `answer`."""
+    """Return the gold answer as a solved example shows it: JSON text with the single key `answer`."""
     return json.dumps({"answer": gold}, ensure_ascii=False)
 
 

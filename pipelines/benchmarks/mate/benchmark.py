@@ -34,7 +34,6 @@ class _Mate:
     """Source, prompter and grader of MATE."""
 
     def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read the development folder or the public version's Parquet."""
         yield from read_mate(source)
 
     def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
@@ -91,7 +90,6 @@ def _picture(sample: Sample, task: str) -> Media:
 
 
 def _choices(sample: Sample, target: str) -> tuple[str, ...]:
-    """Return the options of a visual target, else the values of the scene's objects, repeats kept."""
     values: list[Any] = list(_OPTIONS.get(target, [item[target] for item in sample.data["scene"]["objects"]]))
     return tuple(gold_json(value) for value in values)
 

@@ -1,4 +1,4 @@
-"""MATE: what wrong answers reveal, and what guessing would score. Pure functions over scenes and answers read."""
+"""Analyse MATE's wrong answers, and compute what guessing would score. Pure functions."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -14,7 +14,7 @@ OVERLAP_LABELS: tuple[OverlapLabel, ...] = ("4", "3", "2", "1", "0", "-")
 
 
 def in_scene(answer: Answer | None, scene: Scene, target: str) -> bool:
-    """Whether some object of the scene has the answer as its target value, compared as text."""
+    """Return whether an object of the scene has the answer as its target value, compared as text."""
     return answer is not None and any(str(item.value(target)) == answer.text for item in scene.objects)
 
 
@@ -23,7 +23,7 @@ def in_scene(answer: Answer | None, scene: Scene, target: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Closer:
-    """Whether the object named instead is no farther from the one asked about than its like on average."""
+    """Whether the named object is no farther from the true one than its like on average."""
 
     distance: bool  # by straight distance
     depth: bool  # by the distance along X alone
@@ -33,23 +33,14 @@ class Closer:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """One row that only coordinates could link, by what was answered."""
+    """The error analysis of one row that only coordinates link."""
 
-    label: OverlapLabel
-    """`4` right; `3`..`0` attributes that the object named instead shares; `-` no JSON, or no such object."""
+    label: OverlapLabel  # `4` right; `3`..`0` shared attributes of the named object; `-` no JSON or no such object
     closer: Closer | None  # of the object named instead; None for `4` and `-`
 
 
 def overlap(scene: Scene, question: Question, answer: Answer | None) -> Overlap:
-    """Sort one row whose object no attribute combination links.
-
-    Args:
-        scene: its scene.
-        question: a cross-modal one.
-        answer: the strict reading.
-
-    Returns:
-        The label; for a wrong answer, typed values count: a number in quotes names no object.
+    """Classify the answer to a row whose object no attribute combination links; a number in quotes names no object.
 
     Raises:
         ValueError: the question is not cross-modal, or its pointer not unique.
@@ -69,7 +60,7 @@ def overlap(scene: Scene, question: Question, answer: Answer | None) -> Overlap:
 
 
 def _named_instead(scene: Scene, asked: int, target: str, value: JsonValue) -> int | None:
-    """The object with this target value that is nearest to the one asked about, which itself is left out."""
+    """Return the object with this target value nearest to the true one, which itself is skipped."""
     places = [
         place for place, item in enumerate(scene.objects) if place != asked and _same_typed(item.value(target), value)
     ]
@@ -106,12 +97,9 @@ def _closer(scene: Scene, asked: int, named: int, like: Sequence[int]) -> Closer
 
 
 def chance(scene: Scene, target: str, gold: Gold) -> float:
-    """Probability that a guess is right.
+    """Return the probability that a guess is right, a fraction; 0 where no object has the gold value.
 
-    A textual target is guessed among the values of the scene's objects, repeats kept; a visual one among the options.
-
-    Returns:
-        A fraction; 0 where no object has the gold value.
+    Textual targets are guessed among the values of the scene's objects, repeats kept; visual ones among the options.
     """
     if target in {"color", "shape"}:
         return 1 / len(COLORS if target == "color" else SHAPES)

@@ -30,7 +30,6 @@ def extra_tables(mate: MateResults) -> list[Table]:
 
 
 def _human_table(mate: MateResults) -> Table:
-    """Lay out model, people, chance, and how far the model is from people."""
     rows: list[TableRow] = []
     for task, heading in _TASKS.items():
         key = accuracy(task)
@@ -196,7 +195,6 @@ def _shots_table(mate: MateResults) -> Table:
 
 
 def _pointer_table(mate: MateResults) -> Table:
-    """Lay out accuracy by pointer and target attribute."""
     rows: list[TableRow] = []
     heads = list(HEADS.values())
     for model in mate.models:

@@ -49,7 +49,7 @@ def _by_count(mate: MateResults, kind: str, number: int, name: str) -> Iterator[
 
 
 def _by_links(mate: MateResults) -> Iterator[Figure]:
-    """Figure 4a at seven objects, or at the count whose smallest group is largest."""
+    """Lay out Figure 4a at seven objects, or at the count whose smallest group is largest."""
     counts = mate.object_counts("crossmodal")
     if not counts:
         return
@@ -79,7 +79,6 @@ def _links_at(mate: MateResults, model: str, count: int) -> list[TableValue]:
 
 
 def _by_single_link(mate: MateResults) -> Iterator[Figure]:
-    """Figure 4b, bars by height: of the first model where there are several."""
     if not mate.models:
         return
     first = mate.models[0]
@@ -124,7 +123,7 @@ def _overlap(mate: MateResults) -> Iterator[Figure]:
 
 
 def _link_shares(mate: MateResults) -> Iterator[Figure]:
-    """How many attributes link, by object count: of the data, as far as the first model answered."""
+    """Lay out how many attributes link, by object count, as far as the first model answered."""
     counts = mate.object_counts("crossmodal")
     if not counts:
         return

@@ -1,4 +1,4 @@
-"""MATE beside people: five people on 384 cross-modal 2-shot examples, which are not named."""
+"""MATE's human accuracy as published: five people on 384 cross-modal 2-shot examples, which are not named."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""MATE: which attributes, seen in the picture and told in the text, single out one object of a scene.
+"""Find which attributes, seen in the picture and told in the text, single out one object of a scene.
 
-Sizes count as one sees them, small or large. Coordinates always single out an object and are left aside but where said.
+Sizes count as one sees them, small or large. Coordinates always single out an object and are not counted.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,12 +18,11 @@ LINK_NAMES = {"shape": "Shape", "material": "Material", "color": "Color", "size"
 class Linking:
     """What tells one object from all others, coordinates aside."""
 
-    sets: tuple[tuple[str, ...], ...]
-    """Every combination of attributes that no other object shares, shortest first, then in the order of the keys."""
+    sets: tuple[tuple[str, ...], ...]  # every unique combination, shortest first, then in the order of the keys
 
     @property
     def k(self) -> int:
-        """Attributes in the smallest combination; 0 where there is none, so only coordinates link."""
+        """Attributes in the smallest combination; 0 where only coordinates link."""
         return len(self.sets[0]) if self.sets else 0
 
     @property
@@ -33,7 +32,7 @@ class Linking:
 
 
 def linking(scene: Scene, asked: int, hidden: Collection[str] = ()) -> Linking:
-    """Combinations of shape, size class, material and color, less the `hidden` ones, that single out one object."""
+    """Return the combinations of shape, size class, material and color, less `hidden`, that single out one object."""
     usable = [key for key in LINKABLE if key not in hidden]
     shared = _shared(scene, asked, usable)
     return Linking(
@@ -42,11 +41,7 @@ def linking(scene: Scene, asked: int, hidden: Collection[str] = ()) -> Linking:
 
 
 def linking_attributes(scene: Scene, asked: int, hidden: Collection[str] = ()) -> list[dict[str, Gold]]:
-    """The same with coordinates and values, as the data's column of this name has it.
-
-    Returns:
-        One object a combination that singles out the object, attribute -> value as the scene spells it.
-    """
+    """Return the same as attribute -> value, as the data's column of this name has it, with coordinates."""
     usable = [key for key in KEYS if key in {*LINKABLE, "3d_coords"} and key not in hidden]
     shared = _shared(scene, asked, usable)
     target = scene.objects[asked]
@@ -58,7 +53,7 @@ def linking_attributes(scene: Scene, asked: int, hidden: Collection[str] = ()) -
 
 
 def link_category(link: Linking) -> str | None:
-    """The row of the table by linking type, such as `Shape+Material`; None where the smallest has a rival."""
+    """Return the row of the table by linking type, such as `Shape+Material`; None where the smallest is not unique."""
     if link.k == 0:
         return "3D coords only"
     if len(link.smallest) > 1:
@@ -71,7 +66,7 @@ def _combinations(keys: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _shared(scene: Scene, asked: int, keys: Sequence[str]) -> set[frozenset[str]]:
-    """For each other object, the attributes in which it looks like the one asked about."""
+    """Return, for each other object, the attributes that look the same."""
     target = scene.objects[asked]
     return {
         frozenset(key for key in keys if item.seen(key) == target.seen(key))

@@ -1,12 +1,12 @@
-"""MATE's metrics: from the scored rows of one model to the numbers of the paper, and to ours.
+"""Compute MATE's metrics from the scored rows of one model.
 
 The paper's (ACL 2025, arXiv 2503.03854): `exact_match` by task, object count, target attribute and linking type, `ose`
-(errors that name nothing in the scene), `cot_delta`, and what is answered where only coordinates link. Ours beside
-them: the lenient reading, the share of answers that could be read, splits by pointer, by number of links and by whether
-an example gives the answer away, and `chance`, the closed form of a guess.
+(errors that name nothing in the scene), `cot_delta`, and the answers where only coordinates link. Ours: the lenient
+reading, the share of readable answers, splits by pointer, by number of links and by whether an example gives the answer
+away, and `chance`, the closed form of a guess.
 
-A failed request is no answer: it is out of the denominator, counted, and `exact_match_failures_wrong` says what the
-number would be were it wrong. Intervals are the 95% percentile bootstrap over scenes (`benchmarks.aggregation`).
+A failed request is not in the denominator; it is counted, and `exact_match_failures_wrong` is the value if it were
+wrong. Intervals are the 95% percentile bootstrap over scenes (`benchmarks.aggregation`).
 """
 
 from __future__ import annotations
@@ -41,13 +41,9 @@ _MISSED: Final = (2.0, 1.0, 0.0)
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """Compute all metrics of one model, setting by setting.
+    """Compute all metrics of one model, setting by setting; `scores` as of `Reporter.reduce`.
 
-    What has nothing to measure is absent, or None with a note.
-
-    Args:
-        scores: see `Reporter.reduce`; columns of values that no row has may be absent.
-        samples: by id.
+    A metric without rows is absent, or None with a note.
     """
     table = ScoredRows.of(facts_of(scores, samples))
     specs: list[MetricSpec] = []
@@ -128,7 +124,7 @@ def _crossmodal(rows: ScoredRows, setting: str) -> Iterator[MetricSpec]:
 
 
 def _coords_only(rows: ScoredRows, cell: _Cell) -> Iterator[MetricSpec]:
-    """What is answered where only coordinates link (section 6.2 of the paper)."""
+    """Count the answers where only coordinates link (section 6.2 of the paper)."""
     results = rows.scored("overlap")
     if not len(results):
         return
@@ -151,7 +147,7 @@ def _coords_only(rows: ScoredRows, cell: _Cell) -> Iterator[MetricSpec]:
 
 
 def _cot(base: ScoredRows, cot: ScoredRows) -> Iterator[Metric]:
-    """Change from 2-shot to 2-shot with steps: of the mean over object counts, and at ten objects."""
+    """Compute the change from 2-shot to 2-shot with steps: of the mean over object counts, and at ten objects."""
     counts = sorted(set(base.counts()) | set(cot.counts()))
     for category, expected in (("", counts), ("10 objects", [10] if 10 in counts else [])):
         if not expected:
@@ -179,7 +175,7 @@ def _mean_of_counts(rows: ScoredRows, counts: Iterable[int]) -> float | None:
 
 
 def _paired_interval(base: ScoredRows, cot: ScoredRows, counts: Sequence[int]) -> tuple[float | None, float | None]:
-    """Resamples scenes; None where the two settings did not answer the same questions."""
+    """Resample scenes; None where the two settings did not answer the same questions."""
     before, after = base.answered(), cot.answered()
     if before.keys() != after.keys():
         return None, None
@@ -198,7 +194,7 @@ class _Cell:
         self._task, self._setting = task, setting
 
     def whole(self, rows: ScoredRows) -> Iterator[MetricSpec]:
-        """The task's accuracy in all its readings, and chance."""
+        """Yield the task's accuracy in all its readings, and chance."""
         yield from self.accuracy(rows, "")
         for metric, column in _OTHER_READINGS.items():
             yield self.proportion(metric, rows.scored(column), rows.failed)
@@ -206,26 +202,24 @@ class _Cell:
         yield from self.chance(rows, "")
 
     def accuracy(self, rows: ScoredRows, category: str) -> Iterator[MetricSpec]:
-        """Share of right answers; nothing where no row was answered or failed."""
         scored = rows.scored("correct")
         if len(scored) or rows.failed:
             yield self.proportion("exact_match", scored, rows.failed, category)
 
     def chance(self, rows: ScoredRows, category: str) -> Iterator[MetricSpec]:
-        """What guessing would score on these rows, answered or not."""
+        """Yield the score of guessing on these rows, answered or not."""
         guesses = rows.all("chance")
         if len(guesses):
             value = math.fsum(guesses) / len(guesses)
             yield self._metric("chance", value, len(guesses), 0, category)
 
     def ose(self, rows: ScoredRows) -> MetricSpec:
-        """Share of errors that name nothing in the scene, those without JSON among them."""
+        """Yield the share of errors that name nothing in the scene, including those without JSON."""
         wrong = rows.scored("correct").values == 0.0
         outside = rows.scored("in_scene").where(wrong).same(0.0)
         return self.proportion("ose", outside, rows.failed, note="" if wrong.any() else "no errors")
 
     def counts(self, rows: ScoredRows) -> Iterator[MetricSpec]:
-        """Rows that failed, could not be read, or were cut."""
         answers = len(rows.scored("correct"))
         yield self.count("errors", rows.failed, rows, n=answers + rows.failed)
         yield self.count("no_json_count", answers - rows.scored("format_ok").total, rows, n=answers)
@@ -234,7 +228,7 @@ class _Cell:
     def mean_of_tasks(
         self, parts: Sequence[ScoredRows], tasks: Sequence[str], metric: str, values: Sequence[Scored]
     ) -> MetricSpec:
-        """The mean of two tasks' accuracies, which are of equal size in the data."""
+        """Yield the mean of two tasks' accuracies, which are of equal size in the data."""
         n, failed = sum(map(len, values)), sum(part.failed for part in parts)
         if lacking := [task for task, subset in zip(tasks, values, strict=True) if not len(subset)]:
             return self._metric(metric, None, n, failed, note=f"no answer of {' and '.join(lacking)}")
@@ -242,14 +236,12 @@ class _Cell:
         return self._metric(metric, mean, n, failed, parts=tuple(values))
 
     def proportion(self, metric: str, scored: Scored, failed: int, category: str = "", note: str = "") -> MetricSpec:
-        """The share of rows whose value is 1."""
         if not len(scored):
             return self._metric(metric, None, 0, failed, category, note=note or "nothing to measure")
         share = scored.total / len(scored)
         return self._metric(metric, share, len(scored), failed, category, parts=(scored,), note=note)
 
     def count(self, metric: str, value: int, rows: ScoredRows, *, n: int) -> MetricSpec:
-        """A number of rows."""
         return MetricSpec(
             Metric(
                 task=self._task,

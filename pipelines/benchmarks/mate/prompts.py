@@ -1,7 +1,7 @@
-"""MATE prompts, for rows that come without one and for generated data.
+"""Build MATE prompts, for rows that come without one and for generated data.
 
-The wording is this project's own; the order of the blocks and what each must and must not say are the benchmark's. A
-change of any text asks for a new `PROMPT_VERSION`.
+The wording is this project's own; the order of the blocks is the benchmark's. A change of any text requires a new
+`PROMPT_VERSION`.
 """
 
 import json
@@ -71,19 +71,12 @@ _OPTIONS = {"color": COLORS, "shape": SHAPES}
 
 
 def build_prompt(scene: Scene, question: Question, shots: Sequence[Question] = (), *, cot: bool = False) -> str:
-    """The whole text of one request; the picture is not part of it.
+    """Return the text of one request, with solved `shots` on the same scene, shown in this order.
 
-    Args:
-        scene: the full scene. The attribute that the question hides is left out of the text.
-        question: what is asked.
-        shots: solved examples on the same scene, shown in this order.
-        cot: ask for, and show, the steps between; cross-modal tasks only.
-
-    Returns:
-        The prompt, without a line feed at its end.
+    The attribute that the question hides is absent from the scene's text; `cot` asks for, and shows, the steps between.
 
     Raises:
-        ValueError: a pointer is not unique in `scene`, or steps are asked of a unimodal task.
+        ValueError: a pointer is not unique in `scene`, or steps are requested of a unimodal task.
     """
     task = question.task
     if cot and task not in _CROSSMODAL:
@@ -107,18 +100,18 @@ def build_prompt(scene: Scene, question: Question, shots: Sequence[Question] = (
 
 
 def scene_text(scene: Scene, hidden: Collection[str] = ()) -> str:
-    """The scene as one line of JSON, camera and objects only, without the `hidden` attributes."""
+    """Return the scene as one line of JSON, camera and objects only, without the `hidden` attributes."""
     objects = [item.as_json(hidden) for item in scene.objects]
     return json.dumps({"camera_location": list(scene.camera_location), "objects": objects}, ensure_ascii=False)
 
 
 def answer_format(target: str) -> str:
-    """The answer object with a placeholder for its value."""
+    """Return the answer object with a placeholder for its value."""
     return '{"answer": ' + _PLACEHOLDER.get(target, f'"{target.upper()}"') + "}"
 
 
 def pointer_phrase(attribute: str, value: Gold) -> str:
-    """Words for the one object with this value, numbers in full."""
+    """Return words for the one object with this value, numbers in full."""
     match attribute:
         case "shape":
             return f"the {value}"
@@ -154,20 +147,10 @@ def draw_shots(
     pool: Sequence[tuple[str, Gold]],
     count: int,
 ) -> tuple[Question, ...]:
-    """Draw solved examples from the values that can point in the same scene.
+    """Draw `count` solved examples with different pointers in the same scene; ValueError where the pool is too small.
 
-    Args:
-        rng: where chance comes from.
-        question: the one asked; its own pointer is never drawn. Examples ask for the same target attribute, but in a
-            unimodal task where the drawn pointer is that attribute another is taken.
-        pool: (attribute, value) pairs that single out an object.
-        count: how many.
-
-    Returns:
-        `count` questions, their pointers all different.
-
-    Raises:
-        ValueError: the pool is too small.
+    Examples have the question's target attribute, except in a unimodal task where the drawn pointer is that attribute.
+    The question's own pointer is never drawn. `pool` holds (attribute, value) pairs that single out an object.
     """
     requests = question.pointer_attribute, str(question.pointer_value)
     free = [(attribute, value) for attribute, value in pool if (attribute, str(value)) != requests]
@@ -177,13 +160,7 @@ def draw_shots(
 
 
 def row_shots(scene: Scene, question: Question, count: int, row_id: str) -> tuple[Question, ...]:
-    """Solved examples for a row that came without any: the same ones for the same row, fewer being a part of more.
-
-    Args:
-        scene: the row's scene.
-        question: the row's question.
-        count: how many.
-        row_id: what the draw depends on, besides the question.
+    """Return solved examples for a row without any: a function of the row, fewer being a prefix of more.
 
     Raises:
         ValueError: the scene has too few values to point with.
@@ -207,7 +184,7 @@ def _solved(scene: Scene, _asked: Question, shot: Question) -> str:
 
 
 def _solved_in_steps(scene: Scene, asked: Question, shot: Question) -> str:
-    """A solved example that tells how the object is found on the other side, ending in the answer."""
+    """Return a solved example that tells how the object is found on the other side, ending in the answer."""
     place = shot.asked(scene)
     item = scene.objects[place]
     # An example may point with another attribute than the question: what the question hides is not in the JSON for it.
@@ -245,6 +222,6 @@ _PLACEHOLDERS = frozenset({'"NAME"', '"COLOR"', '"SHAPE"', '"ROTATION"', '"SIZE"
 
 
 def count_solved_examples(text: str) -> int:
-    """How many answers a prompt shows, placeholders aside: the setting of a row that does not name it."""
+    """Return how many answers a prompt shows, except for placeholders: the setting of a row that does not name it."""
     values = ("".join(match[1].split()) for match in _SOLVED.finditer(text))
     return sum(bool(value) and value not in _PLACEHOLDERS for value in values)

@@ -1,4 +1,4 @@
-"""What MATE's tables and figures look up: our numbers in each model's best setting, chance, and the paper's numbers."""
+"""Look up our numbers in each model's best setting, chance, and the paper's numbers, for MATE's tables and figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def accuracy(task: str, category: str = "") -> Key:
 
 @dataclass(frozen=True, slots=True)
 class MateResults:
-    """The numbers of one report. Next to generated data stands no published number."""
+    """The numbers of one report. Generated data have no published numbers."""
 
     results: Results
     generated: bool
@@ -65,7 +65,7 @@ class MateResults:
         return model if setting == _PAPER_SETTING else f"{model}, {setting}"
 
     def find(self, model: str, key: Key, setting: str = "") -> TableValue | None:
-        """Return one of our numbers; of the model's best setting where none is given."""
+        """Return one of our numbers, by default of the model's best setting."""
         return self.results.find(key.of(model, setting or self.setting_of(model)))
 
     def printed(self, table: str, model: str, key: Key, setting: str = _PAPER_SETTING) -> TableValue | None:

@@ -1,4 +1,4 @@
-"""MATE: one row as distributed, checked and brought into our form. What cannot be used is said in a ValueError.
+"""Parse and check one row of MATE as distributed.
 
 The development version and the public one are read alike: a field may have the name of either, and text that holds
 JSON or a Python literal is decoded.
@@ -32,11 +32,7 @@ _GOLDS = ("gold_reference", "answer")
 
 
 def row_id(raw: object) -> str:
-    """The row's id.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """Return the row's id; raise ValueError where it has none."""
     value = _first(raw, _IDS) if isinstance(raw, Mapping) else None
     if not isinstance(value, str) or not value.strip():
         raise ValueError("no example_id or id, which names the scene")
@@ -44,18 +40,10 @@ def row_id(raw: object) -> str:
 
 
 def read_row(raw: object, *, setting: str | None, tasks: Sequence[str] = tuple(TASKS)) -> MateRow:
-    """Read one row.
+    """Read one row; raise ValueError with the reason where it cannot be used.
 
-    Args:
-        raw: its fields.
-        setting: what its file says; None: the number of solved examples that its text shows.
-        tasks: what its file holds.
-
-    Returns:
-        The row. With `setting` None and a bare question it is a 0-shot row, of which `derived_rows` makes the others.
-
-    Raises:
-        ValueError: why it cannot be used.
+    `setting` and `tasks` are what its file holds. With `setting` None the number of examples in its text decides, and
+    a bare question is a 0-shot row, of which `derived_rows` makes the others.
     """
     name = row_id(raw)
     fields = cast("Mapping[str, Any]", raw)
@@ -86,7 +74,7 @@ def read_row(raw: object, *, setting: str | None, tasks: Sequence[str] = tuple(T
 
 
 def derived_rows(row: MateRow) -> list[MateRow]:
-    """The same bare question with solved examples drawn from its scene, and with steps; as many as the scene allows."""
+    """Yield the same bare question with solved examples drawn from its scene, and with steps, as far as possible."""
     made = []
     for setting in SETTINGS[1:]:
         if setting == COT and row.question.task not in CROSSMODAL:
@@ -121,7 +109,7 @@ def _task(raw: Mapping[str, Any], tasks: Sequence[str]) -> str:
 
 
 def _text(raw: Mapping[str, Any], task: str) -> tuple[str | None, str]:
-    """The whole prompt, or None and the bare question."""
+    """Return the whole prompt, or None and the bare question."""
     whole = raw.get("input_str")
     if isinstance(whole, str) and whole.strip():
         return whole, ""
@@ -157,7 +145,7 @@ def _question(raw: Mapping[str, Any], task: str, scene: Scene, text: str) -> Que
 
 
 def _attribute(raw: object, field: str, known: Sequence[str]) -> tuple[str, Gold | None]:
-    """Name and value; None where the name stands alone."""
+    """Return name and value; None where the name stands alone."""
     decoded = decode(raw) if isinstance(raw, str) else raw
     if isinstance(decoded, Mapping):
         if len(decoded) != 1:
@@ -202,7 +190,7 @@ def _image(raw: Mapping[str, Any]) -> str:
 
 
 def _to_build(row: MateRow, raw: Mapping[str, Any]) -> MateRow:
-    """A row whose prompt is ours to build: it must be possible, so that no request of a sweep finds that it is not."""
+    """Check that the prompt of a row can be built, so that no request of a sweep fails on it."""
     if raw.get("scene_format") not in (None, "json"):
         raise ValueError(f"no input_str, and prompts are built with scenes in JSON, not {raw['scene_format']!r:.40}")
     if row.shots is None:

@@ -1,4 +1,4 @@
-"""MATE: one valid row of the data, and how a sample holds the rows of its scene."""
+"""One valid row of MATE, and how a sample holds the rows of its scene."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MateRow:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Task and setting: with the sample's id, what names the row."""
+        """Task and setting: with the sample's id, the name of the row."""
         return self.question.task, self.setting
 
     def as_data(self) -> dict[str, Any]:

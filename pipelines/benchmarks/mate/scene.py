@@ -1,7 +1,7 @@
 """MATE scenes: their objects, and which of them a question means.
 
-Pure functions over plain records. Lengths are the scene's own units; X is depth (larger is nearer to the camera), Y is
-horizontal (larger is further right), Z is up. Attributes go by the names of the data, `3d_coords` included.
+Pure functions. Lengths are in scene units; X is depth (larger is nearer to the camera), Y is horizontal (larger is
+further right), Z is up. Attributes have the data's names, `3d_coords` included.
 """
 
 import math
@@ -48,25 +48,25 @@ class SceneObject:
     color: str  # one of `COLORS`
 
     def value(self, attribute: str) -> Gold:
-        """The value of one attribute as the data spells it; coordinates are a list."""
+        """Return an attribute as the data spells it; coordinates are a list."""
         if attribute == "3d_coords":
             return list(self.coords)
         return cast("Gold", getattr(self, attribute))
 
     def seen(self, attribute: str) -> Gold:
-        """The value as one can see it: a size is only small or large."""
+        """Return an attribute as one can see it: a size is only small or large."""
         if attribute == "size":
             return "small" if self.size < _LARGE else "large"
         return self.value(attribute)
 
     def as_json(self, hidden: Collection[str] = ()) -> dict[str, Gold]:
-        """The object as the data lists it, without the `hidden` attributes."""
+        """Return the object as the data lists it, without the `hidden` attributes."""
         return {key: self.value(key) for key in KEYS if key not in hidden}
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a picture shows and a JSON text tells."""
+    """A scene, shown by a picture and told by a JSON text."""
 
     camera_location: tuple[float, ...]  # X, Y, Z of the camera
     objects: tuple[SceneObject, ...]  # in the order of the data
@@ -74,7 +74,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked: the target attribute of the one object that the pointer singles out."""
+    """A question for the target attribute of the one object that the pointer singles out."""
 
     task: str  # one of `TASKS`
     pointer_attribute: str  # the attribute that points
@@ -82,15 +82,11 @@ class Question:
     target_attribute: str  # the attribute asked for
 
     def asked(self, scene: Scene) -> int:
-        """Position of the object meant.
-
-        Raises:
-            ValueError: the pointer singles out no object of `scene`.
-        """
+        """Return the position of the object meant; ValueError where the pointer is not unique in `scene`."""
         return find_object(scene, self.pointer_attribute, self.pointer_value)
 
     def gold(self, scene: Scene) -> Gold:
-        """The right answer in `scene`; errors as `asked`."""
+        """Return the right answer in `scene`; errors as `asked`."""
         return scene.objects[self.asked(scene)].value(self.target_attribute)
 
     @property
@@ -100,11 +96,7 @@ class Question:
 
 
 def canonical_task(name: str) -> str:
-    """The task in the spelling of the paper; `img2data` and its like are taken too.
-
-    Raises:
-        ValueError: no such task.
-    """
+    """Return the paper's spelling of a task (`img2data` is accepted); ValueError for no such task."""
     task = name.strip().replace("data", "txt")
     if task not in TASKS:
         raise ValueError(f"no task of MATE: {name!r}; known are {', '.join(TASKS)}")
@@ -112,7 +104,7 @@ def canonical_task(name: str) -> str:
 
 
 def hidden_attributes(task: str, pointer: str, target: str) -> tuple[str, ...]:
-    """What is deleted from the JSON of a cross-modal prompt: the visual one of pointer and target; else nothing."""
+    """Return what is deleted from the JSON of a cross-modal prompt: the visual one of pointer and target."""
     return {"img2txt": (pointer,), "txt2img": (target,)}.get(task, ())
 
 
@@ -120,16 +112,10 @@ def hidden_attributes(task: str, pointer: str, target: str) -> tuple[str, ...]:
 
 
 def parse_scene(raw: object) -> Scene:
-    """A scene as distributed, or as text holding JSON or a Python literal.
-
-    Args:
-        raw: an object with `objects` and, mostly, `camera_location`; other keys are ignored.
-
-    Returns:
-        The scene, numbers as they were written (an integer stays one).
+    """Parse a scene as distributed, decoded or as text; numbers stay as written.
 
     Raises:
-        ValueError: something is missing, of the wrong type, or a shape, color or material that there is not.
+        ValueError: something is missing or of the wrong type, or a shape, color or material is unknown.
     """
     data = decode(raw) if isinstance(raw, str) else raw
     objects = data.get("objects") if isinstance(data, Mapping) else None
@@ -182,27 +168,22 @@ _FITS = {
 
 
 def unique_values(scene: Scene, attribute: str) -> list[Gold]:
-    """Values that one object alone holds, compared as exact text, in the order of the objects."""
+    """Return the values that one object alone holds, compared as exact text, in the order of the objects."""
     values = [item.value(attribute) for item in scene.objects]
     counts = Counter(map(str, values))
     return [value for value in values if counts[str(value)] == 1]
 
 
 def pointer_pool(scene: Scene, attributes: Sequence[str]) -> list[tuple[str, Gold]]:
-    """Every (attribute, value) that singles out an object, attribute by attribute.
+    """Return every (attribute, value) that singles out an object, attribute by attribute.
 
-    Recomputed from the scene: a visual value counts too that the benchmark's builder left unique by accident and never
-    points with.
+    This includes visual values that the benchmark's builder left unique by accident and never points with.
     """
     return [(attribute, value) for attribute in attributes for value in unique_values(scene, attribute)]
 
 
 def find_object(scene: Scene, attribute: str, value: object) -> int:
-    """Position of the one object whose `attribute` has exactly the text of `value`.
-
-    Raises:
-        ValueError: none or several have it.
-    """
+    """Return the position of the one object with exactly this value as text; ValueError for none or several."""
     places = [place for place, item in enumerate(scene.objects) if str(item.value(attribute)) == str(value)]
     if len(places) != 1:
         raise ValueError(f"the pointer {attribute} = {value!r} fits {len(places)} objects of the scene, not one")
@@ -210,22 +191,14 @@ def find_object(scene: Scene, attribute: str, value: object) -> int:
 
 
 def check_gold(scene: Scene, question: Question, gold: Gold) -> None:
-    """Hold a row's gold answer against its scene.
-
-    Raises:
-        ValueError: the pointer is not unique, or `gold` is not the target value of the object it points at.
-    """
+    """Raise ValueError where the pointer is not unique, or `gold` is not the target value of its object."""
     expected = question.gold(scene)
     if str(gold) != str(expected):
         raise ValueError(f"the gold answer {gold!r} is not the object's {question.target_attribute}, {expected!r}")
 
 
 def pointer_value_in(scene: Scene, attribute: str, question: str) -> Gold:
-    """The pointer's value where a row names the attribute alone: the unique value that stands last in the question.
-
-    Raises:
-        ValueError: no unique value of the attribute stands there.
-    """
+    """Return the unique value of the attribute that stands last in the question; ValueError for none."""
     text = " ".join(question.split())
     best: tuple[int, Gold] | None = None
     for value in unique_values(scene, attribute):
@@ -239,6 +212,6 @@ def pointer_value_in(scene: Scene, attribute: str, question: str) -> Gold:
 
 
 def shot_shows_target(scene: Scene, asked: int, few_shot_attributes: Sequence[tuple[str, object]]) -> bool:
-    """Whether a solved example describes the very object that is asked about."""
+    """Return whether a solved example describes the very object of the question."""
     spelled = {(key, str(scene.objects[asked].value(key))) for key in KEYS}
     return any((attribute, str(value)) in spelled for attribute, value in few_shot_attributes)

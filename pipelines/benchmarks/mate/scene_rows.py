@@ -1,4 +1,4 @@
-"""MATE: rows of one scene, which lie in several files, put together into one sample."""
+"""Collect the rows of one scene, which lie in several files, into one sample."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BAD_PICTURE = "the picture {0} is missing"
 
 @dataclass(slots=True)
 class KnownScene:
-    """What is known of one scene so far."""
+    """The rows and the picture of one scene so far."""
 
     file: str
     scene: Scene
@@ -47,7 +47,7 @@ class Gathered:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, row: MateRow, file: str) -> Rejection | None:
-        """Take one row in; the first row of a key stays, and the first row's scene and picture are the sample's."""
+        """Add a row; the first row of a key stays, and the first row's scene and picture are the sample's."""
         known_names = self.scenes.get(row.sample_id)
         problem = _conflict(known_names, row)
         if problem:
@@ -63,11 +63,11 @@ class Gathered:
         return None
 
     def note(self, oddity: str, where: str) -> None:
-        """Something odd at some place."""
+        """Record an oddity at some place."""
         self.odd.setdefault(oddity, []).append(where)
 
     def notices(self) -> Iterator[Notice]:
-        """What is odd, each kind once."""
+        """Return the oddities, each kind once."""
         for scene in self.scenes.values():
             for task in CROSSMODAL:
                 two, cot = (scene.rows.get((task, setting)) for setting in ("2-shot", COT))
@@ -87,7 +87,7 @@ class Gathered:
 
 
 def _conflict(known: KnownScene | None, row: MateRow) -> str:
-    """Why a row cannot stand beside those that its scene has already; '' where it can."""
+    """Return why a row contradicts those that its scene has already; '' where it does not."""
     if known is None:
         return ""
     if row.key in known.rows:
@@ -100,7 +100,7 @@ def _conflict(known: KnownScene | None, row: MateRow) -> str:
 
 
 def checked(raw: Any, place: str, setting: str | None, tasks: tuple[str, ...]) -> tuple[str, MateRow | str]:
-    """The id and the row; or the id, or else its place in the file, and why it cannot be used."""
+    """Return the id and the row, or the id (else its place in the file) and why it cannot be used."""
     try:
         place = row_id(raw)
         return place, read_row(raw, setting=setting, tasks=tasks)
@@ -111,7 +111,7 @@ def checked(raw: Any, place: str, setting: str | None, tasks: tuple[str, ...]) -
 def sample_of(
     name: str, known: KnownScene, picture: MediaFile | None, white: MediaFile | None, path: str
 ) -> Iterator[RawSample | Rejection]:
-    """One scene with the rows that can be asked; without its picture only `txt2txt` can."""
+    """Return one scene with the rows that can be asked; without its picture only `txt2txt` can."""
     rows = known.rows
     if picture is None:
         rows = {key: row for key, row in known.rows.items() if key[0] == "txt2txt"}
@@ -144,7 +144,7 @@ def _order(key: tuple[str, str]) -> tuple[int, int]:
 
 
 def unusable(source: Source, picture: MediaFile) -> str:
-    """Why a picture cannot be shown; '' where it can."""
+    """Return why a picture cannot be shown; '' where it can."""
     try:
         content = source.read_bytes(picture.path) if picture.content is None else picture.content
         source.pixels(content, 1)

@@ -1,4 +1,4 @@
-"""MATE's scored rows with what their scenes say of them: object count, pointer, target, links, chance."""
+"""Join MATE's scored rows with the facts of their scenes: object count, pointer, target, links, chance."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""MATE as distributed: the development folder of JSONL files and pictures, or the public version's Parquet.
+"""Read MATE as distributed: the development folder of JSONL files and pictures, or the public version's Parquet.
 
-The rows of one scene are spread over seven files or two splits. They are put together here, for a scene is one sample;
-a bad row costs itself alone.
+The rows of one scene are spread over seven files or two splits and become one sample.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ _FILE = re.compile(r"(mm|um)_([012])shot(_cot)?\.jsonl")
 
 
 def read_mate(source: Source) -> Iterator[RawSample | Rejection | Notice]:
-    """Read whichever form the folder holds.
-
-    Raises:
-        SourceError: it holds neither.
-    """
+    """Read whichever form the folder holds; SourceError where it holds neither."""
     listed = source.glob("*.jsonl")
     files = [path for path in listed if _FILE.fullmatch(path)]
     tables = [path for pattern in ("*.parquet", "*/*.parquet") for path in source.glob(pattern)]
@@ -79,7 +74,7 @@ def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejec
 
 
 def _lines(source: Source, path: str) -> Iterator[tuple[str, MateRow | str]]:
-    """Rows of one file, or why a line is none, each with its id or place."""
+    """Yield the rows of one file, or why a line is none, each with its id or place."""
     match = _FILE.fullmatch(path)
     assert match
     kind, shots, cot = match.groups()
@@ -106,7 +101,7 @@ _BATCH: Final = 64  # rows held at once with their pictures
 
 
 def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Rejection | Notice]:
-    """Read words first, then pictures batch by batch: a gigabyte of them is never held at once.
+    """Read texts first, then pictures batch by batch: a gigabyte of them is never held at once.
 
     Raises:
         SourceError: a file is no Parquet, or lacks a column.
@@ -152,7 +147,7 @@ def _with_pictures(source: Source, paths: list[str], found: Gathered) -> Iterato
 
 
 def _white(source: Source, paths: list[str]) -> MediaFile | None:
-    """The first picture of a `txt2txt` row; it stands for all of them."""
+    """Return the first picture of a `txt2txt` row; it stands for all of them."""
     for path in paths:
         for _, raw in _records(source, path, with_picture=True):
             if _is_text_only(raw) and (content := _content(raw)):
@@ -171,7 +166,7 @@ def _content(raw: Mapping[str, Any]) -> bytes | None:
 
 
 def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows with their places; the picture's column beside id and task, or all the others."""
+    """Yield rows with their places; the picture's column next to id and task, or all the others."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -21,8 +21,8 @@ _TABLE_5: Final = (
     " Material+Size. Its 3dc contradicts the 52.0 of its Figure 5."
 )
 _LINK_HEADS: Final = ("Shape", "Material", "Color", "Size")
+# By the order of columns, the first of the two rows printed alike is Material+Size.
 _PRINTED_LINKS: Final[Mapping[str, str]] = {"Material+Size": "Color+Size", "Color+Size": "Color+Size (2nd row)"}
-"""Our linking type -> the row as printed: by the order of columns, the first of two alike is Material+Size."""
 
 Columns = Mapping[str, Key]
 
@@ -91,7 +91,6 @@ def _two_shot_table(  # noqa: PLR0913 - a table's parts
     notes: tuple[str, ...] = (),
     paper_notes: tuple[str, ...] = (),
 ) -> Table:
-    """Lay out a table whose cells are one number each of one setting."""
     keys = list(columns.values())
     ours = _our_rows(mate, lambda model: tuple(with_interval(mate.find(model, key)) for key in keys), mate.label)
     return Table(
@@ -124,7 +123,6 @@ def _our_rows(
 def _published_rows(
     mate: MateResults, number: int, cells: Callable[[str], tuple[TableCell, ...]]
 ) -> Iterator[TableRow]:
-    """Yield the rows of open, then of closed models."""
     models = mate.published_models(f"Table {number}")
     for heading, is_closed in (("Open", False), ("Closed", True)):
         yield from section(
@@ -225,7 +223,6 @@ def _link_table(mate: MateResults) -> Table:
 
 
 def _shots_table(mate: MateResults) -> Table:
-    """Lay out Table 9: by number of solved examples."""
     columns = [(accuracy(task), f"{shots}-shot") for task in ("img2txt", "txt2img") for shots in (0, 1, 2)]
     chance = tuple(mate.chance(key, setting) for key, setting in columns)
     ours = _our_rows(
