@@ -1,8 +1,6 @@
 """The Ray cluster: connection, capacity, scheduling of models on GPUs, and jobs.
 
-`connect(address)` is a context manager that joins a running cluster, or starts an embedded one for `None`, and yields a
-`ClusterInfo`; `choose_schedule` assigns GPUs to `ModelWorkload`s whose times are in seconds; `JobClient` submits a
-`JobRequest` through Ray's job API. Errors that a user can fix are `ClusterError`s.
+Times are in seconds. Errors that a user can fix are `ClusterError`s.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""How many GPU nodes an autoscaling cluster may grow to.
-
-Ray does not expose what its autoscaler may add, nor reliably whether there is one. So the head has a label, which the
-files in `infra/` set next to the node groups.
-"""
+"""How many GPU nodes an autoscaling cluster may grow to: a label of the head, as Ray does not expose the limit."""
 
 from __future__ import annotations
 
@@ -14,11 +10,7 @@ _NODES = re.compile(r"([1-9]\d{0,4})x([1-9]\d?)")
 
 
 def parse_max_nodes_label(text: str) -> tuple[int, ...]:
-    """Return the GPUs of each node of `COUNTxGPUS_COUNTxGPUS`, largest first: `2x1_1x4` is (4, 1, 1).
-
-    Raises:
-        ValueError: it has another form.
-    """
+    """Return the GPUs of each node, largest first, `2x1_1x4` as (4, 1, 1); ValueError for another form."""
     matches = [_NODES.fullmatch(part) for part in text.split("_")]
     if not all(matches):
         raise ValueError(
@@ -28,11 +20,7 @@ def parse_max_nodes_label(text: str) -> tuple[int, ...]:
 
 
 def max_gpu_nodes() -> tuple[int, ...]:
-    """Return the GPUs of each node of the connected cluster at full scale, from its label; () without one.
-
-    Raises:
-        ValueError: the label cannot be read.
-    """
+    """Return the GPUs of each node of the cluster at full scale: () without a label, ValueError for a bad one."""
     import ray
 
     labels = (node.get("Labels") or {} for node in ray.nodes() if node.get("Alive"))

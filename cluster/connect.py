@@ -51,9 +51,7 @@ _CONNECTED: dict[str | None, ClusterInfo] = {}
 def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterInfo]:
     """Connect to the cluster at `address` for the length of a block; None starts an embedded one that ends with it.
 
-    Inside a Ray job the job's own cluster is used. The embedded cluster has a token of its own and keeps its files in a
-    folder that is removed at the end; nothing is left in the home directory. An inner block of the same address uses
-    the outer block's cluster.
+    Inside a Ray job the job's own cluster is used. An inner block of the same address uses the outer block's cluster.
 
     Raises:
         ClusterError: the cluster cannot be joined.
@@ -112,7 +110,7 @@ def _inspect(address: str | None) -> ClusterInfo:
 
 
 def refresh(info: ClusterInfo) -> ClusterInfo:
-    """Return the current capacity: a cluster that grows has other nodes than when it was joined."""
+    """Return the current capacity, which changes as a cluster grows."""
     if not info.max_gpu_nodes:
         return info
     import ray
@@ -169,7 +167,6 @@ def _silent_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for Ray's processes within the block and restore the old ones."""
     old = {name: os.environ.get(name) for name in settings}  # noqa: TID251  Ray takes these settings no other way
     os.environ.update(settings)  # noqa: TID251
     try:

@@ -1,8 +1,4 @@
-"""Environment variables encrypted with a cluster's token.
-
-Ray writes a job's variables into process arguments, logs and API replies: only the encrypted text appears there, never
-the token.
-"""
+"""Environment variables encrypted with a cluster's token, because Ray shows a job's variables in logs and replies."""
 
 from __future__ import annotations
 
@@ -24,14 +20,7 @@ _REMEDY = (
 
 
 def encrypt_env(values: Mapping[str, str]) -> str:
-    """Encrypt values with this cluster's token; the printable text differs each time.
-
-    Args:
-        values: by name; at least one.
-
-    Raises:
-        EncryptionError: no token is known here.
-    """
+    """Encrypt values by name with this cluster's token; EncryptionError without a token."""
     token = _token()
     if token is None:
         raise EncryptionError(
@@ -44,11 +33,7 @@ def encrypt_env(values: Mapping[str, str]) -> str:
 
 
 def decrypt_env(text: str) -> dict[str, str]:
-    """Return the values that `encrypt_env` was given.
-
-    Raises:
-        EncryptionError: no token is known here, it is another one, or the text was changed.
-    """
+    """Decrypt what `encrypt_env` returned; EncryptionError for a missing or other token, or a changed text."""
     token = _token()
     if token is None:
         raise EncryptionError(
@@ -70,7 +55,7 @@ def _key(token: str, salt: bytes) -> bytes:
 
 
 def _token() -> str | None:
-    """Return the cluster's token, found as Ray finds it; None if Ray runs without."""
+    """Return the cluster's token from where Ray looks for it; None if Ray runs without."""
     from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # native
     from ray.exceptions import AuthenticationError
 

@@ -12,7 +12,7 @@ class ClusterError(Exception):
 
 
 class AddressError(ClusterError):
-    """The given address has another form than the command needs."""
+    """The address does not have the form that the command needs."""
 
     exit_code = 2
 

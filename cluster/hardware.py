@@ -13,20 +13,19 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A machine."""
+    """A node of the cluster, or this machine; sizes in bytes."""
 
     name: str
     cpus: float
     memory: int
-    """Bytes."""
     gpu_bytes: tuple[int, ...]
     """Memory of each GPU that Ray may use."""
 
 
 def node_inventory() -> list[Node]:
-    """Return every node of the connected cluster, queried on the node: Ray knows the number of GPUs, not their size.
+    """Return every node of the connected cluster, without GPU sizes if it does not answer within a minute.
 
-    A node that does not answer within a minute is returned without its GPUs' sizes.
+    The node is queried: Ray knows the number of its GPUs, not their size.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -52,7 +51,6 @@ def _node(raw: dict[str, Any], sizes: list[int]) -> Node:
 
 
 def _query_gpu_bytes() -> list[int]:
-    """Return the bytes of each GPU, from nvidia-smi; runs on the node."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
@@ -63,13 +61,11 @@ def _query_gpu_bytes() -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU."""
+    """A GPU; sizes in bytes."""
 
     name: str
     total: int
-    """Bytes."""
     free: int
-    """Bytes, now."""
 
 
 def local_gpus() -> list[Gpu]:

@@ -64,10 +64,7 @@ class JobResult:
 
 
 class JobClient:
-    """The jobs of one cluster.
-
-    Args:
-        address: `http://HEAD:8265`, the dashboard.
+    """The jobs of one cluster, given its dashboard's address `http://HEAD:8265`.
 
     Raises:
         AddressError: the address has another form.
@@ -92,12 +89,9 @@ class JobClient:
         self._client = self._call(lambda: JobSubmissionClient(address))
 
     def submit(self, request: JobRequest) -> tuple[str, bool]:
-        """Submit, unless a job of this name is running or, with `once`, has succeeded.
+        """Submit unless a job of this name runs or, with `once`, has succeeded; return the id and whether it is new.
 
         Ray accepts a name once; attempts after the first are called `NAME-2`, `NAME-3` and so on.
-
-        Returns:
-            The submission id, and whether it is a new job.
         """
         earlier = self.attempts(request.submission_id)
         if earlier and (earlier[-1][1] not in ENDED or (request.once and earlier[-1][1] == "SUCCEEDED")):
@@ -165,12 +159,9 @@ class JobClient:
             time.sleep(POLL_S)
 
     def follow(self, job: str, *, pending_s: float, write: Callable[[str], None]) -> JobResult:
-        """Pass the job's log on as it grows, until the job ends.
+        """Write the job's log as it grows, until the job ends.
 
-        Args:
-            job: submission id.
-            pending_s: seconds it may be pending; then it is stopped.
-            write: takes text.
+        A job that is pending for more than `pending_s` is stopped.
 
         Raises:
             ClusterError: it did not start in time, or the cluster is unreachable for minutes.
@@ -214,7 +205,7 @@ class JobClient:
             time.sleep(POLL_S)
 
     async def _tail(self, job: str, shown: int, write: Callable[[str], None]) -> int:
-        """Pass on what comes after the first `shown` characters; return the new length."""
+        """Write the log after its first `shown` characters; return the new length."""
         seen = 0
         async with aclosing(self._client.tail_job_logs(job)) as chunks:
             async for chunk in chunks:

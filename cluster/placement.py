@@ -20,13 +20,10 @@ _UNITS = ("GPU", "CPU")
 def wait_for_capacity(
     demand: Mapping[str, float], *, patience_s: float, grows: bool, stopped: Callable[[], bool] = lambda: False
 ) -> None:
-    """Return when some node is large enough for a demand, busy or not.
+    """Return when some node is large enough for a demand, which one replica takes on one node, busy or not.
 
-    Args:
-        demand: resources that one replica takes, all on one node, such as `{"GPU": 4, "CPU": 1}`.
-        patience_s: seconds to wait for a node that is not announced.
-        grows: the cluster may add nodes; its autoscaler sees the demand, and pending nodes are waited for.
-        stopped: whether the place is not needed any more.
+    A node that is not announced is awaited for `patience_s`; with `grows`, the demand is shown to the autoscaler, and
+    pending nodes are awaited.
 
     Raises:
         ClusterError: no node is large enough and none is pending; says what is missing.
@@ -55,8 +52,7 @@ def wait_for_capacity(
 def _visible_demand(demand: Mapping[str, float]) -> Iterator[None]:
     """Show a demand to the autoscaler for the length of a block, as a pending placement group.
 
-    `request_resources` is not used: a cluster has one such request, which Ray Data's for another model would replace,
-    and it keeps its nodes forever.
+    Not by `request_resources`: a cluster has one such request, which another model would replace, and keeps its nodes.
     """
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
@@ -78,12 +74,7 @@ def gpus_of_nodes() -> list[int]:
 
 
 def describe_shortage(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> str:
-    """Describe why no node meets a demand; '' if one does.
-
-    Args:
-        demand: resources needed on one node.
-        nodes: resources of each node.
-    """
+    """Describe why no node meets a demand; '' if one does."""
     needed = {name: amount for name, amount in demand.items() if amount > 0}
     if any(all(node.get(name, 0) >= amount for name, amount in needed.items()) for node in nodes):
         return ""
@@ -102,7 +93,6 @@ def _alive(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
 
 
 def _has_pending_nodes() -> bool:
-    """Return whether an autoscaler of Ray, version 1 or 2, has pending nodes."""
     import ray
     from ray.autoscaler.v2.sdk import get_cluster_status
     from ray.experimental.internal_kv import _internal_kv_get

@@ -34,12 +34,9 @@ _UNREACHABLE = 3
 
 @contextmanager
 def watch_embedded_ray(folder: str) -> Iterator[None]:
-    """End this process with 3 if its embedded Ray dies within the block, and log why.
+    """End this process with 3 if its embedded Ray dies within the block; log why, and remove Ray's `folder`.
 
-    It ends at once: requests in flight depend on the same Ray. Committed rows are kept, as after a kill.
-
-    Args:
-        folder: The folder of Ray's files, which is removed then.
+    It ends at once: requests in flight depend on the same Ray. Committed rows are kept.
     """
     import ray
 
@@ -50,12 +47,7 @@ def watch_embedded_ray(folder: str) -> Iterator[None]:
 
 @contextmanager
 def watch_head(address: str, ping: Callable[[str], None]) -> Iterator[None]:
-    """End this process with 3 if the head of its cluster stays unreachable within the block, and log it.
-
-    Args:
-        address: The head's `host:port`.
-        ping: Raises `ClusterError` if nothing answers there.
-    """
+    """End this process with 3 if the head at `host:port` stays unreachable (`ping` raises) within the block; log it."""
     with _in_thread(_watch_head, address, ping):
         yield
 

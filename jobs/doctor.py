@@ -43,13 +43,10 @@ def ok(results: Sequence[CheckResult]) -> bool:
 def run_checks(
     models: Mapping[str, ModelSpec], *, named: bool, places: Sequence[str], address: str | None
 ) -> list[CheckResult]:
-    """Run all checks.
+    """Run all checks of this machine, or of the Ray cluster at `address`.
 
-    Args:
-        models: the models to check.
-        named: the user named them: one that cannot run is `bad` instead of a `note`.
-        places: folders or s3:// addresses of data and results.
-        address: a Ray cluster; None checks this machine.
+    A model that cannot run is `bad` if the user named it, else a `note`. `places` are folders or s3:// addresses of
+    data and results.
     """
     results = [_software(), *map(_location, places), *_decoders()]
     nodes: list[Node] | None = [_this_node()]

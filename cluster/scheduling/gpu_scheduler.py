@@ -29,13 +29,9 @@ MAX_ENDPOINT_MODELS = 4
 class GpuScheduler:
     """Waiting models, running models, and free GPUs.
 
-    Args:
-        workloads: the work of each model; `gpus` is 0 if it needs none.
-        nodes: GPUs of each node.
-        together: models share the GPUs; otherwise each takes all that it can use, in turn.
-        by_cost: the longest start first, and another replica must save more seconds than it loads; otherwise models
-            start in the given order with as many replicas as possible, as a run without concurrency does.
-        share: multiple of the replicas that end a model together with the whole sweep.
+    Without `together`, each model in turn takes all GPUs that it can use. With `by_cost` the longest start first, and
+    another replica must save more seconds than it loads; else models start in the given order with as many replicas as
+    possible. `share` multiplies the replicas that end a model together with the whole sweep.
     """
 
     workloads: Sequence[ModelWorkload]
@@ -108,7 +104,6 @@ class GpuScheduler:
         return target
 
     def _grow(self, work: ModelWorkload) -> None:
-        """Add replicas on GPUs that no model waits for."""
         held = self._held[work.name]
         most = min(work.max_replicas, len(work.units))
         while self.needs(work) and len(held) < most and _saves_time(work, len(held)) and self._take(work.gpus, held):
@@ -126,7 +121,6 @@ class GpuScheduler:
 
 
 def _saves_time(work: ModelWorkload, replicas: int) -> bool:
-    """Return whether another replica saves more seconds than its loading takes."""
     return work.seconds / replicas - work.seconds / (replicas + 1) > work.load_s
 
 

@@ -22,7 +22,6 @@ class _Replica:
     node: int
     loaded: bool = False
     unit: float | None = None
-    """Seconds of the unit in progress."""
     began: float = 0.0
 
 
@@ -31,9 +30,7 @@ class _Node:
     requested: bool = False
     up: bool = False
     since: float = 0.0
-    """Time of the request."""
     used: float = 0.0
-    """Time when the last model on it ended."""
     generation: int = 0
     replicas: list[_Replica] = field(default_factory=list)
 
@@ -57,7 +54,6 @@ class _Sweep:
         heapq.heappush(self.events, (when, self.ticket, node, self.nodes[node].generation, replica))
 
     def begin(self, now: float) -> None:
-        """Start the models that the scheduler selects."""
         while started := [name for name, _ in self.scheduler.begin()]:
             for name in started:
                 if name in self.open_units and self.scheduler.nodes_of(name):
@@ -87,14 +83,12 @@ class _Sweep:
         self.schedule(now + replica.work.load_s, replica.node, replica)
 
     def take(self, replica: _Replica, now: float) -> None:
-        """Give a replica the next unit of its model, if any."""
         waiting = self.queues[replica.work.name]
         replica.unit, replica.began = (waiting.popleft() if waiting else None), now
         if replica.unit is not None:
             self.schedule(now + replica.unit, replica.node, replica)
 
     def ready(self, replica: _Replica, now: float) -> None:
-        """Handle a replica that has loaded or answered its unit."""
         if replica.work.name not in self.open_units:
             return  # its model ended while it loaded
         if replica.loaded and replica.unit is not None:
@@ -118,7 +112,6 @@ class _Sweep:
         self.scheduler.end(name)
 
     def node_event(self, place: int, now: float) -> None:
-        """Handle a node that has started or is lost."""
         node = self.nodes[place]
         if node.up:
             self.lose(place, now)
@@ -148,7 +141,6 @@ class _Sweep:
         self.wake(now)
 
     def wake(self, now: float) -> None:
-        """Give queued units to idle replicas."""
         for node in self.nodes:
             for replica in node.replicas:
                 if replica.loaded and replica.unit is None:
@@ -156,14 +148,7 @@ class _Sweep:
 
 
 def simulate(scheduler: GpuScheduler, fleet: Fleet) -> SimulationResult:
-    """Simulate a sweep.
-
-    Models that need no GPU or fit on no node are skipped.
-
-    Args:
-        scheduler: over the fleet's nodes; it is not changed.
-        fleet: start times, prices and loss rate of the nodes.
-    """
+    """Simulate a sweep on a fleet; models that need no GPU or fit on no node are skipped."""
     sweep = _Sweep(replace(scheduler), fleet)
     sweep.begin(0.0)
     while sweep.open_units:

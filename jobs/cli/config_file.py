@@ -12,11 +12,7 @@ from pipelines.errors import UsageError
 
 
 def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
-    """Read the file; its values are the defaults of the command line.
-
-    Raises:
-        UsageError: it cannot be read, or has a key that is not a flag of this command.
-    """
+    """Read the file as defaults of the command line; UsageError for an unreadable file or an unknown flag."""
     if value is None:
         return None
     from models.errors import YamlFileError

@@ -58,11 +58,7 @@ def generate(
 
 
 def _range(text: str) -> tuple[int, int]:
-    """Parse the lowest and highest number of objects.
-
-    Raises:
-        UsageError: it is neither a range nor a number.
-    """
+    """Parse the lowest and highest number of objects."""
     match = _RANGE.fullmatch(text.strip())
     if not match:
         raise UsageError(f"--objects {text}: give a range such as 3-10, or one number")

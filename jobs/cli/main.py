@@ -89,7 +89,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _is_failure_of_ray(error: Exception) -> bool:
-    """Return whether a part of Ray is gone or timed out; our own exceptions in a task of Ray are not its failure."""
+    """Return whether a part of Ray is gone or timed out; our own exceptions in a Ray task do not count."""
     names = {base.__name__ for base in type(error).__mro__ if base.__module__ == "ray.exceptions"}
     return "RayError" in names and "RayTaskError" not in names
 

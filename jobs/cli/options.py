@@ -17,12 +17,7 @@ GLOBAL_FLAG = "--log-format"
 
 
 def takes(flags_class: type[Flags], without: Collection[str] = ()) -> Callable[..., Callable[..., int]]:
-    """Decorate a command: its flags are the fields of a dataclass, and `--config`.
-
-    Args:
-        flags_class: The command's one parameter.
-        without: Fields that are no flags of this command and keep their defaults.
-    """
+    """Decorate a command: its flags are `--config` and the fields of a dataclass, except `without`."""
     fields = [field for field in dataclasses.fields(flags_class) if field.name not in without]  # type: ignore[arg-type]
     hints = get_type_hints(flags_class, include_extras=True) | {"config": ConfigFile}
     parameters = [_parameter(field, hints[field.name]) for field in fields]

@@ -94,7 +94,6 @@ def _headline_rows(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
 
 
 def _format_value(row: Mapping[str, Any]) -> str:
-    """Format shares as percent; differences and unbounded measures as plain numbers."""
     value = row["value"]
     if value is None or math.isnan(value):
         return "-"

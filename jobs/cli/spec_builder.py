@@ -31,11 +31,7 @@ _UNUSED: Mapping[str, dict[str, Any]] = {
 
 
 def build_run_spec(flags: SweepFlags, stages: Sequence[str] = ()) -> RunSpec:
-    """Build the checked spec of a sweep.
-
-    Args:
-        flags: The flags of a command.
-        stages: The stages that will run; none: all.
+    """Build the checked spec of a sweep; no `stages` means all.
 
     Raises:
         UsageError: a name is unknown, a value has the wrong form, a file cannot be read, or a key is not set.
@@ -51,11 +47,7 @@ def build_run_spec(flags: SweepFlags, stages: Sequence[str] = ()) -> RunSpec:
 
 
 def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
-    """Return the models of flags for another machine; nothing that only that machine can know is checked.
-
-    Raises:
-        UsageError: a name is unknown, a value has the wrong form, or a file cannot be read.
-    """
+    """Return the models of flags for another machine; nothing that only that machine can know is checked."""
     catalog = load_models(flags.models_file or [])
     if not names(flags.models) or not names(flags.benchmarks):
         raise UsageError("--models and --benchmarks: name at least one of each")
@@ -107,22 +99,14 @@ def _spec(
 
 
 def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
-    """Return a model by name, checked as far as possible without loading it.
-
-    Raises:
-        UsageError: it is unknown, cannot run, or its key is not set.
-    """
+    """Return a model by name, checked without loading it; UsageError if it is unknown, cannot run, or lacks its key."""
     spec = select_models([name], load_models(files))[name]
     _check(name, spec, dry_run=False)
     return name, spec
 
 
 def read_column_map(path: Path) -> dict[str, str]:
-    """Read `--column-map`: YAML of our names and the source's.
-
-    Raises:
-        UsageError: it cannot be read or has another form.
-    """
+    """Read `--column-map`: YAML of our names and the source's."""
     try:
         raw, _ = read_yaml(path, "file")
     except YamlFileError as error:

@@ -105,11 +105,7 @@ def _stop(address: str, name: str, *, as_json: bool) -> int:
 
 
 def _check(flags: SubmitFlags) -> None:
-    """Check what can be checked on this machine before anything is sent.
-
-    Raises:
-        UsageError: a name is unknown or a value has the wrong form.
-    """
+    """Check names and values on this machine before anything is sent."""
     from jobs.cli.spec_builder import validate_remote_flags
 
     validate_remote_flags(flags)

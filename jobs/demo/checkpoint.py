@@ -133,12 +133,7 @@ def build_checkpoint(folder: Path) -> Path:
 
 
 def train_tokenizer(special_tokens: Mapping[str, str], sentences: Iterable[str] = SENTENCES) -> Any:
-    """Train a byte-level BPE tokenizer: it encodes any text, and a single letter or digit is one token.
-
-    Args:
-        special_tokens: name -> token, as the processor of the model looks them up.
-        sentences: text that the merges are learnt from.
-    """
+    """Train a byte-level BPE tokenizer: a letter or digit is one token; `special_tokens` by processor name."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

@@ -32,11 +32,7 @@ CAPTION_TOKENS = 5
 
 
 def run_demo(out: str, *, watcher: ProgressListener) -> tuple[RunSpec, SweepResult]:
-    """Run the main job under a local folder; a second run finds everything done, one that was killed goes on.
-
-    Args:
-        out: a local folder.
-        watcher: is told of progress.
+    """Run the main job under a local folder, resuming what an earlier run left.
 
     Raises:
         UsageError: `out` is no local folder.
@@ -80,7 +76,7 @@ def _ingest_sample(name: str, samples: Path, data: Store, watcher: ProgressListe
 
 @contextlib.contextmanager
 def _few_words() -> Iterator[None]:
-    """Ingest remarks on a data set that is not whole; here that is on purpose, and the manifests hold the remarks."""
+    """Silence ingest's remarks on an incomplete data set, which the samples are on purpose."""
     log = logging.getLogger("pipelines.ingest.ingest")
     before = log.level
     log.setLevel(logging.INFO if logging.getLogger().isEnabledFor(logging.INFO) else logging.ERROR)

@@ -12,13 +12,7 @@ _SEED = 42
 
 
 def write_sample(benchmark: str, folder: Path) -> Path:
-    """Return the folder to ingest a benchmark's sample data from.
-
-    Args:
-        benchmark: The benchmark's name.
-        folder: Receives MATE's scenes, which are generated with a fixed seed and replace those of an earlier run.
-            The other benchmarks' samples are read where they are installed.
-    """
+    """Return the folder of a benchmark's sample data: installed, or for MATE scenes generated anew into `folder`."""
     if benchmark != "mate":
         return Path(str(files("jobs.demo") / "data" / benchmark))
     from pipelines.benchmarks.mate.generator.generate import generate

@@ -21,11 +21,7 @@ from pipelines.sweep.status import count_entry, has_same_data
 
 
 def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
-    """Print what these stages would do; plans that the output lacks are written to a temporary folder.
-
-    Raises:
-        DatasetError, StoreError: as their texts say.
-    """
+    """Print what these stages would do; plans that the output lacks are written to a temporary folder."""
     out = Store(spec.out)
     with PlanStore.reading(out) as plans:
         context = SweepContext(spec=spec, out=out, plans=plans)
@@ -73,11 +69,7 @@ def _show_counts(
 
 
 def show_file(spec: RunSpec, path: Path, *, as_json: bool) -> None:
-    """Print how many answers of a file would be scored.
-
-    Raises:
-        UsageError: the file cannot be read, lacks a column, or names what does not exist.
-    """
+    """Print how many answers of a file would be scored; UsageError for an unusable file."""
     rejected, groups = usable_rows(spec, path)
     rows = [
         {"benchmark": name, "model": model, "task": task, "setting": setting, "answers": n}

@@ -53,13 +53,7 @@ def load_of(plan: ModelPlan) -> BatchShape:
 
 
 def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> Placement | None:
-    """Return the placement of a model as its entry says; None if its size is unknown.
-
-    Args:
-        spec: the model.
-        plan: what it is asked.
-        cards: bytes of each GPU; none: those of this machine, or GPUs of 80 GB.
-    """
+    """Return a model's placement on GPUs of `cards` bytes, else this machine's or 80 GB; None for an unknown size."""
     size = model_size(spec)
     if size is None:
         return None

@@ -34,7 +34,7 @@ class Helper:
     spec: ModelSpec
     plan: ModelPlan
     description: str
-    """Its role, and how reliable its numbers are, in few words."""
+    """Its role, and how reliable its numbers are."""
 
 
 def captioners(context: SweepContext) -> list[Helper]:
@@ -64,10 +64,7 @@ def judges(
 ) -> list[Helper]:
     """Return the judge of each benchmark with the most questions that it will get: all rounds of every open verdict.
 
-    Args:
-        context: the sweep.
-        entries: whose answers are judged; all of the output.
-        pending: those whose open requests will be answered first, each with as long an answer as it may have.
+    `entries` are all of the output; open requests of `pending` are answered first, as long as allowed.
     """
     if not context.spec.judge:
         return []
@@ -92,8 +89,6 @@ def judges(
 
 @dataclass(slots=True)
 class _QuestionCount:
-    """Counts a judge's questions about one benchmark."""
-
     prompter: JudgePrompter
     judge: JudgeReplies
     plan: ModelPlan

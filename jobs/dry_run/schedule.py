@@ -38,25 +38,18 @@ class FleetDescription:
     """The nodes that a sweep will run on."""
 
     nodes: tuple[int, ...]
-    """GPUs of each node."""
     description: str
     node_start_s: float = 0.0
     """0: the nodes are running."""
 
     @property
     def fleet(self) -> Fleet:
-        """Return the fleet for the simulator."""
+        """Return the nodes as the simulator's fleet."""
         return Fleet(gpus=sum(self.nodes), gpus_by_node=self.nodes, node_start_s=self.node_start_s)
 
 
 def schedule(workloads: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> Schedule:
-    """Simulate a sweep on a fleet as a run schedules it.
-
-    Args:
-        workloads: of all models of the run, including those without GPUs.
-        fleet: the nodes.
-        cost_limit: dollars; with a limit models run one after the other.
-    """
+    """Simulate a sweep on a fleet as a run schedules it; with a cost limit models run one after the other."""
     result = simulate(run_schedule(workloads, fleet.nodes, cost_limit), fleet)
     placed = [work for work in workloads if work.name in result.ends]
     return Schedule(
@@ -85,14 +78,6 @@ def describe_fleet(
     """Return the nodes of a run: the cluster's, at full scale if it autoscales, or this machine.
 
     Without a cluster or a local GPU, nodes are assumed: as few as fit all replicas of the model with the most GPUs.
-
-    Args:
-        address: the cluster; None: this machine.
-        workloads: of the models that need GPUs.
-        specs: entries of those models.
-
-    Raises:
-        ClusterError: the cluster cannot be joined.
     """
     if address:
         with results_only_on_stdout(), connect(address) as cluster:
@@ -109,11 +94,7 @@ def describe_fleet(
 
 
 def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) -> dict[str, object] | None:
-    """Return the schedule of the pending work, for a dry run; None if no model runs on local GPUs.
-
-    Raises:
-        ClusterError: the run's cluster cannot be joined.
-    """
+    """Return the schedule of the pending work, for a dry run; None if no model runs on local GPUs."""
     on_gpus = model_workloads(plans, spec.models)
     if not on_gpus:
         return None

@@ -7,7 +7,7 @@ import hmac
 
 
 def key_hash(key: str) -> str:
-    """Return the SHA-256 of a key, hex: the server's processes get it instead of the key."""
+    """Return the SHA-256 of a key in hex, which the server's processes get instead of the key."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 

@@ -85,15 +85,8 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: 
     """Parse a request body into a call.
 
     Unsupported options that would change the answer (`stream`, `n` above 1, `stop`, `tools`, `response_format`,
-    `logprobs`, `top_p` below 1) are refused, not ignored. Images must be data URIs: an address would make this machine
-    fetch what a client names.
-
-    Args:
-        body: JSON.
-        name: the served model's name.
-        spec: the model; its `generation` gives the defaults, else greedy and 256 tokens.
-        call_id: unique among the calls in flight.
-        decode: decodes images of at most `MAX_PIXELS` pixels.
+    `logprobs`, `top_p` below 1) are refused. Images must be data URIs of at most `MAX_PIXELS` pixels: an address would
+    make this machine fetch what a client names. Without `generation` in the spec: greedy, 256 tokens.
 
     Raises:
         BadRequestError: with the status and message of the reply.
@@ -168,14 +161,7 @@ def model_list(name: str) -> dict[str, Any]:
 
 
 def completion(answer: Answer, *, name: str, call_id: str, created: int) -> dict[str, Any]:
-    """Return the reply of `/v1/chat/completions`.
-
-    Args:
-        answer: the model's answer.
-        name: the model's name.
-        call_id: becomes the reply's id.
-        created: Unix time, seconds.
-    """
+    """Return the reply of `/v1/chat/completions`; `created` in Unix seconds."""
     return {
         "id": f"chatcmpl-{call_id}",
         "object": "chat.completion",

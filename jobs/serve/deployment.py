@@ -192,13 +192,7 @@ class ServeConfig:
 
 @contextlib.contextmanager
 def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, config: ServeConfig) -> Iterator[None]:
-    """Serve on a connected cluster for the length of a block.
-
-    Args:
-        name: the model's name in requests.
-        spec: the model.
-        cluster: the connected cluster.
-        config: address and authentication.
+    """Serve on a connected cluster for the length of a block; requests name the model `name`.
 
     Raises:
         ModelUnavailableError: the model is unavailable.
@@ -218,11 +212,7 @@ def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, config: ServeConfi
 
 
 def _check_no_serve_runs() -> None:
-    """Check that Serve is not running: a cluster has one, with one port, and our shutdown would end others' models.
-
-    Raises:
-        ClusterError: it is running.
-    """
+    """Check that Serve is not running: a cluster has one, with one port, and our shutdown would end others' models."""
     from ray import serve
 
     running = serve.status()
@@ -249,13 +239,10 @@ def _start(name: str, spec: ModelSpec, cluster: ClusterInfo, config: ServeConfig
 
 
 def _start_proxies(config: ServeConfig) -> None:
-    """Start Serve and wait until its proxies listen.
+    """Start Serve and wait until its proxies listen; ClusterError if none does in time.
 
     Serve kills a proxy that is not up within 15 s and starts another with a longer timeout; its own call waits for the
     first one only, and fails.
-
-    Raises:
-        ClusterError: no proxy listens in time.
     """
     from ray import serve
     from ray.exceptions import RayActorError, RayTaskError
@@ -299,8 +286,6 @@ def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, config: Serve
     }
 
     class Batched(ModelReplica):
-        """The model with batched requests."""
-
         @serve.batch(max_batch_size=MAX_BATCH_SIZE, batch_wait_timeout_s=BATCH_WAIT_S)  # type: ignore[untyped-decorator]
         async def answer(self, requests: list[ChatRequest]) -> list[Answer | Failure]:
             return await ModelReplica.answer(self, requests)
@@ -316,11 +301,7 @@ def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, config: Serve
 
 
 def free_port(host: str, port: int) -> int:
-    """Return the port if it is free, or any free one for 0.
-
-    Raises:
-        UsageError: the address or port cannot be used.
-    """
+    """Return the port if it is free, or any free one for 0; UsageError if the address or port cannot be used."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         with socket.socket(family) as probe:

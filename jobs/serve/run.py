@@ -20,13 +20,7 @@ log = logging.getLogger("vlmsweep")
 
 
 def serve_until_stopped(name: str, spec: ModelSpec, flags: ServeFlags) -> int:
-    """Serve until Ctrl-C or SIGTERM; return 0, the normal end.
-
-    Raises:
-        UsageError: a flag cannot be used.
-        ModelUnavailableError: the model is unavailable.
-        ClusterError: Ray cannot be used.
-    """
+    """Serve until Ctrl-C or SIGTERM; return 0, the normal end."""
     if flags.no_key and flags.key_env:
         raise UsageError("--no-key and --key-env: give one of them")
     port = free_port(flags.host, flags.port)

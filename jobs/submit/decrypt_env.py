@@ -9,11 +9,7 @@ HOOK = "jobs.submit.decrypt_env.decrypt_worker_env"
 
 
 def decrypt_worker_env() -> None:
-    """Set the variables that `vlmsweep submit --env` sent, if any, in this process.
-
-    Raises:
-        EncryptionError: they cannot be decrypted here.
-    """
+    """Set the variables that `vlmsweep submit --env` sent, if any; EncryptionError if they cannot be decrypted here."""
     text = encrypted_env()
     if text is None:
         return
