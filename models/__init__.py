@@ -1,9 +1,7 @@
 """Model specifications and the engines that answer calls.
 
-`load_models(files)` reads the catalog and the user's models files (YAML, contract of the README) into `ModelSpec`s;
-`build_engine(name, spec)` loads one in this process and returns an `Engine`, whose `generate` takes `Call`s made of
-`Turn`s and `Media`, with `Frames` as decoded pixels (uint8 [frames, height, width, 3]); `answer_requests` runs
-`Request`s of several `Step`s. Errors that a user can fix are `ModelError`s.
+`load_models` reads the catalog and models files into `ModelSpec`s, `build_engine` loads one as an `Engine` that answers
+`Call`s, `answer_requests` runs `Request`s of several `Step`s. Errors that a user can fix are `ModelError`s.
 """
 
 from __future__ import annotations

@@ -17,10 +17,7 @@ _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CA
 
 
 def unavailable_reason(spec: ModelSpec) -> str:
-    """Return why this machine cannot run a model; '' if it can.
-
-    Memory is not checked (see `models.gpu_memory`), nor whether the hub has the weights.
-    """
+    """Return why this machine cannot run a model, '' if it can; memory and the hub's files are not checked."""
     if spec.unsupported:
         return f"{spec.unsupported.reason.strip()} Runs with: {spec.unsupported.runs_with.strip()}"
     if spec.is_endpoint and spec.api_key_env:
@@ -40,10 +37,7 @@ def unavailable_reason(spec: ModelSpec) -> str:
 
 @lru_cache(maxsize=1)
 def known_architectures() -> frozenset[str]:
-    """Return the `model_type`s that the installed transformers supports; empty where it is not installed.
-
-    Parsed from the source of its tables: importing them loads torch, which takes many seconds.
-    """
+    """Return the `model_type`s of the installed transformers, read from its source: importing it loads torch."""
     package = importlib.util.find_spec("transformers")
     if package is None or not package.submodule_search_locations:
         return frozenset()

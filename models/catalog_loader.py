@@ -19,7 +19,6 @@ from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
 
 CATALOG = Path(__file__).parent / "catalog"
-"""Folder of the models files in the product."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """Names appear in comma-separated lists and in paths such as `model=NAME`."""
@@ -27,9 +26,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
     """Return all known models: the catalog, then each file; a later entry replaces an earlier one whole.
-
-    Args:
-        files: the user's models files; the last one wins.
 
     Raises:
         ModelsFileError: a file is missing, is not UTF-8 YAML, repeats a key, or holds an invalid entry.
@@ -42,16 +38,11 @@ def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
 
 @cache
 def _catalog() -> Mapping[str, ModelSpec]:
-    """Load the catalog once per process: its files are part of the product."""
     return {name: spec for path in sorted(CATALOG.glob("*.yaml")) for name, spec in _read_file(path).items()}
 
 
 def select_models(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
-    """Return the named models in the order named, each once.
-
-    Raises:
-        UnknownModelError: a name is unknown; the message names the nearest known one.
-    """
+    """Return the named models in the order named, each once; an unknown name raises `UnknownModelError`."""
     selected: dict[str, ModelSpec] = {}
     for name in names:
         if name not in models:
@@ -112,7 +103,6 @@ def _spec(path: Path, tree: yaml.Node, name: str, entry: Any) -> ModelSpec:
 
 
 def _describe_fault(details: ErrorDetails) -> str:
-    """Describe one fault of an entry: which key, what is wrong, which key was probably meant."""
     *parents, last = (str(key) for key in details["loc"]) if details["loc"] else ("",)
     if details["type"] == "extra_forbidden":
         inside = f" in {'.'.join(parents)}" if parents else ""
@@ -124,7 +114,6 @@ def _describe_fault(details: ErrorDetails) -> str:
 
 
 def _keys_at(path: Sequence[str]) -> list[str]:
-    """Return the known keys of the record at this place of an entry."""
     record: type[BaseModel] = ModelSpec
     for key in path:
         annotation = next(

@@ -13,22 +13,19 @@ from pydantic import SecretStr
 
 from models.errors import MissingSecretError
 
-ENCRYPTED_ENV = "VLMSWEEP_SEALED"
-"""Variable of a job that holds its other variables, encrypted."""
+ENCRYPTED_ENV = "VLMSWEEP_SEALED"  # variable of a job that holds its other variables, encrypted
 
 _PASSED_NAMES = frozenset({"PATH", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "TZ", "OMP_NUM_THREADS"})
 _PASSED_PREFIXES = ("LC_", "PYTHON")
 
-Secret: TypeAlias = SecretStr
-"""A value that prints as stars; `get_secret_value()` returns it."""
+Secret: TypeAlias = SecretStr  # a value that prints as stars; `get_secret_value()` returns it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
     """Connection settings of an object store; None leaves a field to the client library."""
 
-    endpoint_url: str | None
-    """Such as `http://127.0.0.1:8333`; None is AWS itself."""
+    endpoint_url: str | None  # such as `http://127.0.0.1:8333`; None is AWS itself
     key: str | None
     secret: Secret | None
     token: Secret | None
@@ -36,11 +33,7 @@ class S3Settings:
 
 
 def secret(name: str, *, model: str = "") -> Secret:
-    """Return the key in a variable, stripped of surrounding whitespace.
-
-    Args:
-        name: the variable, such as `OPENAI_API_KEY`.
-        model: the model that needs the key, for the message.
+    """Return the key in a variable, stripped of whitespace; `model` is for the message.
 
     Raises:
         MissingSecretError: the variable is unset or empty, or its value is not valid in an HTTP header.
@@ -62,11 +55,7 @@ def secret(name: str, *, model: str = "") -> Secret:
 
 
 def s3_settings() -> S3Settings:
-    """Return endpoint, credentials and region of the object store, from the variables that AWS tools use.
-
-    Raises:
-        MissingSecretError: only half of a key pair is set.
-    """
+    """Return the object store's settings, from AWS's variables; half a key pair is a `MissingSecretError`."""
     key = _read("AWS_ACCESS_KEY_ID")
     value = _read("AWS_SECRET_ACCESS_KEY")
     token = _read("AWS_SESSION_TOKEN")
@@ -88,7 +77,7 @@ def ray_address() -> str | None:
 
 
 def read_variables(names: Iterable[str]) -> dict[str, str]:
-    """Return the values of variables named by the user, for a job on another machine.
+    """Return the values of named variables, for a job on another machine.
 
     Raises:
         MissingSecretError: a variable is not set, or a value was given in place of a name.

@@ -9,17 +9,12 @@ from typing import Any
 
 from models.spec import ModelSpec
 
-_WHOLE_FILE = 4 << 20
-"""Bytes up to which a file is hashed whole."""
-_END = 1 << 20
-"""Bytes hashed at each end of a larger file."""
+_WHOLE_FILE = 4 << 20  # bytes up to which a file is hashed whole
+_END = 1 << 20  # bytes hashed at each end of a larger file
 
 
 def folder_fingerprint(folder: Path) -> str:
-    """Hash a checkpoint folder: small files whole, large ones by name, size, first and last MiB.
-
-    A 145 GB checkpoint is named in a second; an edited tokenizer or weight header changes the name.
-    """
+    """Hash a checkpoint folder, 145 GB in a second: small files whole, large ones by name, size, first and last MiB."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         size = path.stat().st_size
@@ -37,8 +32,7 @@ def folder_fingerprint(folder: Path) -> str:
 def resolved_revision(spec: ModelSpec) -> str:
     """Return the revision that names these weights: as given, a local folder's content hash, or `main`.
 
-    An `s3://` folder is named by its checksums where the spec has them; else only `revision` tells one content
-    from another.
+    An `s3://` folder is named by its checksums if the spec has them; else only `revision` distinguishes its contents.
     """
     if spec.revision:
         return spec.revision
@@ -58,10 +52,7 @@ def is_unpinned(spec: ModelSpec) -> bool:
 
 
 def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
-    """Return all of a model that changes an answer, and nothing that only changes speed, place or price.
-
-    Request ids hash this: keys and values stay as they are.
-    """
+    """Return all of a model that changes an answer; request ids hash this, so keys and values stay as they are."""
     included = {"engine", "model", "dtype", "adapter", "trust_remote_code", "limits", "system"}
     fingerprint: dict[str, Any] = spec.model_dump(mode="json", include=included)
     fingerprint["revision"] = resolved_revision(spec)

@@ -1,7 +1,4 @@
-"""Placement by arithmetic: the memory that a model needs of each GPU, and how many GPUs, replicas and rows follow.
-
-Pure functions of numbers. Bytes are bytes, GB are 10**9 bytes.
-"""
+"""The memory that a model needs of each GPU, and how many GPUs, replicas and rows follow; GB are 10**9 bytes."""
 
 from __future__ import annotations
 
@@ -15,18 +12,13 @@ from typing import Any
 from models.safetensors_header import read_tensors
 from models.spec import ModelSpec, Shape
 
-ASSUMED_GPU_BYTES = 80 * 10**9
-"""Memory of the GPU that plans are made for where none is visible."""
-CHUNK_TOKENS = 16_384
-"""Tokens that the engine prefills in one pass on a GPU."""
-MAX_ROWS = 256
-"""Rows beyond which a batch gains nothing."""
+ASSUMED_GPU_BYTES = 80 * 10**9  # memory of the GPU that plans are made for where none is visible
+CHUNK_TOKENS = 16_384  # tokens that the engine prefills in one pass on a GPU
+MAX_ROWS = 256  # rows beyond which a batch gains nothing
 USEFUL_ROWS = 16
 """Rows below which a GPU idles: a larger tensor-parallel degree is proposed instead, where there are GPUs for it."""
-CONTEXT_BYTES = 1_500_000_000
-"""GPU memory of a process before the first weight: CUDA context, libraries, fragmentation."""
-RANK_BYTES = 500_000_000
-"""Buffers for communication with other ranks."""
+CONTEXT_BYTES = 1_500_000_000  # GPU memory of a process before the first weight: CUDA context, libraries, fragmentation
+RANK_BYTES = 500_000_000  # buffers for communication with other ranks
 DEGREES = (1, 2, 4, 8, 16)
 
 
@@ -34,10 +26,8 @@ DEGREES = (1, 2, 4, 8, 16)
 class ModelSize:
     """The size of a model."""
 
-    parameters: float
-    """All weights, inactive experts included."""
-    shape: Shape | None
-    """Of the language model; None: guessed from the size, on the large side."""
+    parameters: float  # all weights, inactive experts included
+    shape: Shape | None  # of the language model; None: guessed from the size, on the large side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +35,7 @@ class BatchShape:
     """One batch: a prefix that all rows share, and the tokens of each row."""
 
     prefix_tokens: int = 4096
-    own_tokens: int = 512
-    """Of the longest row, its answer included."""
+    own_tokens: int = 512  # of the longest row, its answer included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +43,9 @@ class MemoryNeed:
     """Bytes that one GPU of a replica must hold."""
 
     weights: int
-    activations: int
-    """While one chunk is prefilled, plus the logits of a full batch."""
+    activations: int  # while one chunk is prefilled, plus the logits of a full batch
     fixed: int
-    cache_per_token: int
-    """Keys and values of one token over all layers."""
+    cache_per_token: int  # keys and values of one token over all layers
 
     @property
     def without_cache(self) -> int:
@@ -78,13 +65,10 @@ class Placement:
     replicas: int
     batch_size: int
     need: MemoryNeed
-    gpu_bytes: int
-    """Memory of one GPU."""
+    gpu_bytes: int  # memory of one GPU
     fits: bool
-    bytes_per_gpu: int
-    """Memory needed at the batch size above."""
-    reason: str = ""
-    """What is missing; '' when it fits."""
+    bytes_per_gpu: int  # memory needed at the batch size above
+    reason: str = ""  # what is missing; '' when it fits
 
     @property
     def gpus(self) -> int:
@@ -143,17 +127,8 @@ def plan_placement(
 ) -> Placement:
     """Place a model on GPUs: the smallest degree at which a useful batch fits, then as many replicas as there is room.
 
-    Explicit settings override estimates: `tensor_parallel` here, `batch_size` and `replicas.max` of the spec.
-
-    Args:
-        spec: the model.
-        size: of the model.
-        gpus: bytes of each GPU; the smallest one counts, for ranks are equal.
-        batch: the batch that must fit.
-        tensor_parallel: use this degree; None proposes one.
-
-    Raises:
-        ValueError: no GPUs.
+    Explicit settings override estimates: `tensor_parallel` here, `batch_size` and `replicas.max` of the spec. `gpus`
+    holds the bytes of each; the smallest counts, for ranks are equal. No GPUs are a `ValueError`.
     """
     if not gpus:
         raise ValueError("no GPUs to place a model on; give the bytes of at least one GPU")
@@ -168,7 +143,6 @@ def plan_placement(
 
 
 def _degrees(shape: Shape | None, gpus: int) -> list[int]:
-    """Return the degrees that divide the heads and for which there are GPUs."""
     even = [d for d in DEGREES if shape is None or (shape.heads % d == 0 and shape.kv_heads % d == 0)]
     return [d for d in even if d <= gpus] or [1]
 
@@ -193,7 +167,6 @@ def _place(spec: ModelSpec, size: ModelSize, gpus: Sequence[int], batch: BatchSh
 
 
 def _without_room(placement: Placement, spec: ModelSpec, gpus: int) -> Placement:
-    """Return a placement that does not fit with the reason."""
     if placement.tensor_parallel > gpus:
         reason = f"tensor_parallel {placement.tensor_parallel} needs as many GPUs per replica, and there are {gpus}"
     else:

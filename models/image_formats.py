@@ -1,7 +1,7 @@
-"""Picture formats that are read, detected by their first bytes: the one list for all code that opens pictures.
+"""Picture formats that are read, detected by their first bytes.
 
-Pillow tries more than forty formats, whatever a file is called. Some start other programs (EPS runs Ghostscript) or
-are read by rarely used code, so every picture is opened with these formats alone.
+Pillow tries more than forty formats, some by other programs (EPS runs Ghostscript) or rarely used code, so every
+picture is opened with these formats alone.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ EXTENSIONS: Final[Mapping[str, str]] = {
     "AVIF": ".avif",
 }
 """Pillow's format name -> file extension. JPEG covers the two-picture files of cameras (MPO)."""
-PICTURE_FORMATS: Final = tuple(EXTENSIONS)
-"""The `formats` argument of Pillow's `open`."""
+PICTURE_FORMATS: Final = tuple(EXTENSIONS)  # the `formats` argument of Pillow's `open`
 FORMAT_NAMES: Final = f"{', '.join(PICTURE_FORMATS[:-1])} or {PICTURE_FORMATS[-1]}"
-"""For messages."""
 
 _MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", "PNG"),

@@ -13,10 +13,8 @@ class LaunchedModel:
     """A model whose files a local engine can load."""
 
     spec: ModelSpec
-    source: str
-    """Hub id or local folder of the weights."""
-    adapter: str | None = None
-    """Hub id or local folder of the adapter."""
+    source: str  # hub id or local folder of the weights
+    adapter: str | None = None  # hub id or local folder of the adapter
 
     @classmethod
     def as_named(cls, spec: ModelSpec) -> LaunchedModel:

@@ -8,10 +8,8 @@ import math
 def uniform_indices(total: int, count: int | None) -> list[int]:
     """Return indices of at most `count` of `total` frames: floor(j (total-1) / (count-1)), first to last.
 
-    One frame is the first; a clip that is no longer than `count`, or no `count`, gives all frames.
-
-    Raises:
-        ValueError: `total` is negative, or `count` less than 1.
+    One frame is the first; a clip that is no longer than `count`, or no `count`, gives all frames. A negative `total`
+    or a `count` less than 1 is a `ValueError`.
     """
     if total < 0 or (count is not None and count < 1):
         raise ValueError(f"cannot take {count} of {total} frames; request at least 1 of 0 or more")

@@ -1,7 +1,4 @@
-"""Messages to and from a model: prompt parts in, an answer or a failure out.
-
-Light records without numpy, torch or Ray, so that a benchmark can be imported anywhere.
-"""
+"""Messages to and from a model: light records without torch or Ray, so that a benchmark can be imported anywhere."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A picture or a clip by reference; the pixels travel separately as `Frames`.
-
-    Two prompts that name equal `Media` share one fetch, one decode and one encoding.
-    """
+    """A picture or a clip by reference; equal `Media` share one fetch, decode and encoding into `Frames`."""
 
     kind: Literal["image", "video"]
     source: str
@@ -44,7 +38,6 @@ class StepOutput:
 
     step: int
     stripped: bool = False
-    """Strip whitespace at both ends."""
 
 
 Part: TypeAlias = Text | Media | StepOutput
@@ -102,12 +95,9 @@ class Frames:
 
     pixels: np.ndarray
     """uint8, shape [frames, height, width, 3], RGB; a picture has one frame."""
-    seconds: tuple[float, ...] = ()
-    """Presentation time of each frame."""
-    fps: float = 0.0
-    """Frames a second of the whole clip as stored; 0 for pictures."""
-    total_frames: int = 1
-    """Frames of the whole clip as stored."""
+    seconds: tuple[float, ...] = ()  # presentation time of each frame
+    fps: float = 0.0  # frames a second of the whole clip as stored; 0 for pictures
+    total_frames: int = 1  # as stored
     encoded: bytes | None = None
     """A picture's original JPEG, PNG or WebP bytes, where they may be sent unchanged."""
 
@@ -120,8 +110,7 @@ class Call:
     turns: tuple[Turn, ...]
     generation: Generation
     choices: tuple[str, ...] = ()
-    scored: tuple[str, ...] = ()
-    """See `Step.scored`."""
+    scored: tuple[str, ...] = ()  # see `Step.scored`
 
     @property
     def media(self) -> tuple[Media, ...]:
@@ -184,15 +173,7 @@ def user(*parts: Part | str) -> Turn:
 
 
 def blank(colour: str, width: int, height: int, *, frames: int = 0, seconds: float = 0.0) -> Media:
-    """Return a single-colour picture, or clip when `frames` > 0, that is generated instead of fetched.
-
-    Args:
-        colour: RRGGBB in hex.
-        width: pixels.
-        height: pixels.
-        frames: frames of the clip; 0 makes a picture.
-        seconds: length of the clip.
-    """
+    """Return a generated picture, or clip when `frames` > 0, of one colour (RRGGBB in hex) and length in seconds."""
     source = f"blank:{colour}:{width}x{height}:{frames}:{seconds:g}"
     return Media("video" if frames else "image", source, frames)
 
@@ -218,21 +199,12 @@ def prompt_sha256(steps: Sequence[Step]) -> str:
 
 
 def logprobs_to_text(means: Sequence[float], tokens: Sequence[int]) -> str:
-    """Return the answer text of a call that scores texts.
-
-    Args:
-        means: mean log-probability per token of each text, in nats.
-        tokens: number of scored tokens of each text.
-    """
+    """Return the answer text of a scored call: each text's mean log-probability per token, in nats, and its tokens."""
     return json.dumps({"logprobs": list(means), "tokens": list(tokens)})
 
 
 def logprobs_from_text(text: str, count: int) -> list[float]:
-    """Return the mean log-probability per token of each scored text, in nats.
-
-    Args:
-        text: an answer written by `logprobs_to_text`.
-        count: number of scored texts.
+    """Return the mean log-probability per token, in nats, of each text, as written by `logprobs_to_text`.
 
     Raises:
         ValueError: it holds no such numbers.

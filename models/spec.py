@@ -117,10 +117,7 @@ class FaultInjection(_StrictModel):
 
 
 class ModelSpec(_StrictModel):
-    """One entry of a models file: the engine, the weights and the limits of a model.
-
-    Values only: `models.fingerprint` reads the files that a spec names. Old spellings of keys stay valid.
-    """
+    """One entry of a models file: engine, weights and limits of a model. Old spellings of keys stay valid."""
 
     engine: Literal["transformers", "vllm", "openai", "random"]
     model: str = ""

@@ -19,11 +19,7 @@ _ENGINES = {
 
 
 def build_engine(name: str, spec: ModelSpec) -> Engine:
-    """Build the engine of one model in this process: weights are loaded, keys are read.
-
-    Args:
-        name: the model's name, for messages.
-        spec: what to build.
+    """Build the engine of one model in this process: load weights, read keys.
 
     Raises:
         EngineUnreachableError: the engine is not installed, or its model is unavailable.

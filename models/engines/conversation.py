@@ -25,8 +25,6 @@ from models.messages import (
 
 @dataclass(slots=True)
 class _Progress:
-    """State of one request: texts so far, tokens and seconds spent."""
-
     request: Request
     texts: tuple[str, ...] = ()
     total: Answer = field(default_factory=lambda: Answer(text=""))
@@ -112,7 +110,6 @@ def _as_cached(reply: CallReply) -> CallReply:
 
 
 def _advance(progress: _Progress, reply: CallReply, index: int) -> Reply | None:
-    """Record one step's reply; return the request's reply after the last step or a failure."""
     request_id = progress.request.request_id
     progress.latency_s += reply.latency_s
     if isinstance(reply.outcome, Failure):

@@ -34,11 +34,7 @@ def report_progress(activity: str, done: float, total: float) -> None:
 
 @contextlib.contextmanager
 def weights_progress(size: float) -> Iterator[None]:
-    """Report transformers' loading as bytes instead of a progress bar, within the context.
-
-    Args:
-        size: bytes of all weights, of which tensors count as equal shares; 0 if unknown, then nothing is reported.
-    """
+    """Report transformers' loading as bytes instead of a progress bar; every tensor counts an equal share of `size`."""
     from transformers.utils import logging as transformers_logging
 
     def hook(factory: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, logprobs_to_text
 from models.spec import ModelSpec
 
-_MAX_GUESS_WORDS = 8
-"""Words of a guess for a call without choices."""
+_MAX_GUESS_WORDS = 8  # words of a guess for a call without choices
 _HANG_S = 86_400.0
 
 
 class RandomEngine:
-    """Draws one of a call's choices, or some words of its prompt; answers depend on ids and seed alone.
+    """Draws one of a call's choices, or some words of its prompt.
 
     A choice is drawn by (seed, call id). Without choices the draw is by (seed, prompt), so that a step shared by
     several requests has one answer. Tokens are counted as words.

@@ -22,8 +22,7 @@ from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Tex
 from models.spec import ModelSpec
 
 _CONTEXT = re.compile(r"longer than the maximum model length|maximum context length|max_model_len", re.IGNORECASE)
-_MAX_PICTURES = 16
-"""Pictures of one prompt; few-shot prompts hold several."""
+_MAX_PICTURES = 16  # pictures of one prompt; few-shot prompts hold several
 _SEEDS = 2**63
 _UNSCORED = Failure(
     type="unsupported",
@@ -32,30 +31,20 @@ _UNSCORED = Failure(
 
 
 class VLLMEngine:
-    """Answers calls with vLLM's batches.
+    """Answers calls with vLLM's batches; there is no beam search.
 
     All calls of a media group are submitted at once and name their media by content hash, so that vLLM's caches of
-    prefixes, encoder outputs and preprocessed media hit. A batch that vLLM rejects because of one prompt is halved
-    until that prompt is isolated. There is no beam search: `num_beams` above 1 is a `Failure`.
+    prefixes, encoder outputs and media hit. A batch that vLLM rejects for one prompt is halved until it is isolated.
 
-    A model whose processor has a chat template gets its media as parts of a turn. A model with a tokenizer only, as
-    those with remote code (InternVL2, Phi-3.5-vision, Molmo), gets text with the placeholders that vLLM's model class
-    names; where that class takes no clips, their frames are passed as pictures.
+    Processors with a chat template get media as parts of a turn. A model with a tokenizer only (InternVL2,
+    Phi-3.5-vision, Molmo) gets text with vLLM's placeholders, and a clip's frames as pictures where it takes no clips.
     """
 
     warnings: tuple[str, ...] = ()
     has_own_timeout = False
 
     def __init__(self, spec: ModelSpec, *, make: Callable[..., Any] | None = None) -> None:
-        """Load the weights.
-
-        Args:
-            spec: the model.
-            make: creates the engine; `vllm.LLM` by default.
-
-        Raises:
-            EngineUnreachableError: they cannot be loaded.
-        """
+        """Load the weights, or raise `EngineUnreachableError`; `make` creates the engine, `vllm.LLM` by default."""
         from transformers import AutoProcessor, PreTrainedTokenizerBase
 
         self._spec = spec
@@ -75,11 +64,7 @@ class VLLMEngine:
             self._placeholder = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _reject_media)
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield one reply for each call.
-
-        Raises:
-            EngineUnreachableError: vllm's engine died.
-        """
+        """Yield one reply for each call; `EngineUnreachableError` when vLLM's engine died."""
         ready: list[tuple[Call, dict[str, Any]]] = []
         for call in calls:
             if call.scored:
@@ -144,14 +129,11 @@ class VLLMEngine:
 
 
 class _PromptMedia:
-    """The media of one prompt, collected while its turns are rendered."""
-
     def __init__(self, placeholder: Callable[[str, int], str | None] | None, max_frames: int | None) -> None:
         self._placeholder, self._max_frames = placeholder, max_frames
         self._takes_video = placeholder is None or _takes_video(placeholder)
         self.data: dict[str, list[Any]] = {}
-        self.names: dict[str, list[str]] = {}
-        """Keys of vLLM's caches; equal names must mean equal pixels."""
+        self.names: dict[str, list[str]] = {}  # keys of vLLM's caches; equal names must mean equal pixels
 
     def content(self, turn: Turn, media: Mapping[Media, Frames]) -> str | list[dict[str, Any]]:
         """Return a turn as its template takes it: parts, or one text with placeholders."""

@@ -11,8 +11,7 @@ from models.engines.base import Engine
 from models.errors import EngineStalledError
 from models.messages import Call, CallReply, Frames, Media
 
-TOKEN_S = 2.0
-"""Seconds added for each token that an answer may have."""
+TOKEN_S = 2.0  # seconds added for each token that an answer may have
 CHECKS_PER_TIMEOUT = 10
 LONGEST_CHECK_INTERVAL_S = 5.0
 STUCK_S = 60.0
@@ -26,9 +25,9 @@ def response_timeout(stall_timeout_s: float, calls: Sequence[Call]) -> float:
 
 
 class WatchdogEngine:
-    """Forwards calls to an engine and reports a stall; see `models.engines.base.Engine`.
+    """Forwards calls to an engine and reports a stall.
 
-    Code that hangs in a library cannot be stopped from within its process: the callback ends the process.
+    Code that hangs in a library cannot be stopped from within: `on_stall`, called in its own thread, ends the process.
     """
 
     has_own_timeout = True
@@ -36,13 +35,6 @@ class WatchdogEngine:
     def __init__(
         self, engine: Engine, stall_timeout_s: float, on_stall: Callable[[EngineStalledError], object]
     ) -> None:
-        """Start to watch.
-
-        Args:
-            engine: computes the answers.
-            stall_timeout_s: of the model; see `models.spec.ModelSpec`.
-            on_stall: called once, in a thread of its own; it is expected not to return.
-        """
         self.warnings = engine.warnings
         self._engine, self._stall_timeout_s, self._on_stall = engine, stall_timeout_s, on_stall
         self._deadline: float | None = None

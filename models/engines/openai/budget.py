@@ -11,31 +11,25 @@ from models.messages import Answer, Failure
 from models.spec import Price
 
 _CHARS_PER_TOKEN = 3.5
-_TOKENS_PER_PICTURE = 1_100
-"""Cost of a large picture at known endpoints; estimates calls in flight only."""
+_TOKENS_PER_PICTURE = 1_100  # cost of a large picture at known endpoints; estimates calls in flight only
 
 
 class Budget:
-    """Dollars spent, by the tokens that the endpoint reports, and reserved for calls in flight.
+    """Dollars spent, by reported tokens, and reserved for calls in flight.
 
-    A call that might exceed the limit waits for those in flight, which mostly cost less than was reserved for them. So
-    the limit can be exceeded by the cost of one call at most.
+    A call that might exceed the limit waits for those in flight, which mostly cost less than was reserved. So the limit
+    is exceeded by the cost of one call at most.
     """
 
     def __init__(self, price: Price | None, limit: float | None) -> None:
         self._price, self._limit = price, limit
         self._reserved, self._in_flight = 0.0, 0
         self._released = asyncio.Event()
-        self._ratio = 0.0
-        """Maximum share of its reservation that an answer cost."""
-        self.spent = 0.0
-        """Dollars."""
+        self._ratio = 0.0  # maximum share of its reservation that an answer cost
+        self.spent = 0.0  # dollars
 
     async def reserve(self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int) -> float | None:
-        """Reserve dollars for a call: its prompt by length, its answer at most; None when the limit is reached.
-
-        `settle` must release every reservation.
-        """
+        """Reserve dollars for a call, for `settle` to release; None when the limit is reached."""
         if self._price is None or self._limit is None:
             return 0.0
         estimate = self._price.dollars(_tokens(messages), max_new_tokens)

@@ -32,8 +32,7 @@ from models.spec import ModelSpec
 if TYPE_CHECKING:
     import openai
 
-_NO_KEY = "no-key"
-"""Sent where the model names no key: with None the client would send OPENAI_API_KEY to any endpoint."""
+_NO_KEY = "no-key"  # sent where the model names no key: with None the client would send OPENAI_API_KEY to any endpoint
 
 _UNSCORED = Failure(
     type="unsupported",
@@ -44,21 +43,17 @@ _UNSCORED = Failure(
 class OpenAIEngine:
     """Answers calls over HTTP, concurrently, in its own thread.
 
-    Requests hold the messages, `temperature`, `seed` (except `omit_parameters`) and the limit of tokens. The limit is
-    named `max_tokens`, which every compatible server knows; a server that rejects it in favour of
-    `max_completion_tokens` gets that name from then on. Endpoints have no beam search: `num_beams` is not sent.
+    The limit of tokens is named `max_tokens`, or `max_completion_tokens` once a server demands it. Endpoints have no
+    beam search: `num_beams` is not sent.
 
-    A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no chat completion are retried
-    `retries` times, with less concurrency after each 429, with exponential back-off and never before the endpoint's
-    Retry-After; after that, and at once for every other status, the call is a `Failure`: `http_<status>`,
-    `context_length`, `timeout`, `connection` or `bad_reply`. A prompt or answer that the endpoint's content filter
-    stopped is an answer, whatever its status. Calls beyond `cost_limit` are not sent and fail with `cost_limit`.
-    `Health` decides when the whole endpoint counts as unreachable instead.
+    A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no chat completion are retried `retries`
+    times, with less concurrency after each 429, exponential back-off and never before Retry-After; after that, and at
+    once for every other status, the call is a `Failure`: `http_<status>`, `context_length`, `timeout`, `connection`,
+    `bad_reply`, or `cost_limit`, not sent. What a content filter stopped is an answer, whatever its status.
     """
 
     warnings: tuple[str, ...] = ()
-    has_own_timeout = True
-    """Each attempt has its `timeout_s`."""
+    has_own_timeout = True  # each attempt has its `timeout_s`
 
     def __init__(
         self,
@@ -68,17 +63,7 @@ class OpenAIEngine:
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Read the key and start the thread; nothing is sent yet.
-
-        Args:
-            spec: the model; `base_url` is set.
-            clock: seconds, for rate limit and latency.
-            now: Unix time, for dates in Retry-After.
-            sleep: waits a number of seconds.
-
-        Raises:
-            MissingSecretError: `api_key_env` names a variable without a key.
-        """
+        """Read the key (`MissingSecretError` without one) and start the thread; `now` is Unix time, for Retry-After."""
         self._spec = spec
         self._clock, self._now, self._sleep = clock, now, sleep
         self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
@@ -93,7 +78,7 @@ class OpenAIEngine:
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield one reply for each call as it arrives; an iterator closed early cancels the rest.
+        """Yield replies as they arrive; an iterator closed early cancels the rest.
 
         Raises:
             EngineUnreachableError: the endpoint as a whole does not answer (see `Health`).
@@ -198,7 +183,6 @@ class OpenAIEngine:
         }
 
     async def _attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
-        """Send one request."""
         import openai
 
         try:

@@ -1,7 +1,4 @@
-"""An event loop in its own thread, for synchronous code with asynchronous work inside.
-
-The caller's thread may already run a loop, as in an asynchronous Ray actor; it is not used.
-"""
+"""An event loop in its own thread: the caller's may already run one, as in an asynchronous Ray actor."""
 
 from __future__ import annotations
 
@@ -45,11 +42,7 @@ class BackgroundLoop:
     def stream(self, produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
         """Yield items of a coroutine as they arrive; an iterator closed early cancels the coroutine.
 
-        Args:
-            produce: creates the coroutine; takes the function that puts an item.
-
-        Raises:
-            RuntimeError: the loop was closed before the coroutine ended.
+        `produce` creates it from the function that puts an item. `RuntimeError` if the loop is closed meanwhile.
         """
         stream = _Stream[T]()
         task = self.run(stream.start(produce))
@@ -65,11 +58,7 @@ class BackgroundLoop:
         task.result()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """Cancel running coroutines, run a last one, end the thread. May be called twice.
-
-        Args:
-            last: creates a coroutine that runs after all others, such as closing connections.
-        """
+        """Cancel running coroutines, run the one that `last` creates, end the thread. May be called twice."""
         if self.closed:
             return
         self.run(_cancel_all(last))
@@ -87,8 +76,6 @@ async def _cancel_all(last: Callable[[], Coroutine[Any, Any, None]] | None) -> N
 
 
 class _Stream(Generic[T]):
-    """One producing task and its items."""
-
     def __init__(self) -> None:
         self.items: SimpleQueue[T | _End] = SimpleQueue()
         self.ended = threading.Event()

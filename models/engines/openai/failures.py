@@ -12,8 +12,7 @@ from enum import Enum
 
 from models.messages import Failure
 
-LONGEST_WAIT_S = 600.0
-"""Longest pause that an endpoint may ask for; a call fails where it asks for more."""
+LONGEST_WAIT_S = 600.0  # longest pause that an endpoint may ask for; a call fails where it asks for more
 _FIRST_WAIT_S, _MAX_WAIT_S = 0.5, 30.0
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _CONTEXT = re.compile(
@@ -24,14 +23,10 @@ _CONTEXT = re.compile(
 class FailureScope(Enum):
     """What the cause of an unanswered call affects."""
 
-    PROMPT = "prompt"
-    """This prompt: another may succeed."""
-    ENTRY = "entry"
-    """403 and 404: a wrong key, model or address until there is a first answer, then this prompt."""
-    ENDPOINT = "endpoint"
-    """The endpoint, the key or the quota: other prompts fail too."""
-    NO_CONNECTION = "no connection"
-    """No server is reachable."""
+    PROMPT = "prompt"  # this prompt: another may succeed
+    ENTRY = "entry"  # 403 and 404: a wrong key, model or address until there is a first answer, then this prompt
+    ENDPOINT = "endpoint"  # the endpoint, the key or the quota: other prompts fail too
+    NO_CONNECTION = "no connection"  # no server is reachable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +36,7 @@ class FailedAttempt:
     failure: Failure
     scope: FailureScope
     is_transient: bool
-    wait_s: float | None = None
-    """Seconds that the endpoint asks for before the next attempt."""
+    wait_s: float | None = None  # seconds that the endpoint asks for before the next attempt
 
 
 def classify_status(
@@ -57,8 +51,8 @@ def classify_status(
     """Classify an HTTP error status.
 
     Args:
-        status: HTTP status code, 400 or above.
-        headers: the response's, names in lower case.
+        status: 400 or above.
+        headers: names in lower case.
         body: the error object of the reply, where it is JSON.
         text: the raw reply, used where the body has no message.
         now: Unix time, to which a date in Retry-After is compared.
@@ -112,10 +106,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def backoff_s(call_id: str, attempt: int) -> float:
-    """Return the seconds before the next attempt: 0.5, 1, 2 ... 30, times 0.75 to 1.25 by the call's id.
-
-    The jitter keeps calls that failed together from retrying together, and depends on ids alone.
-    """
+    """Return the seconds before the next attempt: 0.5, 1, 2 ... 30, times 0.75 to 1.25, drawn by the call's id."""
     digest = hashlib.sha256(f"{call_id}|{attempt}".encode()).digest()
     share = int.from_bytes(digest[:8], "big") / 2**64
     # The exponent is capped too: 2**1100 overflows a float.

@@ -7,21 +7,16 @@ from collections.abc import Callable
 from models.engines.openai.failures import FailedAttempt, FailureScope
 from models.errors import EngineUnreachableError
 
-STREAK_LIMIT = 64
-"""Consecutive calls without an answer, caused by the endpoint, after which the run ends."""
+STREAK_LIMIT = 64  # consecutive calls without an answer, caused by the endpoint, after which the run ends
 
 
 class Health:
     """Distinguishes a failed row from a failed endpoint, so that a run ends early instead of failing every row.
 
-    The endpoint counts as unreachable
-
-    - when a call's last attempt found no server and no call was answered since that call started, or
-    - when `STREAK_LIMIT` consecutive calls had no answer because of the endpoint: 401, no quota left, and after all
-      attempts 408, 409, 429, 5xx, timeouts, broken connections and unreadable replies; 403 and 404 count until
-      there is a first answer.
-
-    Until then each is a failed row. 400, 413, 422 and the like never count: they are about the prompt.
+    The endpoint is unreachable when a call's last attempt found no server and no call was answered since it started, or
+    when `STREAK_LIMIT` consecutive calls had no answer because of the endpoint: 401, no quota left, and after all
+    attempts 408, 409, 429, 5xx, timeouts, broken connections and unreadable replies; 403 and 404 count until there is a
+    first answer. 400, 413, 422 and the like are about the prompt and never count.
     """
 
     def __init__(self, describe: Callable[[str], str]) -> None:
@@ -35,15 +30,9 @@ class Health:
         self._streak = 0
 
     def record_failure(self, failed: FailedAttempt, answers_before: int, attempts: int) -> None:
-        """Count a call without an answer after all its attempts.
+        """Count a call that failed after all attempts; raise `EngineUnreachableError` by the rule of the class.
 
-        Args:
-            failed: its last attempt.
-            answers_before: `answers` when the call started.
-            attempts: number of attempts.
-
-        Raises:
-            EngineUnreachableError: by the rule above.
+        `answers_before` is the value of `answers` when the call started.
         """
         reason = f"{failed.failure.type}: {failed.failure.message}"
         if failed.scope is FailureScope.NO_CONNECTION and self.answers == answers_before:

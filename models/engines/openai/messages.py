@@ -26,13 +26,8 @@ def chat_messages(
 ) -> list[dict[str, Any]]:
     """Return the chat messages of one call.
 
-    In each turn all pictures come first, in the order of the parts, then one text; texts separated by a picture are
-    joined with a line break.
-
-    Args:
-        call: the call.
-        pictures: data URIs of every media of the call, a clip's in the order of its frames.
-        system: system prompt, before a system turn of the call.
+    In each turn all pictures come first, in the order of the parts, then the texts joined with line breaks. `pictures`
+    holds data URIs, a clip's in the order of its frames; `system` comes before a system turn of the call.
     """
     messages = [_message(turn, pictures) for turn in call.turns]
     if system is None:
@@ -67,15 +62,10 @@ def _text(turn: Turn) -> str:
 
 
 def data_uris(media: Media, frames: Frames, limits: Limits) -> list[str]:
-    """Return a picture, or each sampled frame of a clip, as a data URI.
+    """Return a picture, or each sampled frame of a clip, as a data URI within the limits.
 
     A picture's original bytes are sent unchanged unless it must shrink; everything else becomes JPEG of quality 90, or
     PNG where that is smaller.
-
-    Args:
-        media: the picture or clip.
-        frames: uint8 pixels, [frames, height, width, 3].
-        limits: `max_pixels` per frame, `max_frames` per clip, `max_image_bytes` per encoded picture.
     """
     from PIL import Image
 

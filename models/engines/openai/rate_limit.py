@@ -11,15 +11,11 @@ from typing import Self
 from models.engines.openai.failures import FailedAttempt
 from models.messages import Answer
 
-_CATCH_UP_S = 1.0
-"""Lateness that the pace makes up for: at most a sixtieth of a minute's requests come closer together."""
+_CATCH_UP_S = 1.0  # lateness that the pace makes up for: at most a sixtieth of a minute's requests come closer together
 
 
 class AdaptiveConcurrency:
-    """Limits concurrent attempts: halves the limit after a 429, raises it slowly on success.
-
-    A burst of 429s halves it once: attempts sent before the reduction tell nothing about the new limit.
-    """
+    """Limits concurrent attempts: halves the limit once per burst of 429s, raises it slowly on success."""
 
     def __init__(self, maximum: int) -> None:
         self._maximum, self._limit = maximum, float(maximum)

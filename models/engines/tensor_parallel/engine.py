@@ -1,7 +1,6 @@
 """A tensor-parallel replica: one engine to its caller, inside a group of processes that each hold a shard.
 
-Every rank gets the same calls through its own pipe, so that a dead one is noticed at once and never waited for. The
-group fails as a whole: the owner builds the engine again when `EngineDiedError` is raised.
+Every rank gets the same calls through its own pipe, so that a dead one is noticed at once. The group fails as a whole.
 """
 
 from __future__ import annotations
@@ -30,10 +29,8 @@ from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
 
-LOAD_S = 7200.0
-"""Seconds without progress while weights load; 145 GB over a slow line take most of an hour."""
-STARTS = 2
-"""Attempts to start a group whose rank was killed before it was ready."""
+LOAD_S = 7200.0  # seconds without progress while weights load; 145 GB over a slow line take most of an hour
+STARTS = 2  # attempts to start a group whose rank was killed before it was ready
 
 
 def open_tensor_parallel(spec: ModelSpec) -> Engine:
@@ -62,18 +59,12 @@ class TensorParallelEngine:
     has_own_timeout = True
 
     def __init__(self, model: LaunchedModel, *, load_s: float = LOAD_S) -> None:
-        """Start the ranks and wait until each holds its shard. Call it in a thread that lives as long as the engine.
+        """Start the ranks and wait for their shards. Call it in a thread that lives as long as the engine.
 
-        Args:
-            model: its spec's `tensor_parallel` is the number of ranks.
-            load_s: seconds without progress after which loading fails.
-
-        Raises:
-            EngineUnreachableError: the model is unavailable.
+        Loading fails with `EngineUnreachableError` after `load_s` seconds without progress.
         """
         self._model, self._spec = model, model.spec
-        self.parameter_bytes: tuple[int, ...] = ()
-        """Bytes of weights in each rank."""
+        self.parameter_bytes: tuple[int, ...] = ()  # bytes of weights in each rank
         self.warnings: tuple[str, ...] = ()
         for attempts_left in reversed(range(STARTS)):
             self._start()
@@ -191,12 +182,7 @@ class TensorParallelEngine:
         threading.Thread(target=send_all, args=(tuple(self._pipes),), name="rank-sender", daemon=True).start()
 
     def _messages(self, timeout_s: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield (rank, message) as messages arrive.
-
-        Raises:
-            EngineDiedError: a rank is gone.
-            EngineStalledError: no message within the timeout.
-        """
+        """Yield (rank, message); raise `EngineDiedError` or `EngineStalledError` when a rank is gone or silent."""
         by_pipe = {pipe: rank for rank, pipe in enumerate(self._pipes)}
         by_sentinel = {process.sentinel: rank for rank, process in enumerate(self._processes)}
         last_message = monotonic()
@@ -229,7 +215,6 @@ class TensorParallelEngine:
         return f"{self._spec.model}: rank {rank} of {len(self._processes)} died ({reason})"
 
     def _check_agreement(self, ends: Mapping[int, Mapping[str, Any]]) -> None:
-        """Raise the ranks' error, or one if they did not end the call alike."""
         kinds = {end["kind"] for end in ends.values()}
         detail = next((end["message"] for _, end in sorted(ends.items()) if "message" in end), "")
         if "died" in kinds:
@@ -254,11 +239,7 @@ class TensorParallelEngine:
 
 
 def _device(spec: ModelSpec) -> str:
-    """Return `cpu` or `cuda`, where the ranks compute.
-
-    Raises:
-        EngineUnreachableError: there are fewer GPUs than ranks.
-    """
+    """Return `cpu` or `cuda`, where the ranks compute; fewer GPUs than ranks raise `EngineUnreachableError`."""
     import torch
 
     if spec.device == "cpu":

@@ -15,14 +15,9 @@ def effective_level() -> int:
 
 
 def forward_logs(send: Callable[..., None], level: int, rank: int) -> None:
-    """Send this process's log records to the parent from now on.
+    """Send this process's log records to the parent from now on, at the parent's level.
 
     All ranks do the same work and log alike, so rank 0 logs for all; the others forward errors only.
-
-    Args:
-        send: sends a message; may be called from any thread.
-        level: the parent's `effective_level`.
-        rank: of this process.
     """
     handler = _ForwardingHandler(send)
     handler.setLevel(logging.NOTSET if rank == 0 else logging.ERROR)

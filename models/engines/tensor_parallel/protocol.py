@@ -41,12 +41,7 @@ def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[byt
 
 
 def unpack_calls(header: bytes, receive: Callable[[], bytes]) -> tuple[list[Call], dict[Media, Frames]]:
-    """Decode what `pack_calls` encoded, message by message.
-
-    Args:
-        header: the first message.
-        receive: returns the next one.
-    """
+    """Decode what `pack_calls` encoded: the first message, and those that `receive` returns."""
     requests = load_requests(receive())
     media: dict[Media, Frames] = {}
     for entry in json.loads(header):

@@ -1,7 +1,6 @@
-"""One rank of a tensor-parallel replica: a process that holds a shard of the weights.
+"""One rank of a tensor-parallel replica: a process that holds a shard of the weights and ends with its parent.
 
-It lives as long as its parent. Every rank runs the same engine on the same calls; rank 0 alone sends the answers, the
-others a hash of theirs.
+Every rank runs the same engine on the same calls; rank 0 alone sends the answers, the others a hash of theirs.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 _COLLECTIVE_TIMEOUT = timedelta(hours=2)
 """Long, because large weights arrive at very different times; the parent enforces the model's own timeout."""
 _PR_SET_PDEATHSIG = 1
-_PIPE_LOCK = threading.Lock()
-"""Replies and log lines come from several threads and share the pipe."""
+_PIPE_LOCK = threading.Lock()  # replies and log lines come from several threads and share the pipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +41,10 @@ class RankConfig:
 
     rank: int
     ranks: int
-    port: int
-    """Of the group's store, which the parent serves on the loopback address."""
+    port: int  # of the group's store, which the parent serves on the loopback address
     model: LaunchedModel
-    device: str
-    """`cpu` or `cuda`."""
-    log_level: int
-    """From which log lines are forwarded."""
+    device: str  # `cpu` or `cuda`
+    log_level: int  # from which log lines are forwarded
 
 
 def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
@@ -90,7 +85,6 @@ def _send_progress(pipe: connection.Connection, activity: str, done: float, tota
 
 
 def _ignore_progress(activity: str, done: float, total: float) -> None:
-    """Drop progress: all ranks load alike, and one of them reports."""
     del activity, done, total
 
 
@@ -145,7 +139,6 @@ def _loopback() -> str:
 
 
 def _build_engine(config: RankConfig) -> TransformersEngine:
-    """Join the process group and load this rank's shard."""
     import torch
     from torch import distributed
 

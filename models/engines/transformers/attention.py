@@ -1,8 +1,7 @@
 """Attention in two parts, over tokens that many prompts share and over each prompt's own; exact, without copies.
 
-Batched decoding of many questions on one clip usually copies the clip's keys and values per question. Here the queries
-of all questions attend to the shared keys in one large product, then to each question's own few keys; the two results
-are merged by their log-sum-exp, which equals one softmax over both (Juravsky et al., "Hydragen", 2024).
+The queries of all questions attend to the shared keys in one large product, then to each question's own few keys; the
+results are merged by their log-sum-exp, which equals one softmax over both (Juravsky et al., "Hydragen", 2024).
 """
 
 from __future__ import annotations
@@ -28,22 +27,14 @@ class Kernel(Protocol):
 
 
 _log = logging.getLogger(__name__)
-_SCORES = 1 << 26
-"""Scores held at once by `plain_attention`: 256 MiB in float32."""
+_SCORES = 1 << 26  # scores held at once by `plain_attention`: 256 MiB in float32
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool = False) -> tuple[Tensor, Tensor]:
-    """Compute softmax attention with its log-sum-exp, by the fastest verified kernel of the device.
+    """Compute softmax attention by the fastest verified kernel of the device.
 
-    Args:
-        query: [batch, heads, queries, width].
-        key: [batch, heads, keys, width].
-        value: like key.
-        scale: factor of the scores.
-        causal: query i attends to keys 0..i; then there are as many keys as queries.
-
-    Returns:
-        Output [batch, heads, queries, width] in the query's type, log-sum-exp [batch, heads, queries] in float32.
+    Query, key and value are [batch, heads, tokens, width]; causal needs as many keys as queries. Returns the output
+    [batch, heads, queries, width] in the query's type and the log-sum-exp [batch, heads, queries] in float32.
     """
     kernel = pick_kernel(query.device.type, query.dtype, query.shape[-1])
     return kernel(query, key, value, scale, causal=causal)
@@ -76,20 +67,10 @@ def plain_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, *, 
 
 
 def masked_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute attention with a mask per query, as in layers with a sliding window.
+    """Compute attention with a mask [queries, keys], true where the query attends, as in layers with a sliding window.
 
-    By the definition: no kernel of torch takes a mask and returns the log-sum-exp. There are at most as many keys as
-    the window is long, so the scores stay small.
-
-    Args:
-        query: [batch, heads, queries, width].
-        key: [batch, heads, keys, width].
-        value: like key.
-        scale: factor of the scores.
-        mask: [queries, keys], true where the query attends to the key.
-
-    Returns:
-        As `attend`; zero, with a log-sum-exp of minus infinity, for a query without keys.
+    By the definition: no kernel of torch takes a mask and returns the log-sum-exp. A query without keys gets zero, with
+    a log-sum-exp of minus infinity; all else is as in `attend`.
     """
     block = max(1, _SCORES // max(1, query.shape[0] * query.shape[1] * key.shape[2]))
     outs, sums = [], []

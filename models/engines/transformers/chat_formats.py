@@ -12,21 +12,14 @@ from models.messages import Media, Text, Turn
 class ChatFormat:
     """Text around each turn; the one picture of a prompt always precedes all text."""
 
-    user: str
-    """A format with `{}` for the text."""
+    user: str  # a format with `{}` for the text
     assistant: str
     separator: str
-    default_system: str = ""
-    """Text before all turns where there is no system prompt."""
-    answer_end: str = ""
-    """End of an answer that another turn follows."""
+    default_system: str = ""  # text before all turns where there is no system prompt
+    answer_end: str = ""  # end of an answer that another turn follows
 
     def render(self, turns: Sequence[Turn]) -> str:
-        """Return the prompt's text; an assistant turn at the end is left open for continuation.
-
-        Raises:
-            ValueError: more than one picture or a clip: the model takes a single picture.
-        """
+        """Return the prompt's text, a last assistant turn left open; more than one picture is a `ValueError`."""
         media = [part for turn in turns for part in turn.parts if isinstance(part, Media)]
         if len(media) > 1 or any(part.kind != "image" and part.frames > 1 for part in media):
             raise ValueError("the model takes one picture per prompt, and this one has more, or a clip")

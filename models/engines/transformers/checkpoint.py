@@ -35,12 +35,10 @@ class Checkpoint:
     """A loaded model, and the facts that engines need."""
 
     model: Any
-    processor: Any | None
-    """None for a text-only model."""
+    processor: Any | None  # None for a text-only model
     tokenizer: Any
     device: torch.device
-    end_ids: frozenset[int]
-    """Tokens that end an answer."""
+    end_ids: frozenset[int]  # tokens that end an answer
     pad_id: int
     max_len: int | None
     """Tokens that the model was built for, prompt and answer together."""
@@ -52,17 +50,10 @@ class Checkpoint:
 
 
 def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> Checkpoint:
-    """Load a model: safetensors only, remote code only where the spec allows it.
+    """Load a model, safetensors only; `launched` is the same model with its files fetched already.
 
-    The checkpoint's generation settings are dropped except for its end tokens: sampling and penalties are the
-    benchmark's to choose.
-
-    Args:
-        spec: the model.
-        launched: the same model with its files fetched already.
-
-    Raises:
-        EngineUnreachableError: names the model and the remedy.
+    The checkpoint's generation settings are dropped except for its end tokens: the benchmark chooses sampling. Raises
+    `EngineUnreachableError`, which names the model and the remedy.
     """
     if spec.dtype not in _DTYPES:
         raise EngineUnreachableError(f"{spec.model}: dtype {spec.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")

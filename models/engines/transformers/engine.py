@@ -1,7 +1,6 @@
 """The `transformers` engine: any vision-language or text model with a chat template, on GPU or CPU.
 
-Calls about the same pictures or clips share a prefix: the pixels and all common tokens are prefilled once. Calls that
-cannot share run in padded batches.
+Calls about the same media share a prefix, prefilled once. Calls that cannot share run in padded batches.
 """
 
 from __future__ import annotations
@@ -34,24 +33,16 @@ _T = TypeVar("_T")
 
 
 class TransformersEngine:
-    """Answers calls with a checkpoint of transformers; see `models.engines.base.Engine`.
+    """Answers calls with a checkpoint of transformers.
 
-    Input tokens are those of the prompt, pixels included; output tokens count the end token; cached tokens are those
-    that another call paid for. `latency_s` is the time of the batches in which a call was prefilled and answered.
+    Input tokens include pixels, output tokens the end token; cached tokens are those that another call paid for.
+    `latency_s` is the time of the batches in which a call was prefilled and answered.
     """
 
     has_own_timeout = False
 
     def __init__(self, spec: ModelSpec, *, launched: LaunchedModel | None = None) -> None:
-        """Load the model.
-
-        Args:
-            spec: the model.
-            launched: the same model with its files fetched already.
-
-        Raises:
-            EngineUnreachableError: it is unavailable; the message gives cause and remedy.
-        """
+        """Load the model, or raise `EngineUnreachableError`; `launched` has its files fetched already."""
         self._checkpoint = load_checkpoint(spec, launched)
         self._maker = PromptMaker(self._checkpoint, spec)
         self._memory = Memory(self._checkpoint, spec)
@@ -87,11 +78,7 @@ class TransformersEngine:
         return self._max_len
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield one reply for each call, batch by batch.
-
-        Raises:
-            EngineUnreachableError: the device is gone.
-        """
+        """Yield one reply for each call, batch by batch; `EngineUnreachableError` when the device is gone."""
         self._distinct_tokens.clear()
         unshared: list[Prompt] = []
         ready: list[SharedPrompt] = []
@@ -147,7 +134,6 @@ class TransformersEngine:
             _log.warning("%s runs in padded batches: %s", self._checkpoint.model.config.model_type, reason)
 
     def _check_length(self, prompt: Prompt) -> Prompt | CallReply:
-        """Return the prompt, or the failure of one that cannot be answered."""
         generation = prompt.call.generation
         tokens, new = len(prompt.ids), generation.max_new_tokens
         if self._max_len is not None and tokens + new > self._max_len:
@@ -162,10 +148,7 @@ class TransformersEngine:
         return CallReply(call_id=prompt.call.call_id, outcome=failure)
 
     def _prefill(self, prompts: Sequence[Prompt]) -> list[SharedPrompt] | None:
-        """Prefill what prompts with one head share; prompts that cannot share are left out.
-
-        None when memory ran out.
-        """
+        """Prefill what prompts with one head share, without those that cannot share; None when memory ran out."""
         shared = self._shared
         supported = [prompt for prompt in prompts if shared is not None and shared.supports(prompt)]
         if shared is None or not supported:

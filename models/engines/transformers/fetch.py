@@ -23,18 +23,14 @@ from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
 
-_COMPLETE = ".complete"
-"""Marker file of a folder that was copied completely."""
+_COMPLETE = ".complete"  # marker file of a folder that was copied completely
 _GB = 1e9
 
 
 def ensure_local(spec: ModelSpec) -> LaunchedModel:
-    """Replace `s3://` folders by local copies, and verify checksums.
+    """Replace `s3://` folders by local copies and verify checksums, or raise `EngineUnreachableError`.
 
     Copies are made once per machine under a lock and shared by all replicas there, named by the folder's content.
-
-    Raises:
-        EngineUnreachableError: the folder cannot be read, or a file does not match its checksum.
     """
     source = _fetch(spec.model) if spec.model.startswith("s3://") else spec.model
     adapter = _fetch(spec.adapter) if spec.adapter and spec.adapter.startswith("s3://") else spec.adapter
@@ -47,15 +43,7 @@ def ensure_local(spec: ModelSpec) -> LaunchedModel:
 
 
 def check_checksums(folder: Path, checksums: Mapping[str, str]) -> None:
-    """Compare files with their sha256.
-
-    Args:
-        folder: the checkpoint.
-        checksums: path in the folder -> sha256 in hex.
-
-    Raises:
-        EngineUnreachableError: names the first file that is missing or differs.
-    """
+    """Compare files with their sha256 in hex; `EngineUnreachableError` names the first that is missing or differs."""
     for name, expected in checksums.items():
         path = folder / name
         if not path.is_file():
@@ -70,7 +58,6 @@ def check_checksums(folder: Path, checksums: Mapping[str, str]) -> None:
 
 
 def _fetch(uri: str) -> str:
-    """Return the local copy of an `s3://` folder; copy it first if it is missing."""
     from botocore.exceptions import BotoCoreError, ClientError
     from filelock import FileLock
 

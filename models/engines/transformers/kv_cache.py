@@ -10,8 +10,7 @@ from torch import Tensor
 
 from models.engines.transformers.attention import attend, masked_attention, merge
 
-_GROWTH = 64
-"""Tokens by which the capacity grows when an answer needs more."""
+_GROWTH = 64  # tokens by which the capacity grows when an answer needs more
 
 
 @dataclass(slots=True, eq=False)
@@ -21,10 +20,8 @@ class SharedSegment:
     keys: list[Tensor]
     """Each [1, key heads, tokens, width]; a layer with a sliding window may hold the last tokens only."""
     values: list[Tensor]
-    length: int
-    """Tokens."""
-    shift: int = 0
-    """Added to a later token's index to get its position, in models with two-dimensional positions."""
+    length: int  # tokens
+    shift: int = 0  # added to a later token's index to get its position, in models with two-dimensional positions
 
     @property
     def nbytes(self) -> int:
@@ -37,12 +34,9 @@ class PackedSequences:
     """Prompts in progress: the segments each begins with, and the keys and values of its own tokens."""
 
     paths: list[tuple[SharedSegment, ...]]
-    lengths: list[int]
-    """Own tokens so far, by row; those of the segments excluded."""
-    capacity: int
-    """Own tokens that fit in each row."""
-    keys: dict[int, Tensor] = field(default_factory=dict)
-    """Layer -> [rows, key heads, capacity, width]."""
+    lengths: list[int]  # own tokens so far, by row; those of the segments excluded
+    capacity: int  # own tokens that fit in each row
+    keys: dict[int, Tensor] = field(default_factory=dict)  # layer -> [rows, key heads, capacity, width]
     values: dict[int, Tensor] = field(default_factory=dict)
     shifts: list[int] = field(default_factory=list)
 
@@ -86,23 +80,16 @@ class AttentionPass:
     """State of one forward pass over packed tokens, for the attention layers."""
 
     rows: PackedSequences
-    row: Tensor
-    """[tokens]: the row of each."""
-    offset: Tensor
-    """[tokens]: its index among the row's own tokens."""
-    first: int
-    """Smallest row of the pass; rows are consecutive."""
+    row: Tensor  # [tokens]: the row of each
+    offset: Tensor  # [tokens]: its index among the row's own tokens
+    first: int  # smallest row of the pass; rows are consecutive
     count: int
-    longest: int
-    """Own tokens of the longest row, this pass included."""
-    fresh: bool
-    """The rows had no own tokens before this pass."""
+    longest: int  # own tokens of the longest row, this pass included
+    fresh: bool  # the rows had no own tokens before this pass
     segments: list[tuple[SharedSegment, int, Tensor | None]]
     """Each with the index of its first token, and the tokens that follow it; None for all."""
-    index: Tensor
-    """[tokens]: the index of each in its whole prompt."""
-    lowest: int
-    """Minimum of `index`, known without a device synchronization."""
+    index: Tensor  # [tokens]: the index of each in its whole prompt
+    lowest: int  # minimum of `index`, known without a device synchronization
     highest: int
     layers: set[int] = field(default_factory=set)
 
@@ -111,15 +98,8 @@ class AttentionPass:
     ) -> Tensor:
         """Attend for all tokens of the pass: [1, heads, tokens, width] -> [1, tokens, heads, width].
 
-        Args:
-            layer: index of the layer.
-            query: [1, heads, tokens, width].
-            fresh: the tokens' own keys and values, each [1, key heads, tokens, width].
-            scale: factor of the scores.
-            window: tokens that each token attends to, itself included; None for all.
-
-        Raises:
-            LookupError: a segment lacks tokens within the layer's window.
+        `fresh` holds the tokens' own keys and values, each [1, key heads, tokens, width]; each token attends to
+        `window` tokens, itself included, or to all. A segment that lacks tokens within the window raises `LookupError`.
         """
         self.layers.add(layer)
         key, value = (new[0].transpose(0, 1) for new in fresh)
@@ -177,7 +157,6 @@ class AttentionPass:
         )
 
     def _attend_step(self, layer: int, query: Tensor, scale: float, window: int | None) -> tuple[Tensor, Tensor]:
-        """Attend for one new token per row to the row's own tokens so far."""
         key = self.rows.keys[layer][:, :, : self.longest]
         value = self.rows.values[layer][:, :, : self.longest]
         rows, kv_heads = key.shape[:2]

@@ -17,25 +17,20 @@ from models.engines.transformers.prompts import NO_HEAD, Head, Prompt, PromptMak
 from models.engines.transformers.sampling import broadcast_from_rank_0
 from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, logprobs_to_text
 
-_MAX_LOGITS = 1 << 28
-"""Logits held at once: 1 GiB in float32."""
+_MAX_LOGITS = 1 << 28  # logits held at once: 1 GiB in float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ScoredText:
-    """One text to score: its prefix, and its own tokens at the end."""
-
     call: int
     head: Head
     path: tuple[SharedSegment, ...]
     ids: list[int]
     """All tokens after the path, the scored ones last."""
-    count: int
-    """Scored tokens."""
+    count: int  # scored tokens
 
     @property
     def total_tokens(self) -> int:
-        """Return the tokens of prefix and text."""
         return len(self.ids) + sum(segment.length for segment in self.path)
 
 
@@ -61,16 +56,10 @@ class Scorer:
         shared: SharedModel | None,
         max_len: int | None,
     ) -> list[CallReply]:
-        """Return one reply for each call, in their order.
-
-        Args:
-            calls: all about the same media.
-            media: their pixels.
-            shared: computes shared prefixes once; None scores one text at a time.
-            max_len: limit on the tokens of a prompt and one text together.
+        """Return replies to calls about the same media, in order; without `shared`, score one text at a time.
 
         Raises:
-            SharingUnsupportedError: the model cannot share prefixes.
+            PrefixSharingUnsupportedError: the model cannot share prefixes.
         """
         replies: dict[int, CallReply] = {}
         prompts: dict[int, Prompt] = {}
@@ -145,7 +134,6 @@ class Scorer:
         )
 
     def _score_single(self, text: _ScoredText) -> Tensor:
-        """Score one text in one pass of the unmodified model."""
         ids = torch.tensor([text.ids], device=self._device)
         inputs: dict[str, Any] = {**text.head.inputs, **text.head.by_token(len(text.ids))}
         with torch.inference_mode():

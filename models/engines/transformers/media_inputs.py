@@ -25,8 +25,7 @@ class MediaRules:
     pixel_limit: PixelLimit
     max_pixels: int | None
     max_frames: int | None
-    min_frames: int = 1
-    """Frames that the processor requires; the last one is repeated."""
+    min_frames: int = 1  # frames that the processor requires; the last one is repeated
     images_kwargs: Mapping[str, Any] = field(default_factory=dict)
     videos_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -37,15 +36,14 @@ class MediaInputs:
 
     images: list[Any] = field(default_factory=list)
     videos: list[np.ndarray] = field(default_factory=list)
-    metadata: list[dict[str, Any]] = field(default_factory=list)
-    """One per video, as `VideoMetadata` of transformers."""
+    metadata: list[dict[str, Any]] = field(default_factory=list)  # one per video, as `VideoMetadata` of transformers
 
 
 def media_rules(processor: Any | None, limits: Limits) -> MediaRules:
     """Derive from a processor how clips and pixel limits are passed to it.
 
     Qwen2-VL's processors take a pixel budget per frame as `size`, and would otherwise enlarge frames to a minimum far
-    above small budgets; other processors have sizes of other kinds, so pictures are shrunk before them.
+    above small budgets; pictures for other processors are shrunk before them.
     """
     if processor is None:
         return MediaRules(kind="none", pixel_limit="none", max_pixels=None, max_frames=limits.max_frames)
@@ -79,10 +77,7 @@ def media_rules(processor: Any | None, limits: Limits) -> MediaRules:
 
 
 def _budget(size: Any, max_pixels: int) -> dict[str, int]:
-    """Return the `size` of a Qwen2-VL processor, whose edges are pixel counts.
-
-    The per-frame share of a clip is at least 1.05 times the minimum: the minimum must stay below the limit by that.
-    """
+    """Return the `size` of a Qwen2-VL processor; a clip's share per frame must be at least 1.05 times the minimum."""
     return {
         "shortest_edge": min(int(size["shortest_edge"]), int(max_pixels / 1.05)),
         "longest_edge": min(int(size["longest_edge"]), max_pixels),
@@ -90,11 +85,7 @@ def _budget(size: Any, max_pixels: int) -> dict[str, int]:
 
 
 def template_parts(item: Media, frames: Frames, rules: MediaRules) -> list[dict[str, str]]:
-    """Return the parts of a chat turn that stand for a picture or clip; reads no pixels.
-
-    Raises:
-        ValueError: the model is text-only.
-    """
+    """Return the parts of a chat turn that stand for a picture or clip; `ValueError` if the model is text-only."""
     if rules.kind == "none":
         raise ValueError("the model is text-only, and the prompt holds a picture or clip")
     if item.kind == "image":
@@ -105,11 +96,7 @@ def template_parts(item: Media, frames: Frames, rules: MediaRules) -> list[dict[
 
 
 def media_inputs(items: Sequence[Media], media: Mapping[Media, Frames], rules: MediaRules) -> MediaInputs:
-    """Return the pixels of a prompt's pictures and clips, in order of appearance.
-
-    Raises:
-        ValueError: pixels are not uint8 [frames, height, width, 3].
-    """
+    """Return the pixels of a prompt's media in order; other than uint8 [frames, height, width, 3] is a `ValueError`."""
     inputs = MediaInputs()
     for item in items:
         frames = media[item]

@@ -9,10 +9,8 @@ import torch
 from models.engines.transformers.checkpoint import Checkpoint
 from models.spec import ModelSpec
 
-_MAX_ROWS = {"cuda": 256, "cpu": 64}
-"""Rows beyond which a batch gains nothing."""
-_CHUNK = {"cuda": 16_384, "cpu": 4_096}
-"""Tokens prefilled in one pass."""
+_MAX_ROWS = {"cuda": 256, "cpu": 64}  # rows beyond which a batch gains nothing
+_CHUNK = {"cuda": 16_384, "cpu": 4_096}  # tokens prefilled in one pass
 
 
 class Memory:
@@ -26,17 +24,11 @@ class Memory:
         self._token_bytes = _bytes_per_token(checkpoint)
         free = _free_bytes(self._device)
         self._budget = free // 2
-        self.chunk = _CHUNK.get(self._device.type, 4_096)
-        """Tokens prefilled in one pass."""
-        self.prefix_cache_bytes = free // 8
-        """For prefixes that later calls may share."""
+        self.chunk = _CHUNK.get(self._device.type, 4_096)  # tokens prefilled in one pass
+        self.prefix_cache_bytes = free // 8  # for prefixes that later calls may share
 
     def rows(self, tokens: int) -> int:
-        """Return the rows of one batch.
-
-        Args:
-            tokens: own tokens of the longest row, its answer included.
-        """
+        """Return the rows of a batch whose longest row has so many own tokens, its answer included."""
         if self._is_fixed:
             return self._rows
         # Growing a row's cache holds old and new at once: twice the tokens.

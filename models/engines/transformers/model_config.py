@@ -20,11 +20,7 @@ def pretrained_arguments(model: LaunchedModel) -> dict[str, Any]:
 
 
 def load_config(model: LaunchedModel) -> Any:
-    """Load the configuration.
-
-    Raises:
-        FileNotFoundError: the source looks like a local folder and is missing.
-    """
+    """Load the configuration; `FileNotFoundError` if the source looks like a local folder and is missing."""
     from transformers import AutoConfig
 
     if model.folder is None and model.source.startswith(("/", ".", "~")):
@@ -47,11 +43,7 @@ def is_image_text_model(config: Any) -> bool:
 
 
 def empty_model(model: LaunchedModel) -> Any:
-    """Return the model without weights or memory: its modules, and transformers' tensor-parallel plan.
-
-    Raises:
-        EngineUnreachableError: its configuration is unavailable.
-    """
+    """Return the model without weights or memory: its modules, and transformers' tensor-parallel plan."""
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     try:
@@ -69,8 +61,7 @@ def _load_errors() -> tuple[type[Exception], ...]:
     return (OSError, ValueError, ImportError, RuntimeError, KeyError, AttributeError, TypeError, SafetensorError)
 
 
-LOAD_ERRORS = _load_errors()
-"""Everything that a damaged or foreign checkpoint makes the libraries raise."""
+LOAD_ERRORS = _load_errors()  # everything that a damaged or foreign checkpoint makes the libraries raise
 
 
 def unreachable_error(model: LaunchedModel, error: Exception) -> EngineUnreachableError:

@@ -30,7 +30,7 @@ def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
     packed_step: AttentionPass | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
-    """Attend for one layer; registered with transformers under `_NAME` and active only inside `PackedModel`."""
+    """Attend for one layer; active only inside `PackedModel`."""
     if packed_step is None:
         raise PrefixSharingUnsupportedError(f"{type(module).__name__} does not forward keyword arguments")
     unsupported = sorted(name for name, value in more.items() if value is not None and name not in _IGNORED_ARGUMENTS)
@@ -64,18 +64,10 @@ class PackedModel:
     def encode(
         self, ids: Sequence[int], inputs: Mapping[str, Tensor], extras: Mapping[str, Tensor]
     ) -> tuple[SharedSegment, Tensor]:
-        """Prefill the prefix of a prompt with its pixels.
+        """Prefill a prompt's prefix; return its keys and values, and the next token's logits [vocabulary].
 
-        Args:
-            ids: tokens, those of the pixels included.
-            inputs: pixel tensors, for one prompt.
-            extras: further tensors per token, [1, tokens].
-
-        Returns:
-            The keys and values, and the logits [vocabulary] of the next token.
-
-        Raises:
-            SharingUnsupportedError: the cache holds other states than keys and values.
+        `ids` include the tokens of the pixels; `extras` are further tensors per token, [1, tokens]. A cache that holds
+        other states than keys and values raises `PrefixSharingUnsupportedError`.
         """
         tokens = torch.tensor([ids], device=self._device)
         with self._record_positions() as positions:
@@ -100,7 +92,6 @@ class PackedModel:
         return segment, out.logits[0, -1]
 
     def _check(self, layers: Sequence[Any]) -> None:
-        """Reject caches and layers that packed attention does not support."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         kinds = {type(layer) for layer in layers}
@@ -135,16 +126,13 @@ class PackedModel:
     def start(
         self, paths: Sequence[tuple[SharedSegment, ...]], tails: Sequence[Sequence[int]], *, capacity: int, chunk: int
     ) -> tuple[PackedSequences, Tensor]:
-        """Prefill every prompt's own tokens.
+        """Prefill every prompt's own tokens; return the rows and the logits [rows, vocabulary] of their next tokens.
 
         Args:
             paths: segments that precede each prompt's tokens.
             tails: the tokens that follow, at least one per prompt.
             capacity: own tokens to allocate, answers included.
             chunk: tokens in one pass; a longer tail is a pass by itself.
-
-        Returns:
-            The rows, and the logits [rows, vocabulary] of their next tokens.
         """
         rows = PackedSequences(
             [tuple(path) for path in paths],
@@ -172,16 +160,9 @@ class PackedModel:
         *,
         chunk: int,
     ) -> Tensor:
-        """Compute log-probabilities of the last tokens of prompts.
+        """Return the summed log-probabilities [rows], nats in float64, of the last `counts` tokens of each tail.
 
-        Args:
-            paths: segments that precede each prompt's tokens.
-            tails: the tokens that follow, at least one more than are scored.
-            counts: scored tokens at each tail's end.
-            chunk: tokens in one pass; a longer tail is a pass by itself.
-
-        Returns:
-            Summed log-probabilities [rows] in nats, float64.
+        Each tail has at least one token more than are scored; the rest is as in `start`.
         """
         shifts = [path[-1].shift if path else 0 for path in paths]
         rows = PackedSequences([tuple(path) for path in paths], [0] * len(paths), max(map(len, tails)), shifts=shifts)
@@ -271,7 +252,6 @@ class PackedModel:
 
     @contextmanager
     def _record_positions(self) -> Iterator[list[Tensor]]:
-        """Record the positions that the vision-language model passes to its language model."""
         positions: list[Tensor] = []
 
         def record(_: Any, __: Any, kwargs: dict[str, Any]) -> None:

@@ -19,10 +19,8 @@ from models.engines.transformers.prompts import Head, Prompt
 from models.engines.transformers.sampling import GeneratedTokens, broadcast_from_rank_0, choose_tokens, truncate
 from models.messages import Call
 
-_FEATURES = ("get_image_features", "get_video_features")
-"""Methods of a model that run its vision tower and projector."""
-_TOWER = "vision_model"
-"""The tower itself, in models without such methods or whose methods take text."""
+_FEATURES = ("get_image_features", "get_video_features")  # methods of a model that run its vision tower and projector
+_TOWER = "vision_model"  # the tower itself, in models without such methods or whose methods take text
 
 
 class _RowLimits:
@@ -120,7 +118,6 @@ class PaddedBatchModel:
         return self._model.language_model if needs_picture else self._model
 
     def _inputs(self, prompts: Sequence[Prompt], width: int) -> dict[str, Tensor]:
-        """Return the model's inputs; ids [prompts, width], padded on the left."""
         ids = torch.full((len(prompts), width), self._pad_id)
         mask = torch.zeros_like(ids)
         extras = {
@@ -187,7 +184,6 @@ def _repeating(encoder: Any, head: Head) -> Any:
 
 
 def _repeat(features: Any, copies: int) -> Any:
-    """Repeat features of one prompt, a tensor or one tensor per picture."""
     if isinstance(features, Tensor):
         return features.repeat(copies, *[1] * (features.dim() - 1))
     return [*features] * copies

@@ -47,12 +47,9 @@ VERIFIED_MODEL_TYPES = frozenset(
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}
 """Root mean square difference of logits, in units of their deviation, due to rounding; 0.1 for bfloat16."""
-_INITIAL_ANSWER_TOKENS = 64
-"""Tokens of an answer for which memory is allocated at the start."""
-_CACHED = -1
-"""Stands for the paying prompt of a segment that an earlier call paid for."""
-_Path: TypeAlias = tuple[tuple[SharedSegment, int], ...]
-"""Segments, each with the index of the prompt that pays for it."""
+_INITIAL_ANSWER_TOKENS = 64  # tokens of an answer for which memory is allocated at the start
+_CACHED = -1  # stands for the paying prompt of a segment that an earlier call paid for
+_Path: TypeAlias = tuple[tuple[SharedSegment, int], ...]  # segments, each with the index of the prompt that pays for it
 
 
 def sharing_obstacle(config: Any) -> str | None:
@@ -89,25 +86,16 @@ class SharedPrompt:
     prompt: Prompt
     path: tuple[SharedSegment, ...]
     tail: list[int]
-    cached: int
-    """Tokens of the path that another call paid for."""
-    logits: Tensor | None = None
-    """[vocabulary] of the first token, when the whole prompt is prefilled."""
-    seconds: float = 0.0
-    """Time of the prefill."""
+    cached: int  # tokens of the path that another call paid for
+    logits: Tensor | None = None  # [vocabulary] of the first token, when the whole prompt is prefilled
+    seconds: float = 0.0  # of the prefill
 
 
 class SharedModel:
     """The packed model with a cache of prefixes."""
 
     def __init__(self, checkpoint: Checkpoint, *, cache_bytes: int, chunk: int) -> None:
-        """Wrap a checkpoint.
-
-        Args:
-            checkpoint: the model.
-            cache_bytes: memory for prefixes that later calls may share, such as the next step of the same requests.
-            chunk: tokens prefilled in one pass.
-        """
+        """Wrap a checkpoint with `cache_bytes` for prefixes that later calls may share, such as the next step."""
         self._model = checkpoint.model
         self._packed = PackedModel(checkpoint.model, checkpoint.device)
         self._device = checkpoint.device
@@ -126,11 +114,7 @@ class SharedModel:
         return generation.num_beams == 1 and fits
 
     def prefill(self, prompts: Sequence[Prompt]) -> list[SharedPrompt]:
-        """Prefill what prompts with equal heads have in common; return one result each, in their order.
-
-        Raises:
-            PrefixSharingUnsupportedError: this model cannot share.
-        """
+        """Prefill what prompts with equal heads share; return results in order, or `PrefixSharingUnsupportedError`."""
         tree = build_prefix_tree([prompt.ids for prompt in prompts], self._end_of_root(prompts[0].head))
         results: dict[int, SharedPrompt] = {}
         with torch.inference_mode():
@@ -139,10 +123,10 @@ class SharedModel:
         return [results[index] for index in range(len(prompts))]
 
     def prefill_single(self, prompt: Prompt) -> SharedPrompt:
-        """Prefill a whole prompt that shares nothing now; cache its prefix for a later step about the same pixels.
+        """Prefill a whole prompt that shares nothing now as one segment; cache its prefix for a later step.
 
         The prefix is computed by itself, as in `prefill`: a question must get the same bits whether a caption was
-        requested before it or not. The result is one segment, so that such prompts form a batch without segments.
+        requested before it or not.
         """
         with torch.inference_mode():
             self._verify(prompt)
@@ -198,14 +182,12 @@ class SharedModel:
         self._cache.clear()
 
     def _end_of_root(self, head: Head) -> int:
-        """Return the length of the root segment of prompts with this head."""
         return len(head.ids) + (self._packed.has_own_positions and bool(head.media))
 
     def _root(self, tree: Branch, prompt: Prompt) -> _Path:
         """Return a group's root segment, computed now or cached: the same bits either way.
 
-        It always ends at the same token after the pixels, whatever else the group shares: earlier answers must not
-        change the rounding of later ones.
+        It always ends at the same token after the pixels: earlier answers must not change the rounding of later ones.
         """
         if not tree.end:
             return ()
@@ -226,7 +208,6 @@ class SharedModel:
         return self._packed.encode(ids.tolist(), inputs, extras)
 
     def _walk(self, branch: Branch, prompts: Sequence[Prompt], path: _Path, results: dict[int, SharedPrompt]) -> None:
-        """Add the results of a branch's members, then prefill its children."""
         segments = tuple(segment for segment, _ in path)
         for member in branch.members:
             results[member] = SharedPrompt(

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-MIN_SAVED_TOKENS = 128
-"""Tokens that a branch must save to be computed by itself."""
+MIN_SAVED_TOKENS = 128  # tokens that a branch must save to be computed by itself
 
 
 @dataclass(slots=True)
@@ -17,8 +16,7 @@ class Branch:
 
     start: int
     end: int
-    members: list[int] = field(default_factory=list)
-    """Prompts that share nothing further after `end`."""
+    members: list[int] = field(default_factory=list)  # prompts that share nothing further after `end`
     children: list[Branch] = field(default_factory=list)
 
     @property
@@ -35,15 +33,9 @@ def common_length(a: np.ndarray, b: np.ndarray) -> int:
 
 
 def build_prefix_tree(prompts: Sequence[np.ndarray], root: int, *, min_saved: int = MIN_SAVED_TOKENS) -> Branch:
-    """Build the tree over prompts; every prompt keeps at least one token to itself.
+    """Build the tree over prompts' token ids; every prompt keeps at least one token to itself.
 
-    Args:
-        prompts: token ids.
-        root: tokens of the root, which all prompts share; 0 for none.
-        min_saved: tokens that any further branch must save.
-
-    Raises:
-        ValueError: the prompts diverge before the root's end.
+    All must share `root` tokens, else `ValueError`; any further branch must save `min_saved` tokens.
     """
     members = list(range(len(prompts)))
     shared = _shared_length(prompts, members)

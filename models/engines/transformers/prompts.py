@@ -32,8 +32,7 @@ ROW_ERRORS: tuple[type[Exception], ...] = (
 )
 """Errors that the content of one call can cause in a processor, a template or a model."""
 
-_CACHE_BYTES = 1 << 30
-"""Pixels and tokens of heads cached for later calls."""
+_CACHE_BYTES = 1 << 30  # pixels and tokens of heads cached for later calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,10 +40,8 @@ class Head:
     """A prompt's prefix up to its last picture or clip, as the processor returned it."""
 
     media: tuple[Media, ...]
-    ids: np.ndarray
-    """[tokens], int64; empty without media."""
-    inputs: Mapping[str, Tensor]
-    """Pixel tensors and their companions, for one prompt."""
+    ids: np.ndarray  # [tokens], int64; empty without media
+    inputs: Mapping[str, Tensor]  # pixel tensors and their companions, for one prompt
     extras: Mapping[str, Tensor]
     """Further tensors per token: [1, tokens], zero for text, or [1, tokens, ...], where text repeats the last one."""
 
@@ -64,8 +61,7 @@ class Prompt:
 
     call: Call
     head: Head
-    ids: np.ndarray
-    """[tokens], int64, the head's included."""
+    ids: np.ndarray  # [tokens], int64, the head's included
     text_inputs: Mapping[str, Tensor] = field(default_factory=dict)
     """[1, tokens] for a part of the model that reads the text separately, with its own tokenizer."""
 
@@ -74,10 +70,8 @@ _Key: TypeAlias = tuple[tuple[Media, ...], str | bytes, str]
 """Media, the text or the tokens before the call's own text, and the kind of its first character."""
 _SEPARATORS = ("", " ")
 """Text that processors insert between a picture and text right after it: none, or a space (Idefics2)."""
-NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})
-"""The head of text-only prompts."""
-_CROSS_ATTENTION = "cross_attention_mask"
-"""Mllama's: the pictures that each token attends to."""
+NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})  # the head of text-only prompts
+_CROSS_ATTENTION = "cross_attention_mask"  # Mllama's: the pictures that each token attends to
 _TEXT_INPUTS = ("qformer_input_ids", "qformer_attention_mask")
 """InstructBLIP's: the text as its query transformer reads it."""
 _PIXEL_IDS = ("image_token_id", "video_token_id", "image_token_index", "video_token_index")
@@ -162,7 +156,6 @@ class PromptMaker:
         return head, placeholder + separator + rest
 
     def _render(self, call: Call, media: Mapping[Media, Frames]) -> tuple[str, int]:
-        """Return the chat template's text, and the number of pictures and clips in it."""
         if not self._has_format:
             raise ValueError(
                 "the model has no chat template; set chat_format in its entry (vicuna, or plain for unformatted text), "
@@ -213,7 +206,6 @@ class PromptMaker:
         return content
 
     def _process(self, call: Call, text: str, media: Mapping[Media, Frames]) -> Prompt:
-        """Run the processor on a whole prompt."""
         assert self._processor is not None
         pixels = media_inputs(call.media, media, self.rules)
         arguments: dict[str, Any] = {}
@@ -255,12 +247,10 @@ class PromptMaker:
             self._heads.popitem(last=False)
 
     def _cached_bytes(self) -> int:
-        """Return the bytes of all cached heads; pixels that two of them share count once."""
         heads = [head for head, _ in self._heads.values()]
         return sum({id(head.inputs): head.nbytes for head in heads}.values())
 
     def _encode(self, texts: Sequence[str]) -> list[np.ndarray | Exception]:
-        """Return the token ids of each text, or the error of a text that the tokenizer rejects."""
         if not texts:
             return []
         try:
@@ -272,10 +262,7 @@ class PromptMaker:
         return [np.asarray(ids, dtype=np.int64) for ids in encoded]
 
     def _adds_special_tokens(self, text: str) -> bool:
-        """Return whether the tokenizer adds its first token: processors do, unless the template has added it.
-
-        A text-only tokenizer's chat template is used unchanged, as in transformers.
-        """
+        """Return whether the tokenizer adds its first token: not for text-only models or if the template added it."""
         if (self._processor is None and self._format is None) or any(
             text.startswith(token) for token in self._placeholders
         ):
@@ -312,7 +299,6 @@ def _opening_kind(text: str) -> str:
 
 
 def _resized(tensor: Tensor, length: int) -> Tensor:
-    """Cut or extend a tensor per token to a length."""
     missing = length - tensor.shape[1]
     if missing <= 0:
         return tensor[:, :length]
@@ -322,7 +308,6 @@ def _resized(tensor: Tensor, length: int) -> Tensor:
 
 
 def _split(prompt: Prompt, length: int) -> Head:
-    """Return the prompt's head, cut after so many tokens."""
     head = prompt.head
     return Head(media=head.media, ids=prompt.ids[:length], inputs=head.inputs, extras=head.by_token(length))
 

@@ -18,10 +18,8 @@ from models.messages import Call
 class GeneratedTokens:
     """The tokens of one answer."""
 
-    ids: tuple[int, ...]
-    """Without the end token."""
-    finish_reason: str
-    """`stop` at an end token, `length` at the limit."""
+    ids: tuple[int, ...]  # without the end token
+    finish_reason: str  # `stop` at an end token, `length` at the limit
 
     @property
     def count(self) -> int:
@@ -38,13 +36,7 @@ def truncate(ids: Sequence[int], limit: int, end_ids: frozenset[int]) -> Generat
 
 
 def choose_tokens(logits: Tensor, calls: Sequence[Call], step: int) -> list[int]:
-    """Return the next token of every row.
-
-    Args:
-        logits: [rows, vocabulary].
-        calls: the rows' calls.
-        step: tokens generated so far; a draw depends on it.
-    """
+    """Return the next token of every row from logits [rows, vocabulary]; a draw depends on the step."""
     tokens: list[int] = logits.argmax(-1).tolist()
     for row, call in enumerate(calls):
         if call.generation.temperature > 0:
@@ -70,14 +62,9 @@ def _draw(logits: Tensor, call: Call, step: int) -> int:
 def decode(
     model: PackedModel, rows: PackedSequences, logits: Tensor, calls: Sequence[Call], *, end_ids: frozenset[int]
 ) -> list[GeneratedTokens]:
-    """Generate every row's answer; finished rows are dropped when they are a quarter of the batch.
+    """Generate every row's answer from the logits [rows, vocabulary] of the first tokens; `rows` are used up.
 
-    Args:
-        model: computes the logits.
-        rows: as `PackedModel.start` returned them; used up.
-        logits: [rows, vocabulary] of the first tokens.
-        calls: the rows' calls.
-        end_ids: tokens that end an answer.
+    Finished rows are dropped when they are a quarter of the batch.
     """
     answers: list[list[int]] = [[] for _ in calls]
     live = list(range(len(calls)))

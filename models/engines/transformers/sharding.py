@@ -13,10 +13,7 @@ _KV_LAYERS = ("k_proj", "v_proj")
 
 
 def plan_ranks(launched: LaunchedModel) -> str | None:
-    """Check whether a model can be sharded, without loading it.
-
-    Returns:
-        None when it can; else a sentence that says what is done instead.
+    """Return None when a model can be sharded, else a sentence that says what is done instead; load no weights.
 
     Raises:
         EngineUnreachableError: it is unavailable, or its heads do not divide by this number of ranks.
@@ -51,14 +48,10 @@ def heads_of(text: Any) -> tuple[int, int]:
 
 
 def distributed_config(model: Any, ranks: int) -> Any:
-    """Return the configuration with which `from_pretrained` loads this process's shard alone.
+    """Return the configuration with which `from_pretrained` loads this process's shard of an empty model alone.
 
     With fewer key heads than ranks, several ranks use one key head: their shards of the projection are gathered and
     each rank takes the head that its queries use.
-
-    Args:
-        model: the empty model (see `model_config.empty_model`).
-        ranks: number of ranks.
     """
     from transformers.distributed.configuration_utils import DistributedConfig
 

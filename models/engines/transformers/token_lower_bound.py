@@ -11,16 +11,10 @@ from models.engines.transformers.prompts import Prompt
 
 
 def count_distinct_tokens(prompts: Sequence[Prompt]) -> dict[str, int]:
-    """Count the tokens of each prompt after its pixels that no other prompt has after the same prefix.
+    """Return call id -> tokens after its pixels that no other prompt has after the same prefix; of equals, one counts.
 
     Their sum is the number of nodes of the prefix tree: in sorted order a prompt adds what it does not share with the
-    one before it. The head, up to the last pixel, is excluded; it is counted by medium.
-
-    Args:
-        prompts: of one call to an engine; those with equal heads form one tree.
-
-    Returns:
-        Call id -> tokens. Of equal prompts, one counts.
+    one before it. Prompts with equal heads form one tree; the head itself is counted by medium.
     """
     trees: dict[bytes, list[tuple[list[int], str]]] = {}
     for prompt in prompts:

@@ -18,16 +18,7 @@ _GB = 1e9
 
 
 def check_memory(model: LaunchedModel, free: int, memory_name: str) -> None:
-    """Check before loading that the weights fit into free memory.
-
-    Args:
-        model: a hub id counts by `parameters_b`, or not at all.
-        free: bytes that each rank has.
-        memory_name: which memory it is, for the message.
-
-    Raises:
-        EngineUnreachableError: with the numbers.
-    """
+    """Raise `EngineUnreachableError` with the numbers unless the weights fit into the free bytes of each rank."""
     spec, total = model.spec, known_bytes(model)
     share = total // spec.tensor_parallel
     if share > free:
@@ -56,12 +47,7 @@ def free_host_bytes() -> int:
 
 
 def weights_bytes(folder: Path, dtype: str = "auto") -> int:
-    """Return the bytes of all tensors in a checkpoint's `*.safetensors`, read from their headers.
-
-    Args:
-        folder: a checkpoint.
-        dtype: what floating-point tensors are loaded as; `auto` as they are stored.
-    """
+    """Return the bytes of a checkpoint's `*.safetensors`, by headers; floats as `dtype`, or as stored for `auto`."""
     return sum(
         _tensor_bytes(tensor, dtype)
         for path in sorted(folder.glob("*.safetensors"))
