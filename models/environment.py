@@ -33,7 +33,7 @@ class S3Settings:
 
 
 def secret(name: str, *, model: str = "") -> Secret:
-    """Return the key in a variable, stripped of whitespace; `model` is for the message.
+    """Return the key in a variable, stripped of surrounding whitespace; `model` is for the message.
 
     Raises:
         MissingSecretError: the variable is unset or empty, or its value is not valid in an HTTP header.
