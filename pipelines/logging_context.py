@@ -1,8 +1,4 @@
-"""JSON log lines with run, model, part and request, in the driver and in Ray's worker processes.
-
-A worker does not know how the driver formats its log, so it receives `fields_for_workers`. Its lines go to standard
-error, which Ray stores in `worker-*.err` on that node.
-"""
+"""JSON log lines with context, in the driver and, by `fields_for_workers`, in Ray's workers (`worker-*.err`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Files of human annotations (`--human`): reading, checking and storing them with the output.
-
-The output holds a copy of each file as `human/BENCHMARK/KIND.csv`.
-"""
+"""Files of human annotations (`--human`); the output holds a copy of each as `human/BENCHMARK/KIND.csv`."""
 
 from __future__ import annotations
 
@@ -42,11 +39,7 @@ def parse_human_flag(spec: str) -> tuple[str, str]:
 
 
 def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
-    """Read `--human BENCHMARK=FILE_OR_FOLDER`, local or `s3://`.
-
-    Raises UsageError for an invalid flag, and for a file that is not CSV in UTF-8, of no known kind, or of a kind
-    twice.
-    """
+    """Read `BENCHMARK=FILE_OR_FOLDER`s, local or `s3://`; raise UsageError unless CSV in UTF-8, each kind once."""
     files: dict[tuple[str, str], HumanFile] = {}
     for spec in specs:
         name, uri = parse_human_flag(spec)

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 SHARD_ROWS = 1024
 MAX_REASON, MAX_ITEM = 1000, 200  # characters of a rejection; a row may be a megabyte
-MAX_NAMED = 5  # ids in a message
+MAX_NAMED = 5  # ids named in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,8 @@ def ingest_benchmark(
 ) -> IngestResult:
     """Read, check and store one benchmark under `data/BENCHMARK`.
 
-    Args:
-        benchmark: the benchmark of the source.
-        source: the folder as distributed.
-        data: the store of canonical data.
-        column_map: our column name -> the source's, for benchmarks that accept one.
-        progress: called with the number of rows read so far.
-
-    Raises:
-        SourceError: the source has no data of this benchmark, or no usable row.
+    `column_map` maps our column names to the source's, for benchmarks that accept one; `progress` receives the number
+    of rows read so far. Raises SourceError if the source has no data of this benchmark, or no usable row.
     """
     _check_column_map(benchmark, column_map or {})
     store = data.sub(benchmark.name)

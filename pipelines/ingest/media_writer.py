@@ -19,7 +19,7 @@ from pipelines.media.decoder import Decoder
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
-CHECKED_FRAMES = 32  # decoded of every video, including first and last, to find truncated ones
+CHECKED_FRAMES = 32  # frames decoded of every video, including first and last, to find truncated ones
 
 
 class MediaWriter:

@@ -15,8 +15,8 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import numpy as np
 
-MAX_PATH, MAX_NAME = 1000, 255  # characters and bytes that file systems and object stores accept
-MAX_FILE_BYTES = 1 << 30  # of a video or picture; files are read whole
+MAX_PATH, MAX_NAME = 1000, 255  # characters of a path and bytes of a name that file systems and object stores accept
+MAX_FILE_BYTES = 1 << 30  # limit of a video or picture; files are read whole
 MAX_BYTES_BY_EXTENSION = {
     **dict.fromkeys((".json", ".csv", ".txt"), 256 << 20),
     **dict.fromkeys((".jsonl", ".parquet"), 4 << 30),

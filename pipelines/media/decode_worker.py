@@ -18,7 +18,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from models.image_formats import FORMAT_NAMES, PICTURE_FORMATS
 from models.media_sampling import shrunk_size, uniform_indices
 
-MAX_CLIP_BYTES = 2 << 30  # of the decoded frames of one request
+MAX_CLIP_BYTES = 2 << 30  # limit of the decoded frames of one request
 MAX_MEMORY_BYTES = 8 << 30  # address space: a decompression bomb that passes the other limits ends here as one error
 MIN_FRAME_SHARE = 0.95  # of a container's stated frames must be decodable; encoders miscount by a few
 

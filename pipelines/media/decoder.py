@@ -30,7 +30,7 @@ from pipelines.storage.store import Store
 
 MAX_IMAGE_PIXELS = 120_000_000  # 360 MB of RGB; more is a decompression bomb or a mistake
 
-PASSED_THROUGH = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}  # first bytes
+PASSED_THROUGH = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}  # first bytes; sent on unchanged
 
 
 class Decoder:
@@ -48,10 +48,7 @@ class Decoder:
         self.close()
 
     def decode(self, store: Store, path: str, media: Media, max_pixels: int | None = None) -> Frames:
-        """Decode a file of a dataset, shrunk in proportion to `max_pixels`; `media.source` is the expected hash.
-
-        Raises DecodeError, or StoreError if the file could not be fetched.
-        """
+        """Decode a file of a dataset whose hash is `media.source`; raise DecodeError, or StoreError if unreadable."""
         if not is_remote(store.uri):
             local = Path(store.uri, path)
             if local.is_file():

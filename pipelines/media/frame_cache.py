@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from models.messages import Frames
 from pipelines.errors import DecodeError
 
-LOCAL_BYTES = 128 << 20  # in one loading process: the units that it loads in a row
+LOCAL_BYTES = 128 << 20  # pixels cached in one loading process: the units that it loads in a row
 SHARED_BYTES = 1 << 30
-SHARED_PART = 0.1  # of the object store; the rest is for units in progress
+SHARED_PART = 0.1  # largest share of the object store; the rest is for units in progress
 CLAIM_S = 150.0  # longer than both decoders may take; then the claiming process counts as dead
 
 

@@ -1,7 +1,4 @@
-"""Agreement of raters and of verdicts: kappas, phi, McNemar.
-
-An undefined coefficient is None, never 0. Lists of different lengths raise ValueError.
-"""
+"""Agreement of raters and verdicts. An undefined coefficient is None, never 0; unequal lengths raise ValueError."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -21,10 +18,7 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> float | None:
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
-    """Compute Fleiss' kappa (1971), by statsmodels; None if only one category occurs.
-
-    `counts` holds the raters per category, (items, categories); each item has the same number of raters, at least 2.
-    """
+    """Compute Fleiss' kappa (1971) of rater counts (items, categories); None if all agree on one category."""
     table = np.asarray(counts)
     if table.ndim != 2 or table.size == 0:
         raise ValueError("Fleiss' kappa needs a table of items by categories")
@@ -39,10 +33,7 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
 
 
 def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:
-    """Compute the phi coefficient (-1..1) of N pairs of binary verdicts; None if one side is constant.
-
-    It is their Pearson correlation: (TP TN - FP FN) / sqrt((TP+FP)(TP+FN)(TN+FP)(TN+FN)).
-    """
+    """Compute phi, the Pearson correlation (-1..1) of N pairs of binary verdicts; None if one side is constant."""
     both, only_a, only_b, neither = _two_by_two(a, b)
     product = (both + only_a) * (both + only_b) * (neither + only_a) * (neither + only_b)
     if product == 0:
@@ -59,7 +50,6 @@ def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:
 
 
 def _two_by_two(a: Sequence[bool], b: Sequence[bool]) -> tuple[int, int, int, int]:
-    """Count rows with both, only A, only B and neither."""
     if len(a) != len(b):
         raise ValueError(f"paired verdicts differ in length: {len(a)} and {len(b)}")
     first, second = np.asarray(a, dtype=bool), np.asarray(b, dtype=bool)

@@ -1,7 +1,4 @@
-"""BERTScore (Zhang et al. 2020) in batches, equal to the bert-score package 0.3.13.
-
-One difference: padding never takes part in a match, so a score does not depend on its batch.
-"""
+"""BERTScore (Zhang et al. 2020) as in bert-score 0.3.13, except that padding never matches: batches do not matter."""
 
 import math
 from collections import Counter
@@ -77,9 +74,8 @@ class BertScorer:
     ) -> None:
         """Load the encoder (directory or hub id, safetensors) in float32, without the layers above `layer`.
 
-        Layer 0 is the embeddings, None the package's choice. `idf` weighs tokens by their inverse document frequency in
-        the references of a call. Raises ScorerUnavailableError, or UsageError for a layer that is unknown or does not
-        exist.
+        Layer 0 is the embeddings, None the package's choice; UsageError if it is unknown. `idf` weighs tokens by their
+        inverse document frequency in the references of a call.
         """
         if layer is None:
             if model not in DEFAULT_LAYERS:

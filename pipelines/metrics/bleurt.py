@@ -43,10 +43,7 @@ class BleurtScorer:
         revision: str | None = None,
         local_files_only: bool = False,
     ) -> None:
-        """Load a checkpoint of the port (directory or hub id, safetensors) in float32.
-
-        Raises ScorerUnavailableError if it is unavailable or not a BLEURT-20 of the port.
-        """
+        """Load a checkpoint of the port in float32; raise ScorerUnavailableError if it is not available."""
         from transformers import RemBertForSequenceClassification
 
         source = Source(model=model, revision=revision, local_files_only=local_files_only)
@@ -66,10 +63,7 @@ class BleurtScorer:
         self.model, self.revision = model, revision
 
     def score(self, references: Sequence[str], candidates: Sequence[str]) -> list[float]:
-        """Score N pairs, the reference first, as in BLEURT; an empty candidate is scored like any other.
-
-        The values are raw regression outputs: mostly, but not always, 0..1.
-        """
+        """Score N pairs (also empty candidates), the reference first; raw regression values, mostly within 0..1."""
         if len(references) != len(candidates):
             raise ValueError(f"{len(references)} references but {len(candidates)} candidates")
         import torch

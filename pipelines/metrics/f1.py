@@ -16,8 +16,7 @@ _EMPTY: Final = 1e-12  # below any count
 def macro_f1(right_positive: FloatArray, right_negative: FloatArray, rows: FloatArray) -> FloatArray:
     """Compute macro F1 (draws,) from counts (draws,) of right answers by class and of all rows; NaN without rows.
 
-    It covers the classes present in gold or answers. With one class in both it is that class's F1, and the first error
-    brings in the other class with F1 0.
+    It covers the classes in gold or answers: if only one occurs, the first error adds the other with F1 0.
     """
     wrong = rows - right_positive - right_negative
     total, present = np.zeros_like(wrong), np.zeros_like(wrong)
@@ -41,10 +40,7 @@ class PrecisionRecall:
 
 
 def precision_recall(adequate: Sequence[int], scores: Sequence[float], *, floor: float = 0.75) -> PrecisionRecall:
-    """Summarize N finite scores as predictors of N verdicts (1 or 0), by scikit-learn.
-
-    Precision and recall must exceed `floor` for the balanced threshold. Raises ValueError if no verdict is 1.
-    """
+    """Summarize N scores as predictors of verdicts (1 or 0); the balanced threshold needs both above `floor`."""
     if len(adequate) != len(scores) or not any(adequate):
         raise ValueError("precision and recall need as many scores as verdicts, and at least one adequate row")
     from sklearn.metrics import auc, average_precision_score, precision_recall_curve

@@ -76,10 +76,7 @@ def meteor_italian(candidates: Sequence[str], references: References) -> list[fl
 def meteor_english(
     candidates: Sequence[str], references: References, *, wordnet: Synonyms | None = None
 ) -> list[float]:
-    """Compute METEOR for English on lower-cased 13a tokens; best over the references.
-
-    Matches are exact, by Porter stem, and by synonym if `wordnet` (see `find_wordnet`) is given.
-    """
+    """Compute METEOR for English on lower-cased 13a tokens by word, Porter stem and (with `wordnet`) synonym."""
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
     tokenizer = Tokenizer13a()

@@ -75,11 +75,7 @@ class Source:
 
 
 def load_model(source: Source, loader: Any, *, device: str, may_lack: str | None = None, **options: Any) -> Any:
-    """Load a model for inference in float32 by a class of transformers with `from_pretrained`.
-
-    Weights whose names contain `may_lack` may be missing, since their output is unused. Raises ScorerUnavailableError
-    if the checkpoint is unavailable or lacks other weights, which would be initialized at random.
-    """
+    """Load a model for inference in float32; only weights named `may_lack`, which are unused, may be missing."""
     import torch
 
     with source.obtaining("weights"):

@@ -112,10 +112,7 @@ def bootstrap_ci(
     seed: int = SEED,
     level: float = LEVEL,
 ) -> Interval | None:
-    """Return the percentile bootstrap interval of a statistic; arguments as for `bootstrap_replicates`.
-
-    It is None with fewer than two clusters, or if no draw is defined.
-    """
+    """Return a percentile interval of `bootstrap_replicates`; None with fewer than two clusters or no defined draw."""
     rows = _finite(values)
     if np.unique(_cluster_numbers(clusters, rows.size)).size < 2:
         return None
@@ -191,10 +188,7 @@ def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESA
 
 
 def interval_of(replicates: FloatArray, value: float, *, level: float = LEVEL) -> Interval | None:
-    """Return the percentile interval of a number from its replicates; None if none is defined.
-
-    If all draws agree, rounding noise does not exclude the number.
-    """
+    """Return the percentile interval of replicates, None if undefined; rounding noise does not exclude `value`."""
     interval = _percentiles(replicates, level)
     if interval is None:
         return None

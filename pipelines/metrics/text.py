@@ -1,11 +1,8 @@
-"""Overlap of texts: ROUGE-L, BLEU and CIDEr-D.
+"""Overlap of texts: ROUGE-L, BLEU and CIDEr-D of N candidates and N lists of references.
 
-Every function takes N candidates and N lists of references, and raises ValueError if they do not match. Scores are
-fractions 0..1, except for CIDEr-D (0..10); an empty candidate scores 0. There are two tokenizations:
-
-* words: Unicode NFC, lower case, runs of letters, digits and underscores. Punctuation is dropped, and an apostrophe
-  separates words, as Italian needs (`l'uomo` is `l`, `uomo`).
-* 13a: sacreBLEU's default (mteval-v13a). Punctuation forms tokens, and an apostrophe does not separate.
+Scores are fractions 0..1, except for CIDEr-D (0..10); an empty candidate scores 0. Tokens are `words`, without
+punctuation and split at apostrophes, as Italian needs (`l'uomo` is `l`, `uomo`), or those of 13a, sacreBLEU's default,
+where punctuation forms tokens and an apostrophe does not separate.
 """
 
 import re
@@ -36,8 +33,6 @@ def check_paired(candidates: Sequence[str], references: References) -> None:
 
 
 class _WordTokenizer:
-    """A tokenizer for rouge-score."""
-
     def tokenize(self, text: str) -> list[str]:
         return words(text)
 
@@ -92,10 +87,7 @@ def corpus_bleu(candidates: Sequence[str], references: References, *, order: int
 def sentence_bleu(
     candidates: Sequence[str], references: References, *, order: int = 4, lowercase: bool = False
 ) -> list[float]:
-    """Compute sentence BLEU on 13a tokens, per item as `corpus_bleu`, with effective order.
-
-    N-grams longer than the candidate do not count, so that short answers do not depend on smoothing alone.
-    """
+    """Compute sentence BLEU on 13a tokens; n-grams longer than the candidate do not count (effective order)."""
     check_paired(candidates, references)
     scorer = _bleu(order, lowercase=lowercase, effective_order=True)
     return [

@@ -23,10 +23,7 @@ class TokenEncoder:
     """An encoder up to one layer, with its tokenizer. `special_ids` are those of the opening and closing tokens."""
 
     def __init__(self, source: Source, layer: int, *, device: str, batch_size: int) -> None:
-        """Load the encoder in float32, without the layers above `layer` (0: the embeddings).
-
-        Raises ScorerUnavailableError, or UsageError if the encoder has fewer layers.
-        """
+        """Load a float32 encoder without the layers above `layer` (0: the embeddings); UsageError beyond the last."""
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 
         # Loaded first: an unreachable hub is then tried once, for some 20 s, and not once per file.

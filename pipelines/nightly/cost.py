@@ -42,10 +42,7 @@ def token_difference(now: tuple[int, int], before: tuple[int, int]) -> tuple[int
 
 
 def cost(spec: RunSpec, benchmark: str, used: Usage, seconds: float, gpu_hour_usd: float | None) -> float | None:
-    """Return the cost in dollars: tokens of priced models, and GPU hours of a local model's replicas; None if unknown.
-
-    `seconds` is this benchmark's share of the sweep's time, `used` the tokens of tonight.
-    """
+    """Return dollars for tokens and for `seconds` of all GPUs of a local model's replicas; None without a price."""
     total, is_known = 0.0, False
     for kind, name, model_spec in _models_of(spec):
         inputs, outputs = used[kind, benchmark, name]

@@ -70,7 +70,7 @@ class Pair:
     input_tokens: int = 0  # of this night's requests, including judge and captioner
     output_tokens: int = 0
     seconds: float = 0.0  # of this model's sweep, divided among its benchmarks by requests
-    cost_usd: float | None = None  # none if no price is known
+    cost_usd: float | None = None  # None if no price is known
     out: str = ""
 
 

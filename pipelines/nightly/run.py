@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 _ERRORS_OF_ONE_MODEL = (
     *(ModelUnavailableError, ModelError, ClusterError),
     *(UsageError, DatasetError, DamagedPartError, LockedError),
-)  # any other, such as an unreachable store or a bug, ends the night
+)  # any other error, such as an unreachable store or a bug, ends the night
 _KEY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 
 

@@ -40,8 +40,6 @@ class HumanComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One value compared with humans."""
-
     model: str
     setting: str
     level: HumanLevel

@@ -25,7 +25,7 @@ METRIC_KEYS = (
     "n_failed",
     "ci_low",
     "ci_high",
-)  # of a row of `metrics.json`, in order
+)  # keys of a row of `metrics.json`, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

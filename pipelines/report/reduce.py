@@ -163,10 +163,7 @@ def _join(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any]]
 
 
 def _metric_row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
-    """Return a row of `metrics.json`; a number without a unit is a fraction there.
-
-    `plain` numbers are never printed as percent: differences, and scores without an upper end, such as CIDEr.
-    """
+    """Return a row of `metrics.json`; `plain` numbers (differences, unbounded scores) are never printed as percent."""
     unit = metric.unit or "fraction"
     row = {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": unit}
     return {**row, "plain": not metric.unit}

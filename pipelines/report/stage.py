@@ -20,7 +20,7 @@ from pipelines.report.reduce import EntryResults, PlannedEntry, reduce_ensemble,
 from pipelines.report.render import draw, render
 from pipelines.storage.store import Store
 
-FEW_FIGURES = 6  # up to so many are drawn in this process: starting another takes as long
+FEW_FIGURES = 6  # per process at least: starting one takes as long as drawing so many
 
 
 def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[EntryResults]:
@@ -42,7 +42,6 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[
 
 
 def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
-    """Return the entries of the persons who answered a benchmark."""
     entries = load_run(context.out).get("entries", [])
     people = [entry for entry in entries if entry.benchmark == name and is_person(entry.model)]
     return [PlannedEntry(entry, context.entry_plans(entry)) for entry in people]
@@ -108,7 +107,6 @@ def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
-    """Return the comparison with humans over all benchmarks that have one."""
     shares = []
     for name in names:
         definition = benchmark(name)

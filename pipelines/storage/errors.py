@@ -1,7 +1,4 @@
-"""Errors of a store: cause, remedy and whether a retry may help.
-
-Errors of libraries are recognized by name: importing the libraries for a local folder would be slow.
-"""
+"""Errors of a store: cause, remedy, use of a retry. Recognized by name, since importing their libraries is slow."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _response(error: BaseException) -> dict[str, Any]:
-    """Return the store's response behind a library's error, or {}."""
     responses = (getattr(cause, "response", None) for cause in _chain(error))
     return next((response for response in responses if isinstance(response, dict)), {})
 
@@ -67,7 +63,7 @@ _REMEDIES = {
     "RequestTimeTooSkewed": "set this machine's clock: the store reports that it is wrong",
     **dict.fromkeys(("SlowDown", "Throttling", "RequestLimitExceeded"), "the store is overloaded: wait"),
     "QuotaExceeded": "the store is full: free some space",
-}  # by the store's error code
+}  # remedies by the store's error code
 
 
 def describe(error: Exception) -> str:

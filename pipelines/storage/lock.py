@@ -25,15 +25,12 @@ from pipelines.storage.store import Store
 log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 10.0
-STALE_AFTER_S = 35.0  # without a heartbeat, by the observer's clock
+STALE_AFTER_S = 35.0  # an owner without a heartbeat for so long is dead, by the observer's clock
 
 
 @contextlib.contextmanager
 def run_lock(out: Store, *, stale_after_s: float = STALE_AFTER_S, heartbeat_s: float = HEARTBEAT_S) -> Iterator[str]:
-    """Lock an output; yield the token for `check_lock`.
-
-    Raises LockedError if another run holds the lock or has taken it over meanwhile.
-    """
+    """Lock an output; yield the token for `check_lock`. LockedError: another run holds it, or took it over."""
     owner = LockOwner.new()
     with object_lock(out, owner, stale_after_s, heartbeat_s) if is_remote(out.uri) else _file_lock(out, owner):
         yield owner.run

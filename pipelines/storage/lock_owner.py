@@ -64,10 +64,7 @@ class LockOwner:
 
 
 def check_lock(out: Store, token: str) -> None:
-    """Raise FencedError if a run no longer owns the lock of its output.
-
-    `token` is that of `run_lock`, or '' for an unlocked output.
-    """
+    """Raise FencedError if the run of a token ('' for an unlocked output) no longer owns the lock of its output."""
     if not token:
         return
     try:

@@ -59,10 +59,7 @@ def batches_to_parquet(batches: Iterable[Sequence[Mapping[str, Any]]], schema: p
 
 
 def _add_checksum(content: bytes) -> bytes:
-    """Insert a hash of all other bytes before the footer of a Parquet file, where readers ignore it.
-
-    Page checksums do not cover the footer, and a flipped bit there renames a column.
-    """
+    """Insert a hash before a Parquet file's footer, where readers ignore it: page checksums do not cover the footer."""
     footer = _footer_start(content)
     return content[:footer] + CHECKSUM_MARK + hashlib.sha256(content).digest() + content[footer:]
 
@@ -92,10 +89,7 @@ def read_parquet(content: bytes, columns: list[str] | None = None) -> pa.Table:
 def iter_parts(
     store: Store, folder: str, columns: list[str] | None = None, *, repair: bool = False
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Yield path and table of each readable part of a folder.
-
-    A damaged part is skipped with a warning; `repair` also moves it to `damaged/`, so that its rows are computed again.
-    """
+    """Yield path and table of each readable part; skip damaged ones with a warning; `repair` moves them away."""
     for info in store.list(folder, "*.parquet"):
         try:
             yield info.path, read_part(store, info.path, columns)

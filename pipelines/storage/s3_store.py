@@ -12,7 +12,7 @@ from pipelines.storage.backend import FileInfo, check_size, resolve
 from pipelines.storage.errors import is_storage_error, no_bucket, response_code
 
 BODY_ATTEMPTS = 4
-BODY_PAUSE_S = 1.0  # after a response that breaks off in its middle; the libraries retry earlier failures
+BODY_PAUSE_S = 1.0  # pause after a response that breaks off in its middle; the libraries retry earlier failures
 _CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")
 
 

@@ -1,7 +1,4 @@
-"""The only state: files under a root folder, on a disk or in an S3-compatible store.
-
-Every write is whole or absent, and nothing needs append or rename, which an object store does not have.
-"""
+"""Files in a folder on a disk or an S3-compatible store: every write is whole or absent, without append or rename."""
 
 from __future__ import annotations
 
@@ -48,10 +45,7 @@ class Store:
             raise StoreError(f"{self.uri}/{path}: {error}; {self.backend.missing_parent_remedy}") from error
 
     def put_if(self, path: str, content: bytes, version: str | None) -> str | None:
-        """Write one object of an object store if its version is still `version`; return the new version, or None.
-
-        `version` is from `get_version` or an earlier call; None: no object may exist.
-        """
+        """Write an object if its version is still `version` (None: it is absent); return the new version, else None."""
         try:
             return self._guard(path, lambda: self._s3.put_if(path, content, version))
         except FileNotFoundError as error:
