@@ -1,4 +1,4 @@
-"""A benchmark in canonical form: Parquet shards of samples, media by content hash, and a manifest, written last.
+"""A benchmark as Parquet shards of samples, media by content hash, and a manifest, written last.
 
 Layout under `DATA/BENCHMARK/`:
     manifest.json                 counts, hashes, source, dataset fingerprint

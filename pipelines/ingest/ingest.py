@@ -93,7 +93,6 @@ def _check_column_map(benchmark: BenchmarkDefinition, column_map: Mapping[str, s
 
 
 def _write_rejections(store: Store, rejections: Sequence[Rejection]) -> list[Rejection]:
-    """Write `rejected.jsonl`; return the rejections with clipped texts."""
     clipped = [
         replace(rejection, reason=_clip(rejection.reason, MAX_REASON), item=_clip(rejection.item, MAX_ITEM))
         for rejection in rejections

@@ -128,8 +128,6 @@ class BertScorer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    """Weights of tokens: equal, or by inverse document frequency."""
-
     weightless: frozenset[int]
     n_documents: int = 0
     counts: Mapping[int, int] | None = None

@@ -73,8 +73,7 @@ class ReportData:
     """A whole report. Raises ValueError if two tables or figures have the same id and would overwrite each other."""
 
     run: Mapping[str, Any] = field(default_factory=dict)
-    """The run, as in `run.json`: single values become a list of facts; a mapping of mappings, such as `models` or
-    `datasets`, a table with one row each; any other mapping, such as `versions`, a table of two columns."""
+    """As in `run.json`: a mapping of mappings becomes a table of its rows, another mapping one of two columns."""
     metrics: tuple[Mapping[str, Any], ...] = ()  # `METRIC_KEYS` and `note`: why null, or how to read it
     across: tuple[Section, ...] = ()  # sections before those of the benchmarks
     benchmarks: tuple[BenchmarkSection, ...] = ()

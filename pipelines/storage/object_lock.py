@@ -42,7 +42,6 @@ def object_lock(out: Store, owner: LockOwner, stale_after_s: float, heartbeat_s:
 
 
 def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> None:
-    """Write the lock, replacing that of a dead run."""
     version = None
     while version is None:
         try:

@@ -112,7 +112,6 @@ class S3Store:
 
 @contextlib.contextmanager
 def _retry_while(remaining: int) -> Iterator[None]:
-    """Suppress an error of the store's libraries and pause while attempts remain."""
     try:
         yield
     except Exception as error:

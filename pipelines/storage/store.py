@@ -95,7 +95,6 @@ class Store:
         return self.backend
 
     def _guard(self, path: str, operation: Callable[[], T]) -> T:
-        """Run an operation; turn errors of the libraries into a `StoreError` with a remedy."""
         location = f"{self.uri}/{path}" if path else self.uri
         try:
             return operation()
