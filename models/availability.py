@@ -13,7 +13,6 @@ from models.errors import MissingSecretError
 from models.spec import ModelSpec
 
 _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"})
-"""Tables of models that the `transformers` engine loads: with pictures, and text only."""
 
 
 def unavailable_reason(spec: ModelSpec) -> str:

@@ -20,8 +20,7 @@ from models.strict_yaml import read_yaml
 
 CATALOG = Path(__file__).parent / "catalog"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-"""Names appear in comma-separated lists and in paths such as `model=NAME`."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # appears in comma-separated lists and in paths such as `model=NAME`
 
 
 def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:

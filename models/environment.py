@@ -77,11 +77,7 @@ def ray_address() -> str | None:
 
 
 def read_variables(names: Iterable[str]) -> dict[str, str]:
-    """Return the values of named variables, for a job on another machine.
-
-    Raises:
-        MissingSecretError: a variable is not set, or a value was given in place of a name.
-    """
+    """Return the values of named variables; `MissingSecretError` if one is unset, or a value was given as a name."""
     values = {}
     for name in names:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):

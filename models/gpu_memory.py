@@ -15,8 +15,7 @@ from models.spec import ModelSpec, Shape
 ASSUMED_GPU_BYTES = 80 * 10**9  # memory of the GPU that plans are made for where none is visible
 CHUNK_TOKENS = 16_384  # tokens that the engine prefills in one pass on a GPU
 MAX_ROWS = 256  # rows beyond which a batch gains nothing
-USEFUL_ROWS = 16
-"""Rows below which a GPU idles: a larger tensor-parallel degree is proposed instead, where there are GPUs for it."""
+USEFUL_ROWS = 16  # a GPU idles below these rows: a larger tensor-parallel degree is proposed where there are GPUs
 CONTEXT_BYTES = 1_500_000_000  # GPU memory of a process before the first weight: CUDA context, libraries, fragmentation
 RANK_BYTES = 500_000_000  # buffers for communication with other ranks
 DEGREES = (1, 2, 4, 8, 16)

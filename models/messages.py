@@ -26,10 +26,8 @@ class Media:
     """A picture or a clip by reference; equal `Media` share one fetch, decode and encoding into `Frames`."""
 
     kind: Literal["image", "video"]
-    source: str
-    """Content hash (sha256, hex) of a stored file, or `blank:...` for a single-colour one (see `blank`)."""
-    frames: int = 0
-    """Video: frames sampled uniformly from first to last; 1 is the first frame alone. Picture: 0."""
+    source: str  # sha256 (hex) of a stored file's content, or `blank:...` for a single-colour one (see `blank`)
+    frames: int = 0  # frames of a video, sampled uniformly from first to last, 1 the first alone; 0 for a picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +72,7 @@ class Step:
 
     turns: tuple[Turn, ...]
     generation: Generation = Generation()
-    choices: tuple[str, ...] = ()
-    """Options for the chance baseline, repeats kept; only the `random` engine reads it."""
+    choices: tuple[str, ...] = ()  # options for the chance baseline, repeats kept; only the `random` engine reads it
     scored: tuple[str, ...] = ()
     """Generate nothing: score the log-probability of each text as a continuation of the turns, or with no turns as a
     text by itself without a chat template. `logprobs_from_text` reads the answer's text."""
@@ -93,13 +90,11 @@ class Request:
 class Frames:
     """Decoded pixels of one `Media`."""
 
-    pixels: np.ndarray
-    """uint8, shape [frames, height, width, 3], RGB; a picture has one frame."""
+    pixels: np.ndarray  # uint8 [frames, height, width, 3], RGB; a picture has one frame
     seconds: tuple[float, ...] = ()  # presentation time of each frame
     fps: float = 0.0  # frames a second of the whole clip as stored; 0 for pictures
     total_frames: int = 1  # as stored
-    encoded: bytes | None = None
-    """A picture's original JPEG, PNG or WebP bytes, where they may be sent unchanged."""
+    encoded: bytes | None = None  # a picture's original JPEG, PNG or WebP bytes, where they may be sent unchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +118,11 @@ class Answer:
     """A model's answer. A refusal is an answer; a failure of the engine is not."""
 
     text: str
-    finish_reason: str = "stop"
-    """`stop`, `length`, `content_filter` ... as the engine reports it."""
+    finish_reason: str = "stop"  # `stop`, `length`, `content_filter` ... as the engine reports it
     input_tokens: int = 0
     output_tokens: int = 0
-    cached_tokens: int = 0
-    """Prompt tokens that were not computed again because another call shares the prefix."""
-    head_tokens: int = 0
-    """Prompt tokens up to the end of the last picture or clip: the prefix that all calls about it may share."""
+    cached_tokens: int = 0  # prompt tokens not computed again because another call shares the prefix
+    head_tokens: int = 0  # prompt tokens up to the end of the last picture or clip, which all calls about it may share
     least_tokens: int | None = None
     """Of the prompt tokens after the head, those that no concurrent call shares as a prefix; None where the engine does
     not know. Their sum is the lower bound on computed tokens, heads excluded."""
@@ -143,8 +135,7 @@ class Answer:
 class Failure:
     """Why a call has no answer. Never scored as text."""
 
-    type: str
-    """Short and stable, such as `context_length`, `http_400`, `timeout`, `out_of_memory`."""
+    type: str  # short and stable, such as `context_length`, `http_400`, `timeout`, `out_of_memory`
     message: str
 
 
@@ -178,8 +169,7 @@ def blank(colour: str, width: int, height: int, *, frames: int = 0, seconds: flo
     return Media("video" if frames else "image", source, frames)
 
 
-_HASHED_NAMES = {Text: "Text", Media: "Media", StepOutput: "Output"}
-"""Names of parts inside prompt hashes: fixed, because request ids hash them."""
+_HASHED_NAMES = {Text: "Text", Media: "Media", StepOutput: "Output"}  # fixed: request ids hash them
 
 
 def _fields(part: Part) -> dict[str, str | int | bool]:
@@ -204,11 +194,7 @@ def logprobs_to_text(means: Sequence[float], tokens: Sequence[int]) -> str:
 
 
 def logprobs_from_text(text: str, count: int) -> list[float]:
-    """Return the mean log-probability per token, in nats, of each text, as written by `logprobs_to_text`.
-
-    Raises:
-        ValueError: it holds no such numbers.
-    """
+    """Return the mean log-probability per token, in nats, of each text; `ValueError` if the text holds none."""
     try:
         means = json.loads(text)["logprobs"]
         if len(means) == count:

@@ -42,14 +42,10 @@ class GenerationSpec(_StrictModel):
 class Limits(_StrictModel):
     """Limits on a model's input."""
 
-    max_pixels: PositiveInt | None = None
-    """Pixels of one picture or frame; larger ones are shrunk, aspect ratio kept."""
-    max_frames: PositiveInt | None = None
-    """Frames of one clip; longer clips are sampled uniformly."""
-    max_model_len: PositiveInt | None = None
-    """Tokens of prompt and answer together."""
-    max_image_bytes: PositiveInt | None = None
-    """Bytes of one encoded picture that an endpoint takes; larger ones are shrunk, aspect ratio kept."""
+    max_pixels: PositiveInt | None = None  # pixels of one picture or frame; larger ones are shrunk, aspect ratio kept
+    max_frames: PositiveInt | None = None  # frames of one clip; longer clips are sampled uniformly
+    max_model_len: PositiveInt | None = None  # tokens of prompt and answer together
+    max_image_bytes: PositiveInt | None = None  # bytes of one encoded picture at an endpoint; larger ones are shrunk
 
 
 class Shape(_StrictModel):
@@ -92,92 +88,64 @@ class Price(_StrictModel):
 class FaultInjection(_StrictModel):
     """Scripted misbehaviour of the `random` engine, for tests, drills and simulations."""
 
-    answer: str | None = None
-    """Always answer this text instead of guessing."""
-    fail_share: float = Field(default=0.0, ge=0.0, le=1.0)
-    """Share of calls, drawn by their ids, that fail."""
-    fail_ids: tuple[str, ...] = ()
-    """Requests that always fail, by request id: a call's id up to its last `/`."""
-    die_after: int | None = Field(default=None, ge=0)
-    """The process exits at the call after this many."""
-    die_on: str | None = None
-    """The process exits on a prompt that holds this text."""
-    hang_on: str | None = None
-    """A prompt that holds this text is never answered."""
-    stall_s: float = Field(default=0.0, ge=0.0)
-    """Seconds spent on each group of calls."""
-    call_s: float = Field(default=0.0, ge=0.0)
-    """Seconds spent on each call."""
-    reverse: bool = False
-    """Answer each group of calls in reverse order."""
-    journal: str | None = None
-    """A local file to which each call's id is appended before its answer: shows which calls ran twice."""
-    drop_every: int | None = Field(default=None, ge=1)
-    """Violate the contract: leave every n-th call of the engine's life unanswered."""
+    answer: str | None = None  # always answer this text instead of guessing
+    fail_share: float = Field(default=0.0, ge=0.0, le=1.0)  # share of calls, drawn by id, that fail
+    fail_ids: tuple[str, ...] = ()  # requests that always fail, by request id: a call's id up to its last `/`
+    die_after: int | None = Field(default=None, ge=0)  # the process exits at the call after this many
+    die_on: str | None = None  # the process exits on a prompt that holds this text
+    hang_on: str | None = None  # a prompt that holds this text is never answered
+    stall_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each group of calls
+    call_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each call
+    reverse: bool = False  # answer each group of calls in reverse order
+    journal: str | None = None  # local file to which call ids are appended before the answers: shows repeats
+    drop_every: int | None = Field(default=None, ge=1)  # leave every n-th call unanswered, against the contract
 
 
 class ModelSpec(_StrictModel):
     """One entry of a models file: engine, weights and limits of a model. Old spellings of keys stay valid."""
 
     engine: Literal["transformers", "vllm", "openai", "random"]
-    model: str = ""
-    """Hub id, local directory, `s3://` folder, or the name at the endpoint."""
+    model: str = ""  # hub id, local directory, `s3://` folder, or the name at the endpoint
     revision: str | None = None
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     tensor_parallel: PositiveInt = 1
     replicas: Replicas = Replicas()
-    share_prefix: bool = True
-    """Compute the prefix that calls share once; false for plain batches. Answers are the same."""
-    batch_size: PositiveInt | None = None
-    """Calls computed at once; None lets the engine choose."""
+    share_prefix: bool = True  # compute the prefix that calls share once; answers are the same without
+    batch_size: PositiveInt | None = None  # calls computed at once; None lets the engine choose
     adapter: str | None = None
-    checksums: dict[str, str] = Field(default_factory=dict)
-    """Files of the model's folder and their sha256, compared before they are loaded."""
+    checksums: dict[str, str] = Field(default_factory=dict)  # files of the folder -> sha256, compared before loading
     trust_remote_code: bool = False
     generation: GenerationSpec = GenerationSpec()
     limits: Limits = Limits()
-    base_url: str | None = None
-    """Parent of `/chat/completions`, such as `https://api.openai.com/v1`; stored without a trailing slash."""
-    api_key_env: str | None = None
-    """Name of the variable that holds the key; the key itself is never written anywhere."""
-    requests_per_minute: PositiveFloat | None = None
-    """Spread evenly over the minute, retries included. Per engine: replicas do not coordinate."""
-    concurrency: PositiveInt = 16
-    """Calls in flight at an endpoint."""
-    timeout_s: PositiveFloat = 120.0
-    """Seconds for one attempt at an endpoint, from the first byte sent to the last one read."""
+    base_url: str | None = None  # parent of `/chat/completions`; stored without a trailing slash
+    api_key_env: str | None = None  # name of the variable that holds the key; the key is never written anywhere
+    requests_per_minute: PositiveFloat | None = None  # evenly spaced, retries included; replicas do not coordinate
+    concurrency: PositiveInt = 16  # calls in flight at an endpoint
+    timeout_s: PositiveFloat = 120.0  # seconds for one attempt at an endpoint, from first byte sent to last one read
     stall_timeout_s: PositiveFloat = Field(
         default=1800.0, validation_alias=AliasChoices("stall_timeout_s", "patience_s")
     )
     """Seconds that a local model may take to its next answer, plus 2 for each token it may generate; then its process
     is restarted, and a request that was alone in it fails with `timeout`."""
-    retries: int = Field(default=5, ge=0)
-    """Retries at an endpoint after transient errors: 408, 409, 429, 5xx, timeouts, broken connections."""
-    omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()
-    """Parameters that an endpoint rejects: they are not sent, and its own defaults apply."""
+    retries: int = Field(default=5, ge=0)  # at an endpoint: 408, 409, 429, 5xx, timeouts, broken connections
+    omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()  # rejected by the endpoint: not sent
     chat_format: Literal["plain", "vicuna"] | None = Field(
         default=None, validation_alias=AliasChoices("chat_format", "form")
     )
     """How turns are written for a tokenizer without a chat template; overrides an existing template."""
-    system: str | None = None
-    """A system prompt; none by default."""
+    system: str | None = None  # a system prompt; none by default
     price: Price | None = None
-    cost_limit: PositiveFloat | None = None
-    """Dollars that one engine may spend, by `price`; further calls fail with `cost_limit`, for a later run."""
+    cost_limit: PositiveFloat | None = None  # dollars of one engine, by `price`; then calls fail with `cost_limit`
     fault_injection: FaultInjection = Field(
         default=FaultInjection(), validation_alias=AliasChoices("fault_injection", "faults")
     )
     seed: int = 42
     papers: tuple[str, ...] = ()
-    published_as: tuple[PublishedName, ...] = ()
-    """Names in the published tables, to join measured numbers with them."""
-    architecture: str | None = None
-    """`model_type` of config.json, looked up in the installed transformers."""
-    parameters_b: PositiveFloat | None = None
-    """Billions of parameters, for estimates of memory."""
-    shape: Shape | None = None
-    """For estimates of memory; a local folder's config.json overrides it."""
+    published_as: tuple[PublishedName, ...] = ()  # names in the published tables, for comparison
+    architecture: str | None = None  # `model_type` of config.json, looked up in the installed transformers
+    parameters_b: PositiveFloat | None = None  # billions of parameters, for estimates of memory
+    shape: Shape | None = None  # for estimates of memory; a local folder's config.json overrides it
     unsupported: Unsupported | None = Field(default=None, validation_alias=AliasChoices("unsupported", "elsewhere"))
     """Set where the entry cannot run as it stands: it is listed, and refused with this reason."""
     notes: str | None = None

@@ -21,10 +21,8 @@ class Engine(Protocol):
     unanswered calls counts as done. `EngineDiedError` means the same for an engine that can be rebuilt at once.
     """
 
-    warnings: tuple[str, ...]
-    """Facts about how the model runs that its user should know."""
-    has_own_timeout: bool
-    """Whether the engine notices a stall itself; any other is wrapped in a `WatchdogEngine`."""
+    warnings: tuple[str, ...]  # facts about how the model runs that its user should know
+    has_own_timeout: bool  # whether it notices a stall itself; any other is wrapped in a `WatchdogEngine`
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call, in any order."""

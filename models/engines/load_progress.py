@@ -8,8 +8,7 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import Any
 
-Listener = Callable[[str, float, float], None]
-"""Called with the activity (`fetching` or `loading`), the bytes done and the total bytes."""
+Listener = Callable[[str, float, float], None]  # activity (`fetching` or `loading`), bytes done, total bytes
 
 _INTERVAL_S = 1.0
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)

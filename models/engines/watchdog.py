@@ -14,8 +14,7 @@ from models.messages import Call, CallReply, Frames, Media
 TOKEN_S = 2.0  # seconds added for each token that an answer may have
 CHECKS_PER_TIMEOUT = 10
 LONGEST_CHECK_INTERVAL_S = 5.0
-STUCK_S = 60.0
-"""Seconds after which the process ends without this thread: code that keeps Python's lock lets no other thread run."""
+STUCK_S = 60.0  # after these the process ends without this thread, which cannot run while code keeps Python's lock
 _STDERR = 2
 
 

@@ -78,11 +78,7 @@ class OpenAIEngine:
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield replies as they arrive; an iterator closed early cancels the rest.
-
-        Raises:
-            EngineUnreachableError: the endpoint as a whole does not answer (see `Health`).
-        """
+        """Yield replies as they arrive, or raise `EngineUnreachableError` (see `Health`); closing cancels the rest."""
         if not calls:
             return
         items = dict.fromkeys(part for call in calls for part in call.media)

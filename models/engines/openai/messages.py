@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
 _JPEG_QUALITY = 90
-_MAX_PNG_COLOURS = 4096
-"""Above this number PNG is not tried: on natural frames it is five times larger and takes fifty times as long."""
+_MAX_PNG_COLOURS = 4096  # with more, on natural frames, PNG is five times larger than JPEG and fifty times slower
 
 
 def chat_messages(

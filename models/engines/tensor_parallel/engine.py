@@ -59,10 +59,7 @@ class TensorParallelEngine:
     has_own_timeout = True
 
     def __init__(self, model: LaunchedModel, *, load_s: float = LOAD_S) -> None:
-        """Start the ranks and wait for their shards. Call it in a thread that lives as long as the engine.
-
-        Loading fails with `EngineUnreachableError` after `load_s` seconds without progress.
-        """
+        """Start the ranks, in a thread that lives as long as the engine; `load_s` limits seconds without progress."""
         self._model, self._spec = model, model.spec
         self.parameter_bytes: tuple[int, ...] = ()  # bytes of weights in each rank
         self.warnings: tuple[str, ...] = ()

@@ -29,8 +29,7 @@ from models.messages import CallReply
 if TYPE_CHECKING:
     from models.engines.transformers.engine import TransformersEngine
 
-_COLLECTIVE_TIMEOUT = timedelta(hours=2)
-"""Long, because large weights arrive at very different times; the parent enforces the model's own timeout."""
+_COLLECTIVE_TIMEOUT = timedelta(hours=2)  # weights arrive at different times; the parent enforces the model's timeout
 _PR_SET_PDEATHSIG = 1
 _PIPE_LOCK = threading.Lock()  # replies and log lines come from several threads and share the pipe
 

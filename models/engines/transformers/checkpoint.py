@@ -40,8 +40,7 @@ class Checkpoint:
     device: torch.device
     end_ids: frozenset[int]  # tokens that end an answer
     pad_id: int
-    max_len: int | None
-    """Tokens that the model was built for, prompt and answer together."""
+    max_len: int | None  # tokens that the model was built for, prompt and answer together
 
     @property
     def text_config(self) -> Any:

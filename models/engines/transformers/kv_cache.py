@@ -17,8 +17,7 @@ _GROWTH = 64  # tokens by which the capacity grows when an answer needs more
 class SharedSegment:
     """Keys and values, by layer, of tokens that several prompts share at the same position."""
 
-    keys: list[Tensor]
-    """Each [1, key heads, tokens, width]; a layer with a sliding window may hold the last tokens only."""
+    keys: list[Tensor]  # each [1, key heads, tokens, width]; of the last tokens only in a sliding-window layer
     values: list[Tensor]
     length: int  # tokens
     shift: int = 0  # added to a later token's index to get its position, in models with two-dimensional positions
@@ -86,8 +85,7 @@ class AttentionPass:
     count: int
     longest: int  # own tokens of the longest row, this pass included
     fresh: bool  # the rows had no own tokens before this pass
-    segments: list[tuple[SharedSegment, int, Tensor | None]]
-    """Each with the index of its first token, and the tokens that follow it; None for all."""
+    segments: list[tuple[SharedSegment, int, Tensor | None]]  # index of first token; tokens after it, None for all
     index: Tensor  # [tokens]: the index of each in its whole prompt
     lowest: int  # minimum of `index`, known without a device synchronization
     highest: int

@@ -25,8 +25,7 @@ class _ScoredText:
     call: int
     head: Head
     path: tuple[SharedSegment, ...]
-    ids: list[int]
-    """All tokens after the path, the scored ones last."""
+    ids: list[int]  # all tokens after the path, the scored ones last
     count: int  # scored tokens
 
     @property
@@ -56,11 +55,7 @@ class Scorer:
         shared: SharedModel | None,
         max_len: int | None,
     ) -> list[CallReply]:
-        """Return replies to calls about the same media, in order; without `shared`, score one text at a time.
-
-        Raises:
-            PrefixSharingUnsupportedError: the model cannot share prefixes.
-        """
+        """Return replies to calls about the same media, in order; without `shared`, score one text at a time."""
         replies: dict[int, CallReply] = {}
         prompts: dict[int, Prompt] = {}
         prompted = [index for index, call in enumerate(calls) if call.turns]

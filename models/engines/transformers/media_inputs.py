@@ -12,16 +12,14 @@ from models.media_sampling import shrunk_size, uniform_indices
 from models.messages import Frames, Media
 from models.spec import Limits
 
-PixelLimit = Literal["none", "processor", "before"]
-"""Where `max_pixels` is enforced: nowhere, in the processor by its `size`, or by shrinking before the processor."""
+PixelLimit = Literal["none", "processor", "before"]  # where `max_pixels` is enforced; `before`: shrunk here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaRules:
     """How media are passed to a model, derived once from its processor and limits."""
 
-    kind: Literal["video", "image", "none"]
-    """How a clip is passed: as a video, as a sequence of pictures, or not at all."""
+    kind: Literal["video", "image", "none"]  # how a clip is passed: video, sequence of pictures, not at all
     pixel_limit: PixelLimit
     max_pixels: int | None
     max_frames: int | None

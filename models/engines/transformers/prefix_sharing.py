@@ -104,8 +104,7 @@ class SharedModel:
         self._chunk = chunk
         self._cache_bytes = cache_bytes
         self._cache: OrderedDict[tuple[tuple[Media, ...], bytes], SharedSegment] = OrderedDict()
-        self.max_tokens = max_sharable_tokens(checkpoint)
-        """Tokens of prompt and answer that may share a prefix; None for any number."""
+        self.max_tokens = max_sharable_tokens(checkpoint)  # of prompt and answer; None for no limit
 
     def supports(self, prompt: Prompt) -> bool:
         """Return whether a prompt can be answered from shared prefixes."""
@@ -159,11 +158,7 @@ class SharedModel:
             return self._packed.score(paths, tails, counts, chunk=min(chunk, self._chunk))
 
     def verify(self, prompt: Prompt) -> None:
-        """Verify once that shared logits equal unshared ones, for a model type not in `VERIFIED_MODEL_TYPES`.
-
-        Raises:
-            PrefixSharingUnsupportedError: they differ.
-        """
+        """Raise `PrefixSharingUnsupportedError` unless shared logits equal unshared ones; a model is checked once."""
         with torch.inference_mode():
             self._verify(prompt)
 

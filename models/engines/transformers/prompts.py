@@ -42,8 +42,7 @@ class Head:
     media: tuple[Media, ...]
     ids: np.ndarray  # [tokens], int64; empty without media
     inputs: Mapping[str, Tensor]  # pixel tensors and their companions, for one prompt
-    extras: Mapping[str, Tensor]
-    """Further tensors per token: [1, tokens], zero for text, or [1, tokens, ...], where text repeats the last one."""
+    extras: Mapping[str, Tensor]  # per token: [1, tokens], zero for text, or [1, tokens, ...], repeated for text
 
     @property
     def nbytes(self) -> int:
@@ -62,18 +61,14 @@ class Prompt:
     call: Call
     head: Head
     ids: np.ndarray  # [tokens], int64, the head's included
-    text_inputs: Mapping[str, Tensor] = field(default_factory=dict)
-    """[1, tokens] for a part of the model that reads the text separately, with its own tokenizer."""
+    text_inputs: Mapping[str, Tensor] = field(default_factory=dict)  # [1, tokens], for a part with its own tokenizer
 
 
-_Key: TypeAlias = tuple[tuple[Media, ...], str | bytes, str]
-"""Media, the text or the tokens before the call's own text, and the kind of its first character."""
-_SEPARATORS = ("", " ")
-"""Text that processors insert between a picture and text right after it: none, or a space (Idefics2)."""
+_Key: TypeAlias = tuple[tuple[Media, ...], str | bytes, str]  # media, preceding text or tokens, `_opening_kind`
+_SEPARATORS = ("", " ")  # between a picture and text right after it: nothing, or a space (Idefics2)
 NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})  # the head of text-only prompts
 _CROSS_ATTENTION = "cross_attention_mask"  # Mllama's: the pictures that each token attends to
-_TEXT_INPUTS = ("qformer_input_ids", "qformer_attention_mask")
-"""InstructBLIP's: the text as its query transformer reads it."""
+_TEXT_INPUTS = ("qformer_input_ids", "qformer_attention_mask")  # InstructBLIP's, of the query transformer
 _PIXEL_IDS = ("image_token_id", "video_token_id", "image_token_index", "video_token_index")
 
 

@@ -62,10 +62,7 @@ def _draw(logits: Tensor, call: Call, step: int) -> int:
 def decode(
     model: PackedModel, rows: PackedSequences, logits: Tensor, calls: Sequence[Call], *, end_ids: frozenset[int]
 ) -> list[GeneratedTokens]:
-    """Generate every row's answer from the logits [rows, vocabulary] of the first tokens; `rows` are used up.
-
-    Finished rows are dropped when they are a quarter of the batch.
-    """
+    """Generate every row's answer from the first tokens' logits [rows, vocabulary]; `rows` are used up."""
     answers: list[list[int]] = [[] for _ in calls]
     live = list(range(len(calls)))
     finished: set[int] = set()
