@@ -60,7 +60,7 @@ class HumanLevel:
     n: int | None = None  # items that people answered, where that is published
     chance: float | None = None
     chance_metric: str = ""  # our metric that holds chance on the same rows, where it hangs on the rows
-    items: Literal["same", "approximate", "unpublished"]  # our rows against people's items
+    items: Literal["same", "approximate", "unpublished"]  # our rows: people's items, similar, or not answered
     tables: tuple[str, ...] = ()  # the paper's tables whose models are compared with people, on their items
     best_of: tuple[str, ...] = ()  # the paper's tables of which only the best model of each setting is shown
     printed_subset: str | None = None

@@ -58,7 +58,7 @@ class Table:
     """Heads above the heads: text and number of columns; together they cover all columns. Text '' is an empty head."""
     better: tuple[Literal["higher", "lower", ""], ...] = ()  # which end is best, one a column; '' marks none
     best_of: Literal["table", "block"] = "table"  # the best is marked in bold within each of these
-    second: Literal["table", "block", ""] = ""  # where the second best is underlined; '' nowhere
+    second: Literal["table", "block", ""] = ""  # underlined: second best of the table, best of each block, or none
     heat: tuple[float, float] | None = None  # range of the background shade of float cells
     notes: tuple[str, ...] = ()
 

@@ -31,8 +31,7 @@ class MeanMetric:
     counted: BoolArray  # (N,): in the denominator
     blocked: str = ""  # why the metric has no value at all; '' where it may have one
     note: str = ""  # note of metrics that have a value
-    missing_reason: Callable[[BoolArray], str] = lambda _rows: "not scored"
-    """Returns why the given rows, (N,), have no score."""
+    missing_reason: Callable[[BoolArray], str] = lambda _rows: "not scored"  # why rows, (N,), have no score
     unit: str = "fraction"
     has_interval: bool = True
 
@@ -71,7 +70,6 @@ class MeanMetric:
         return with_intervals([MetricSpec(metric, (values, np.ones(len(values))))], self.video[counted])[0]
 
     def _macro(self, parts: Sequence[Metric]) -> Metric:
-        """Return the unweighted mean of the category columns."""
         values = [part.value for part in parts if part.value is not None]
         complete = len(values) == len(parts)
         return Metric(

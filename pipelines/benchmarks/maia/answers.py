@@ -1,7 +1,6 @@
 """Read MAIA's open answers and judge verdicts, and choose between statements by their log-probabilities.
 
-All functions are pure. The paper (Testa et al., "All-in-one", Findings of EMNLP 2025, arXiv 2502.16989) publishes no
-reading code; the rules are this project's own.
+The paper (Testa et al., Findings of EMNLP 2025, arXiv 2502.16989) publishes no reading code; these rules are ours.
 """
 
 import json
@@ -17,9 +16,7 @@ from pipelines.benchmarks.maia.answer_cleaning import normalize, text_ends, visi
 def unimodal_choice(true_scores: Sequence[float], false_scores: Sequence[float]) -> bool:
     """Return whether the highest score of any language model is that of the true statement; a tie is wrong.
 
-    Args:
-        true_scores: mean log-probability per token of the true statement, one per model, in nats.
-        false_scores: those of the false statement, models in the same order.
+    Scores are mean log-probabilities per token, in nats, one per model, models in the same order.
 
     Raises:
         ValueError: scores are missing, uneven in number, or NaN.
@@ -55,10 +52,7 @@ _VERDICTS: Final = {
 
 
 def read_oevqa(raw: str | None) -> str:
-    """Return the answer of an open reply without hidden reasoning, label and surrounding quotes.
-
-    An empty answer is incorrect and needs no judge.
-    """
+    """Return an open reply without hidden reasoning, label and surrounding quotes; empty is incorrect, unjudged."""
     text = _unquoted(_LABEL.sub("", _unquoted(visible_text(raw))).strip())
     return text if text.strip("\"'“”„«»‘’‹›") else ""
 
@@ -76,8 +70,8 @@ def _unquoted(text: str) -> str:
 def read_verdict(raw: str | None) -> bool | None:
     """Read a judge's reply: True for a correct answer, False for a wrong one, None if it cannot be read.
 
-    A JSON object with the key `correct`, which the prompt requests, comes first; words are the fallback. Of more than
-    8,000 visible characters only the first and last 4,000 are read.
+    The JSON object with the key `correct`, which the prompt requests, comes first, then words; of more than 8,000
+    visible characters only the first and last 4,000 are read.
     """
     value = next((reply["correct"] for reply in _objects(text_ends(raw)) if "correct" in reply), _worded_verdict)
     if value is _worded_verdict:

@@ -43,11 +43,9 @@ class _Maia:
         return maia_prompts(query)
 
     def read_answer(self, row: Row) -> Reading:
-        """Read the letter and whether it is that of the true statement, or the open answer and its scores."""
         return _read_vsv(row) if row.task == "vsv" else _read_oevqa(row)
 
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
-        """Request BERTScore of an open answer against its eight references."""
         if row.task != "oevqa" or row.status != "ok":
             return ()
         references = tuple(row.sample.data["answers"])
@@ -58,14 +56,12 @@ class _Maia:
         )
 
     def judge_request(self, row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
-        """Ask with the candidate last, so that all candidates of a question share a prefix."""
         if row.task != "oevqa" or row.status != "ok":
             return None
         candidate = read_oevqa(row.output)
         return judge_request(row.sample, candidate, texts) if candidate else False
 
     def read_verdict(self, text: str) -> bool | None:
-        """Read the JSON object or the words of the judge."""
         return read_verdict(text)
 
 

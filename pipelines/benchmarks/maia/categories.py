@@ -21,16 +21,11 @@ COLUMN_OF_CATEGORY: Final = {
     "TemporaleDurata": "Temporal-Duration",
     "TemporaleParziale": "Temporal-Partial",
 }
-COLUMNS: Final = tuple(dict.fromkeys(COLUMN_OF_CATEGORY.values()))
-"""The twelve category columns in the order of the paper's tables."""
+COLUMNS: Final = tuple(dict.fromkeys(COLUMN_OF_CATEGORY.values()))  # in the order of the paper's tables
 
 
 def column_of(category: str) -> str:
-    """Return the table column of a category as distributed, such as `SpazialeParziale_A`.
-
-    Raises:
-        ValueError: the category is unknown; the message suggests the nearest.
-    """
+    """Return the table column of a category as distributed; ValueError with the nearest name for an unknown one."""
     column = COLUMN_OF_CATEGORY.get(re.sub(r"_[AB]\Z", "", category))
     if column is None:
         nearest = difflib.get_close_matches(category, COLUMN_OF_CATEGORY, n=1, cutoff=0.0)[0]

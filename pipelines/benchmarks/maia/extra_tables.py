@@ -66,7 +66,6 @@ def extra_tables(maia: MaiaResults) -> list[Table]:
 
 
 def _comparison(maia: MaiaResults) -> Table:
-    """Lay out every model by input, with intervals and counts, next to chance, published and human accuracy."""
     rows: list[TableRow] = []
     for key, words in _COMPARED.items():
         references = (_CHANCE.get(key), _best(maia, key, ["unimodal"]), _best(maia, key, SETTING_HEADS))
@@ -99,14 +98,12 @@ def _comparison(maia: MaiaResults) -> Table:
 
 
 def _best(maia: MaiaResults, key: Key, settings: Sequence[str] | Mapping[str, str]) -> float | None:
-    """Return the highest published value that is not doubtful."""
     models = maia.models("published")
     numbers = [maia.find(key.of(model, setting), "published") for setting in settings for model in models]
     return max((n.value for n in numbers if n is not None and n.value is not None and not n.doubtful), default=None)
 
 
 def _deltas(maia: MaiaResults) -> Table:
-    """Lay out the differences of averages that the paper's text discusses."""
     models = maia.models_of(POOLS, SETTING_HEADS, "published")
     published = {model: [_published_delta(maia, model, *keys) for keys in _PUBLISHED_DELTAS] for model in models}
     ours = {model: [_our_delta(maia, key.of(model)) for key in _OUR_DELTAS] for model in maia.models()}
@@ -154,7 +151,6 @@ def _our_delta(maia: MaiaResults, key: Key) -> TableValue | None:
 
 
 def _reading(maia: MaiaResults) -> Table:
-    """Lay out how answers were read, and how many could not be."""
     clashes = dict.fromkeys(
         number.note for key, number in maia.results.ours.items() if key.metric == "contradictory_pools" and number.note
     )
@@ -172,7 +168,6 @@ def _reading(maia: MaiaResults) -> Table:
 
 
 def _pools(maia: MaiaResults) -> Table:
-    """Lay out how many of a question's eight pairs were right."""
     keys = [Key(f"pool_right_{right}", "vsv") for right in range(POOL_SIZE + 1)]
     return Table(
         id="maia_pools",

@@ -23,10 +23,7 @@ _MAX_SLUG_CHARS: Final = 50
 
 
 def make_figures(results: Results) -> list[Figure]:
-    """Lay out radars with a curve per setting: ours first, then the paper's for the published models.
-
-    A model without any value of a metric, such as open answers without a judge, has no figure of it.
-    """
+    """Lay out radars with a curve per setting, ours first; a model without any value of a metric has none of it."""
     maia = MaiaResults(results)
     figures: list[Figure] = []
     for key, (_, _, name) in _FIGURES.items():
@@ -44,7 +41,6 @@ def make_figures(results: Results) -> list[Figure]:
 
 
 def _radar(maia: MaiaResults, source: Source, key: Key, *, figure: tuple[str, str]) -> Iterator[Figure]:
-    """Yield the figure, given its id and its number for the title; nothing without any value."""
     numbers = {
         heading: [maia.find(key._replace(setting=setting, category=category), source) for category in COLUMNS]
         for setting, heading in SETTING_HEADS.items()
@@ -68,7 +64,6 @@ def _radar(maia: MaiaResults, source: Source, key: Key, *, figure: tuple[str, st
 
 
 def _slugs(models: Iterable[str]) -> dict[str, str]:
-    """Return unique parts of file names for model names."""
     slugs: dict[str, str] = {}
     for model in models:
         slug = base = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:_MAX_SLUG_CHARS] or "model"

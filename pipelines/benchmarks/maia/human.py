@@ -1,7 +1,6 @@
 """MAIA's human baseline: chance levels, and files with people's answers, choices and ratings.
 
-The paper prints no human accuracy. People's answers are scored like a model's; here a model is compared with them on
-the rows that both answered.
+The paper prints no human accuracy. People's answers are scored like a model's, and compared on the rows of both.
 """
 
 from __future__ import annotations
@@ -197,9 +196,7 @@ HUMAN_BASELINE: Final = MaiaHumanBaseline()
 def answers_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str, str]]:
     """Return human answers as rows of a predictions file, one model per annotator.
 
-    Args:
-        text: CSV with the columns question_id, annotator, answer.
-        setting: the input that the annotators saw.
+    `text` is CSV with the columns question_id, annotator, answer; `setting` the input that the annotators saw.
 
     Raises:
         ValueError: a column or a value is missing, or an annotator answers a question twice.
@@ -214,10 +211,8 @@ def answers_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str,
 def letters_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str, str]]:
     """Return human choices between statements as rows of a predictions file, one model per annotator.
 
-    Args:
-        text: CSV with the columns pair_id, such as `video7/Incertezza_B/3`, annotator, and letter: A or B in the order
-            drawn for the sweep's seed.
-        setting: the input that the annotators saw.
+    `text` is CSV with the columns pair_id, such as `video7/Incertezza_B/3`, annotator, and letter: A or B in the order
+    drawn for the sweep's seed; `setting` is the input that the annotators saw.
 
     Raises:
         ValueError: a column or a value is missing or wrong, or an annotator decides a pair twice.
@@ -233,14 +228,12 @@ def letters_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str,
 
 
 def judge_kappa(text: str) -> Metric:
-    """Return Fleiss' kappa of the judge and human raters over the same answers; None where all ratings are equal.
+    """Return Fleiss' kappa of judge and human raters over the same answers; None where all ratings are equal.
 
-    Args:
-        text: CSV with the columns item_id, rater, correct: 0 or 1; the judge is one of the raters.
+    `text` is CSV with the columns item_id, rater, correct: 0 or 1; the judge is one of the raters.
 
     Raises:
-        ValueError: a column or a value is missing or wrong, a rater rates an item twice, or some items have fewer
-            raters than others.
+        ValueError: a column or value is missing or wrong, a rater rates an item twice, or items differ in raters.
     """
     counts: dict[str, list[int]] = {}
     for item, rater, correct in _unique_rows(text, ("item_id", "rater", "correct")):
@@ -265,7 +258,6 @@ def _prediction(annotator: str, output: str, **cell: str) -> dict[str, str]:
 
 
 def _unique_rows(text: str, columns: tuple[str, str, str]) -> list[tuple[str, str, str]]:
-    """Return the rows of a CSV file, each named by its first two columns."""
     values: dict[tuple[str, str], str] = {}
     for line, row in csv_rows(text, columns):
         item, person, value = (row[name] for name in columns)

@@ -1,6 +1,6 @@
 """Draw the letter of a pair's true statement, and read which letter a reply chooses.
 
-The true statement's letter is never an argument, and a text that decides nothing reads as None, which is wrong. The
+The true letter is never an argument of the reader, and a text that decides nothing reads as None, which is wrong. The
 paper (arXiv 2502.16989) publishes no reading code; the rules are this project's own.
 """
 
@@ -89,10 +89,7 @@ def draw_ts_letter(seed: int, video: str, category: str, index: int) -> Letter:
 
 
 def read_letter(raw: str | None, statement_a: str, statement_b: str) -> LetterReading:
-    """Read which of two statements, shown as A and as B, a reply chooses.
-
-    Of more than 8,000 visible characters only the first and last 4,000 are read.
-    """
+    """Read which of two statements a reply chooses; beyond 8,000 visible characters only the first and last 4,000."""
     text = normalize(raw)
     if not text:
         return LetterReading(None, "empty")

@@ -1,4 +1,4 @@
-"""Compute MAIA's metrics from the scored rows of one model: those of the paper, and ours.
+"""Compute MAIA's metrics from the scored rows of one model.
 
 The paper's (Testa et al., Findings of EMNLP 2025, arXiv 2502.16989), for the whole and for each of twelve categories:
 
@@ -6,8 +6,7 @@ The paper's (Testa et al., Findings of EMNLP 2025, arXiv 2502.16989), for the wh
 - `oevqa_accuracy`: share of open answers that the judge accepts; `agg_acc`: share of questions with both.
 - `rouge`, `bertscore`, `bleu`, `meteor`, `cider` of the open answers.
 
-A failed request is a wrong answer. A request that was never run makes its setting incomplete, and metrics over
-questions are then null. Intervals resample videos, with all their questions.
+A failed request is wrong. One never run makes metrics over its setting's questions null. Intervals resample videos.
 """
 
 from __future__ import annotations
@@ -36,17 +35,10 @@ _MAX_LISTED: Final = 10  # contradictory pools in one note
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """Compute all metrics of one model, by setting and task.
+    """Compute all metrics of one model, by setting and task; one without a value is None, with a note.
 
-    A metric without a value is None, and its note says why.
-
-    Args:
-        scores: as of `Reporter.reduce`; a column without any value may be absent. Every question of a `vsv` setting
-            has rows for its eight pairs, those of status `missing` included.
-        samples: by id.
-
-    Raises:
-        ValueError: a category is none of the twelve columns.
+    `scores` are as of `Reporter.reduce`; every question of a `vsv` setting has rows for its eight pairs, also those of
+    status `missing`. A category that is none of the twelve columns raises ValueError.
     """
     frame = prepare(scores)
     present = set(frame["setting"])
@@ -124,7 +116,6 @@ def _vsv_counts(scores: SettingScores, samples: Mapping[str, Sample]) -> Iterato
 
 
 def _is_contradictory(sample: Sample) -> bool:
-    """Return whether a false statement of the pool is also one of its true statements."""
     return not set(sample.data["true"]).isdisjoint(sample.data["false"])
 
 

@@ -13,8 +13,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Prompt, Sample
 from pipelines.errors import DatasetError
 
-BLACK_CLIP: Final = blank("000000", 640, 360, frames=32, seconds=30)
-"""One black clip for the whole run, so that all of its questions are one media group."""
+BLACK_CLIP: Final = blank("000000", 640, 360, frames=32, seconds=30)  # one media group
 
 _VSV: Final = (
     "Leggi le due affermazioni che seguono: si riferiscono al video e soltanto una è vera. "
@@ -55,10 +54,7 @@ _MAX_CANDIDATE_CHARS: Final = 2000  # the judge gets at most so many characters 
 
 
 def maia_prompts(query: PromptInput) -> Iterator[Prompt]:
-    """Yield the prompts of one sample in one task and setting: eight pairs, or one open question.
-
-    `unimodal` has the two bare statements of each pair, without clip or wording, for their log-probabilities.
-    """
+    """Yield eight pairs or one open question; `unimodal`: the bare statements of each pair, for log-probabilities."""
     sample, texts = query.sample, query.texts
     if query.setting == "unimodal":
         for index in range(POOL_SIZE):

@@ -1,4 +1,4 @@
-"""What MAIA's tables and figures look up: our numbers, those of people, and the published ones."""
+"""Look up our numbers, those of people, and the published ones, for MAIA's tables and figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ SETTING_HEADS: Final[Mapping[str, str]] = {
 }
 """Settings with a video and their headings, in the paper's order."""
 CATEGORY_HEADS: Final = tuple(name if name == "Out-of-Scope" else name.replace("-", " ") for name in COLUMNS)
-"""Heads of the category columns as printed."""
 FULL_SET: Final = 2400  # questions behind the published numbers
 
 _PEOPLE_NOTE = "People of the files given: the mean of their values, each on what that person answered; n is all of it."

@@ -24,15 +24,8 @@ _FLOATS = ("correct", "ts_at_a", "accepted", "rouge", "meteor", "bertscore")
 def prepare(scores: pd.DataFrame) -> pd.DataFrame:
     """Complete the scores with every column that MAIA may have, and sort them by question and pair.
 
-    Args:
-        scores: as `Reporter.reduce` gets them; a column without any value may be absent.
-
-    Returns:
-        Absent texts are '' and absent floats NaN; `column` is the index of the category in `COLUMNS`, `video` numbers
-        the clusters in the order of their names.
-
-    Raises:
-        ValueError: a category is none of the twelve columns.
+    Absent texts are '' and absent floats NaN; `column` is the index of the category in `COLUMNS`, `video` numbers the
+    clusters in the order of their names. A category that is none of the twelve columns raises ValueError.
     """
     import pandas as pd
 

@@ -1,7 +1,7 @@
 """Compare MAIA's open answers with the eight human ones: ROUGE-L, METEOR, BERTScore, BLEU, CIDEr-D.
 
-Failed requests have no text to compare and are not counted. The paper names the metrics but not their variants, so
-values close to its Table 4 are not to be expected.
+Failed requests are not counted. The paper does not name the metrics' variants, so values close to its Table 4 are not
+to be expected.
 """
 
 from __future__ import annotations
@@ -58,18 +58,10 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
 def bleu_by_group(
     candidates: Sequence[str], references: Sequence[Sequence[str]], groups: IntArray
 ) -> dict[int | None, tuple[float, ...]]:
-    """Compute corpus BLEU of every group and of all groups together.
+    """Compute corpus BLEU of N texts with equal numbers of references, for every group, (N,), and all (None).
 
-    Equal to `metrics.text.corpus_bleu` on each, but BLEU's counts add up over groups, so that every text is tokenized
-    once: 1 s instead of 7 s for 2,400 answers with eight references each.
-
-    Args:
-        candidates: N texts.
-        references: N lists of equal length.
-        groups: (N,).
-
-    Returns:
-        Group, None for all -> BLEU-1 to BLEU-4 as fractions; empty without texts.
+    Returns BLEU-1 to BLEU-4 as fractions by group; empty without texts. Equal to `metrics.text.corpus_bleu`, but
+    tokenizes each text once, as BLEU's counts add up over groups: 1 s instead of 7 s for 2,400 answers.
     """
     from sacrebleu.metrics.bleu import BLEU
 

@@ -20,8 +20,6 @@ _Pool = Annotated[list[_Text], Field(min_length=POOL_SIZE, max_length=POOL_SIZE)
 
 
 class _Question(BaseModel):
-    """One entry of `question_categories_A` or `_B` as distributed."""
-
     model_config = ConfigDict(strict=True)
     category: _Text
     question: _Text
@@ -31,11 +29,7 @@ class _Question(BaseModel):
 
 
 def read_maia(source: Source) -> Iterator[RawSample | Rejection]:
-    """Read the questions of the `*.json` file in the folder itself or in `dataset/` below it.
-
-    Raises:
-        SourceError: there is no such file or more than one, or it is no JSON list.
-    """
+    """Read the one `*.json` file of the folder or its `dataset/`; SourceError for none, several, or no JSON list."""
     path = _questions_file(source)
     folder = path.rpartition("/")[0]
     try:

@@ -50,7 +50,6 @@ def make_tables(results: Results) -> list[Table]:
 
 
 def _category_table(maia: MaiaResults, number: int, key: Key) -> Table:
-    """Lay out one of the tables with the twelve category columns."""
     rows = [_row(maia, source, key.of(model, "unimodal")) for source, model in _models(maia, key, "unimodal")]
     for setting, heading in SETTING_HEADS.items():
         models = _models(maia, key, setting)
@@ -68,12 +67,10 @@ def _category_table(maia: MaiaResults, number: int, key: Key) -> Table:
 
 
 def _better(maia: MaiaResults, columns: int) -> tuple[Literal["higher"], ...]:
-    """Mark no best value where ours cannot be compared with the published."""
     return () if maia.subset_notes() else tuple("higher" for _ in range(columns))
 
 
 def _models(maia: MaiaResults, key: Key, setting: str) -> Iterator[tuple[Source, str]]:
-    """Yield the models of a block: published ones first, then ours."""
     sources: tuple[Source, ...] = ("published", "ours")
     for source in sources:
         for model in maia.models_of(key, [setting], source):

@@ -1,7 +1,7 @@
 """MAIA's unimodal row: several language models score bare statements and choose together.
 
-The paper's "highest probability among the five models" can be read in two ways: the highest log-probability per token
-of any model decides the row, and the majority vote of the models is reported next to it.
+The paper's "highest probability among the five models" is ambiguous: the highest log-probability per token decides the
+row, and the models' majority vote is reported next to it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ _SCORES = ["true_logprob", "false_logprob"]
 
 
 def reduce_unimodal(scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]) -> dict[str, list[Metric]]:
-    """Compute the joint metrics of all models that scored statements.
-
-    Returns:
-        Name of the rule -> metrics; empty for fewer than two models, and where their pairs differ.
-    """
+    """Return rule -> joint metrics of all models that scored statements; empty for fewer than two, or unequal pairs."""
     frames = {model: _unimodal_rows(frame) for model, frame in scores.items() if "true_logprob" in frame}
     frames = {model: frame for model, frame in frames.items() if len(frame)}
     if len(frames) < 2:

@@ -1,7 +1,7 @@
-"""Agreement of verdicts with people's, where the user's answers have a column `human` of 0 and 1.
+"""Agreement of verdicts with people's, where the user's answers have a column `human` of 0 and 1 (1 is positive).
 
 The paper's Tables 8 and 9: accuracy and phi of BERTScore's verdicts; precision, recall, F1, accuracy and Pearson's
-correlation of the judge's. Positive is the right translation, or the same pun.
+correlation of the judge's.
 """
 
 from __future__ import annotations
@@ -21,13 +21,7 @@ AGREEMENT: Final = tuple(f"agreement_{name}" for name in ("precision", "recall",
 
 
 def agreement(place: Place, answered: pd.DataFrame, column: str) -> Iterator[Metric]:
-    """Yield the agreement over the answers with both verdicts; nothing without human labels.
-
-    Args:
-        place: of the metrics.
-        answered: rows with the columns `human` and `column`, 0, 1 or NaN.
-        column: the verdict to check.
-    """
+    """Yield the agreement of `column` with `human` over the answers with both; nothing without human labels."""
     both = answered[answered["human"].isin([0.0, 1.0]) & answered[column].isin([0.0, 1.0])]
     if both.empty:
         return

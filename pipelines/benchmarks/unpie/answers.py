@@ -30,8 +30,7 @@ TIE: Final = 1e-6  # two similarities this close are a tie
 class GroundingReading:
     """The phrase of an answer."""
 
-    text: str
-    """The phrase, case-folded and without tags, quotes and final punctuation; empty where the answer is invalid."""
+    text: str  # case-folded, without tags, quotes and final punctuation; empty where the answer is invalid
     flags: tuple[GroundingFlag, ...]  # peculiarities of the answer; flags change no score
 
 
@@ -76,10 +75,7 @@ _BEHIND = " \t\n\"'()[]{}<>*_.,;:!?"
 
 
 def read_grounding(raw: str) -> GroundingReading:
-    """Read the word or phrase of an answer, or normalize the gold phrase, on one line.
-
-    A sentence is not searched for a phrase: it is returned as it is, and matches nothing.
-    """
+    """Read the phrase of an answer, or normalize the gold phrase; sentences stay as they are, and match nothing."""
     text = _cleaned(raw)
     start = 0
     while tag := _ANSWER_TAG.match(text, start):
@@ -134,13 +130,7 @@ _FOREIGN_REFUSAL = re.compile(
 def read_translation(raw: str, language: Language, source: str) -> TranslationReading:
     """Read the sentence of an answer: the paragraph after the language's first tag, or the first one without a tag.
 
-    Args:
-        raw: the model's text as generated.
-        language: the requested language; `en` for reconstruction.
-        source: the sentence to translate.
-
-    Raises:
-        ValueError: the language is none of the four.
+    `language` is `en` for reconstruction, `source` the sentence to translate; ValueError for an unknown language.
     """
     if language not in _TAGS:
         raise ValueError(f"no such language: {language!r}; one of {', '.join(_TAGS)}")
@@ -192,13 +182,7 @@ def read_judge(raw: str) -> bool | None:
 def verdict(f0: float, f1: float, meaning: int) -> bool:
     """Return whether an output is closer to the translation of the shown meaning, by more than `TIE`; NaN is not.
 
-    Args:
-        f0: similarity of the output to the translation of meaning 0, a fraction.
-        f1: similarity to that of meaning 1.
-        meaning: the meaning shown, 0 or 1.
-
-    Raises:
-        ValueError: `meaning` is neither 0 nor 1.
+    `f0` and `f1` are its similarities to the translations of meanings 0 and 1; ValueError for any other `meaning`.
     """
     if meaning not in (0, 1):
         raise ValueError(f"meanings are 0 and 1, not {meaning!r}")

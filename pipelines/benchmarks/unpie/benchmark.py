@@ -50,7 +50,6 @@ class _Unpie:
     """Source, prompter and grader of UNPIE."""
 
     def read(self, source: Source, column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read the two splits; see `read_unpie`."""
         return read_unpie(source, column_map)
 
     def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
@@ -64,11 +63,9 @@ class _Unpie:
         )
 
     def captions(self, sample: Sample, setting: str) -> Sequence[Step]:
-        """Request a caption of each picture of the pun under `sm`."""
         return tuple(caption_steps(sample)) if setting == "sm" else ()
 
     def read_answer(self, row: Row) -> Reading:
-        """Read the phrase, the translation or the reconstructed pun, and its scores."""
         if row.status != "ok":
             return Reading(answer=None, rule=row.status)
         if row.task == "grounding":
@@ -106,12 +103,10 @@ class _Unpie:
         return JudgeRequest(step=step)
 
     def read_verdict(self, text: str) -> bool | None:
-        """Read yes or no from the judge's first line."""
         return read_judge(text)
 
 
 def _read_sentence(row: Row) -> TranslationReading:
-    """Read the sentence of an answer in the requested language."""
     lang, meaning = row.variant.split("/")
     if row.task == "reconstruction":
         return read_translation(row.output or "", "en", row.sample.data["translation"][int(meaning)][lang])
@@ -124,7 +119,6 @@ def _targets(row: Row) -> tuple[str, str]:
 
 
 def _verdict_by_rule(text: str, original: str) -> bool | None:
-    """Return the verdict that needs no judge; None where a judge is needed."""
     if not text:
         return False
     return True if equal_by_rule(text, original) else None

@@ -1,7 +1,7 @@
 """Find UNPIE's fields in the rows of a source, under the source's own column names.
 
-A path such as `translation1.de` or `meta.photos[0]` steps into structs by dots and into lists by indices. A column
-whose name itself has dots, as in flattened tables, is matched literally.
+A path such as `translation1.de` or `meta.photos[0]` steps into structs and lists; a column whose name itself has dots,
+as in flattened tables, is matched literally.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ _GROUPS: Final = ("gloss", "disamb_image", "translation", "translation[0]", "tra
 
 MAP_NAMES: Final = (*_DEFAULTS, *_GROUPS)  # names that `--column-map` may give paths for
 
-Shape = dict[str, Any] | list[Any] | None
-"""Structure of a row: fields by name, the shape of a list's items, or None for a value."""
+Shape = dict[str, Any] | list[Any] | None  # fields by name, shape of a list's items, or None for a value
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _ABSENT: Final = object()
@@ -54,11 +53,7 @@ class Columns:
 
     @classmethod
     def from_map(cls, column_map: Mapping[str, str] | None) -> Columns:
-        """Return the default paths with the user's laid over them; of two names the more specific wins.
-
-        Raises:
-            ValueError: the map has an unknown name.
-        """
+        """Lay the user's paths over the default ones, the more specific wins; ValueError for an unknown name."""
         user_paths = dict(column_map or {})
         for name in user_paths:
             if name not in MAP_NAMES:
@@ -168,7 +163,6 @@ def _walk(value: Any, path: str) -> Any:
 
 
 def _column_paths(shape: Shape, parent: str = "") -> Iterator[str]:
-    """Yield the paths of a shape; a struct has its own path and those of its fields."""
     if isinstance(shape, dict):
         for name, inner in shape.items():
             path = f"{parent}.{name}" if parent else name

@@ -21,13 +21,9 @@ _COMPARED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def deltas(metrics: Sequence[Metric], cells: Mapping[tuple[str, str], pd.DataFrame]) -> Iterator[Metric]:
-    """Yield `delta_vs_lm` of every subset and category, from unrounded values.
+    """Yield `delta_vs_lm` of every subset and category from one model's metrics, unrounded.
 
-    The interval is of paired rows; where the rows of both settings differ there is none.
-
-    Args:
-        metrics: those of one model.
-        cells: the rows behind them by task and setting.
+    `cells` has the rows by task and setting; the interval is of paired rows, and absent where they differ.
     """
     for task, (name, column) in _COMPARED.items():
         baseline = {(m.subset, m.category): m for m in metrics if (m.task, m.setting, m.metric) == (task, "lm", name)}
@@ -58,7 +54,6 @@ def _delta(metric: Metric, base: Metric) -> Metric:
 
 
 def _paired(delta: Metric, rows: pd.DataFrame, baseline: pd.DataFrame, column: str) -> Metric:
-    """Return the delta with the interval of the mean difference, where both settings have the same rows."""
     if delta.category not in ("", ALL, *KINDS):
         return delta
     keys = ["sample_id", "variant"]
@@ -73,7 +68,6 @@ def _paired(delta: Metric, rows: pd.DataFrame, baseline: pd.DataFrame, column: s
 
 
 def _scored(frame: pd.DataFrame, column: str, metric: Metric) -> pd.DataFrame:
-    """Return the rows behind a metric that have a score."""
     rows = frame[(frame["status"] == "ok") & frame[column].notna()]
     if metric.subset:
         rows = rows[rows["lang"] == metric.subset[:2].lower()]

@@ -51,10 +51,7 @@ class _Response:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is on the public internet: not loopback, private, link-local or multicast.
-
-    IPv6 addresses that embed an IPv4 address are as public as that one.
-    """
+    """Return whether an IP address, or the IPv4 address embedded in it, is on the public internet."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -69,21 +66,12 @@ def is_public(address: str) -> bool:
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """Return all IP addresses of a host.
-
-    Raises:
-        OSError: it has none, or no name server answers.
-    """
+    """Return all IP addresses of a host; raise OSError where it has none, or no name server answers."""
     return [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def fetch(address: str, *, resolver: Resolve = resolve, pause: Callable[[float], None] = time.sleep) -> bytes:
-    """Download the picture at an `http` or `https` address, without decoding it.
-
-    Args:
-        address: of a file with a content type `image/...` and at most `MAX_BYTES`.
-        resolver: host and port -> IP addresses.
-        pause: waits between attempts.
+    """Download the `image/...` file at an `http` or `https` address, of at most `MAX_BYTES`, without decoding it.
 
     Raises:
         PictureError: it is unavailable, after `MAX_ATTEMPTS` attempts where a retry may have helped.
@@ -99,7 +87,6 @@ def fetch(address: str, *, resolver: Resolve = resolve, pause: Callable[[float],
 
 
 def _attempt(address: str, resolver: Resolve) -> bytes:
-    """Download once, following redirects."""
     deadline = time.monotonic() + TIMEOUT_S
     for _ in range(_MAX_REDIRECTS + 1):
         response = _get(address, resolver, deadline)
@@ -117,11 +104,6 @@ def _attempt(address: str, resolver: Resolve) -> bytes:
 
 
 def _get(address: str, resolver: Resolve, deadline: float) -> _Response:
-    """Request one address without following redirects.
-
-    Raises:
-        PictureError: the address is refused, or the connection fails.
-    """
     try:
         parts = urlsplit(address)
         host = (parts.hostname or "").encode("idna").decode()
@@ -145,11 +127,7 @@ def _get(address: str, resolver: Resolve, deadline: float) -> _Response:
 
 
 def _public_address(host: str, port: int, resolver: Resolve) -> str:
-    """Return the IP address to connect to.
-
-    Raises:
-        PictureError: the host is unknown, or one of its addresses is not public.
-    """
+    """Return the IP address to connect to; PictureError where the host is unknown or any address is not public."""
     try:
         addresses = resolver(host, port)
     except (OSError, UnicodeError):

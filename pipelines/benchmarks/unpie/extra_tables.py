@@ -128,7 +128,6 @@ def _strict_table(unpie: UnpieResults) -> Table:
 
 
 def _translation_table(unpie: UnpieResults) -> Table:
-    """Lay out more metrics of disambiguation, for each language, both kinds together."""
     rows: list[TableRow] = []
     for pair in PAIRS["disambiguation"]:
         block = []
@@ -154,7 +153,6 @@ def _translation_table(unpie: UnpieResults) -> Table:
 
 
 def _reading_table(unpie: UnpieResults) -> Table:
-    """Lay out how answers were read, and how many could not be."""
     rows: list[TableRow] = []
     for task in HEADLINES:
         rows += section(

@@ -26,7 +26,6 @@ def make_figures(results: Results) -> list[Figure]:
 
 
 def _input_bars(unpie: UnpieResults) -> Iterator[Figure]:
-    """Yield models by input for each task and language."""
     for task, (metric, subsets) in HEADLINES.items():
         for subset in subsets:
             keys = {setting: Key(metric, task, setting, subset, ALL) for setting in TYPES}
@@ -59,7 +58,6 @@ def _series(unpie: UnpieResults, models: list[str], label: str, key: Key) -> Ser
 
 
 def _margins(unpie: UnpieResults) -> Iterator[Figure]:
-    """Yield how clearly translations lean to the shown meaning."""
     for setting in ("sm", "vlm"):
         keys = [Key(margin_name(index), "disambiguation", setting) for index in range(len(_BINS))]
         models = [model for model in unpie.results.models_with(keys) if any(unpie.value(key.of(model)) for key in keys)]
@@ -83,7 +81,6 @@ def _margins(unpie: UnpieResults) -> Iterator[Figure]:
 
 
 def _kinds(unpie: UnpieResults) -> Iterator[Figure]:
-    """Yield homographic against heterographic puns, a point per model and language, ours and the published."""
     sources: tuple[Source, ...] = ("ours", "published")
     for task, (metric, subsets) in HEADLINES.items():
         clouds: list[Cloud] = []

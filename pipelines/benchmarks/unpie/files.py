@@ -15,8 +15,7 @@ from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.unpie.column_map import Shape, merge_shapes, shape_of
 from pipelines.errors import SourceError
 
-SPLITS: Final[Mapping[str, str]] = {"homographic": "Homo", "heterographic": "Hetero"}
-"""Split -> category of its puns in the tables."""
+SPLITS: Final[Mapping[str, str]] = {"homographic": "Homo", "heterographic": "Hetero"}  # split -> category in the tables
 
 _FORMATS: Final = (".parquet", ".jsonl", ".json", ".csv")
 _BATCH_ROWS: Final = 32
@@ -40,10 +39,9 @@ class RowFile:
 
 
 def data_files(source: Source) -> list[DataFile]:
-    """Return the files of the source, those of the homographic split first.
+    """Return the files of the source or its `data/`, those of the homographic split first.
 
-    The names of files or folders, in the source itself or in its `data/`, tell the split. Without such names all data
-    files of the first of these folders that has any are read, and each row names its split.
+    File or folder names tell the split; without such names rows of the first folder with data files name theirs.
 
     Raises:
         SourceError: there are no files, or one split comes in two formats.
@@ -83,11 +81,7 @@ def _in_one_format(source: Source, paths: Sequence[str]) -> list[str]:
 
 
 def open_file(source: Source, path: str) -> RowFile:
-    """Open one file.
-
-    Raises:
-        SourceError: its content is not of the format that its name tells.
-    """
+    """Open one file; raise SourceError where its content is not of the format that its name tells."""
     content = source.read_bytes(path)
     extension = posixpath.splitext(path)[1].lower()
     try:

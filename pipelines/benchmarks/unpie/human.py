@@ -1,7 +1,6 @@
 """UNPIE's human baseline: chance levels, and files with people's labels of model outputs.
 
-Nobody was asked the tasks themselves; labels measure the agreement of our verdicts with people's (the paper's Tables 8
-and 9).
+No human result on the tasks is published; labels measure the agreement of our verdicts with people's (Tables 8 and 9).
 """
 
 from __future__ import annotations

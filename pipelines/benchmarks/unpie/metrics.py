@@ -1,4 +1,4 @@
-"""Compute UNPIE's metrics from the scored rows of one model: those of the paper, and ours.
+"""Compute UNPIE's metrics from the scored rows of one model.
 
 The paper's (Chung et al., EMNLP 2024, arXiv 2410.01023), for homographic and heterographic puns and the mean of both:
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 FREQUENT: Final = "Freq↑"
 RARE: Final = "Freq↓"  # categories of reconstruction by how common the meaning of the given translation is
-MARGIN_BINS: Final = tuple(round(-0.1 + 0.02 * i, 2) for i in range(11))
-"""Edges of the histogram of margins; one more bin lies beyond each end."""
+MARGIN_BINS: Final = tuple(round(-0.1 + 0.02 * i, 2) for i in range(11))  # edges; one more bin beyond each end
 _FLOATS: Final = (
     "correct",
     "strict",
@@ -61,13 +60,9 @@ def margin_name(index: int) -> str:
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """Compute all metrics of one model, by task and setting.
+    """Compute all metrics of one model, by task and setting; one without a value is None, with a note.
 
-    A metric without a value is None, and its note says why.
-
-    Args:
-        scores: as of `Reporter.reduce`; a column without any value may be absent.
-        samples: by id, for the original sentences.
+    `scores` are as of `Reporter.reduce`; `samples` have the original sentences.
     """
     frame = _prepare(scores)
     metrics: list[Metric] = []
@@ -102,7 +97,6 @@ def _prepare(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _subsets(task: str, cell: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield all rows, then those of each language present."""
     yield "", cell
     if task != "grounding":
         for lang in LANGUAGES:
@@ -113,14 +107,11 @@ def _subsets(task: str, cell: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class _PlaceRows:
-    """The rows of one task, setting and subset."""
-
     place: Place
     frame: pd.DataFrame
 
     @property
     def ok(self) -> BoolArray:
-        """Rows that the model answered."""
         return self._has_status("ok")
 
     def _has_status(self, status: str) -> BoolArray:
@@ -144,12 +135,10 @@ class _PlaceRows:
         ).metrics()
 
     def not_run_note(self) -> str:
-        """Return the note of requests that were never run; '' for none."""
         missing = int(self._has_status("missing").sum())
         return f"{missing:,} request{'s were' if missing > 1 else ' was'} never run" if missing else ""
 
     def empty_reason(self) -> str:
-        """Return why there is no answer at all."""
         excluded = int(self._has_status("excluded").sum())
         if not excluded:
             return self.not_run_note() or "no request was answered"
@@ -159,7 +148,6 @@ class _PlaceRows:
         return f"{excluded:,} requests lack {missing}"
 
     def coverage(self) -> Iterator[Metric]:
-        """Yield the share of requests that are not excluded."""
         excluded = self._has_status("excluded")
         for category in ("", *kinds_in(self.frame["category"].to_numpy())):
             in_category = (
@@ -169,7 +157,6 @@ class _PlaceRows:
             yield self.place.metric("coverage", 1 - int((in_category & excluded).sum()) / rows, rows, category=category)
 
     def counts(self) -> Iterator[Metric]:
-        """Yield counts of errors and of flagged answers."""
         answered = self.frame[self.ok]
         n, failed = len(answered), int(self._has_status("error").sum())
         yield self.count("errors", failed, int((~self._has_status("missing") & ~self._has_status("excluded")).sum()))
@@ -178,11 +165,9 @@ class _PlaceRows:
             yield self.count(flag, self.count_flag(flag), n)
 
     def count_flag(self, flag: str) -> int:
-        """Return the number of answers with a flag."""
         return sum(flag in flags for flags in self.frame.loc[self.ok, "flags"] if flags is not None)
 
     def count(self, name: str, value: int | None, n: int, note: str = "") -> Metric:
-        """Return a count over the rows."""
         return self.place.metric(name, value, n, unit="count", n_failed=int(self._has_status("error").sum()), note=note)
 
 

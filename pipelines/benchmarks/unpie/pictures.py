@@ -18,8 +18,7 @@ from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.unpie.download import PictureError, fetch
 from pipelines.errors import DecodeError, SourceError
 
-MIRROR: Final = "mirror"
-"""Folder of the source with downloaded pictures, named by the sha256 of their address or by its file name."""
+MIRROR: Final = "mirror"  # folder of pictures, named by file name or sha256 of their address
 _MAX_DOWNLOADS: Final = 16
 _MAX_PATH_CHARS: Final = 1000
 _MIN_BASE64_CHARS: Final = 60
@@ -39,12 +38,7 @@ class PictureLoader:
     """Loads the pictures of one source."""
 
     def __init__(self, source: Source, fetcher: Callable[[str], bytes] = fetch) -> None:
-        """List the mirror folder.
-
-        Args:
-            source: the folder of the data.
-            fetcher: returns the bytes at an address or raises `PictureError`.
-        """
+        """List the mirror folder; `fetcher` returns the bytes at an address or raises `PictureError`."""
         self._source, self._fetcher = source, fetcher
         self._mirror: dict[str, str] = {}
         for path in sorted(source.glob(f"{MIRROR}/*"), reverse=True):
@@ -63,14 +57,10 @@ class PictureLoader:
                 self._downloads = dict(zip(remote, pool.map(self._attempt, remote), strict=True))
 
     def get(self, value: Any) -> Picture:
-        """Return the picture of a field of the data.
+        """Return the picture of a field: bytes, `{"bytes": .., "path": ..}`, or text.
 
-        Args:
-            value: bytes; `{"bytes": .., "path": ..}`; or a text: an `http(s)` address, which is downloaded unless the
-                mirror has it, a path relative to the source, a `data:` URI, or base64.
-
-        Raises:
-            PictureError: it is unavailable or cannot be decoded.
+        Text is an `http(s)` address, downloaded unless the mirror has it, a path relative to the source, a `data:` URI,
+        or base64. Raises PictureError where the picture is unavailable or cannot be decoded.
         """
         content = self._bytes(value)
         if not content:
@@ -135,11 +125,7 @@ class PictureLoader:
             raise PictureError(str(error)) from error
 
     def _extension(self, content: bytes) -> str:
-        """Decode the whole picture, so that a broken one does not reject its pun, and return its file extension.
-
-        Raises:
-            PictureError: it cannot be decoded.
-        """
+        """Return the file extension by decoding the whole picture; raise PictureError where that fails."""
         image_format = detect_format(content)
         if not image_format:
             raise PictureError(f"the file is no picture that can be decoded: it is no {FORMAT_NAMES}")
@@ -172,7 +158,6 @@ def _decode_data_uri(payload: str, more: str) -> bytes:
 
 
 def _decode_base64(text: str) -> bytes:
-    """Return the decoded bytes, empty where the text is no base64."""
     packed = "".join(text.split()).translate(str.maketrans("-_", "+/"))
     try:
         return base64.b64decode(packed + "=" * (-len(packed) % 4), validate=True)

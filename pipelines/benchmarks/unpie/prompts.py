@@ -1,6 +1,6 @@
 """Build UNPIE's prompts. The wording is ours; the paper's appendix gives the content and its order.
 
-Templates of `sm` and `vlm` differ only in one field: the caption in `sm` is a reference to the picture in `vlm`.
+Templates of `sm` and `vlm` differ only in one field: the caption, or a reference to the picture.
 """
 
 from __future__ import annotations
@@ -99,7 +99,6 @@ def caption_steps(sample: Sample) -> Iterator[Step]:
 
 
 def _missing_text(sample: Sample, task: str, variant: str) -> str:
-    """Return the reason for exclusion where the sample lacks a text of this variant; '' for none."""
     data = sample.data
     if task == "grounding":
         return "" if data["phrase"] else "phrase_missing"
@@ -136,7 +135,6 @@ def _fields(sample: Sample, task: str, variant: str) -> dict[str, str]:
 
 
 def _random_choices(sample: Sample, task: str, variant: str) -> tuple[str, ...]:
-    """Return the answers of a random baseline: any word of the sentence, or either translation."""
     if task == "grounding":
         return tuple(sample.data["sentence"].split())
     if task == "disambiguation":

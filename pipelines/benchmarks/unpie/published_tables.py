@@ -33,7 +33,6 @@ def published_tables(unpie: UnpieResults) -> list[Table]:
 
 
 def _size_table() -> Table:
-    """Lay out Table 1 from the paper's figures about its data."""
     facts = load_dataset_facts("unpie")
     rows = [
         TableRow(
@@ -59,7 +58,6 @@ def _size_table() -> Table:
 
 
 def _frequency_table(unpie: UnpieResults) -> Table:
-    """Lay out reconstruction from the more and the less frequent meaning."""
     rows: list[TableRow] = []
     sources: tuple[Source, ...] = ("published", "ours")
     for source in sources:

@@ -1,4 +1,4 @@
-"""What UNPIE's tables and figures look up: settings and language pairs, coverage, and the size of our data."""
+"""Look up settings, language pairs, coverage and data size for UNPIE's tables and figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ PAIRS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 MIN_COVERAGE: Final = 0.99  # share of requests that must not be excluded for ours to be compared with the published
 _FULL_SET: Final[Mapping[str, int]] = {"grounding": 1000, "disambiguation": 6000, "reconstruction": 6000}
-"""Requests of a setting of the full data set, by task."""
 
 
 @dataclass(frozen=True, slots=True)

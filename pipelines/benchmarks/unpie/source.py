@@ -1,7 +1,6 @@
 """Read UNPIE: every pun with its translations and pictures, rejected rows, and notices of suspicious data.
 
-A pun whose picture is unavailable is kept: requests that need the picture are excluded later, and a notice reports the
-picture coverage of each split.
+A pun with an unavailable picture is kept, and the requests that need the picture are excluded later.
 """
 
 from __future__ import annotations
@@ -39,19 +38,14 @@ _TASKS_BY_FIELD: Final[Mapping[str, str]] = {
 
 
 def disambiguator(meaning: int) -> str:
-    """Role of the picture that shows one meaning, 0 or 1."""
+    """Return the role of the picture that shows one meaning, 0 or 1."""
     return f"disambiguator/{meaning}"
 
 
 def read_unpie(
     source: Source, column_map: Mapping[str, str] | None = None, pictures: PictureLoader | None = None
 ) -> Iterator[RawSample | Rejection | Notice]:
-    """Read the data set row by row.
-
-    Args:
-        source: the folder.
-        column_map: field -> path in the source; see `column_map`.
-        pictures: loads the pictures; None for a loader of the source.
+    """Read the data set row by row; `column_map` is field -> path in the source.
 
     Raises:
         SourceError: there is no data, a file cannot be read, or the map names an absent column.
@@ -68,8 +62,6 @@ def read_unpie(
 
 @dataclass(slots=True)
 class _Pun:
-    """A valid row before its pictures are loaded."""
-
     sample: RawSample
     split: str
     picture_values: dict[str, Any]  # the row's value of each picture column, by role
@@ -96,7 +88,6 @@ class _Reader:
     _reported_columns: set[str] = field(default_factory=set)
 
     def read_file(self, file: DataFile) -> Iterator[RawSample | Rejection | Notice]:
-        """Yield all rows of one file."""
         opened = open_file(self.source, file.path)
         try:
             absent = self.columns.check(opened.shape, file.path)
@@ -230,7 +221,6 @@ def _checked(row: Mapping[str, Any] | str, split: str) -> Mapping[str, Any]:
 
 
 def _coverage(split: str, count: _PictureCounts) -> str:
-    """Return the share of available pictures, and why others are unavailable."""
     parts = [
         f"{count.loaded[kind]:,} of {total:,} {kind} pictures ({100 * count.loaded[kind] / total:.1f}%)"
         for kind, total in count.total.items()

@@ -1,7 +1,6 @@
 """UNPIE's tables in the paper's layout, ours next to the published ones: Tables 4 to 6 (arXiv 2410.01023).
 
-Where more than 1% of our requests are excluded, our rows are in a table of their own without any published number. The
-other tables are in `extra_tables` and `published_tables`.
+Where more than 1% of our requests are excluded, our rows are in a table of their own without published numbers.
 """
 
 from __future__ import annotations
@@ -72,7 +71,6 @@ def _row_note(source: Source, model: str, setting: str, task: str) -> str:
 
 
 def _better(unpie: UnpieResults, task: str, marked: Sequence[bool]) -> tuple[Literal["higher", ""], ...]:
-    """Mark no best value where ours cannot be compared with the published."""
     if unpie.subset_notes(task):
         return ()
     return tuple("higher" if is_marked else "" for is_marked in marked)

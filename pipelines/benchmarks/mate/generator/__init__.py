@@ -1,1 +1,1 @@
-"""Generator."""
+"""Generate MATE-style data sets."""

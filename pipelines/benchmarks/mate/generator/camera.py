@@ -1,7 +1,4 @@
-"""The camera of generated scenes: where a point of space falls in the picture.
-
-A fixed camera looks at the origin, without roll, Z up. A larger Y falls further right, a larger X is nearer.
-"""
+"""The camera of generated scenes: fixed, without roll, looking at the origin; project points into the picture."""
 
 import math
 from collections.abc import Sequence
@@ -26,13 +23,13 @@ class Camera:
     height: int  # in pixels
 
     def depth(self, point: Sequence[float]) -> float:
-        """Distance from the camera along its line of sight, in scene units."""
+        """Return the distance from the camera along its line of sight, in scene units."""
         (cx, _, cz), (x, _, z) = self.location, point
         far = math.hypot(cx, cz)
         return ((cx - x) * cx + (cz - z) * cz) / far
 
     def project(self, point: Sequence[float]) -> Pixel:
-        """Pixels right of and below the picture's upper left corner; a fraction counts."""
+        """Return fractional pixels right of and below the picture's upper left corner."""
         (cx, _, cz), (x, y, z) = self.location, point
         far = math.hypot(cx, cz)
         up = (-(x - cx) * cz + (z - cz) * cx) / far
@@ -40,24 +37,19 @@ class Camera:
         return self.width / 2 + zoom * y, self.height / 2 - zoom * up
 
     def pixels_per_unit(self, point: Sequence[float]) -> float:
-        """How many pixels a length of 1 across the line of sight takes at `point`."""
+        """Return how many pixels a length of 1 across the line of sight takes at `point`."""
         return _FOCAL * self.width / self.depth(point)
 
 
 def scale_for(count: int) -> float:
-    """How much larger than for ten objects the floor of `count` objects is, along each side."""
+    """Return how much longer each side of the floor is for `count` objects than for ten."""
     return max(1.0, math.sqrt(count / _ROOMY))
 
 
 def camera_for(count: int, width: int, height: int) -> Camera:
-    """The camera for `count` objects.
+    """Return the camera for `count` objects, given the picture's size in pixels for up to ten.
 
     Beyond ten objects floor, distance and picture grow alike, so that an object keeps its size in pixels.
-
-    Args:
-        count: number of objects.
-        width: of the picture for up to ten objects, in pixels.
-        height: of the same.
     """
     scale = scale_for(count)
     x, y, z = LOCATION

@@ -1,4 +1,4 @@
-"""Make a MATE-style data set: never published, any number of objects, the same bytes for the same seed."""
+"""Generate a MATE-style data set: unpublished, any number of objects, the same bytes for the same seed."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -33,15 +33,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedSummary:
-    """What a data set came to."""
+    """The contents of a generated data set."""
 
     out: Path  # its folder
     scenes: int  # scenes, and pictures of them; the white picture is extra
     rows: dict[str, int]  # file name without ending -> rows
     tasks: dict[str, int]  # task -> scenes that ask it
     cells: dict[str, Spread]  # task -> how even its questions are
-    links: dict[str, int]
-    """`1` `2` `3` attributes, or `3dc` for coordinates alone -> cross-modal questions that they link."""
+    links: dict[str, int]  # `1` `2` `3`, or `3dc` for coordinates alone -> cross-modal questions that they link
 
 
 def generate(
@@ -59,12 +58,9 @@ def generate(
         out: its folder; made where it is missing, refused where it holds another data set.
         objects: numbers of objects, taken in turn: (lowest, highest), both included, or a range.
         examples: scenes in all, each with a cross-modal and a unimodal question.
-        seed: where chance starts.
-        workers: processes; they change nothing in what is written.
+        seed: of all random draws.
+        workers: processes; they do not change the data.
         options: everything else; the defaults where None.
-
-    Returns:
-        What was written.
 
     Raises:
         UsageError: something that cannot be made, named in the message; nothing was written then.
@@ -90,15 +86,9 @@ def generate(
 
 
 def ask_all(plan: Plan, layouts: Iterable[Layout]) -> tuple[Balance, list[Example]]:
-    """Ask about scenes, one after the other in their order, so that every cell fills alike.
+    """Ask about scenes in the order of their index, so that every cell fills alike.
 
-    Args:
-        plan: the data set.
-        layouts: its scenes, by index.
-
-    Returns:
-        What was asked how often, and the scenes with their questions. A scene's looks may have changed to serve a
-        stratum.
+    Returns the counts of questions, and the scenes with theirs; a scene's looks may have changed to serve a stratum.
     """
     balance = Balance(plan.options.tasks)
     return balance, [_ask(plan, layout, balance) for layout in layouts]
@@ -139,7 +129,7 @@ def _make(plan: Plan, images: Path, example: Example) -> dict[str, str]:
 
 
 def _write(out: Path, plan: Plan, examples: Iterable[dict[str, str]]) -> dict[str, int]:
-    """Write the rows beside their final names and move them there at the end: a file that is there is whole."""
+    """Write the rows to temporary names and rename them at the end: an existing file is complete."""
     names = file_names(plan.options)
     rows = Counter(dict.fromkeys(names, 0))
     with ExitStack() as stack:

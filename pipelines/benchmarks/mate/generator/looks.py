@@ -1,4 +1,4 @@
-"""What the objects of a generated scene look like, and which of their values may point at them."""
+"""Draw what the objects of a generated scene look like, and which of their values may point at them."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _SPELLINGS = {0.35: (0.351, 0.35), 0.7: (0.7, 0.701)}  # the last digit means no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One object before it has a place."""
+    """The look of one object without its place."""
 
     shape: str  # one of the benchmark's shapes
     material: str  # `metal` or `rubber`
@@ -32,15 +32,15 @@ class Cast:
     key_shapes: tuple[str, ...]  # the same of shapes
 
     def keys(self, attribute: str) -> tuple[str, ...]:
-        """The values of `color` or `shape` that point."""
+        """Return the values of `color` or `shape` that point."""
         return self.key_colors if attribute == "color" else self.key_shapes
 
     def free(self, attribute: str) -> list[str]:
-        """The values of `color` or `shape` that any object may take."""
+        """Return the values of `color` or `shape` that any object may take."""
         return [value for value in (COLORS if attribute == "color" else SHAPES) if value not in self.keys(attribute)]
 
     def repainted(self, changes: Mapping[int, Mapping[str, str]]) -> "Cast":
-        """The same scene with other attributes at some positions."""
+        """Return the same scene with other attributes at some positions."""
         looks = list(self.looks)
         for place, values in changes.items():
             looks[place] = replace(looks[place], **values)  # type: ignore[arg-type]  # names of text fields
@@ -53,7 +53,7 @@ def draw_cast(rng: random.Random, count: int, options: Options) -> Cast:
 
 
 def redraw_cast(rng: random.Random, cast: Cast, options: Options) -> Cast:
-    """The same sizes and turns with shapes, materials, colors and pointing values drawn anew."""
+    """Draw shapes, materials, colors and pointing values anew for the same sizes and rotations."""
     looks = [
         replace(look, shape=rng.choice(SHAPES), material=rng.choice(MATERIALS), color=rng.choice(COLORS))
         for look in cast.looks
@@ -62,13 +62,12 @@ def redraw_cast(rng: random.Random, cast: Cast, options: Options) -> Cast:
 
 
 def must_stand_apart(one: Look, other: Look) -> bool:
-    """Whether only their places tell two objects apart once their color, or their shape, is hidden."""
+    """Return whether only their places distinguish two objects once their color, or their shape, is hidden."""
     alike = one.material == other.material and one.radius == other.radius
     return alike and (one.shape == other.shape or one.color == other.color)
 
 
 def _with_keys(rng: random.Random, looks: list[Look], options: Options) -> Cast:
-    """Clear the pointing values off all objects, then give each to one."""
     count = len(looks)
     shapes = rng.sample(SHAPES, options.max_key_shapes)
     colors = rng.sample(COLORS, min(options.max_key_colors, count - len(shapes)))

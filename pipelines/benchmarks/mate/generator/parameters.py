@@ -1,4 +1,4 @@
-"""What a generated data set is made of, and which combinations there cannot be."""
+"""The parameters of a generated data set, and which combinations are impossible."""
 
 import dataclasses
 import random
@@ -19,7 +19,7 @@ Objects: TypeAlias = range | tuple[int, int]
 
 
 def stream(*parts: object) -> random.Random:
-    """A random stream of its own for one purpose; the same parts give the same stream everywhere."""
+    """Return the random stream of one purpose; the same parts give the same stream everywhere."""
     return random.Random("/".join(map(str, parts)))  # noqa: S311 - draws scenes, guards nothing
 
 
@@ -32,23 +32,16 @@ class Options:
     cot: bool = True  # also write the cross-modal questions with steps; they need 2 among `shots`
     max_key_colors: int = 3  # colors that point, 1..7; fewer where a scene has too few objects
     max_key_shapes: int = 1  # shapes that point, 1..3
-    stratify: Literal["links"] | None = None
-    """`links`: as many cross-modal questions that 1, 2, 3 attributes or coordinates alone link, per count and task."""
-    shots_may_show_target: bool = False
-    """Whether a solved example may describe the object asked about, as the original's do."""
+    stratify: Literal["links"] | None = None  # `links`: as many cross-modal questions of each stratum
+    shots_may_show_target: bool = False  # whether an example may describe the target, as the original's do
     coords_decimals: int | None = None  # round X and Y to so many places, 1..15; None keeps every digit
     min_visible_px: int = 120  # pixels of each object that must show; 0 to 250 at a width of 480
-    min_visible_share: float = 0.35
-    """Part of each object's own outline that must show: above 0, at most 0.9, beyond ten objects 0.6."""
+    min_visible_share: float = 0.35  # visible part of each outline: above 0, at most 0.9, beyond ten objects 0.6
     width: int = 480  # width of a picture of up to 10 objects, in pixels; more objects get more room
     height: int = 320  # height of the same
 
     def check(self) -> None:
-        """Refuse what cannot be made.
-
-        Raises:
-            UsageError: names the constraint that does not hold.
-        """
+        """Raise UsageError, naming the constraint that does not hold."""
         _demand(
             bool(self.tasks) and len(set(self.tasks)) == len(self.tasks), "tasks", "name each task once", self.tasks
         )
@@ -83,7 +76,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that decides the bytes of a data set; how many processes make it does not."""
+    """Everything that decides the bytes of a data set; the number of processes does not."""
 
     counts: tuple[int, ...]  # numbers of objects, taken in turn
     examples: int  # scenes in all; each carries one cross-modal and one unimodal question
@@ -91,11 +84,7 @@ class Plan:
     options: Options  # the other choices
 
     def check(self) -> None:
-        """Refuse what cannot be made.
-
-        Raises:
-            UsageError: names the constraint that does not hold.
-        """
+        """Raise UsageError, naming the constraint that does not hold."""
         self.options.check()
         _demand(self.examples >= 1, "examples", "1 or more", self.examples)
         low, high, options = min(self.counts), max(self.counts), self.options
@@ -128,27 +117,20 @@ class Plan:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """The plan as every row records it."""
+        """Return the plan as every row records it."""
         chosen = dataclasses.asdict(self.options)
         return {"object_counts": list(self.counts), "examples": self.examples} | {
             key: list(value) if isinstance(value, tuple) else value for key, value in chosen.items()
         }
 
     def scene_at(self, index: int) -> tuple[int, int]:
-        """Object count, and number among the scenes of that count, of the scene at `index`."""
+        """Return the object count of the scene at `index`, and its number among the scenes of that count."""
         turn, place = divmod(index, len(self.counts))
         return self.counts[place], turn
 
 
 def counts_of(objects: Objects) -> tuple[int, ...]:
-    """The object counts of a range.
-
-    Args:
-        objects: (lowest, highest), both included, or a range of counts.
-
-    Raises:
-        UsageError: it is empty, or leaves the counts that can be made.
-    """
+    """Return the counts from (lowest, highest), both included, or a range; UsageError if empty or out of bounds."""
     if isinstance(objects, range):
         counts: Sequence[int] = sorted(objects)
         shown = f"{counts[0]}-{counts[-1]}" if counts else str(objects)
@@ -161,7 +143,7 @@ def counts_of(objects: Objects) -> tuple[int, ...]:
 
 
 def margin(count: int) -> float:
-    """Least difference in X, and in Y, between two of `count` objects."""
+    """Return the least difference in X, and in Y, between two of `count` objects."""
     return 0.4 * min(1.0, 10 / count)
 
 

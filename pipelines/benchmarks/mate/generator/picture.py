@@ -1,7 +1,7 @@
-"""The picture of a generated scene, drawn with Pillow: floor, shadows, then the solids from far to near.
+"""Draw the picture of a generated scene with Pillow: floor, shadows, then the solids from far to near.
 
-Everything is drawn larger than needed and then reduced, which smooths the edges. Light falls from the upper front left.
-The picture holds no text and its file no metadata.
+Everything is drawn larger and then reduced, which smooths the edges. Light falls from the upper front left. The picture
+holds no text and its file no metadata.
 """
 
 import math
@@ -48,15 +48,7 @@ _ZOOM = 2
 
 
 def draw_picture(solids: Sequence[Solid], camera: Camera) -> Image.Image:
-    """Draw a scene.
-
-    Args:
-        solids: its objects, in any order.
-        camera: the view, and the size of the picture in pixels.
-
-    Returns:
-        An RGB picture; the same bytes for the same solids and version of Pillow.
-    """
+    """Draw a scene as an RGB picture; the same bytes for the same solids and version of Pillow."""
     large = replace(camera, width=camera.width * _ZOOM, height=camera.height * _ZOOM)
     size = large.width, large.height
     column = Image.linear_gradient("L").resize((1, size[1]), Image.Resampling.BILINEAR)
@@ -69,7 +61,7 @@ def draw_picture(solids: Sequence[Solid], camera: Camera) -> Image.Image:
 
 
 def _shadows(solids: Sequence[Solid], camera: Camera) -> Image.Image:
-    """How dark the floor is: the light that every solid keeps off, and the dark line on which it stands."""
+    """Return the darkness of the floor: shadows of the solids, and the dark line on which each stands."""
     size = camera.width, camera.height
     cast, foot = Image.new("L", size), Image.new("L", size)
     for solid in solids:
@@ -86,7 +78,7 @@ def _shadows(solids: Sequence[Solid], camera: Camera) -> Image.Image:
 
 
 def _rim(solid: Solid, level: float, width: float) -> list[Point]:
-    """A circle around a solid, at its top (1) or foot (-1), so many times as wide as the solid."""
+    """Return a circle around a solid, at its top (1) or foot (-1), `width` times as wide."""
     x, y, _ = solid.coords
     circle = rim(solid, level * solid.radius)
     return [(x + width * (px - x), y + width * (py - y), pz) for px, py, pz in circle]
@@ -103,7 +95,7 @@ def _fallen(point: Point) -> Point:
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """The part of the picture around one solid; positions in it are told as shares of the solid's width and height."""
+    """The part of the picture around one solid; positions are shares of the solid's width and height."""
 
     image: Image.Image
     mask: Image.Image
@@ -112,17 +104,14 @@ class _Tile:
     box: tuple[float, float, float, float]
 
     def at(self, points: Sequence[Pixel]) -> list[Pixel]:
-        """Points of the picture as points of the tile."""
         return [(x - self.left, y - self.top) for x, y in points]
 
     def inside(self, across: float, down: float) -> Pixel:
-        """The point at these shares of the outline's width and height."""
         left, top, right, bottom = self.box
         return left + across * (right - left), top + down * (bottom - top)
 
     @property
     def span(self) -> float:
-        """Width of the outline in pixels."""
         return self.box[2] - self.box[0]
 
 
@@ -166,7 +155,7 @@ def _cone(tile: _Tile, solid: Solid, camera: Camera) -> None:
 
 
 def _wrap(tile: _Tile, solid: Solid, camera: Camera, *, slope: float, high: Sequence[Point]) -> None:
-    """Paint a mantle strip by strip, back to front, each as bright as its own normal has it."""
+    """Paint a mantle strip by strip, back to front, each lit by its own normal."""
     draw = ImageDraw.Draw(tile.image)
     low = rim(solid, -solid.radius)
     length = math.hypot(1, slope)
@@ -212,13 +201,13 @@ _TURNS = {"cylinder": (34, 54), "cone": (20, 44)}  # degrees to the right of the
 
 
 def _dull(tile: _Tile, solid: Solid, camera: Camera) -> None:
-    """Rubber: one wide soft highlight."""
+    """Paint rubber: one wide soft highlight."""
     glow = _blob(tile, _spot(tile, solid, camera), 0.28, 52)
     tile.image.paste((255, 255, 255), (0, 0), glow.filter(ImageFilter.GaussianBlur(tile.span * 0.12)))
 
 
 def _polish(tile: _Tile, solid: Solid, camera: Camera) -> None:
-    """Metal: an upright reflection and a sharp white spot."""
+    """Paint metal: an upright reflection and a sharp white spot."""
     band = Image.new("L", tile.image.size)
     for polygon in _reflections(tile, solid, camera):
         ImageDraw.Draw(band).polygon(polygon, fill=185)
@@ -228,7 +217,7 @@ def _polish(tile: _Tile, solid: Solid, camera: Camera) -> None:
 
 
 def _spot(tile: _Tile, solid: Solid, camera: Camera) -> Pixel:
-    """Where the highlight sits, in the tile: upper left, on a cube of the side that is large and light."""
+    """Return where the highlight is, in the tile: upper left, on a cube of the side that is large and light."""
     if solid.shape != "cube":
         return tile.inside(*_SPOT[solid.shape])
     side = max(_sides(solid, camera), key=lambda face: area(face.corners) * _shade(face.normal))
@@ -243,7 +232,7 @@ def _sides(cube: Solid, camera: Camera) -> list[Face]:
 
 
 def _reflections(tile: _Tile, solid: Solid, camera: Camera) -> list[list[Pixel]]:
-    """Where a window to the right would be mirrored, in the tile."""
+    """Return where a window to the right would be mirrored, in the tile."""
     if solid.shape == "sphere":
         turns = [math.radians(degrees) for degrees in range(-58, 59, 4)]
         outer = [(0.5 + 0.43 * math.cos(turn), 0.5 + 0.43 * math.sin(turn)) for turn in turns]

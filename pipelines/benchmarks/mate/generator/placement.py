@@ -1,4 +1,4 @@
-"""Where the objects of a generated scene stand: apart from each other, and each well enough in sight."""
+"""Place the objects of a generated scene apart from each other, and each visible enough."""
 
 import math
 import random
@@ -26,17 +26,7 @@ _REPAIRS = 40  # moves in one attempt, and two more for each object
 
 
 def place(rng: random.Random, looks: Sequence[Look], camera: Camera, options: Options) -> list[Point] | None:
-    """Find a spot for every object.
-
-    Args:
-        rng: where chance comes from.
-        looks: the objects.
-        camera: what sees them.
-        options: how much of each must show, and how coordinates are rounded.
-
-    Returns:
-        The centre of each object; None where this attempt came to nothing.
-    """
+    """Return the centre of each object; None where this attempt failed."""
     floor = _Floor(looks, options)
     spots: dict[int, Point] = {}
     for number in range(len(looks)):
@@ -58,7 +48,7 @@ def place(rng: random.Random, looks: Sequence[Look], camera: Camera, options: Op
 
 
 def solid(look: Look, centre: Point) -> Solid:
-    """An object at its place."""
+    """Return an object at its place."""
     return Solid(
         shape=look.shape,
         material=look.material,
@@ -70,7 +60,7 @@ def solid(look: Look, centre: Point) -> Solid:
 
 
 def poorly_seen(solids: Sequence[Solid], camera: Camera, options: Options) -> int | None:
-    """Position of the object that falls furthest short of what must show; None where all of them show."""
+    """Return the position of the least visible object that shows too little; None where all show enough."""
     outlines: list[list[Pixel]] = [outline(item, camera) for item in solids]
     seen = visible_pixels(outlines, far_to_near(solids, camera), camera)
     fill = [
@@ -82,7 +72,7 @@ def poorly_seen(solids: Sequence[Solid], camera: Camera, options: Options) -> in
 
 
 def still_stands(looks: Sequence[Look], spots: Sequence[Point], camera: Camera, options: Options) -> bool:
-    """Whether objects keep to all the rules where they are, after some of them changed their looks."""
+    """Return whether objects keep to all the rules where they are, after some of them changed their looks."""
     floor = _Floor(looks, options)
     apart = all(
         floor.may_stand(number, spots[number], other, spots[other])
@@ -95,13 +85,11 @@ def still_stands(looks: Sequence[Look], spots: Sequence[Point], camera: Camera, 
 
 @dataclass(frozen=True, slots=True)
 class _Floor:
-    """The floor of one scene, and the rules by which its objects stand on it."""
-
     looks: Sequence[Look]
     options: Options
 
     def find_spot(self, rng: random.Random, who: int, others: Mapping[int, Point]) -> Point | None:
-        """A spot for one object among the others; None where the tries ran out."""
+        """Return a spot for one object among the others; None where the tries ran out."""
         reach = _SIDE * scale_for(len(self.looks))
         radius, places = self.looks[who].radius, self.options.coords_decimals
         for _ in range(_TRIES):
@@ -113,7 +101,6 @@ class _Floor:
         return None
 
     def may_stand(self, who: int, spot: Point, other: int, centre: Point) -> bool:
-        """Whether one object may stand at `spot` with another at `centre`."""
         dx, dy, least = abs(spot[0] - centre[0]), abs(spot[1] - centre[1]), margin(len(self.looks))
         item, two = self.looks[who], self.looks[other]
         if dx < least or dy < least or math.hypot(dx, dy) - item.radius - two.radius < _GAP:

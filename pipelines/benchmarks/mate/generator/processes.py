@@ -1,4 +1,4 @@
-"""Helper processes for work that needs no order: they change how long it takes, never what comes out."""
+"""Helper processes that change the run time, never the result."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +16,10 @@ _CHUNK = 8  # items sent at a time: enough that sending costs nothing beside the
 
 
 def start_method() -> str | None:
-    """How processes can be started from here.
+    """Return `fork`, `spawn`, or None where processes cannot be started.
 
-    Returns:
-        `fork` where this process has one thread, native ones included: a fork would cut others off in mid-work. Else
-        `spawn`, which runs the calling script's file once more, or None where there is no such file to run.
+    `fork` needs one thread, native ones included, since it would stop others in mid-work; `spawn` runs the calling
+    script's file once more, which must exist.
     """
     if _THREADS.is_dir() and len(list(_THREADS.iterdir())) == 1:
         return "fork"
@@ -29,14 +28,14 @@ def start_method() -> str | None:
 
 
 class Processes:
-    """A context with so many helpers; with one, or where none can be started, this process does the work."""
+    """A context with helper processes; with one, or where none can be started, this process does the work."""
 
     def __init__(self, workers: int) -> None:
         method = start_method() if workers > 1 else None
         self._pool = None if method is None else ProcessPoolExecutor(workers, mp_context=get_context(method))
 
     def map(self, function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator[_Out]:
-        """Results in the order of the items; an error of one ends the whole."""
+        """Return results in the order of the items; an error of one ends the whole."""
         if self._pool is None:
             return map(function, items)
         return self._pool.map(function, items, chunksize=_CHUNK)

@@ -1,4 +1,4 @@
-"""What is asked about generated scenes: every task and every pair of attributes as often as any other."""
+"""Choose the questions about generated scenes: every task and every pair of attributes as often as any other."""
 
 import random
 from collections import Counter
@@ -10,8 +10,7 @@ from pipelines.benchmarks.mate.generator.looks import Cast
 from pipelines.benchmarks.mate.prompts import draw_shots
 from pipelines.benchmarks.mate.scene import TASKS, TEXTUAL, VISUAL, Question, Scene, find_object, unique_values
 
-KINDS = {"mm": ("img2txt", "txt2img"), "um": ("img2img", "txt2txt")}
-"""First part of a file's name -> its tasks: cross-modal, unimodal."""
+KINDS = {"mm": ("img2txt", "txt2img"), "um": ("img2img", "txt2txt")}  # file name's first part -> tasks
 STRATA = (1, 2, 3, 0)  # attributes that link an object; 0 stands for coordinates alone
 
 Pair = tuple[str, str]
@@ -28,7 +27,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Balance:
-    """What was asked so far, scene by scene in their order."""
+    """The questions of all scenes so far, in their order."""
 
     tasks: tuple[str, ...]  # tasks that may be asked; their order settles ties
     used_tasks: Counter[tuple[int, str]] = field(default_factory=Counter)  # by (object count, task)
@@ -38,12 +37,12 @@ class Balance:
     """By (object count, task, linking attributes)."""
 
     def next_task(self, count: int, kind: Sequence[str]) -> str | None:
-        """The task of this kind that scenes of `count` objects served least; None where none is wanted."""
+        """Return the task of this kind that scenes of `count` objects served least; None where none is wanted."""
         matching_tasks = [task for task in self.tasks if task in kind]
         return min(matching_tasks, key=lambda task: self.used_tasks[count, task], default=None)
 
     def next_pairs(self, count: int, task: str, pools: Pools) -> list[Pair]:
-        """(target, pointer) pairs that a scene can serve, least used first; ties in the order of the attributes."""
+        """Return the (target, pointer) pairs that a scene can serve, least used first; ties in attribute order."""
         pointers, targets = TASKS[task]
         possible = [
             (target, pointer)
@@ -54,7 +53,7 @@ class Balance:
         return sorted(possible, key=lambda pair: self.used_pairs[count, task, pair])
 
     def next_strata(self, count: int, task: str) -> list[int]:
-        """Strata, emptiest first."""
+        """Return the strata, emptiest first."""
         return sorted(STRATA, key=lambda links: self.used_strata[count, task, links])
 
     def record(self, count: int, question: Question, links: int) -> None:
@@ -65,13 +64,13 @@ class Balance:
 
 
 def pools_of(scene: Scene, cast: Cast) -> Pools:
-    """Values that may point, by attribute: of the visual ones only those that were made unique on purpose."""
+    """Return the values that may point, by attribute: of visual ones only those made unique on purpose."""
     visual: Pools = {attribute: list(cast.keys(attribute)) for attribute in VISUAL}
     return visual | {attribute: unique_values(scene, attribute) for attribute in TEXTUAL}
 
 
 def ask(rng: random.Random, task: str, pair: Pair, values: Sequence[Gold]) -> Question:
-    """The question of one task for a (target, pointer) pair, its pointing value drawn from `values`."""
+    """Return the question of one task for a (target, pointer) pair, its pointing value drawn from `values`."""
     target, pointer = pair
     return Question(task=task, pointer_attribute=pointer, pointer_value=rng.choice(values), target_attribute=target)
 
@@ -79,19 +78,7 @@ def ask(rng: random.Random, task: str, pair: Pair, values: Sequence[Gold]) -> Qu
 def choose_shots(
     rng: random.Random, scene: Scene, question: Question, pools: Pools, *, count: int, may_show_target: bool
 ) -> tuple[Question, ...]:
-    """Draw solved examples.
-
-    Args:
-        rng: where chance comes from.
-        scene: the scene of the question.
-        question: the question.
-        pools: values that may point.
-        count: how many.
-        may_show_target: let examples describe the object asked about, or the same object twice.
-
-    Returns:
-        `count` questions.
-    """
+    """Draw `count` solved examples; `may_show_target` allows the question's object, or one object twice."""
     pool = [(attribute, value) for attribute in TASKS[question.task][0] for value in pools[attribute]]
     if may_show_target:
         return draw_shots(rng, question, pool, count)

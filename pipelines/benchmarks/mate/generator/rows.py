@@ -24,23 +24,19 @@ class Example:
 
 
 def file_names(options: Options) -> list[str]:
-    """The JSONL files that a data set has, without their ending."""
+    """Return the names of the JSONL files of a data set, without their ending."""
     names = [f"{kind}_{shots}shot" for kind in _kinds(options) for shots in options.shots]
     return names + (["mm_2shot_cot"] if options.cot and "mm" in _kinds(options) else [])
 
 
 def example_id(layout: Layout) -> str:
-    """What names a scene in all files: a digest of its data."""
+    """Return the name of a scene in all files: a digest of its data."""
     text = json.dumps(_scene_json(layout), ensure_ascii=False)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def render_rows(plan: Plan, example: Example) -> dict[str, str]:
-    """The rows of one scene.
-
-    Returns:
-        File name without ending -> one line of JSON, no line feed.
-    """
+    """Return one line of JSON, without line feed, by file name without ending, of one scene."""
     lines = {}
     for kind, requests in example.asked:
         for shots in plan.options.shots:
@@ -85,7 +81,7 @@ def _row(plan: Plan, layout: Layout, asked: Asked, shots: int, *, cot: bool) -> 
 
 
 def _scene_json(layout: Layout) -> dict[str, object]:
-    """The full scene with the keys of the published data; of the renderer's settings only the size means anything."""
+    """Return the scene with the keys of the published data; of the renderer's settings only the size is real."""
     return {
         "camera_location": list(layout.camera.location),
         "image_filename": f"generated_{layout.count:03d}_{layout.turn:06d}.png",

@@ -25,7 +25,7 @@ class Layout:
 
     @property
     def scene(self) -> Scene:
-        """The scene as data."""
+        """Return the scene as data."""
         objects = [
             SceneObject(
                 name=f"Object_{number}",
@@ -42,16 +42,12 @@ class Layout:
 
     @property
     def solids(self) -> list[Solid]:
-        """The scene as things to draw."""
+        """Return the scene as solids to draw."""
         return [solid(look, spot) for look, spot in zip(self.cast.looks, self.spots, strict=True)]
 
 
 def make_layout(plan: Plan, index: int) -> Layout:
-    """Make the scene at one position of a data set; any process may, in any order.
-
-    Raises:
-        UsageError: the options leave no room for so many objects.
-    """
+    """Make the scene at one position of a data set, in any order; UsageError where the objects have no room."""
     count, turn = plan.scene_at(index)
     options = plan.options
     rng = stream(plan.seed, count, turn)

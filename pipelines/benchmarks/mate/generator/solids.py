@@ -1,4 +1,4 @@
-"""The solids of a generated scene: where their outlines and faces fall in the picture, and what of each can be seen."""
+"""The solids of a generated scene: where their outlines and faces fall in the picture, and what of each is visible."""
 
 import math
 from collections.abc import Sequence
@@ -19,8 +19,7 @@ class Solid:
     material: str  # `metal` or `rubber`
     color: str  # a color word of the benchmark
     radius: float  # 0.35 or 0.7 scene units
-    rotation: float
-    """Turn about Z, taken as radians though the texts call it degrees: the picture tells nothing of the number."""
+    rotation: float  # about Z, taken as radians though the texts call it degrees
     coords: Point  # centre; Z equals the radius, so the solid stands on the floor
 
 
@@ -33,20 +32,20 @@ class Face:
 
 
 def rim(solid: Solid, height: float) -> list[Point]:
-    """The circle around a solid's axis, `height` above its centre."""
+    """Return the circle around a solid's axis, `height` above its centre."""
     x, y, z = solid.coords
     turns = (2 * math.pi * step / ROUND_STEPS for step in range(ROUND_STEPS))
     return [(x + solid.radius * math.cos(turn), y + solid.radius * math.sin(turn), z + height) for turn in turns]
 
 
 def outline(solid: Solid, camera: Camera) -> list[Pixel]:
-    """The solid's outline in the picture, a convex polygon."""
+    """Return the solid's outline in the picture, a convex polygon."""
     points = _horizon(solid, camera) if solid.shape == "sphere" else corners(solid)
     return hull([camera.project(point) for point in points])
 
 
 def corners(solid: Solid) -> list[Point]:
-    """Points of a solid other than a sphere whose hull it is."""
+    """Return points whose hull is the solid (not a sphere)."""
     match solid.shape:
         case "cylinder":
             return rim(solid, -solid.radius) + rim(solid, solid.radius)
@@ -58,7 +57,7 @@ def corners(solid: Solid) -> list[Point]:
 
 
 def cube_faces(solid: Solid, camera: Camera) -> list[Face]:
-    """The faces of a cube that are turned to the camera."""
+    """Return the faces of a cube that are turned to the camera."""
     top, ground = 2 * solid.radius, _square(solid)
     faces = [([(x, y, top) for x, y in ground], (0.0, 0.0, 1.0))]
     for (x0, y0), (x1, y1) in zip(ground, ground[1:] + ground[:1], strict=True):
@@ -73,17 +72,14 @@ def cube_faces(solid: Solid, camera: Camera) -> list[Face]:
 
 
 def far_to_near(solids: Sequence[Solid], camera: Camera) -> list[int]:
-    """Positions of the solids in the order in which they are painted."""
+    """Return the positions of the solids in the order in which they are painted."""
     return sorted(range(len(solids)), key=lambda place: -camera.depth(solids[place].coords))
 
 
 def number_image(outlines: Sequence[Sequence[Pixel]], order: Sequence[int], camera: Camera) -> Image.Image:
-    """A picture of numbers: each pixel holds 1 + the position of the solid that shows there, 0 where none does.
+    """Return a picture whose pixels are 1 + the position of the visible solid, or 0.
 
-    Args:
-        outlines: of every solid, at most 255.
-        order: positions, far to near.
-        camera: gives the picture's size.
+    `order` lists the positions of the outlines, at most 255, from far to near.
     """
     image = Image.new("L", (camera.width, camera.height))
     draw = ImageDraw.Draw(image)
@@ -93,12 +89,12 @@ def number_image(outlines: Sequence[Sequence[Pixel]], order: Sequence[int], came
 
 
 def visible_pixels(outlines: Sequence[Sequence[Pixel]], order: Sequence[int], camera: Camera) -> list[int]:
-    """Pixels of each solid that no nearer one covers; arguments as for `number_image`."""
+    """Count the pixels of each solid that no nearer one covers; arguments as for `number_image`."""
     return number_image(outlines, order, camera).histogram()[1 : len(outlines) + 1]
 
 
 def own_pixels(polygon: Sequence[Pixel]) -> int:
-    """Pixels that an outline would cover if nothing stood before it and the picture had no edge."""
+    """Count the pixels that an outline would cover if nothing were before it and the picture had no edge."""
     left, top = (math.floor(min(axis)) - 1 for axis in zip(*polygon, strict=True))
     right, bottom = (math.ceil(max(axis)) + 2 for axis in zip(*polygon, strict=True))
     tile = Image.new("L", (right - left, bottom - top))
@@ -107,20 +103,20 @@ def own_pixels(polygon: Sequence[Pixel]) -> int:
 
 
 def area(polygon: Sequence[Pixel]) -> float:
-    """Area of a polygon, in square pixels, whether or not it lies in the picture."""
+    """Return the area of a polygon, in square pixels, whether or not it lies in the picture."""
     pairs = zip(polygon, [*polygon[1:], *polygon[:1]], strict=True)
     return abs(sum(x0 * y1 - x1 * y0 for (x0, y0), (x1, y1) in pairs)) / 2
 
 
 def hull(points: Sequence[Pixel]) -> list[Pixel]:
-    """The smallest convex polygon around `points`, by a sweep from left to right and back."""
+    """Return the smallest convex polygon around `points`, by a sweep from left to right and back."""
     ordered = sorted(set(points))
     lower, upper = _chain(ordered), _chain(ordered[::-1])
     return lower[:-1] + upper[:-1]
 
 
 def footprints_meet(one: Solid, other: Solid) -> bool:
-    """Whether two solids would run into each other on the floor; corners of cubes reach beyond their radius."""
+    """Return whether two solids would overlap on the floor; corners of cubes reach beyond their radius."""
     if "cube" not in {one.shape, other.shape}:
         return math.dist(one.coords[:2], other.coords[:2]) < one.radius + other.radius
     if one.shape != "cube":
@@ -138,7 +134,7 @@ def _beyond(base: Solid, other: Solid) -> bool:
 
 
 def _seen_from(base: Solid, point: Sequence[float]) -> tuple[float, float]:
-    """Ground coordinates of a point in the frame of a turned cube."""
+    """Return the ground coordinates of a point in the frame of a rotated cube."""
     dx, dy = point[0] - base.coords[0], point[1] - base.coords[1]
     cos, sin = math.cos(base.rotation), math.sin(base.rotation)
     return dx * cos + dy * sin, dy * cos - dx * sin
@@ -151,7 +147,7 @@ def _square(cube: Solid) -> list[tuple[float, float]]:
 
 
 def _horizon(sphere: Solid, camera: Camera) -> list[Point]:
-    """The circle on a sphere that lines of sight touch: its picture is the outline."""
+    """Return the circle on a sphere that lines of sight touch: its picture is the outline."""
     away = [eye - subset for eye, subset in zip(camera.location, sphere.coords, strict=True)]
     distance = math.hypot(*away)
     x, y, z = (part / distance for part in away)

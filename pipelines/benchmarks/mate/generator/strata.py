@@ -1,8 +1,8 @@
-"""Questions of a wanted difficulty: how many attributes link the object asked about across picture and text.
+"""Questions of a wanted difficulty: how many attributes link the object across picture and text.
 
-As scenes fill, coordinates alone link nearly every object. So where a scene has no object of the wanted kind, its looks
-are drawn anew, and where that does not help one is made; all stay where they are. Every search has a bound, and a scene
-that cannot serve the emptiest stratum serves the next one.
+In full scenes coordinates alone link nearly every object. Where a scene has no object of the wanted kind, its looks are
+drawn anew, and else one is made; positions stay. Every search has a bound; a scene that cannot serve the emptiest
+stratum serves the next one.
 """
 
 import random
@@ -23,7 +23,7 @@ _BUILDS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """One scene in search of a cross-modal question."""
+    """The search for a cross-modal question about one scene."""
 
     rng: random.Random  # where chance comes from
     layout: Layout  # the scene as it came
@@ -32,7 +32,7 @@ class Search:
     options: Options  # the rules that a changed scene must keep
 
     def run(self) -> tuple[Layout, Question]:
-        """The question for the emptiest stratum in reach, with the scene that serves it."""
+        """Return the question for the emptiest stratum in reach, with the scene that serves it."""
         for expected in self.balance.next_strata(self.layout.count, self.task):
             for layout in self._scenes(expected):
                 question = self._question(layout, expected)
@@ -53,14 +53,14 @@ class Search:
                 yield replace(self.layout, cast=cast)
 
     def _candidate(self) -> tuple[Pair, int]:
-        """A pair among the least asked, and an object that it may ask about."""
+        """Return a pair among the least used, and an object that it may ask about."""
         scene = self.layout.scene
         pools = pools_of(scene, self.layout.cast)
         pair = self.rng.choice(self.balance.next_pairs(self.layout.count, self.task, pools)[:4])
         return pair, find_object(scene, pair[1], self.rng.choice(pools[pair[1]]))
 
     def _question(self, layout: Layout, wanted: int) -> Question | None:
-        """A question of the wanted stratum, of the least asked pair that has one."""
+        """Return a question of the wanted stratum, of the least used pair that has one."""
         scene = layout.scene
         pools = pools_of(scene, layout.cast)
         for pair in self.balance.next_pairs(layout.count, self.task, pools):
@@ -79,18 +79,10 @@ class Search:
 
 
 def build(rng: random.Random, layout: Layout, asked: int, *, shown: str, wanted: int) -> Cast | None:
-    """Change what surrounds one object until so many attributes link it.
+    """Change what surrounds the object at `asked` until `wanted` attributes (0: coordinates alone) link it.
 
-    Args:
-        rng: where chance comes from.
-        layout: the scene; neither sizes nor pointing values change.
-        asked: position of the object.
-        shown: the visual attribute that both picture and text have, `color` or `shape`.
-        wanted: 1, 2 or 3 linking attributes, 0 for coordinates alone.
-
-    Returns:
-        The changed objects; None where the sizes around or the values left do not allow it. Whether the objects may
-        still stand where they are is not looked at.
+    `shown` is the visual attribute that both picture and text have; neither sizes nor pointing values change. Returns
+    None where these do not allow it. Whether the objects may still stand where they are is not checked.
     """
     cast = layout.cast
     subset = cast.looks[asked]
@@ -132,9 +124,9 @@ def build(rng: random.Random, layout: Layout, asked: int, *, shown: str, wanted:
 
 
 def _roles(rng: random.Random, cast: Cast, places: list[int], wanted: int) -> list[int] | None:
-    """Who shares value and size, who material (and, of three, size), and for three who value and material.
+    """Return who shares value and size, who material (and, of three, size), and for three who value and material.
 
-    Of `places` the first is asked about and the rest may take any value. Who shares no value may be any object.
+    The first of `places` is the object asked about; the rest may take any value. Objects that share no value are free.
     """
     requests, *others = places
     radius = cast.looks[requests].radius
