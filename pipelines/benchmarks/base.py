@@ -167,7 +167,7 @@ class BenchmarkDefinition:
     """One benchmark, found by the name `BENCHMARK` of its package or module."""
 
     name: str
-    version: str  # rises when reading or scoring changes meaning
+    version: str  # raised when reading or scoring changes meaning
     title: str
     citation: str  # where the benchmark comes from: paper and data
     tasks: Mapping[str, tuple[str, ...]]  # task -> settings

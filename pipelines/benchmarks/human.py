@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.results import Results
     from pipelines.benchmarks.tables import Table
 
-ANNOTATOR: Final = "human:"  # how the names of people begin where their answers are scored like a model's
+ANNOTATOR: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
 SAME_ITEMS: Final = "human-items"  # subset of the items that the people of a file answered
 
 
@@ -38,9 +38,9 @@ class HumanKind:
     """One form of file that `--human` takes, recognised by its columns."""
 
     name: str
-    columns: tuple[str, ...]  # all must be there; others are ignored
+    columns: tuple[str, ...]  # required; others are ignored
     about: str  # what a row says, in a sentence
-    optional: tuple[str, ...] = ()  # columns that may be there
+    optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,12 @@ class HumanLevel:
     value: float | None = None  # a fraction; None where nobody measured people, or where `human_metric` rows hold it
     n: int | None = None  # items that people answered, where that is published
     chance: float | None = None
-    chance_metric: str = ""  # our metric that holds chance on the same rows, where it hangs on the rows
+    chance_metric: str = ""  # our metric that holds chance on the same rows, where it depends on the rows
     items: Literal["same", "approximate", "unpublished"]  # our rows: people's items, similar, or not answered
     tables: tuple[str, ...] = ()  # the paper's tables whose models are compared with people, on their items
     best_of: tuple[str, ...] = ()  # the paper's tables of which only the best model of each setting is shown
     printed_subset: str | None = None
-    drawn: tuple[str, ...] = ()  # settings that stand in the joint figure
+    drawn: tuple[str, ...] = ()  # settings in the joint figure
     source: str = ""  # where the human value is printed, and who the people were
 
 

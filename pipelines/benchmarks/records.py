@@ -15,7 +15,7 @@ Status = Literal["ok", "error", "excluded"]
 class MediaFile:
     """A picture or clip that a sample needs: a file of the source, or bytes found inside one."""
 
-    role: str  # what it is to the sample, such as `clip`, `picture`, `disambiguator/0`
+    role: str  # role in the sample, such as `clip`, `picture`, `disambiguator/0`
     kind: Literal["image", "video"]
     path: str = ""  # relative to the source; with `content` only the name to show in messages
     content: bytes | None = None
@@ -125,7 +125,7 @@ class Reading:
     """What a row's output was read as, and the numbers that follow from it."""
 
     answer: str | None  # the parsed answer: a letter, a label, cleaned text; None when nothing could be read
-    rule: str = ""  # which rule of the reader decided
+    rule: str = ""  # the reader's rule that decided
     flags: tuple[str, ...] = ()
     values: Mapping[str, float] = field(default_factory=dict)  # scores by name; a missing score is absent, never 0
 

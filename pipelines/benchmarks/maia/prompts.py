@@ -50,7 +50,7 @@ _UNIMODAL_VERSION: Final = "vsv-unimodal-v1"  # prompt version of bare statement
 _VSV_GENERATION: Final = Generation(max_new_tokens=16)  # greedy, for a letter
 _OEVQA_GENERATION: Final = Generation(max_new_tokens=128)  # greedy, for an answer
 _JUDGE_GENERATION: Final = Generation(max_new_tokens=64)
-_MAX_CANDIDATE_CHARS: Final = 2000  # the judge gets at most so many characters of an answer
+_MAX_CANDIDATE_CHARS: Final = 2000  # characters of an answer that the judge gets
 
 
 def maia_prompts(query: PromptInput) -> Iterator[Prompt]:

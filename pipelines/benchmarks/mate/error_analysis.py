@@ -23,12 +23,12 @@ def in_scene(answer: Answer | None, scene: Scene, target: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Closer:
-    """Whether the named object is no farther from the true one than its like on average."""
+    """Whether the named object is no farther from the true one than comparable objects on average."""
 
     distance: bool  # by straight distance
     depth: bool  # by the distance along X alone
     horizontal: bool  # by the distance along Y alone
-    alone: bool  # it has no like: the comparison is won without a rival
+    alone: bool  # no other object is comparable: true without a comparison
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class MateRow:
     targets: tuple[str, ...] = ()  # what built examples ask for; empty for examples that stand in `text`
     image: str = ""  # name of the picture's file; '' where the picture is in the row
     generated: bool = False
-    odd: tuple[str, ...] = ()  # what is odd about the row and does not cost it
+    odd: tuple[str, ...] = ()  # oddities that do not reject the row
 
     @property
     def key(self) -> tuple[str, str]:

@@ -44,7 +44,7 @@ class SceneObject:
     size: float  # 0.35 or 0.7, or the same with a last digit 1: noise to the eye, a difference to the text
     material: str  # one of `MATERIALS`
     coords: tuple[float, float, float]  # centre of the solid: X, Y, Z
-    rotation: float  # called degrees by the texts; nothing of it shows in the picture
+    rotation: float  # in degrees, by the texts; not visible in the picture
     color: str  # one of `COLORS`
 
     def value(self, attribute: str) -> Gold:

@@ -42,7 +42,7 @@ from pipelines.metrics.meteor import Synonyms, english_name, find_wordnet, meteo
 from pipelines.metrics.text import sentence_bleu
 
 BY_RULE = "judged_by_rule"
-_JUDGED_CHARS = 2000  # the judge gets at most so many characters of an answer
+_JUDGED_CHARS = 2000  # characters of an answer that the judge gets
 _GENERATION: Final = Generation(max_new_tokens=200)  # greedy
 
 

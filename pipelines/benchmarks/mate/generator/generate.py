@@ -26,7 +26,7 @@ from pipelines.errors import UsageError
 class Spread:
     """How evenly questions fall on cells of (object count, target, pointer)."""
 
-    mean: float  # questions a cell
+    mean: float  # questions per cell
     lowest: int  # in the emptiest cell
     highest: int  # in the fullest
 

@@ -19,7 +19,7 @@ class Look:
     material: str  # `metal` or `rubber`
     color: str  # one of the benchmark's colors
     radius: float  # 0.35 or 0.7 scene units
-    size: float  # the radius as the texts spell it
+    size: float  # the radius as the texts spell it, see `_spell_sizes`
     rotation: float  # in [0, 360)
 
 

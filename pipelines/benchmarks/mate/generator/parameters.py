@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS
 from pipelines.errors import UsageError
 
-GENERATOR_VERSION = "1"  # rises with whatever changes the bytes of a data set
+GENERATOR_VERSION = "1"  # raised by every change of the bytes of a data set
 
 MIN_OBJECTS = 3  # two solved examples describe two objects besides the one asked about
 MAX_OBJECTS = 200  # as far as placement was tried
@@ -30,15 +30,15 @@ class Options:
     tasks: tuple[str, ...] = tuple(TASKS)  # tasks asked, of `TASKS`; their order settles ties
     shots: tuple[int, ...] = (0, 1, 2)  # numbers of solved examples, one file each
     cot: bool = True  # also write the cross-modal questions with steps; they need 2 among `shots`
-    max_key_colors: int = 3  # colors that point, 1..7; fewer where a scene has too few objects
-    max_key_shapes: int = 1  # shapes that point, 1..3
+    max_key_colors: int = 3  # pointing colors, 1..7; fewer where a scene has too few objects
+    max_key_shapes: int = 1  # pointing shapes, 1..3
     stratify: Literal["links"] | None = None  # `links`: as many cross-modal questions of each stratum
     shots_may_show_target: bool = False  # whether an example may describe the target, as the original's do
-    coords_decimals: int | None = None  # round X and Y to so many places, 1..15; None keeps every digit
+    coords_decimals: int | None = None  # decimals of X and Y, 1..15; None keeps every digit
     min_visible_px: int = 120  # pixels of each object that must show; 0 to 250 at a width of 480
     min_visible_share: float = 0.35  # visible part of each outline: above 0, at most 0.9, beyond ten objects 0.6
     width: int = 480  # width of a picture of up to 10 objects, in pixels; more objects get more room
-    height: int = 320  # height of the same
+    height: int = 320  # of the same picture, in pixels
 
     def check(self) -> None:
         """Raise UsageError, naming the constraint that does not hold."""
@@ -80,8 +80,8 @@ class Plan:
 
     counts: tuple[int, ...]  # numbers of objects, taken in turn
     examples: int  # scenes in all; each carries one cross-modal and one unimodal question
-    seed: int  # chance starts here
-    options: Options  # the other choices
+    seed: int  # of all random draws
+    options: Options
 
     def check(self) -> None:
         """Raise UsageError, naming the constraint that does not hold."""

@@ -21,8 +21,8 @@ Pools = dict[str, list[Gold]]
 class Asked:
     """One question with the most solved examples that any file shows; files with fewer show the first of them."""
 
-    question: Question  # what is asked
-    shots: tuple[Question, ...]  # solved examples
+    question: Question
+    shots: tuple[Question, ...]
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ BLANK_IMAGE = "0" * 32 + ".png"  # the white picture that every `txt2txt` row sh
 class Example:
     """One scene with what is asked about it."""
 
-    layout: Layout  # the scene
+    layout: Layout
     asked: tuple[tuple[str, Asked], ...]  # `mm` with the cross-modal question, `um` with the unimodal one
 
 

@@ -17,11 +17,11 @@ _RESTARTS = 100  # attempts at one scene; at ten objects two are enough on avera
 class Layout:
     """A scene before anything is asked about it."""
 
-    count: int  # number of objects
+    count: int  # objects
     turn: int  # its number among the scenes of that count, from 0
     cast: Cast  # the objects, and the values that point
     spots: tuple[Point, ...]  # their centres, in the same order
-    camera: Camera  # what sees them
+    camera: Camera
 
     @property
     def scene(self) -> Scene:

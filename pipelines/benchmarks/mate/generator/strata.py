@@ -25,10 +25,10 @@ _BUILDS = 30
 class Search:
     """The search for a cross-modal question about one scene."""
 
-    rng: random.Random  # where chance comes from
-    layout: Layout  # the scene as it came
-    task: str  # what to ask
-    balance: Balance  # what was asked before
+    rng: random.Random
+    layout: Layout  # the scene before changes
+    task: str  # to ask about
+    balance: Balance  # the questions so far
     options: Options  # the rules that a changed scene must keep
 
     def run(self) -> tuple[Layout, Question]:
