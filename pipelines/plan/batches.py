@@ -1,9 +1,7 @@
 """Batches of units: which units travel together to one replica, and in which order batches are handed out.
 
-A unit is what one commit writes. Units of one large media group form a batch: they are loaded together, so that their
-clip is decoded once, and answered one after the other by one engine, which reads the clip once. A group is spread over
-several replicas only where these would else be idle at the end. Small units form batches too: a task of the cluster
-costs as much as answering many a cheap question.
+Units of one large media group form a batch, so that its clip is loaded, decoded and encoded once; a group is spread
+over replicas only where these would be idle at the end. Small units form batches too: a task of Ray costs much.
 """
 
 from __future__ import annotations
@@ -16,27 +14,17 @@ from math import ceil
 from pipelines.plan.units import WorkUnit
 
 BATCHES_PER_REPLICA = 4
-"""Parts of a replica's fair share that the largest batch of one group is worth: the last one to end keeps the others
-waiting for a quarter of a share at the most, and far less where smaller work is left to fill the gap."""
+"""The largest batch of one group is a replica's fair share divided by this, and the longest wait at the end."""
 MAX_BATCH_UNITS = 16
 """Bounds what is loaded together: 4,096 questions, some megabytes of text and their pixels."""
 SMALL_BATCHES_PER_REPLICA = 16
-"""As `BATCHES_PER_REPLICA`, for batches of small units and of the work left by then: a short plan gets no coarser, its
-first answer comes no later, and the last batches are single units, so that all replicas end at one time."""
+"""As `BATCHES_PER_REPLICA`, for small units and the work left by then; the last batches are single units."""
 SMALL_BATCH_BYTES = 16 << 20
 """The most decoded pixels, before they are shrunk, of a batch of small units: it is loaded within a second."""
 
 
 def batch_units(units: Sequence[WorkUnit], replicas: int) -> list[tuple[WorkUnit, ...]]:
-    """Batch the units of a job, each unit once, in the order in which replicas should take the batches.
-
-    Args:
-        units: of the job.
-        replicas: engines that take them.
-
-    Returns:
-        Batches of one large group first, the largest in front; the rest keeps its order.
-    """
+    """Batch the units of a job, each once, in the order for replicas: large groups first, the largest in front."""
     share = _requests(units) / max(1, replicas)
     groups: dict[tuple[str, ...], list[WorkUnit]] = {}
     for index, unit in enumerate(units):
@@ -54,13 +42,11 @@ def exclusive_media_groups(batches: Sequence[Sequence[WorkUnit]]) -> list[list[s
 
 
 def _single_group(unit: WorkUnit) -> tuple[str, ...]:
-    """Return the media group of a unit that has one alone; empty for others."""
     groups = {media_slice.group for media_slice in unit.slices}
     return (unit.benchmark, *groups) if len(groups) == 1 and all(groups) else ()
 
 
 def _cut(members: Sequence[WorkUnit], limit: float) -> list[tuple[WorkUnit, ...]]:
-    """Cut a group's units into even runs, none larger than `limit` requests unless a single unit is."""
     by_size = _requests(members) / limit if limit else 1.0
     count = min(len(members), max(ceil(by_size), ceil(len(members) / MAX_BATCH_UNITS)))
     ends = [round(len(members) * index / count) for index in range(count + 1)]
@@ -68,7 +54,6 @@ def _cut(members: Sequence[WorkUnit], limit: float) -> list[tuple[WorkUnit, ...]
 
 
 def _batch_small(units: Sequence[WorkUnit], replicas: int) -> list[tuple[WorkUnit, ...]]:
-    """Batch units in their order as long as they are small together; batches get shorter towards the end."""
     batches: list[list[WorkUnit]] = []
     remaining = limit = _requests(units)
     for unit in units:

@@ -11,7 +11,7 @@ from pipelines.storage.store import Store
 
 
 def caption_key(captioner: str, fingerprint: Mapping[str, Any]) -> str:
-    """Return the name of a captioner with a hash of all that changes its captions."""
+    """Return a captioner's name with a hash of all that changes its captions."""
     return f"{captioner}@{stable_id(dict(fingerprint))[:12]}"
 
 

@@ -1,8 +1,7 @@
 """Estimate what a model's units cost in seconds on GPUs, from the plan: the input of a schedule.
 
-The estimate is a roofline with the efficiencies below, which are assumptions and not measurements: prefill is bound by
-arithmetic, decoding by memory bandwidth. It orders models and units well and is no promise of hours; `GpuProfile` takes
-measured numbers where there are some.
+A roofline with assumed efficiencies: prefill is bound by arithmetic, decoding by memory bandwidth. It orders models and
+units and does not predict hours; `GpuProfile` takes measured numbers.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def model_workloads(
 def model_workload(
     name: str, plans: Sequence[ModelPlan], spec: ModelSpec, gpu: GpuProfile | None = None
 ) -> ModelWorkload:
-    """Return the workload of one model; the seconds of one that needs no local GPU mean nothing."""
+    """Return the workload of one model; the seconds are meaningless if it needs no local GPU."""
     gpu = gpu or GpuProfile()
     return ModelWorkload(
         name=name,
@@ -72,10 +71,7 @@ def _weight_bytes(spec: ModelSpec) -> float:
 
 
 def unit_seconds(plan: ModelPlan, unit: WorkUnit, spec: ModelSpec, gpu: GpuProfile) -> float:
-    """Estimate the seconds of one unit on one replica: each medium prefilled once, questions as suffixes, answers.
-
-    The plan has totals of tokens; a unit gets its share by requests and by media groups.
-    """
+    """Estimate the seconds of one unit on one replica: each medium prefilled once, questions as suffixes, answers."""
     groups = len({media_slice.group for media_slice in unit.slices if media_slice.group})
     media_tokens = plan.distinct_media_tokens / max(1, len(plan.groups))
     text_tokens = (plan.prompt_tokens - plan.shared_tokens) / max(1, plan.to_do)

@@ -33,12 +33,7 @@ class PlanStore:
     """Writes and opens plans; each is built at most once in the store's life."""
 
     def __init__(self, store: Store, *, source: Store | None = None) -> None:
-        """Open the plans of an output.
-
-        Args:
-            store: where plans are written.
-            source: another place where plans may be found; it is only read.
-        """
+        """Open the plans of an output; those that it lacks may be read from `source`."""
         self._store, self._places = store, [store, *([source] if source else [])]
         self._opened: dict[str, StoredPlan] = {}
 
@@ -56,11 +51,7 @@ class PlanStore:
         selection: SampleSelection = ALL_SAMPLES,
         captions: Mapping[str, str] | None = None,
     ) -> StoredPlan:
-        """Build a plan from its samples and write what of it is not stored yet.
-
-        Raises:
-            UsageError: the selection leaves nothing, or names a sample that the dataset does not have.
-        """
+        """Build a plan from its samples and write what is not stored yet; UsageError for an unusable selection."""
         key = plan_key(builder, selection, captions)
         if key not in self._opened:
             self._opened[key] = plan_requests(self._store, dataset, builder, selection, captions)
@@ -73,11 +64,7 @@ class PlanStore:
         selection: SampleSelection = ALL_SAMPLES,
         captions: Mapping[str, str] | None = None,
     ) -> StoredPlan:
-        """Open the stored plan of these inputs; write it where an output of an earlier version has none.
-
-        Raises:
-            UsageError: as `write`.
-        """
+        """Open the stored plan of these inputs; write it where an output of an earlier version has none."""
         key = plan_key(builder, selection, captions)
         if key not in self._opened:
             candidates = (_load(place, builder.benchmark_name, key) for place in self._places)
@@ -87,7 +74,7 @@ class PlanStore:
 
 
 def plan_key(builder: RequestBuilder, selection: SampleSelection, captions: Mapping[str, str] | None) -> str:
-    """Return the name of a plan: the hash of all that decides its content, the model left out."""
+    """Return the name of a plan: a hash of all that decides its content, without the model."""
     return stable_id(_inputs(builder, selection, captions))
 
 
@@ -112,18 +99,7 @@ def plan_requests(
     selection: SampleSelection = ALL_SAMPLES,
     captions: Mapping[str, str] | None = None,
 ) -> StoredPlan:
-    """Plan one benchmark: write its requests, shard by shard, and the index that names the parts.
-
-    Args:
-        store: where `plan/` is written.
-        dataset: canonical data.
-        builder: builds the prompts; its model enters no row.
-        selection: of the samples.
-        captions: captions by picture hash.
-
-    Raises:
-        UsageError: the selection leaves nothing, or names a sample that the dataset does not have.
-    """
+    """Plan one benchmark: write its requests, shard by shard, and the index that names the parts."""
     folder = _folder(builder.benchmark_name)
     parts = []
     for _, samples in iter_selected_shards(dataset, selection):
@@ -144,7 +120,7 @@ def _folder(benchmark: str) -> str:
 
 
 def _put(store: Store, path: str, content: bytes) -> None:
-    """Write a file unless it is stored as it is, so that a damaged one is replaced and a whole one keeps its date."""
+    """Write a file unless it is stored unchanged: a damaged one is replaced, an intact one keeps its date."""
     try:
         if store.get(path) == content:
             return
@@ -154,7 +130,6 @@ def _put(store: Store, path: str, content: bytes) -> None:
 
 
 def _load(store: Store, benchmark: str, key: str) -> StoredPlan | None:
-    """Return a stored plan whose files are all there."""
     try:
         raw = json.loads(store.get(f"{_folder(benchmark)}/plan-{key}.json"))
         parts = tuple(PlanPart(**part) for part in raw["parts"])
@@ -164,10 +139,10 @@ def _load(store: Store, benchmark: str, key: str) -> StoredPlan | None:
 
 
 def iter_selected_shards(dataset: Dataset, selection: SampleSelection) -> Iterator[tuple[str, Sequence[Sample]]]:
-    """Yield the selected samples in canonical order, shard by shard, each with its path.
+    """Yield the selected samples in canonical order, shard by shard, each shard with its path.
 
     Raises:
-        UsageError: the selection leaves nothing, or names a sample that the dataset does not have.
+        UsageError: the selection is empty, or names a sample that the dataset does not have.
     """
     manifest, limit = dataset.manifest, selection.limit
     missing = set(selection.sample_ids)
@@ -193,9 +168,5 @@ def iter_selected_shards(dataset: Dataset, selection: SampleSelection) -> Iterat
 
 
 def iter_selected_samples(dataset: Dataset, selection: SampleSelection) -> Iterator[Sample]:
-    """Yield the selected samples in canonical order.
-
-    Raises:
-        UsageError: as `iter_selected_shards`.
-    """
+    """Yield the selected samples in canonical order; errors as `iter_selected_shards`."""
     return (sample for _, samples in iter_selected_shards(dataset, selection) for sample in samples)

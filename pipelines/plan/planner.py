@@ -25,14 +25,9 @@ _MAX_NEW_TOKENS = 0
 def load_completed(
     out: Store, benchmark: str, model: str, kind: str = "predictions", *, repair: bool = False
 ) -> CompletedRequests:
-    """Load which requests earlier runs committed.
+    """Load which requests of a `kind`, `predictions` or `captions`, earlier runs committed.
 
-    Args:
-        out: the output.
-        benchmark: whose.
-        model: whose.
-        kind: `predictions` or `captions`.
-        repair: move damaged parts aside and delete rows that are in two parts; only for the owner of the output's lock.
+    `repair` moves damaged parts aside and deletes duplicate rows; only for the owner of the output's lock.
     """
     completed = CompletedRequests()
     duplicates: dict[str, set[bytes]] = {}
@@ -67,14 +62,7 @@ def _delete_rows(out: Store, path: str, keys: set[bytes]) -> None:
 def plan_model(
     plan: StoredPlan, builder: RequestBuilder, completed: CompletedRequests, *, replicas: int = 1
 ) -> ModelPlan:
-    """Plan one model on one benchmark.
-
-    Args:
-        plan: every request, whichever model answers it.
-        builder: addresses the plan's rows to the model.
-        completed: requests that are not sent again.
-        replicas: engines that share the units. Which unit a request is in may depend on it, its id and answer do not.
-    """
+    """Plan one model on one benchmark; the size of units depends on `replicas`, ids and answers do not."""
     work = ModelPlan(builder)
     maker = UnitMaker(builder, replicas, plan.samples)
     retries: RetryPool = {}
@@ -134,11 +122,7 @@ Captions = Callable[[SweepContext, RequestBuilder, Dataset], Mapping[str, str]]
 def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[str, list[ModelPlan]]:
     """Plan every model of a sweep, benchmark by benchmark; completed requests are skipped.
 
-    Damaged or duplicate rows of the output are repaired by a run that holds its lock.
-
-    Args:
-        context: the sweep.
-        captions: gives the captions that prompts can hold, by picture hash; None for those of the output.
+    Damaged or duplicate rows are repaired by the owner of the output's lock. Without `captions`, the output's are used.
     """
     spec = context.spec
     return {

@@ -44,10 +44,10 @@ class ModelPlan:
 
     @property
     def total(self) -> int:
-        """Requests of the whole plan."""
+        """Number of requests of the whole plan."""
         return sum(self.requests.values())
 
     @property
     def to_do(self) -> int:
-        """Pending requests."""
+        """Number of pending requests."""
         return sum(self.pending.values())

@@ -60,11 +60,7 @@ class RequestBuilder:
 
     @cached_property
     def texts(self) -> PromptTexts:
-        """The wording of its prompts.
-
-        Raises:
-            ValueError: the user's own wording lacks a placeholder or has one too many.
-        """
+        """The wording of its prompts; ValueError if the user's own lacks a placeholder or has an unknown one."""
         return PromptTexts(self.benchmark.prompt_texts, self.prompts, self.prompt_versions)
 
     def plan_fields(self) -> dict[str, Any]:
@@ -72,12 +68,7 @@ class RequestBuilder:
         return {name: value for name, value in json.loads(self.to_json()).items() if name not in _MODEL_FIELDS}
 
     def plan_rows(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[PlanRow]:
-        """Build all prompts of one sample, by task and setting, in the order of their variants.
-
-        Args:
-            sample: whose.
-            captions: captions by picture hash; read only when there is a captioner.
-        """
+        """Build all prompts of one sample, by task and setting, in the order of their variants."""
         if self.kind == "caption":
             captions_of = self.benchmark.captions or (lambda _sample, _setting: ())
             for setting in dict.fromkeys(cell.setting for cell in self.task_settings):
@@ -202,11 +193,7 @@ def _generation(steps: Sequence[Step]) -> list[list[Any]]:
 
 
 def model_builders(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:
-    """Return what builds a model's requests, benchmark by benchmark.
-
-    Raises:
-        DatasetError: a benchmark was never ingested.
-    """
+    """Return the builders of a model's requests, benchmark by benchmark; DatasetError if one was never ingested."""
     name = model if spec.own_captions else spec.captioner[0] if spec.captioner else ""
     key = caption_key(name, answer_fingerprint(spec.captioners[name])) if name else ""
     return [
@@ -216,18 +203,13 @@ def model_builders(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[
 
 
 def caption_builders(spec: RunSpec, captioner: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:
-    """Return what builds a captioner's requests, benchmark by benchmark."""
+    """Return the builders of a captioner's requests, benchmark by benchmark."""
     builders = _builders(spec, captioner, spec.captioners[captioner], datasets)
     return [(replace(builder, kind="caption"), dataset) for builder, dataset in builders]
 
 
 def check_data(spec: RunSpec, datasets: Datasets) -> None:
-    """Check that every benchmark's data is there, before anything is started.
-
-    Raises:
-        DatasetError: a benchmark was never ingested.
-        StoreError: the data's place is unreachable.
-    """
+    """Check that every benchmark's data is there; DatasetError or StoreError if not."""
     for name in spec.benchmarks:
         if cells_of(benchmark(name), spec.tasks, spec.settings):
             datasets.open(spec.data, name)

@@ -38,7 +38,6 @@ class ManifestEntry:
     model: str
     data: str
     builder: RequestBuilder
-    """Of its requests, with the tasks and settings of all cuts."""
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
     external: bool = False
@@ -52,7 +51,7 @@ class ManifestEntry:
         return SampleSelection(Limit.parse(self.limit) if self.limit else None, self.sample_ids)
 
     def by_cut(self) -> list[ManifestEntry]:
-        """Return the same as entries of one cut each, no task and setting in two of them."""
+        """Return the entry as entries of one cut each; no task and setting is in two of them."""
         earlier_cells = {cell for cut in self.earlier for cell in cut.cells}
         cells = tuple(cell for cell in self.builder.task_settings if cell not in earlier_cells)
         current = SampleCut(cells=cells, limit=self.limit, sample_ids=self.sample_ids)
@@ -74,11 +73,7 @@ class ManifestEntry:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> ManifestEntry:
-        """Read the form of `run.json`.
-
-        Raises:
-            ValueError, TypeError, KeyError: it is not one.
-        """
+        """Read the form of `run.json`; ValueError, TypeError or KeyError if it is malformed."""
         earlier = tuple(
             SampleCut(
                 cells=tuple(TaskSetting(**cell) for cell in cut["cells"]),
@@ -121,7 +116,7 @@ def _joined(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
 
 
 def _same_requests(old: ManifestEntry, new: ManifestEntry) -> bool:
-    """Whether two entries build the same requests, whatever their tasks, settings and samples."""
+    """Return whether two entries build the same requests, regardless of tasks, settings and samples."""
     before, now = (replace(entry.builder, task_settings=()) for entry in (old, new))
     return before == now and old.external == new.external
 
@@ -138,7 +133,7 @@ _DIFFERENCES = {
 
 
 def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[str]:
-    """Say which tasks and settings of earlier runs leave the report because of this one, a sentence an entry."""
+    """Describe the tasks and settings of earlier runs that this one drops from the report, a sentence an entry."""
     earlier = {(entry.benchmark, entry.model): entry for entry in old}
     sentences: list[str] = []
     for entry in new:
@@ -168,7 +163,7 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
 
 
 def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
-    """Say which tasks and settings this run evaluates on samples that are not all of those of an earlier run."""
+    """Describe the tasks and settings that this run evaluates on fewer or other samples than an earlier run."""
     for cut in old.by_cut():
         cells = [cell for cell in cut.builder.task_settings if cell in new.builder.task_settings]
         if cells and _same_requests(cut, new) and not _covers(new, cut):
@@ -180,7 +175,7 @@ def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
 
 
 def _covers(new: ManifestEntry, old: ManifestEntry) -> bool:
-    """Whether a selection includes all samples of another, as far as can be known without the data."""
+    """Return whether a selection includes all samples of another, as far as is known without the data."""
     if new.sample_ids and not (old.sample_ids and {*old.sample_ids} <= {*new.sample_ids}):
         return False
     wide, narrow = new.selection.limit, old.selection.limit
@@ -205,11 +200,7 @@ def _cell_names(cells: Iterable[TaskSetting]) -> str:
 
 
 def load_run(out: Store) -> dict[str, Any]:
-    """What `run.json` holds; empty when there is none.
-
-    Raises:
-        StoreError: it is damaged.
-    """
+    """Load `run.json`; {} without one, StoreError for a damaged one."""
     try:
         raw = out.get("run.json")
     except FileNotFoundError:
@@ -230,15 +221,7 @@ def save_run(
     entries: Sequence[ManifestEntry],
     parts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Write `run.json` and return it.
-
-    Args:
-        out: the output.
-        earlier: what `load_run` gave.
-        sweep: the resolved sweep of this run.
-        entries: all entries, merged.
-        parts: `models`, `datasets`, `prompts` of this run, laid over the earlier ones.
-    """
+    """Write `run.json` and return it: the merged `entries`, and this run's `parts` over those of the `earlier` file."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     wording = {**earlier.get("prompts", {}), **parts.get("prompts", {})}
     run = {
@@ -260,12 +243,12 @@ def save_run(
 
 
 def prompt_fingerprint(text: str) -> str:
-    """First 16 hex digits of the SHA-256 of a prompt's wording, so that two runs' words can be compared at a glance."""
+    """Return the first 16 hex digits of the SHA-256 of a prompt's wording."""
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computes."""
+    """Return the versions of the software that computes."""
     packages = {"python": platform.python_version(), "vlmsweep": __version__}
     for name in PACKAGES:
         try:

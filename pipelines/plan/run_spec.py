@@ -24,11 +24,7 @@ class FailureBudget:
         self.allows(0, 1)
 
     def allows(self, failed: int, total: int) -> bool:
-        """Whether so many failed rows of so many are within the budget.
-
-        Raises:
-            UsageError: the text is no bool, fraction or count.
-        """
+        """Return whether `failed` of `total` rows are within the budget; UsageError for a malformed one."""
         word = self.text.strip().lower()
         if word in ("true", "yes", "false", "no"):
             return failed == 0 or word in ("false", "no")
@@ -47,15 +43,11 @@ class ScorerSpec:
     model: str
     layer: int | None = None
     named: bool = True
-    """Asked for by a flag; a default that cannot be had makes its metrics null, a named one ends the run."""
+    """Requested by a flag: if unavailable, it ends the run; a default only makes its metrics null."""
 
     @classmethod
     def parse(cls, text: str, *, named: bool = True) -> ScorerSpec:
-        """Read `bertscore=DIR_OR_HUB_ID[:layer]` or `bleurt=DIR_OR_HUB_ID`.
-
-        Raises:
-            UsageError: it has another form.
-        """
+        """Read `bertscore=DIR_OR_HUB_ID[:layer]` or `bleurt=DIR_OR_HUB_ID`; UsageError for another form."""
         match = re.fullmatch(r"(bertscore|bleurt)=(.+?)(?::(\d+))?", text)
         if not match or (match[1] == "bleurt" and match[3]):
             raise UsageError(f"--scorer {text!r}: give bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID")
@@ -63,7 +55,7 @@ class ScorerSpec:
 
 
 SELF = "self"
-"""As the name of the captioner: each model captions for itself."""
+"""Name of the captioner where each model captions for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +86,7 @@ class RunSpec:
     human: tuple[HumanFile, ...] = ()
     """Files of people's own work."""
     cost_limit: float | None = None
-    """Dollars that this run may spend."""
+    """Dollars."""
 
     def __post_init__(self) -> None:
         chosen = [benchmark(name) for name in self.benchmarks]
@@ -117,7 +109,7 @@ class RunSpec:
 
     @property
     def selection(self) -> SampleSelection:
-        """The samples that it covers."""
+        """The samples that the sweep covers."""
         return SampleSelection(self.limit, self.sample_ids)
 
     def to_manifest(self) -> dict[str, Any]:
@@ -140,7 +132,7 @@ class RunSpec:
         }
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:
-        """The benchmark's default scorers, those that a flag names put in their place."""
+        """Return the benchmark's default scorers, replaced by those that a flag names."""
         named = {scorer.kind: scorer for scorer in self.scorers}
         defaults = benchmark(name).default_scorers
         return [

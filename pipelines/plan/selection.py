@@ -30,11 +30,7 @@ class Limit:
 
     @classmethod
     def parse(cls, text: str) -> Limit:
-        """Read `--limit`: `8` (the first 8), `0.1` (the first tenth), `11-20` (the 11th to the 20th, both included).
-
-        Raises:
-            UsageError: it is none of these.
-        """
+        """Read `--limit`: `8` (the first 8), `0.1` (the first tenth), `11-20` (inclusive); else UsageError."""
         limit = cls._parse(text)
         if limit is None:
             raise UsageError(f"--limit {text!r}: give a count (8), a share of at most 1 (0.1), or a range (11-20)")
@@ -78,18 +74,14 @@ class SampleSelection:
 
 
 def check_names(kind: str, wanted: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse the first name that is not known.
-
-    Raises:
-        UnknownNameError: naming the nearest known one.
-    """
+    """Raise UnknownNameError for the first unknown name, with the nearest known one."""
     for name in wanted:
         if name not in known:
             raise unknown_name(kind, name, list(known))
 
 
 def cells_of(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
-    """The cells of a benchmark that the flags leave; empty flags leave all but those to be named."""
+    """Return the selected cells of a benchmark; without flags, all but those that must be named."""
     selected = {name for task in tasks for name in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
     return [
         TaskSetting(task, setting)

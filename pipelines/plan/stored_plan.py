@@ -48,7 +48,7 @@ class PlanRow:
     setting: str
     variant: str
     media_group: str
-    """What is fetched, decoded and encoded once for all requests that share it; '' for text alone."""
+    """What is decoded and encoded once for all requests that share it; '' for text alone."""
     prompt_version: str
     prompt_sha256: str
     excluded: str
@@ -97,14 +97,9 @@ class StoredPlan:
         return sum(part.samples for part in self.parts)
 
     def iter_part(self, part: PlanPart, *, payload: bool = True) -> Iterator[tuple[int, PlanRow]]:
-        """Yield the rows of one part with their index in it, a row group in memory at a time.
+        """Yield the rows of one part with their index in it; without messages and media files if not `payload`.
 
-        Args:
-            part: which.
-            payload: read messages and media files too.
-
-        Raises:
-            DamagedPartError: the file was altered.
+        A row group is in memory at a time. Raises DamagedPartError if the file was altered.
         """
         file = open_part(self.store, part.path)
         index = 0
@@ -134,15 +129,11 @@ class PlanReader:
         self._open = lru_cache(maxsize=CACHED_PARTS)(lambda path: open_part(store, path))
 
     def rows(self, path: str, indices: Sequence[int]) -> Iterator[PlanRow]:
-        """Yield the rows of a part at these indices.
-
-        Raises:
-            DamagedPartError: the file was altered.
-        """
+        """Yield the rows of a part at these indices; DamagedPartError if the file was altered."""
         return (_row(raw) for raw in self.raw_rows(path, indices))
 
     def raw_rows(self, path: str, indices: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """Yield the same with the columns as they are stored."""
+        """Yield the stored columns of the rows at these indices."""
         file = self._open(path)
         groups: dict[int, list[int]] = {}
         for index in indices:

@@ -25,12 +25,7 @@ class TokenEstimate:
 
 
 def estimate_tokens(steps: Sequence[Step], media: Mapping[str, MediaRef]) -> TokenEstimate:
-    """Estimate the prompt tokens of a request: 3.5 characters a token, 28 x 28 pixels a token, two frames deep.
-
-    Args:
-        steps: of the request.
-        media: the sample's pictures and clips, by content hash.
-    """
+    """Estimate the prompt tokens of a request: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."""
     text, shown = 0, []
     for part in (part for step in steps for turn in step.turns for part in turn.parts):
         if isinstance(part, Text):

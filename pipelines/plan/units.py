@@ -1,7 +1,6 @@
 """Units of work: what one worker loads, one replica answers and one commit writes.
 
-A unit is a slice of a large media group, or several small groups together. Its name is a hash of the ids in it, so the
-same work has the same name on every machine.
+A unit is a slice of a large media group, or several small groups; its name is a hash of the request ids in it.
 """
 
 from __future__ import annotations
@@ -90,7 +89,6 @@ class UnitMaker:
     samples: int = 0
     """Samples planned so far."""
     pending: int = 0
-    """Their pending requests."""
     sizes: dict[Place, int] = field(default_factory=dict)
     """Bytes of each media group's pixels, as decoded."""
 
@@ -113,10 +111,9 @@ class UnitMaker:
         yield self._unit(packed)
 
     def _max_requests(self) -> int:
-        """Return the largest size of a unit: smaller where replicas would else find too few units to share.
+        """Return the largest size of a unit: smaller where replicas would find too few units to share.
 
-        The size of the whole plan is extrapolated from the parts so far, which is exact for a plan of one part; a
-        large plan has units of the full size on any number of replicas.
+        The size of the whole plan is extrapolated from the parts so far.
         """
         if self.replicas <= 1:
             return MAX_UNIT_REQUESTS

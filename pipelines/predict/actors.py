@@ -1,4 +1,4 @@
-"""The remote parts of a run: thin shells that load, answer and commit one row of Ray Data each."""
+"""The remote parts of a run: load, answer and commit one row of Ray Data each."""
 
 from __future__ import annotations
 
@@ -51,17 +51,13 @@ class RemoteObject:
 
 @lru_cache(maxsize=2)
 def _loader(spec: LoaderSpec, frame_cache: Any) -> Any:
-    """Build one loader a worker process: its decoder and its last plan parts stay warm between units."""
+    """Build one loader a worker process: its decoder and last plan parts are reused between units."""
     return spec.build(SharedFrameCache(frame_cache))
 
 
 @carry_errors
 def load_units(batch: Any, spec: LoaderSpec, frame_cache: Any, attempts: Any, log_fields: LogFields = None) -> Any:
-    """Load a batch of units; Ray calls this again, elsewhere, when its process dies.
-
-    Raises:
-        StoreError: data is unavailable, after pauses and retries.
-    """
+    """Load a batch of units; Ray calls this again elsewhere when its process dies."""
     from pipelines.predict.serialization import pack_units
 
     began = time.monotonic()
@@ -78,7 +74,7 @@ def load_units(batch: Any, spec: LoaderSpec, frame_cache: Any, attempts: Any, lo
 
 
 def _load(unit: WorkUnit, loader: Any, exclusive_groups: frozenset[str], attempts: Any) -> Any:
-    """Load one unit; without its media where several processes died of them, as for want of memory."""
+    """Load one unit; without its media if several processes died while loading them, as from a lack of memory."""
     deaths = attempts.begin_loading(unit.part)
     if deaths:
         log.warning("%d processes died while they loaded this unit", deaths)
@@ -93,7 +89,7 @@ def _load(unit: WorkUnit, loader: Any, exclusive_groups: frozenset[str], attempt
 
 @carry_errors
 def commit_units(batch: Any, out: str, lock_token: str, log_fields: LogFields = None) -> Any:
-    """Write each unit's rows as a part of its own; return their receipts, as JSON in one row.
+    """Write each unit's rows as a part; return their receipts, as JSON in one row.
 
     Raises:
         StoreError: a part could not be written, after pauses and retries.
@@ -130,7 +126,7 @@ def _commit(answered: Any, committer: Any) -> dict[str, Any]:
 
 
 def _retry_store(action: Callable[[], Any]) -> Any:
-    """Run an action, again after a pause when the store fails; a store that refuses is retried a few times only."""
+    """Run an action, again after pauses when the store fails; if it refuses, a few times only."""
     for pause in (*RETRY_PAUSES_S, *TRANSIENT_PAUSES_S):
         try:
             return action()
@@ -186,10 +182,9 @@ class EngineActor:
 
     @carry_errors
     def __call__(self, batch: Any) -> Iterator[Any]:
-        """Answer the units of a batch one after the other.
+        """Answer the units of a batch in turn; sizes alone decide which small ones are committed together.
 
-        Small ones are committed together. Which ones may depend on nothing but their sizes: when a replica dies, Ray
-        calls another with the same batch and drops as many rows from the front as have arrived already.
+        When a replica dies, Ray calls another with the same batch and drops as many rows as have arrived.
         """
         from pipelines.predict.serialization import AnsweredUnit, pack_answers, unpack_units
 
@@ -230,17 +225,17 @@ class EngineActor:
         return AnsweredUnit(unit=unit, fatal=self._fatal)
 
     def _is_committed(self, part: str) -> bool:
-        """Return whether this unit was answered and stored before a replica died at a later one of its batch."""
+        """Return whether this unit was stored before a replica died at a later one of its batch."""
         return self._attempts.was_answered(part) and bool(_retry_store(partial(self._out.exists, part)))
 
     def _end_stalled(self, error: Exception) -> None:
-        """End this process from another thread than the one that is stuck in the engine."""
+        """End this process from another thread than the one stuck in the engine."""
         self._runner.record_stall()
         self._board.give_up(self._end(error))
         os._exit(ENGINE_DIED)
 
     def _end(self, error: Exception) -> str:
-        """End this process, so that Ray starts the replica and its batch again; or return why that would not help."""
+        """End this process, so that Ray restarts the replica and its batch; or return why that would not help."""
         deaths = self._attempts.record_death()
         if deaths >= MAX_ENGINE_DEATHS:
             return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"

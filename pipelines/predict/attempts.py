@@ -22,10 +22,9 @@ class AttemptTracker:
         self._deaths = 0
 
     def begin(self, unit: str) -> tuple[int, dict[str, str]]:
-        """Count one more attempt at a unit.
+        """Count another attempt at a unit; return its number, from 1, and the requests that ended earlier ones.
 
-        Returns:
-            Its number (1 is the first), and the requests that ended earlier ones, by how: `engine_died`, `timeout`.
+        Their values say how: `engine_died` or `timeout`.
         """
         self._attempts[unit] = self._attempts.get(unit, 0) + 1
         if unit in self._in_progress:
@@ -45,10 +44,7 @@ class AttemptTracker:
             del self._in_progress[unit]
 
     def forgive(self, unit: str, request_id: str) -> None:
-        """Take back the record of a request, or with '' the attempt at the unit, for a death without a known cause.
-
-        Once for each of them.
-        """
+        """Take back, once, a record of a request, or with '' the attempt at the unit: its death has no known cause."""
         if (unit, request_id) in self._forgiven:
             return
         self._forgiven.add((unit, request_id))
@@ -58,13 +54,13 @@ class AttemptTracker:
             del self._in_progress[unit]
 
     def record_stall(self, unit: str, request_id: str) -> None:
-        """Record that the engine stalled: at a single request, which is not sent again, or at all of the unit ('')."""
+        """Record that the engine stalled at a request, which is not sent again, or at all of the unit ('')."""
         if request_id:
             self._in_progress.pop(unit, None)
             self._stalled_at.setdefault(unit, {})[request_id] = "timeout"
 
     def record_answered(self, unit: str) -> None:
-        """Record that a unit was answered: replicas work, and should its batch begin again, it is not to blame."""
+        """Record that a unit was answered: if its batch begins again, it is not the cause."""
         self._deaths = 0
         self._attempts.pop(unit, None)
         self._answered.add(unit)

@@ -14,17 +14,13 @@ from pipelines.storage.store import Store
 
 
 class Committer:
-    """Writes a unit's rows as one part, in one step."""
+    """Commits the rows of units."""
 
     def __init__(self, out: str, lock: str = "") -> None:
         self._out, self._lock = Store(out), lock
 
     def commit(self, unit: WorkUnit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
-        """Write the part and return (task, setting, status, rows) of its new rows.
-
-        Raises:
-            FencedError: another run has taken over the output from the run of this worker.
-        """
+        """Write the part and return (task, setting, status, rows) of new rows; FencedError if another run took over."""
         content = to_parquet(rows.sort_by("request_id"), PREDICTIONS)
         check_lock(self._out, self._lock)
         self._out.put(unit.part, content)

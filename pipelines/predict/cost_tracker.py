@@ -16,10 +16,9 @@ from pipelines.storage.store import Store
 
 @dataclass(slots=True)
 class CostTracker:
-    """Tokens of one run by model, and the dollars that they cost where a price is known.
+    """Tokens and dollars of one run by model, where a price is known, with the run's limit.
 
-    The limit is per run. Engines enforce what is left of it themselves, so that calls in flight cannot exceed it;
-    answers without a price in the models file cost nothing here.
+    Engines enforce what is left of the limit themselves, so that calls in flight cannot exceed it.
     """
 
     limit: float | None = None
@@ -34,7 +33,7 @@ class CostTracker:
         return math.fsum(self.dollars.values())
 
     def limited(self, spec: ModelSpec) -> ModelSpec:
-        """Return the spec for engines that start now: each replica may spend an equal share of what is left."""
+        """Return the spec for engines that start now: each replica may spend an equal share of the rest."""
         if self.limit is None or spec.price is None:
             return spec
         share = max(self.limit - self.total, 1e-9) / spec.replicas.max
@@ -48,15 +47,7 @@ class CostTracker:
             self.dollars[name] = spec.price.dollars(*self.tokens[name])
 
     def check(self, name: str, *, is_refused: bool) -> None:
-        """End the run when its limit is reached.
-
-        Args:
-            name: the running model.
-            is_refused: its engine has already refused calls because of its own limit.
-
-        Raises:
-            CostLimitReachedError: it is.
-        """
+        """Raise CostLimitReachedError at the limit, or if the model's engine has refused calls because of its own."""
         if self.limit is not None and (is_refused or self.total >= self.limit):
             raise CostLimitReachedError(
                 f"model {name!r}: the cost limit of ${self.limit:.2f} for this run is reached (${self.total:.4f} spent "

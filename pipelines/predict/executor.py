@@ -1,7 +1,6 @@
 """Run units on Ray Data: load and decode in CPU tasks, answer in a pool of engine replicas, commit, count receipts.
 
-The remote parts are in `actors`. Each batch of units is one row, so that the planner decides what is committed
-together, and not the way in which blocks happen to be cut.
+Each batch of units is one row of Ray Data, so that the planner decides what is committed together.
 """
 
 from __future__ import annotations
@@ -48,13 +47,11 @@ _STREAM_LOCK = threading.Lock()
 """Warning filters and settings of Ray Data belong to the process and not to the thread."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 MAX_PASSES = 3
-"""How often units are sent that the cluster loses."""
+"""How often units that the cluster loses are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Actors:
-    """Handles of the actors that serve one job."""
-
     attempts: Any
     board: Any
     frame_cache: Any
@@ -79,16 +76,11 @@ class _Actors:
 
 
 def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
-    """Run all units of a job; return when each is committed.
-
-    Args:
-        job: what to run.
-        cluster: what there is to run on.
-        on_receipt: called in this process for each committed unit.
+    """Run all units of a job; `on_receipt` is called in this process for each committed one.
 
     Raises:
         ModelUnavailableError: the model is unavailable.
-        StoreError: the store failed for good.
+        StoreError: the store failed after retries.
     """
     if not job.units:
         return
@@ -109,11 +101,7 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
 
 
 def _receipts(job: Job, cluster: ClusterInfo, actors: _Actors) -> Iterator[Receipt]:
-    """Yield a receipt for every unit; units that the cluster lost, as its nodes came and went, are sent again.
-
-    Raises:
-        ModelUnavailableError: the model is unavailable, or units are lost again and again.
-    """
+    """Yield a receipt for every unit; units that the cluster lost are sent again."""
     open_units = {unit.part: unit for unit in job.units}
     for _ in range(MAX_PASSES):
         for row in run_rows(_stream(replace(job, units=tuple(open_units.values())), cluster, actors)):
@@ -153,16 +141,11 @@ def _driver_node_options() -> dict[str, Any]:
 
 
 def _replica_demand(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, float]:
-    """Return Ray's resources for one replica."""
     return {_RESOURCES[name]: amount for name, amount in _engine_resources(spec, cluster).items()}
 
 
 def _check_capacity(job: Job, cluster: ClusterInfo, demand: Mapping[str, float]) -> None:
-    """Check within a minute that one replica can be placed.
-
-    Raises:
-        ModelUnavailableError: it cannot; says what is lacking.
-    """
+    """Check within a minute that one replica can be placed; ModelUnavailableError if not."""
     needed = {"CPU": 1.0, **demand} if "GPU" in demand else dict(demand)  # Ray Data's own default next to GPUs
     try:
         wait_for_capacity(needed, patience_s=CAPACITY_WAIT_S, grows=bool(cluster.address), stopped=job.is_stopped)
@@ -227,10 +210,7 @@ def _stream(job: Job, cluster: ClusterInfo, actors: _Actors) -> Any:
 
 
 def _limit_waiting(batches: Sequence[Sequence[WorkUnit]], replicas: int) -> None:
-    """Bound what loaders prepare before engines take it: else half of the object store fills.
-
-    What waits is in the store or, where it is small, in the driver's own memory.
-    """
+    """Bound what loaders prepare before engines take it: else half of the object store fills."""
     import ray.data as rd
 
     largest = max((sum(unit.media_bytes for unit in batch) for batch in batches), default=0)
@@ -241,7 +221,7 @@ def _limit_waiting(batches: Sequence[Sequence[WorkUnit]], replicas: int) -> None
 
 
 def _replicas(job: Job, cluster: ClusterInfo) -> int:
-    """Return how many replicas run: as the spec allows, as there is work for, and as fit on the cluster."""
+    """Return how many replicas run: limited by the spec, the work and the cluster."""
     useful = min(job.spec.replicas.max, len(job.units))
     fits, ranks = useful, job.spec.tensor_parallel
     if job.spec.runs_locally and cluster.max_gpu_nodes:

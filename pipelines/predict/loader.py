@@ -38,8 +38,6 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A row of the plan, addressed to the model."""
-
     row: PlanRow
     columns: dict[str, Any]
     request: Request
@@ -65,12 +63,7 @@ class Loader:
         self._frames = frames or LocalFrameCache()
 
     def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Loaded:
-        """Load one unit.
-
-        Args:
-            unit: which.
-            exclusive_groups: media groups that no other unit needs.
-            skip_media: read no medium; requests that show one fail.
+        """Load one unit; no other unit needs `exclusive_groups`. With `skip_media`, requests that show a medium fail.
 
         Raises:
             StoreError: data is unavailable.
@@ -116,7 +109,7 @@ class Loader:
     def _fetch(
         self, planned: Sequence[_Planned], store: Store, exclusive_groups: Collection[str], *, skip_media: bool
     ) -> tuple[dict[Media, Frames], dict[Media, str]]:
-        """Decode each distinct medium once; return the frames, and the reason for each that cannot be decoded."""
+        """Decode each distinct medium once; return the frames, and the reason for each failure."""
         frames: dict[Media, Frames] = {}
         problems: dict[Media, str] = {}
         for entry in planned:
@@ -160,10 +153,9 @@ class UnitLoaderSpec:
 
     context: WorkerContext
     builders: tuple[RequestBuilder, ...]
-    """One a benchmark."""
     max_pixels: int | None = None
     max_frames: int | None = None
 
     def build(self, frames: FrameSource | None = None) -> Loader:
-        """Build the loader, with a decoder of its own; what others have decoded comes from `frames`."""
+        """Build the loader with its own decoder; `frames` holds what other processes decoded."""
         return Loader(self, frames)

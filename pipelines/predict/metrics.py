@@ -1,7 +1,7 @@
 """Prometheus metrics of a run, through Ray's own, and the log lines of its commits.
 
-The driver counts requests when a unit is committed, so that repeated work counts once. Seconds are counted by the
-processes that load and answer. Ray puts `ray_` before every name and `_total` behind those of counters.
+The driver counts requests at their commit, so that repeated work counts once; workers count seconds. Ray adds the
+prefix `ray_`, and `_total` to counters.
 """
 
 from __future__ import annotations

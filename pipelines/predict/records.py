@@ -27,10 +27,10 @@ class Job:
 
 
 class LoaderSpec(Hashable, Protocol):
-    """A light, hashable description from which a worker builds a loader."""
+    """A light, hashable description of a loader."""
 
     def build(self, frames: FrameSource | None = None) -> Any:
-        """Build the loader; what other processes have decoded comes from `frames`."""
+        """Build the loader; `frames` holds what other processes decoded."""
         ...
 
 
@@ -64,7 +64,7 @@ class CellCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """A unit is committed."""
+    """The receipt of a committed unit."""
 
     part: str
     counts: Mapping[tuple[str, str, str], int]

@@ -29,7 +29,7 @@ class ReplicaBoard:
         self._given_up = reason
 
     def given_up(self) -> str:
-        """Return that reason; '' while replicas may be started."""
+        """Return that reason, or ''."""
         return self._given_up
 
     def started(self) -> int:

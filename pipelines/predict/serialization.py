@@ -103,7 +103,6 @@ class AnsweredUnit:
 
     unit: WorkUnit
     rows: pa.Table = field(default_factory=PREDICTIONS.empty_table)
-    """Of PREDICTIONS."""
     fatal: str = ""
     """Why the model is unavailable; then there are no rows."""
     is_committed: bool = False

@@ -33,11 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def caption(context: SweepContext, cluster: ClusterInfo, costs: CostTracker) -> None:
-    """Caption every picture that has no caption yet.
-
-    Raises:
-        ModelUnavailableError: the captioner that a flag named is unavailable.
-    """
+    """Caption every picture without a caption; ModelUnavailableError if the captioner of a flag is unavailable."""
     for name, model in context.spec.captioners.items():
         job = _job(context, name, model, caption_plans(context, name))
         if not job.units:
@@ -70,13 +66,10 @@ def predict(
     status: StatusWriter,
     costs: CostTracker,
 ) -> list[str]:
-    """Run every model on all its benchmarks with the same replicas; one that is unavailable stops no other.
+    """Run every model on all its benchmarks with the same replicas; return why models are unavailable, a sentence each.
 
-    Models follow one another. Where there are GPUs they run concurrently as far as that is estimated to pay, except
-    in a run with a cost limit: what one may spend depends on what the one before has left.
-
-    Returns:
-        Why models are unavailable, one sentence each.
+    On GPUs, models run concurrently where that is estimated to be faster, except with a cost limit: what one may spend
+    depends on what the one before has left.
     """
     specs = context.spec.models
     jobs = {
@@ -138,8 +131,8 @@ def run_job(
     """Run one model's units; report rows to the listener and tokens to the cost tracker.
 
     Raises:
-        CostLimitReachedError: the run may cost no more; what was committed stays.
-        ModelUnavailableError: as it says.
+        CostLimitReachedError: the run's limit is reached; committed rows stay.
+        ModelUnavailableError: the model is unavailable.
     """
     waiting = sum(unit.requests for unit in job.units)
 
@@ -172,16 +165,15 @@ class _RowListener(Protocol):
 
 
 class _SharedProgress:
-    """A progress listener for threads: the common phase has begun, and rows are reported one after the other."""
+    """A thread-safe progress listener of a phase that has begun."""
 
     def __init__(self, progress: _RowListener) -> None:
         self._progress, self._lock = progress, threading.Lock()
 
     def phase(self, title: str, total: int) -> None:
-        """Do nothing."""
+        """Ignore the phase: it has begun."""
 
     def advance(self, rows: int, failed: int) -> None:
-        """Report finished rows."""
         with self._lock:
             self._progress.advance(rows, failed)
 
@@ -198,16 +190,8 @@ def predict_concurrently(
 ) -> None:
     """Run all models of a schedule; return when each has ended.
 
-    Args:
-        scheduler: says which model starts when, on which share of the GPUs.
-        cluster: all hardware.
-        progress: gets the rows.
-        status: gets the commits.
-        run_model: runs one model, given its name, its share of the cluster, a listener, a callback for receipts, and
-            a function that says whether it should end.
-
-    Raises:
-        Exception: the first that `run_model` raised; the other models are stopped at their next commit.
+    `run_model` gets a model's name, its share of the cluster, a listener, a callback for receipts, and a function that
+    says whether to end. Its first exception is raised; the other models stop at their next commit.
     """
     shared, gpus = _SharedProgress(progress), {workload.name: workload.gpus for workload in scheduler.workloads}
 

@@ -15,7 +15,7 @@ from pipelines.predict.replica_board import LoadProgress
 log = logging.getLogger(__name__)
 
 CHECK_S = 5.0
-"""Seconds between looks at the board; weights that load faster are not logged."""
+"""Seconds between checks; weights that load faster are not logged."""
 LOG_S = 15.0
 """Seconds between lines about the same weights."""
 WAIT_S = 60.0
@@ -28,7 +28,7 @@ _GB = 1e9
 
 @dataclass
 class ReplicaStartupLog:
-    """For the length of a block, a thread that logs how the replicas of a model start."""
+    """A thread that logs how the replicas of a model start, for the length of a block."""
 
     model: str
     demand: Mapping[str, float]
@@ -71,7 +71,6 @@ class ReplicaStartupLog:
                 self._log_demand()
 
     def _log_demand(self) -> None:
-        """Log what a replica needs: others may hold it, or its weights come from a hub."""
         import ray
 
         free = ray.available_resources()
@@ -86,11 +85,8 @@ class ReplicaStartupLog:
 def format_load_progress(load: LoadProgress, *, since: tuple[float, float], now: float, count: int = 1) -> str:
     """Format a line about loading weights: how much is loaded, how fast, and how long the rest takes.
 
-    Args:
-        load: the progress now.
-        since: an earlier moment in seconds, and the bytes loaded by then.
-        now: this moment.
-        count: replicas that load at the same time; the line is about the slowest of them.
+    `since` is an earlier time in seconds and the bytes loaded by then; the line is about the slowest of `count`
+    replicas.
     """
     name, loaded, total = load
     seconds, new_bytes = now - since[0], loaded - since[1]

@@ -93,7 +93,7 @@ class StatusWriter:
                 self.write()
 
     def cells(self) -> list[dict[str, Any]]:
-        """Return the counts, one mapping a model, benchmark, task and setting."""
+        """Return the counts, one mapping per model, benchmark, task and setting."""
         return [
             {
                 "model": key[0],
@@ -137,7 +137,7 @@ class StatusWriter:
 
 
 def read_status(out: Store) -> dict[str, Any]:
-    """Return the content of `status.json`; empty when there is none, or when it cannot be read."""
+    """Return the content of `status.json`; {} if it is missing or unreadable."""
     try:
         status = json.loads(out.get("status.json"))
     except (FileNotFoundError, ValueError):

@@ -18,7 +18,7 @@ from pipelines.schemas import prediction_row
 log = logging.getLogger(__name__)
 
 _BUGS = (LookupError, AttributeError, TypeError, NameError, AssertionError, NotImplementedError, ImportError)
-"""Exceptions of an engine that mean a bug and not a request it cannot answer: they end the sweep."""
+"""Exceptions of an engine that mean a bug: they end the sweep."""
 _FAILURES = {
     "engine_died": "the model's process died while it answered this request",
     "timeout": "the model gave no answer to this request within the stall_timeout_s of its entry",
@@ -28,8 +28,7 @@ _FAILURES = {
 class UnitRunner:
     """Answers loaded units by one engine.
 
-    A unit whose engine died is begun again; the second time its requests are sent one by one, so that the one that
-    kills the engine is found, becomes an `error` row, and affects no other request.
+    A unit whose engine died is sent again, the second time request by request: the fatal one becomes an `error` row.
     """
 
     def __init__(self, engine: Engine, attempts: AttemptTracker) -> None:
@@ -40,8 +39,8 @@ class UnitRunner:
         """Return all rows of the unit, each request once.
 
         Raises:
-            EngineUnreachableError: the model as a whole is unavailable; nothing of the unit counts as done.
-            EngineDiedError: the engine is gone and must be rebuilt; nothing of the unit counts as done.
+            EngineUnreachableError: the model is unavailable; nothing of the unit counts as done.
+            EngineDiedError: the engine must be rebuilt; nothing of the unit counts as done.
         """
         part = loaded.unit.part
         attempt, blamed = self._attempts.begin(part)
@@ -85,10 +84,7 @@ class UnitRunner:
         return prediction_row(loaded.columns[reply.request_id], reply)
 
     def _answer_all(self, requests: Sequence[Request], media: Mapping[Media, Frames]) -> Iterator[Reply]:
-        """Send all requests at once, and those that an exception left unanswered one by one.
-
-        Engines group calls that share media themselves.
-        """
+        """Send all requests at once, and those that an exception left unanswered one by one."""
         unanswered = {request.request_id: request for request in requests}
         try:
             for reply in answer_requests(self._engine, requests, media):

@@ -1,7 +1,6 @@
-"""The judge: questions about predictions become requests to another model, and no verdict is requested twice.
+"""The judge: questions about predictions become requests to another model, stored next to the predictions.
 
-A question's id is a hash of the judge and of the words, so equal answers of two models, or of one model under two
-settings, share one verdict, and a later run finds it again. Verdicts are stored next to the predictions, as parts.
+A question's id is a hash of the judge and the words, so equal answers of any models and settings share one verdict.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from pipelines.storage.store import Store
 UNIT_QUESTIONS = 64
 """Verdicts committed together; a judge's prompts are short."""
 PART_QUESTIONS = 2048
-"""Questions of one file of a judge's plan."""
 JUDGE_PLAN = pa.schema(
     [
         ("request_id", pa.string()),
@@ -84,7 +82,7 @@ class JudgeReplies:
         return str(self._fingerprint.get("revision") or "")
 
     def question(self, ask: JudgeRequest, attempt: int) -> Request:
-        """Build the request for one attempt at a verdict; a retry differs in its seed alone."""
+        """Build the request for one attempt at a verdict; retries differ in their seed."""
         overrides = self.spec.generation.model_dump(exclude_none=True)
         generation = replace(ask.step.generation, **{**overrides, "seed": ask.seeds[attempt]})
         step = Step(turns=ask.step.turns, generation=generation, choices=ask.step.choices)
@@ -96,7 +94,7 @@ class JudgeReplies:
         return Request(request_id=stable_id(inputs), steps=(step,))
 
     def verdict(self, ask: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Verdict:
-        """Return the verdict that the replies so far amount to."""
+        """Return the verdict from the replies so far."""
         for attempt in range(len(ask.seeds)):
             request_id = self.question(ask, attempt).request_id
             if request_id not in self.replies:
@@ -107,7 +105,7 @@ class JudgeReplies:
         return Verdict(state="invalid", tries=len(ask.seeds))
 
     def open_question(self, ask: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Request | None:
-        """Return the next request for a verdict; None when there is a verdict, or when all attempts are used up."""
+        """Return the next request for a verdict; None if there is a verdict or no attempt is left."""
         verdict = self.verdict(ask, read_verdict)
         return self.question(ask, verdict.tries) if verdict.state in ("absent", "failed") else None
 
@@ -117,11 +115,7 @@ def open_questions(
 ) -> Iterator[tuple[Request, Row]]:
     """Yield the next request for every open verdict, equal questions once, each with a row that raises it.
 
-    Args:
-        judge: with its replies so far.
-        rows: predictions of one benchmark.
-        context: of these predictions.
-        skip: questions that failed in this run and wait for the next one.
+    `rows` are predictions of one benchmark; `skip` are questions that failed in this run.
     """
     prompter = context.builder.benchmark.judge
     if prompter is None:
@@ -168,7 +162,7 @@ def plan_questions(
 
 
 def judge_plan_folder(benchmark_name: str) -> str:
-    """Return where the plans of a judge are; they are deleted when its verdicts are committed."""
+    """Return the folder of a judge's plans; they are deleted when its verdicts are committed."""
     return f"plan/benchmark={benchmark_name}"
 
 
@@ -180,7 +174,7 @@ def delete_judge_plans(out: Store, benchmark_name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeLoaderSpec:
-    """From which a worker builds a `JudgeLoader`."""
+    """Describes a `JudgeLoader` to a worker."""
 
     out_uri: str
     judge: str

@@ -1,7 +1,6 @@
 """Score a prediction part: read its answers, compare texts by scorer models, add the judge's verdicts.
 
-There is one score part for each prediction part, under the same name. Its footer holds a hash of all inputs, so that
-what has not changed is not scored again.
+Its score part has the same name; a hash of all inputs in the footer shows whether it is up to date.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class ScoringSpec:
 
     context: WorkerContext
     builder: RequestBuilder
-    """Of any of the models; its wording and seed count."""
+    """Of any model: its wording and seed count."""
     scorers: tuple[ScorerSpec, ...]
     device: str = "cpu"
 
@@ -55,7 +54,7 @@ class PartScorer:
         """Unavailable scorers: kind -> why. Their columns stay absent."""
 
     def score(self, path: str) -> int:
-        """Score one prediction part unless its scores are stored and up to date; return its number of rows.
+        """Score one prediction part unless its scores are up to date; return its number of rows.
 
         Raises:
             ScorerUnavailableError: a scorer that the user named is unavailable.
@@ -82,7 +81,6 @@ class PartScorer:
         return Verdict(state="absent") if ask is None else Verdict(state="ok", accepted=ask)
 
     def _inputs(self, rows: Sequence[Row]) -> str:
-        """Return a hash of all that scores depend on."""
         answers = [
             (row.request_id, row.status, row.output, row.verdict.state, row.verdict.accepted, sorted(row.given.items()))
             for row in rows
@@ -128,7 +126,7 @@ class PartScorer:
         return baseline.f1 if baseline else None
 
     def _compare_texts(self, rows: Sequence[Row]) -> list[Row]:
-        """Add the columns of scorer models; all texts of a part go through the model together."""
+        """Add the columns of scorer models; all texts of a part are one call."""
         if self._benchmark.similarity is None:
             return list(rows)
         asks = [

@@ -21,15 +21,11 @@ class ScoringContext:
 
     dataset: Dataset
     builder: RequestBuilder
-    """Of any model; its wording and seed count."""
+    """Of any model: its wording and seed count."""
 
     @classmethod
     def open(cls, data_uri: str, builder: RequestBuilder) -> ScoringContext:
-        """Open the data of a builder's benchmark.
-
-        Raises:
-            DatasetError: as `Dataset.open`.
-        """
+        """Open the data of a builder's benchmark; errors as `Dataset.open`."""
         return cls(dataset=Dataset.open(Store(data_uri), builder.benchmark_name), builder=builder)
 
     @property

@@ -31,7 +31,7 @@ AUTOSCALED_SCORERS = 8
 """The most scorers in a cluster that grows by load: its size at the moment says nothing."""
 MAX_PARTS_PER_CALL = 16
 CALLS_PER_SCORER = 4
-"""How often a scorer is handed parts at the least, so that all end at one time."""
+"""Minimum number of calls per scorer, so that all end at one time."""
 
 RunJob = Callable[[str, Job], None]
 
@@ -39,16 +39,9 @@ RunJob = Callable[[str, Job], None]
 def judge_rounds(
     context: SweepContext, judge_model: tuple[str, ModelSpec], entries: Sequence[ManifestEntry], run_job: RunJob
 ) -> JudgeReplies:
-    """Send the judge all open questions about one benchmark; an unreadable reply is retried twice at the most.
+    """Send the judge all open questions about the entries of one benchmark; unreadable replies are retried twice.
 
-    Args:
-        context: the sweep.
-        judge_model: name and spec.
-        entries: whose predictions, all of one benchmark.
-        run_job: runs a job under a title.
-
-    Raises:
-        ModelUnavailableError: the judge is unavailable.
+    Raises ModelUnavailableError if the judge is unavailable.
     """
     name, spec = judge_model
     out, benchmark_name = context.out, entries[0].benchmark
@@ -85,7 +78,7 @@ def _same_inputs(entries: Sequence[ManifestEntry]) -> list[list[ManifestEntry]]:
 
 
 def scoring_context(entry: ManifestEntry) -> ScoringContext:
-    """Return what an entry's rows are read with."""
+    """Return the context to read an entry's rows with."""
     return ScoringContext.open(entry.data, entry.builder)
 
 
@@ -106,15 +99,12 @@ def _prediction_parts(entries: Sequence[ManifestEntry], out: Store) -> Iterator[
 
 
 class _ScorerActor:
-    """A part scorer in an actor."""
-
     def __init__(self, spec: ScoringSpec, judge: Any) -> None:
         self._spec, self._judge = spec, judge
         self._scorer: PartScorer | None = None
 
     @carry_errors
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Score a few parts."""
         import ray
 
         from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
@@ -139,10 +129,7 @@ def score_parts(
     judge: JudgeReplies | None,
     scorers: Sequence[ScorerSpec],
 ) -> list[str]:
-    """Score all prediction parts of one benchmark's entries.
-
-    Returns:
-        Why default scorers did not run, one sentence each.
+    """Score all prediction parts of one benchmark's entries; return why default scorers did not run, a sentence each.
 
     Raises:
         ModelUnavailableError: a scorer that the user named is unavailable.

@@ -43,11 +43,7 @@ class _Bleurt:
 
 
 def build_scorer(spec: ScorerSpec, device: str) -> TextScorer:
-    """Load a scorer model.
-
-    Raises:
-        ScorerUnavailableError: it cannot be had.
-    """
+    """Load a scorer model; ScorerUnavailableError if that fails."""
     if spec.kind == "bleurt":
         from pipelines.metrics.bleurt import BleurtScorer
 
@@ -58,10 +54,10 @@ def build_scorer(spec: ScorerSpec, device: str) -> TextScorer:
 
 
 def look_for(model: str) -> None:
-    """Make sure in seconds that a scorer's files are here or that the hub answers.
+    """Check in seconds that a scorer's files are local or the hub answers, as the library retries for half a minute.
 
     Raises:
-        ScorerUnavailableError: neither; loading would only find out after half a minute of the library's own retries.
+        ScorerUnavailableError: neither.
     """
     import requests
     from huggingface_hub import constants, try_to_load_from_cache

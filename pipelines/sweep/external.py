@@ -1,4 +1,4 @@
-"""Answers made elsewhere: a file of outputs becomes predictions like our own, and is scored, reduced and reported."""
+"""Answers made elsewhere: a file of outputs becomes predictions, which are scored, reduced and reported."""
 
 from __future__ import annotations
 
@@ -28,12 +28,9 @@ log = logging.getLogger(__name__)
 
 
 def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener) -> SweepResult:
-    """Score, reduce and report the answers of a file.
+    """Score, reduce and report the answers of a file; the models of `spec` are ignored, its other names filter.
 
-    Args:
-        spec: data, out, judge and scorers; its models are ignored, its benchmarks, tasks and settings filter.
-        path: `.jsonl` or `.parquet` with the columns benchmark, model, task, setting, sample_id, variant, output.
-        progress: receives the progress.
+    `path` is `.jsonl` or `.parquet` with the columns benchmark, model, task, setting, sample_id, variant, output.
 
     Raises:
         LockedError: another run writes this output.

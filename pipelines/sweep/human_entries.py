@@ -16,13 +16,9 @@ from pipelines.sweep.import_predictions import import_rows
 
 
 def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[ManifestEntry]]:
-    """Store the files of `--human` in the output and import the answers in them.
+    """Store the files of `--human` in the output and import their answers; UsageError for an unusable row.
 
-    Returns:
-        The run with an entry a person, and the new ones of these; an unchanged file brings none.
-
-    Raises:
-        UsageError: a row of a file cannot be used.
+    Return the run with an entry a person, and the new entries; an unchanged file has none.
     """
     spec, out = context.spec, context.out
     if not spec.human:

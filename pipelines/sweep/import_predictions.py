@@ -24,7 +24,7 @@ GIVEN = ("bertscore_f1", "bertscore_0", "bertscore_1", "bleurt", "human")
 
 PART_ROWS = 4096
 _Key = tuple[str, str, str, str]
-"""Task, setting, sample id and variant."""
+"""Task, setting, sample id, variant."""
 
 
 def import_rows(
@@ -36,18 +36,9 @@ def import_rows(
     *,
     file_name: str,
 ) -> ManifestEntry | None:
-    """Write one model's answers to one benchmark as prediction parts.
+    """Write one model's answers to one benchmark as prediction parts; return the entry, None where no row is usable.
 
-    Args:
-        context: the sweep.
-        name: of the benchmark.
-        model: who answered.
-        rows: with their line numbers.
-        rejections: extended by rows that are about no request, or a second answer to one.
-        file_name: for the rejections.
-
-    Returns:
-        The entry; None where no row is usable.
+    `rows` are numbered by line. Rows that match no request, or answer one again, are added to `rejections`.
     """
     dataset = context.datasets.open(context.spec.data, name)
     builder = _external_builder(dataset, name, model, context.spec.seed)
@@ -94,7 +85,7 @@ def _external_builder(dataset: Dataset, name: str, model: str, seed: int) -> Req
 def _earlier_rows(
     out: Store, folder: str, dataset_fingerprint: str, answered: set[TaskSetting]
 ) -> list[dict[str, Any]]:
-    """Return answers of earlier files to the same data under tasks and settings that this file does not answer."""
+    """Return answers of earlier files to the same data under other tasks and settings than this file's."""
     return [
         row
         for path, table in iter_parts(out, folder, repair=True)

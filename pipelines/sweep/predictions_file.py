@@ -23,11 +23,7 @@ REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
 def usable_rows(
     spec: RunSpec, path: Path
 ) -> tuple[list[Rejection], dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]]:
-    """Read the rows of a file that a spec selects, with line numbers, by benchmark and model; and the rejected ones.
-
-    Raises:
-        UsageError: the file cannot be read, lacks a column, or names what does not exist.
-    """
+    """Read the rows of a file that a spec selects, with line numbers, by benchmark and model; and the rejected ones."""
     rejections: list[Rejection] = []
     groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
     for line, row in _rows(path, rejections):

@@ -1,4 +1,4 @@
-"""Record a sweep in `run.json`, and what its reader must be warned of."""
+"""Record a sweep in `run.json`, with warnings for its reader."""
 
 from __future__ import annotations
 
@@ -32,13 +32,7 @@ def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[Man
 def record_sweep(
     context: SweepContext, plans: Mapping[str, Sequence[ModelPlan]], warnings: list[str]
 ) -> dict[str, Any]:
-    """Write `run.json` before the work, so that an output always says what it is.
-
-    Args:
-        context: the sweep.
-        plans: by model.
-        warnings: extended by what leaves the report because of this run.
-    """
+    """Write `run.json` before the work; add to `warnings` what leaves the report because of this run."""
     spec, earlier = context.spec, load_run(context.out)
     builders = [plan.builder for model_plans in plans.values() for plan in model_plans]
     entries = sweep_entries(spec, builders)
@@ -60,7 +54,7 @@ def record_sweep(
 
 
 def sweep_warnings(spec: RunSpec) -> list[str]:
-    """Return what the reader of a sweep's numbers should know, one sentence each."""
+    """Return warnings for the reader of a sweep's numbers, one sentence each."""
     sentences = [
         f"model {name}: its revision is not pinned, so the hub may serve others tomorrow; give `revision` a commit"
         for name, model in {**spec.models, **helper_models(spec)}.items()

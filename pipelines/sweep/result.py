@@ -1,4 +1,4 @@
-"""How a sweep ended."""
+"""The result of a sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.predict.records import CellCount
 
 @dataclass(slots=True)
 class SweepResult:
-    """How a run ended."""
+    """The result of a sweep."""
 
     counts: list[CellCount] = field(default_factory=list)
     """Requests of this run's models by task, setting and outcome."""

@@ -1,4 +1,4 @@
-"""A sweep from plan to report: the page that reads from entry to result."""
+"""A sweep from plan to report."""
 
 from __future__ import annotations
 
@@ -27,15 +27,10 @@ from pipelines.sweep.result import SweepResult
 def run_sweep(
     spec: RunSpec, *, stages: Sequence[str] = STAGES, progress: ProgressListener | None = None
 ) -> SweepResult:
-    """Run a sweep's stages; what is done already is not done again.
-
-    Args:
-        spec: the sweep.
-        stages: of `predict`, `score`, `report`.
-        progress: receives the progress.
+    """Run the `stages` (`predict`, `score`, `report`) of a sweep; completed work is not repeated.
 
     Raises:
-        DatasetError, StoreError, ClusterError: as their texts say.
+        DatasetError, StoreError, ClusterError: data, output or cluster are unavailable.
         LockedError: another run writes the same output.
         UsageError: a row of a human file cannot be used.
         ModelUnavailableError: the judge, a named scorer, or every model of the sweep is unavailable.
@@ -71,7 +66,7 @@ def run_sweep(
 
 @contextlib.contextmanager
 def _without_temporary_files(out: Store) -> Iterator[None]:
-    """Delete unfinished files of killed writers: those of an earlier run, and of this one when its cluster ended."""
+    """Delete unfinished files of killed writers, before and after the run."""
     out.remove_temporary()
     try:
         yield

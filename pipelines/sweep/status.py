@@ -19,11 +19,7 @@ FRESH_S = 30
 
 
 def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
-    """Return when the counts of an output were made, and the counts by model, benchmark, task and setting.
-
-    Raises:
-        UsageError: there is no run at this place.
-    """
+    """Return the time of an output's counts, and them by model, benchmark, task and setting; UsageError if none."""
     out = Store(uri)
     status, run = read_status(out), load_run(out)
     if not run:
@@ -52,9 +48,9 @@ def has_same_data(entry: ManifestEntry, datasets: Datasets) -> bool:
 
 
 def count_entry(out: Store, entry_plan: EntryPlan) -> list[dict[str, Any]]:
-    """Count the requests of an entry from the parts themselves: a run that was killed left an old `status.json`.
+    """Count the requests of an entry from its parts, as a killed run leaves an old `status.json`.
 
-    Of answers made elsewhere none is pending: a request that their file does not answer was not made.
+    Answers made elsewhere have no pending requests.
     """
     entry = entry_plan.entry
     completed = load_completed(out, entry.benchmark, entry.model)

@@ -46,7 +46,6 @@ class Choice:
     rule: Rule | None
     """The rule that matched, also where it found the answer invalid; None where none did."""
     invalid_reason: InvalidReason | None
-    """Why there is no letter; None where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +59,7 @@ class FreeformAnswer:
 
 
 def parse_choice(raw: str, readings: Mapping[str, str], *, cot: bool) -> Choice:
-    """Parse the chosen letter.
-
-    Args:
-        raw: the model's output.
-        readings: the text shown for each letter `A` to `D`.
-        cot: whether the prompt requested an explanation as a first answer.
-    """
+    """Parse the letter of an output; `readings` are the texts of `A` to `D`, with `cot` an explanation comes first."""
     text = clean_output(raw)
     if text is None:
         return _invalid("unclosed_think")
@@ -110,8 +103,6 @@ def _valid(letter: str, rule: Rule) -> Choice:
 def _invalid(reason: InvalidReason, rule: Rule | None = None) -> Choice:
     return Choice(letter=None, rule=rule, invalid_reason=reason)
 
-
-# ---------------------------------------------------------------------------------------------- rules
 
 # Chinese, Japanese and Korean put no space between a letter and the adjacent word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
@@ -176,7 +167,7 @@ _CUE = re.compile(
 
 
 def _cue_hits(text: str) -> list[tuple[str, bool]]:
-    """Return letters after cue words, each with whether another is joined to it; `answer` outranks other cues."""
+    """Return letters after cue words, each with whether another is joined to it; `answer` outranks the others."""
     joined = {pair.start(group) for pair in _joined_pairs(text) for group in range(1, 5)}
     hits = list(_CUE.finditer(text))
     preferred = [hit for hit in hits if hit[1].casefold() == "answer"] or hits
@@ -214,8 +205,6 @@ def _quoted_reading(region: str, readings: Mapping[str, str]) -> Choice | None:
     return _valid(matches[0], "R5") if len(matches) == 1 else _invalid("multiple", "R5")
 
 
-# ------------------------------------------------------------------------------------------- freeform
-
 _LABEL = re.compile(
     r"\s*+(?:(?:my|your|the|final|correct)\s++){0,3}+(?:answer|intention|response|output|reply)"
     r"(?:\s*+#?\d)?+\s*+(?:\([^()\n]{0,60}+\)\s*+)?+(?::|=|[-–—](?=\s))\s*+",
@@ -231,12 +220,7 @@ _MAX_BULLET = 40  # characters before a statement in which its bullet or number 
 
 
 def parse_freeform(raw: str, *, cot: bool) -> FreeformAnswer:
-    """Parse the sentence of a free-form answer, not cut to the requested length.
-
-    Args:
-        raw: the model's output.
-        cot: whether the prompt requested an explanation as a first answer.
-    """
+    """Parse the sentence of a free-form answer, not cut to the requested length."""
     text = clean_output(raw) or ""
     region = _statement(text) if cot else _first_paragraph(text)
     sentence = collapsed(without_outer_quotes(_without_label(without_outer_quotes(region))))

@@ -36,7 +36,7 @@ from pipelines.metrics.text import bleu1
 
 _HUMAN_FILE: Final = "human400_ids.txt"
 _TAG_CHECKS: Final = 100
-"""Pictures of each subset that are checked for tags, spread over the whole."""
+"""Pictures of each subset that are checked for tags."""
 _NAMED: Final = 5  # items that a notice names
 _LETTER_SHARE: Final = (0.2, 0.3)
 

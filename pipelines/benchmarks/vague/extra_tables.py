@@ -65,11 +65,7 @@ def extra_tables(results: Results) -> list[Table]:
     return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
 
 
-# ------------------------------------------------------------------------------------------------ human
-
-
 def _human_table(results: Results, subset: str, name: str) -> Table:
-    """Lay out models with the human and chance, and the gap to the human."""
     is_approximate = subset != HUMAN_LISTED
     human_key = mcq_key("accuracy", "vlm", HUMAN, HUMAN_LISTED)
     human = results.value(human_key, table="Table 2")
@@ -131,15 +127,12 @@ def _invalid(results: Results, table: str, key: Key, chosen: Sequence[int | None
 
 
 def _shares(errors: Sequence[int | None]) -> tuple[float | None, ...]:
-    """Return the share of each kind among all errors of a kind."""
+    """Return the share of each kind among all errors."""
     counted = [count for count in errors if count is not None]
     total = sum(counted)
     if len(counted) < len(errors) or not total:
         return (None,) * len(errors)
     return tuple(count / total for count in counted)
-
-
-# ------------------------------------------------------------------------------------------------ answers
 
 
 def _rows_by_setting(results: Results, task: str, columns: Sequence[tuple[str, str]]) -> tuple[TableRow, ...]:

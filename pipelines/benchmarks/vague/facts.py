@@ -1,7 +1,4 @@
-"""VAGUE: names of settings and subsets, and the sizes and means that the paper prints.
-
-Nam et al., ICCV 2025, arXiv 2411.14137.
-"""
+"""VAGUE: names of settings and subsets, and the sizes and means of the paper (ICCV 2025, arXiv 2411.14137)."""
 
 from __future__ import annotations
 

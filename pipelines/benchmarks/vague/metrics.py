@@ -1,11 +1,8 @@
-"""VAGUE's metrics from the scored rows of one model.
+"""VAGUE's metrics from the scored rows of one model, for all items, both subsets and the human's items.
 
-Those of the paper (Nam et al., ICCV 2025, arXiv 2411.14137), for all items, both subsets and the human's items:
-
-- `accuracy`: share of items with the correct reading chosen, an unreadable answer being wrong;
-  `count_correct`, `count_fs`, `count_su`, `count_ne`: which reading was chosen; `valid_count`: readable answers;
-  `delta_vs_lm`, `cot_delta`: differences of accuracies, before rounding.
-- `bleu1`, `bert_f1` of free-form answers against the correct reading, means over items, an empty answer being 0.
+- `accuracy`: share of items with the correct reading chosen; an unreadable answer is wrong. - `delta_vs_lm`,
+`cot_delta`: differences of accuracies, before rounding. - `bleu1`, `bert_f1` of free-form answers against the correct
+reading: means over items; an empty answer is 0.
 
 Failed requests are not in the denominator. Intervals resample items, those that share a picture together.
 """
@@ -41,14 +38,9 @@ _NO_BASELINE: Final = "no baseline is known for the BERTScore model in use"
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """Compute all metrics of one model.
+    """Compute all metrics of one model by subset, task and setting, then facts of the data with task ''.
 
-    Args:
-        scores: see `Reporter.reduce`; a column that no row has may be absent.
-        samples: by id.
-
-    Returns:
-        Metrics by subset, task and setting, then facts of the data with task ''. The note of a None says why.
+    The note of a None says why. A column of `scores` without values may be absent.
     """
     scored = ScoredRows.of(scores, samples)
     metrics: list[Metric] = []
@@ -90,7 +82,6 @@ def _metric(
 
 
 def _mean(rows: SettingRows, scope: Scope, metric: str, column: FloatArray) -> MetricSpec:
-    """Build the mean over the items of the scope that have a value."""
     selected = column[scope.mask]
     defined = selected[~np.isnan(selected)]
     value = float(defined.mean()) if defined.size else None
@@ -230,9 +221,6 @@ def _differences(scored: ScoredRows, scope: Scope) -> Iterator[MetricSpec]:
         has_interval = all(np.unique(clusters[side]).size > 1 for side in defined)
         pair = tuple(column for side in columns for column in _total_and_size(side)) if has_interval else ()
         yield MetricSpec(difference, pair, difference_of_ratios)
-
-
-# -------------------------------------------------------------------------------------- facts of the data
 
 
 def _data_facts(scored: ScoredRows) -> Iterator[Metric]:

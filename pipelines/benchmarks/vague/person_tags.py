@@ -65,16 +65,10 @@ def _rectangle(centre: tuple[float, float], number: int) -> _Corners:
 def count_tagged_boxes(
     content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None, pixels: Pixels
 ) -> tuple[int, int]:
-    """Count the boxes that carry a tag: near-black just inside all corners of its rectangle.
+    """Count the boxes that carry a tag, near-black just inside all corners of its rectangle, and all those checked.
 
-    Args:
-        content: encoded image.
-        boxes: (x0, y0, x1, y1) each; person k is box k-1.
-        size: width and height that the boxes are measured in; None: those of the picture.
-        pixels: decoder.
-
-    Returns:
-        Boxes with a tag, and boxes that could be checked; (0, 0) where the picture cannot be decoded.
+    A box is (x0, y0, x1, y1), that of person k at k-1, measured in a picture of `size` (width, height), or of the
+    actual size for None. The result is (0, 0) where the picture cannot be decoded.
     """
     picture = _open_image(content, pixels) if boxes else None
     if picture is None:
@@ -96,10 +90,7 @@ def _near_black(pixel: object) -> bool:
 
 
 def draw_tags(content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None, pixels: Pixels) -> bytes:
-    """Draw a tag on every box; return `content` unchanged without boxes or where it cannot be decoded.
-
-    Takes the arguments of `count_tagged_boxes`.
-    """
+    """Draw a tag on every box; return `content` unchanged without boxes or where it cannot be decoded."""
     picture = _open_image(content, pixels) if boxes else None
     if picture is None:
         return content

@@ -1,8 +1,6 @@
-"""VAGUE's prompts: our own wording, composed of the same sentences in all settings.
+"""VAGUE's prompts: our own wording, composed of the same sentences in all settings, ordered as in the paper.
 
-Order of content, as in the paper: task, admissible evidence, what the speaker expects, whether to explain; then scene
-description, utterance and readings; then the cue. Prompts of a task and setting share a prefix with and without
-reasoning, so that an engine can reuse it.
+Prompts of a task and setting share a prefix with and without reasoning, so that an engine can reuse it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What VAGUE's tables and figures look up: labels, and which models and items the results cover."""
+"""What VAGUE's tables and figures look up: labels, models, and the items that the results cover."""
 
 from __future__ import annotations
 

@@ -76,7 +76,6 @@ class ScoredRows:
     samples: Sequence[Sample]
     clusters: NDArray[np.str_]
     by_setting: Mapping[tuple[str, str], SettingRows]
-    """By task and setting."""
 
     @classmethod
     def of(cls, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:

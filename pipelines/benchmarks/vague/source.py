@@ -1,7 +1,7 @@
 """Read VAGUE as distributed: the hub's Parquet file with embedded pictures, or two JSON arrays and picture folders.
 
-Both hold the same rows of version 2.0. The texts of all rows are read first, because some facts concern the data set as
-a whole (which items are rated best, whether pictures carry tags); pictures are read afterwards, one at a time.
+Both hold the same rows of version 2.0. All texts are read before the pictures, as some facts concern the whole data
+set.
 """
 
 from __future__ import annotations
@@ -127,11 +127,7 @@ class SourceFile:
         return MediaFile(role="picture", kind="image", path=path)
 
     def bytes_of(self, picture: MediaFile) -> bytes | None:
-        """Return the encoded picture, or None where there is none.
-
-        Raises:
-            SourceError: the file is too large.
-        """
+        """Return the encoded picture, or None without one; SourceError if the file is too large."""
         if picture.content is not None:
             return picture.content or None
         try:
@@ -141,11 +137,7 @@ class SourceFile:
 
 
 def read_files(source: Source) -> list[SourceFile]:
-    """Read the texts of all rows.
-
-    Raises:
-        SourceError: the folder holds no data of VAGUE 2.0.
-    """
+    """Read the texts of all rows; SourceError if the folder holds no data of VAGUE 2.0."""
     parquet = source.glob("data/*.parquet") or source.glob("*.parquet")
     if parquet:
         return [_parquet_file(source, path) for path in parquet]
@@ -159,7 +151,6 @@ def read_files(source: Source) -> list[SourceFile]:
 def _validate_rows(
     source: Source, path: str, rows: Iterator[tuple[int, Any]], content: bytes | None = None
 ) -> SourceFile:
-    """Validate all rows of a file."""
     items, rejections = list[SourceItem](), list[Rejection]()
     subset = "" if content is not None else _subset_of_file(path)
     for index, row in rows:

@@ -89,7 +89,6 @@ def _with_change(results: Results, table: str, key: Key, metric: str) -> TableCe
 
 
 def _accuracy_table(results: Results) -> Table:
-    """Lay out Table 1."""
     settings = ("lm", "sm", "vlm")
     rows = []
     for table, model in _models(results, "Table 1", settings):
@@ -200,7 +199,6 @@ def _cot_table(results: Results) -> Table:
 
 
 def _full_table(results: Results, subset: str) -> Table:
-    """Lay out Table H3 or H4: all numbers of a subset."""
     table, rows = FULL_TABLES[subset], list[TableRow]()
     published = ((table, model) for model in results.models("published", table=table))
     for source, model in [*published, *(("", model) for model in results.models())]:

@@ -33,9 +33,6 @@ def f1_columns(entailment: Bools, right: Bools) -> tuple[Bools, ...]:
     return right & entailment, right & ~entailment, np.ones_like(right)
 
 
-# ------------------------------------------------------------------------------------------------ baselines
-
-
 def all_entailment_f1(entailment: int, contradiction: int) -> float:
     """Return macro F1 of a model that always answers entailment."""
     right = np.array([float(entailment)])
@@ -54,9 +51,6 @@ def chance_f1(entailment: int, contradiction: int) -> float:
     return float((value * chance.ravel()).sum())
 
 
-# --------------------------------------------------------------------------------------------- paired tests
-
-
 def paired_columns(entailment: Bools, right_a: Bools, right_b: Bools) -> tuple[Bools, ...]:
     """Return the columns whose sums `f1_of_a`, `f1_of_b` and `f1_gain` take; all over the same rows."""
     rows = np.ones_like(right_a)
@@ -64,30 +58,24 @@ def paired_columns(entailment: Bools, right_a: Bools, right_b: Bools) -> tuple[B
 
 
 def f1_of_a(*sums: FloatArray) -> FloatArray:
-    """Compute macro F1 of A from the sums of `paired_columns`."""
+    """Compute macro F1 of A."""
     return macro_f1(sums[0], sums[1], sums[4])
 
 
 def f1_of_b(*sums: FloatArray) -> FloatArray:
-    """Compute macro F1 of B from the sums of `paired_columns`."""
+    """Compute macro F1 of B."""
     return macro_f1(sums[2], sums[3], sums[4])
 
 
 def f1_gain(*sums: FloatArray) -> FloatArray:
-    """Compute macro F1 of B minus that of A from the sums of `paired_columns`."""
+    """Compute macro F1 of B minus that of A."""
     return f1_of_b(*sums) - f1_of_a(*sums)
 
 
 def koehn_p(entailment: Bools, right_a: Bools, right_b: Bools) -> float:
     """Test one-sided that A has the higher macro F1 on the same rows, by resampling rows (Koehn 2004).
 
-    Args:
-        entailment: (rows,), whether gold is entailment.
-        right_a: (rows,), A's right answers.
-        right_b: (rows,), B's right answers.
-
-    Returns:
-        p = (1 + draws on which A is not better) / (draws + 1).
+    All arrays are (rows,). p = (1 + draws on which A is not better) / (draws + 1).
     """
     columns = np.stack(paired_columns(entailment, right_a, right_b), axis=1, dtype=np.float64)
     gain = f1_gain(*draw_sums(columns).T)
@@ -97,14 +85,7 @@ def koehn_p(entailment: Bools, right_a: Bools, right_b: Bools) -> float:
 def koehn_tests(a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping[str, Sample]) -> list[PairedTest]:
     """Test F1 of labels, and F1 at the thresholds where the explanations of both models are scored.
 
-    Args:
-        a: scores of the first model, as `Reporter.reduce` takes them.
-        b: scores of the second on the same rows.
-        setting: of both.
-        samples: by id.
-
-    Raises:
-        ValueError: the rows are not the same.
+    `a` and `b` are scores as `Reporter.reduce` takes them; ValueError if they are not of the same rows.
     """
     frames = (frame.sort_values("sample_id", kind="stable") for frame in (a, b))
     rows_a, rows_b = (SettingRows.of(frame, setting, samples) for frame in frames)

@@ -1,10 +1,8 @@
-r"""Parse the label and the explanation of V-FLUTE's answers, in two ways.
+r"""Parse the label and the explanation of V-FLUTE's answers, in two ways; both results are stored.
 
-`parse_as_authors` reproduces the script published with the paper, character for character, so that its numbers compare
-with the published ones. `parse_robust` is ours: it handles negation, other markers, and more than one marker. Both
-results are stored, and reports show how often they differ.
-
-Both take time linear in the text, except for one clean-up of the authors' that stays exact up to `_LONG` characters.
+`parse_as_authors` reproduces the paper's script, so that numbers compare with the published ones. `parse_robust`
+handles negation, other and repeated markers. Both take time linear in the text, except for one clean-up of the authors'
+that stays exact up to `_LONG` characters.
 """
 
 import re
@@ -27,10 +25,7 @@ class Answer:
 
 
 def stage1_question(instruction: str) -> str:
-    """Return the question for a scene graph: the instruction without its last sentence and without question marks.
-
-    The parts between question marks are joined by spaces, without the last one; the claim stays.
-    """
+    """Return the question for a scene graph: the instruction without its last sentence and without question marks."""
     return " ".join(instruction.split("?")[:-1]).strip()
 
 
@@ -47,8 +42,6 @@ def _without_reasoning(text: str) -> str:
         position = len(text) if closing < 0 else closing + len(end)
     return "".join([*parts, text[position:]])
 
-
-# ------------------------------------------------------------------------------------------- authors'
 
 _PLAIN_MARKER = re.compile(r"LABEL:|Label:|label:")
 _LABEL_WORD: Final = {
@@ -78,11 +71,7 @@ def parse_as_authors(raw: str | None, *, scene_graph: bool) -> Answer:
     """Parse an answer as the script of the authors does, on which the published numbers rest.
 
     Its peculiarities are kept: a marker needs a colon and one of three spellings, `contradict` wins after a marker,
-    `entail` wins without one.
-
-    Args:
-        raw: the model's output, or None where there is none.
-        scene_graph: whether the prompt held a scene graph, whose mention is removed from the explanation.
+    `entail` wins without one. With `scene_graph`, the mention of one is removed from the explanation.
     """
     if raw is None:
         return Answer(None, None)
@@ -167,8 +156,6 @@ def _without_underscores(word: str) -> str:
     return word if "_" not in word or "emoji" in word else word.replace("_", " ").replace('"', "")
 
 
-# --------------------------------------------------------------------------------------------- robust
-
 _DROPPED = str.maketrans("", "", "*`#")
 _LINE_BREAK = re.compile(r"\r\n?")
 # A hyphen between two words (`label-free`) is not a marker.
@@ -192,9 +179,6 @@ def parse_robust(raw: str | None) -> Answer:
     The label comes from the last marker with one (`Label:`, `final answer is` ...), else from the last sentence, else
     from the whole text, else from verbs such as `supports`; negated words do not count. The explanation is the text
     without that marker's line.
-
-    Args:
-        raw: the model's output, or None where there is none.
     """
     text = _LINE_BREAK.sub("\n", _without_reasoning(raw or "")).translate(_DROPPED).strip()
     evidence = Evidence(text)

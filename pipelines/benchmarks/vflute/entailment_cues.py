@@ -1,8 +1,4 @@
-"""Words that speak for entailment or for contradiction, with negation.
-
-A word does not count if a negation precedes it with at most two words between; a comma or the end of a sentence ends
-the reach of a negation.
-"""
+"""Words that speak for entailment or contradiction, unless a negation is at most two words before in the clause."""
 
 import re
 from bisect import bisect_left
@@ -54,11 +50,11 @@ class Evidence:
                 voters[side].append(start)
 
     def stem_vote(self, start: int, end: int) -> Label | None:
-        """Return the label of the label words between two positions; None where there are none or both."""
+        """Return the label of the label words between two positions; None for none or both."""
         return None if _any_between(self._undecided, start, end) else _one_side(self._stems, start, end)
 
     def verb_vote(self, end: int) -> Label | None:
-        """Return the label of verbs such as `supports` and `refutes` up to a position; None where none or both."""
+        """Return the label of verbs such as `supports` and `refutes` up to a position; None for none or both."""
         return None if self._undecided else _one_side(self._verbs, 0, end)
 
 

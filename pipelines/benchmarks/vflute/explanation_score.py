@@ -24,7 +24,7 @@ def explanation_score(scores: Mapping[str, float], suffix: str = "") -> float | 
 
 
 def similarity_of(row: Row) -> list[SimilarityRequest]:
-    """Return both comparisons of the explanation, and those of the robust parser's where that is another text.
+    """Return both comparisons of the explanation, and those of the robust parser's if different.
 
     Columns of an answers file hold for both parsers.
     """

@@ -52,7 +52,6 @@ def extra_tables(results: Results) -> list[Table]:
 
 
 def _human_table(results: Results) -> Table:
-    """Lay out ours by subset with chance, people and the best published model."""
     rows: list[TableRow] = []
     best_models: dict[str, str] = {}
     for entry in our_entries(results):
@@ -138,7 +137,6 @@ def _parsing_table(results: Results) -> Table:
 
 
 def _label_only_table(results: Results) -> Table:
-    """Lay out appendix J."""
     rows = []
     for model in dict.fromkeys(entry.model for entry in published_entries(results, "Appendix J")):
         keys = (ModelSetting(model, setting).key("f1_at_0") for setting in ("label-only", "zero-shot"))

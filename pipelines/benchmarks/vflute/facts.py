@@ -1,7 +1,4 @@
-"""V-FLUTE: names of settings, subsets and phenomena, the sizes that the paper prints, and the subset of a row.
-
-Saakyan et al., NAACL 2025, arXiv 2405.01474, Tables 1 and 3.
-"""
+"""V-FLUTE: names of settings, subsets and phenomena, and the sizes of the paper (NAACL 2025, Tables 1 and 3)."""
 
 from __future__ import annotations
 
@@ -112,12 +109,9 @@ SOURCES: Final = tuple(dict.fromkeys(subset.source for subset in SUBSETS))
 
 
 def subset_of(source: str, phenomenon: str) -> Subset:
-    """Return the subset of a row.
+    """Return the subset of a row; ValueError for an unknown source, or an IRFL row of another phenomenon.
 
-    A phenomenon that does not belong to the only subset of a source is ignored: one distribution has such tags.
-
-    Raises:
-        ValueError: an unknown source, or an IRFL row that is neither metaphor, simile nor idiom.
+    Other sources have one subset each; their phenomenon is ignored, as one distribution has wrong tags.
     """
     subsets = [subset for subset in SUBSETS if subset.source == source]
     if not subsets:

@@ -23,7 +23,6 @@ def make_figures(results: Results) -> list[Figure]:
 
 
 def _drop_figure(results: Results) -> Iterator[Figure]:
-    """Yield figure 6."""
     subsets = [SUBSETS[index] for index in _DROPS]
     series = []
     for entry in our_entries(results, *EXPLAINED):

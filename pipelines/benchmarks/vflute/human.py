@@ -1,7 +1,4 @@
-"""Human baseline of V-FLUTE: the published one, and labels and judgements from files.
-
-Two people labelled 99 rows for the paper; which rows is unpublished.
-"""
+"""Human baseline of V-FLUTE: the published one (99 rows, unknown which), and labels and judgements from files."""
 
 from __future__ import annotations
 
@@ -116,7 +113,7 @@ class VfluteHumanBaseline(HumanBaseline):
         _people: Mapping[str, pd.DataFrame],
         /,
     ) -> list[Metric]:
-        """Compare one model with each annotator and with their mean, on the rows that they labelled."""
+        """Compare one model with each annotator and their mean, on the rows that they labelled."""
         if "labels" not in files:
             return []
         labels_by_annotator = {}
@@ -158,11 +155,7 @@ class VfluteHumanBaseline(HumanBaseline):
 
 
 def parse_labels(text: str) -> dict[str, dict[str, str]]:
-    """Parse a CSV of labels into annotator -> row id -> label.
-
-    Raises:
-        ValueError: a column or a value is missing or wrong, or an annotator labels a row twice.
-    """
+    """Parse a CSV into annotator -> row id -> label; ValueError for a missing or wrong value or a repeated row."""
     labels_by_annotator: dict[str, dict[str, str]] = {}
     for line, row in csv_rows(text, _LABEL_COLUMNS):
         if row["label"] not in LABELS:
@@ -175,11 +168,9 @@ def parse_labels(text: str) -> dict[str, dict[str, str]]:
 
 
 def compare_with_annotator(rows: SettingRows, annotator: str, labels: Mapping[str, str]) -> Iterator[Metric]:
-    """Compare a model with one annotator on the annotator's rows.
+    """Compare a model with one annotator A on A's rows; None where explanations were not scored.
 
-    Yields:
-        `f1_at_0_on_rows_of_A`, `f1_at_0_of_A`, `gap_to_A` with its interval over pictures, and `p_A_is_better`; all
-        None where explanations were not scored.
+    Yields `f1_at_0_on_rows_of_A`, `f1_at_0_of_A`, `gap_to_A` (interval over pictures) and `p_A_is_better`.
     """
     rows = rows.of_rows(np.array([name in labels for name in rows.ids], dtype=np.bool_))
     names = (f"f1_at_0_on_rows_of_{annotator}", f"f1_at_0_of_{annotator}", f"gap_to_{annotator}")
@@ -222,13 +213,9 @@ def _human_right(rows: SettingRows, labels: Mapping[str, str]) -> Bools:
 def _specs(
     rows: SettingRows, names: tuple[str, str, str], columns: Sequence[Bools], subset: str = ""
 ) -> list[MetricSpec]:
-    """Build F1 of the model, F1 of people, and the first minus the second, as means over annotators.
+    """Build F1 of the model and of people, and their difference, as means over annotators.
 
-    Args:
-        rows: rows of the columns.
-        names: of the three metrics.
-        columns: five an annotator, those of `paired_columns`.
-        subset: of the metrics.
+    `columns` are five an annotator, those of `paired_columns`.
     """
     statistics: tuple[Statistic, ...] = (partial(_mean, f1_of_a), partial(_mean, f1_of_b), _mean_gap)
     return [
@@ -238,7 +225,6 @@ def _specs(
 
 
 def _mean(statistic: Statistic, *sums: FloatArray) -> FloatArray:
-    """Average a statistic of `paired_columns` over annotators."""
     mean: FloatArray = np.stack([statistic(*sums[i : i + 5]) for i in range(0, len(sums), 5)]).mean(axis=0)
     return mean
 

@@ -43,7 +43,7 @@ class Study:
     systems: Mapping[str, SystemStudy]
     items: int
     kappa: float | None
-    """Mean over the systems that have one."""
+    """Mean over the systems with a value."""
     pr: PrecisionRecall | None
     """Of the explanation score, on all agreed judgements together; None without scores or without adequate ones."""
     curve: tuple[tuple[float, float], ...] = ()
@@ -66,11 +66,7 @@ class _Judgements:
 
 
 def parse_study(text: str, scores: Mapping[tuple[str, str], float] | None = None) -> Study:
-    """Parse judgements and compute the rates of each system.
-
-    Args:
-        text: CSV with the columns `COLUMNS`.
-        scores: (id, system) -> explanation score.
+    """Parse judgements (CSV of `COLUMNS`) and compute the rates of each system; `scores` is by (id, system).
 
     Raises:
         ValueError: a column or a value is missing or wrong, an explanation has not two annotators, or an annotator
@@ -151,9 +147,6 @@ def _parse_judgements(text: str) -> dict[tuple[str, str], _Judgements]:
         if len(judged.adequate) != 2:
             raise ValueError(f"item {item!r}, system {system!r}: {len(judged.adequate)} annotators, wanted two")
     return judgements
-
-
-# -------------------------------------------------------------------------------------- tables and figures
 
 
 def study_tables(study: Study) -> list[Table]:

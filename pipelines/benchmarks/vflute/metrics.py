@@ -54,14 +54,9 @@ UNSCORED: Final = "explanations without BERTScore and BLEURT"
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """Compute all metrics of one model.
+    """Compute all metrics of one model by setting, then counts of text lengths.
 
-    Args:
-        scores: see `Reporter.reduce`; a column that no row has may be absent.
-        samples: by id.
-
-    Returns:
-        Metrics by setting, then counts of text lengths. The note of a None says why.
+    The note of a None says why. A column of `scores` without values may be absent.
     """
     present = set(scores["setting"])
     by_setting = {name: SettingRows.of(scores, name, samples) for name in SETTINGS if name in present}

@@ -1,4 +1,4 @@
-"""What V-FLUTE's tables and figures look up: models by setting, annotators, the curve of F1@k, and the paper's rows."""
+"""What V-FLUTE's tables and figures look up: models by setting, annotators, the curve of F1@k, and published rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SUFFIXES: Final[Mapping[str, str]] = {
 
 
 class ModelSetting(NamedTuple):
-    """A model in a setting: what a row of most tables is about."""
+    """A model in a setting: the subject of most table rows."""
 
     model: str
     setting: str

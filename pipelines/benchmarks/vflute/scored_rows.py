@@ -27,7 +27,6 @@ class Right:
 
     right: Bools
     labelled: Bools
-    """The label is right."""
     unknown: Bools
     """The label is right and the explanation is not scored. Any such row leaves F1@k undefined."""
 
@@ -58,13 +57,7 @@ class SettingRows:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, setting: str, samples: Mapping[str, Sample]) -> SettingRows:
-        """Select the rows of one setting.
-
-        Args:
-            frame: see `Reporter.reduce`; a column that no row has may be absent.
-            setting: name of the setting.
-            samples: by id.
-        """
+        """Select the rows of one setting; a column without values may be absent."""
         planned = frame[frame["setting"] == setting]
         counted = planned[planned["status"].isin(["ok", "error"])]
         ids = counted["sample_id"].to_numpy(dtype=object)

@@ -33,11 +33,7 @@ def shot_role(index: int) -> str:
 
 
 def read_vflute(source: Source) -> Iterator[RawSample | Rejection | Notice]:
-    """Read all rows of the test split.
-
-    Raises:
-        SourceError: there are neither the authors' file nor the hub's files, or one is unreadable as a whole.
-    """
+    """Read all rows of the test split; SourceError if its files are missing or one is unreadable as a whole."""
     path, files = find_text_file(source), hub_files(source, "test")
     if not path and not files:
         raise SourceError(f"{source.uri}: found neither {' nor '.join(FILES)} nor data/test-*.parquet")
@@ -61,8 +57,6 @@ def read_vflute(source: Source) -> Iterator[RawSample | Rejection | Notice]:
 
 @dataclass(slots=True, kw_only=True)
 class _Shots:
-    """Exemplars as stored in every sample."""
-
     media: tuple[MediaFile, ...] = ()
     data: tuple[Mapping[str, str], ...] = ()
 
@@ -147,11 +141,7 @@ class _SampleAssembler:
 
 
 def _load_shots(source: Source, files: list[str], rows: Mapping[str, TextRow]) -> Generator[Notice, None, _Shots]:
-    """Select the exemplars; without a training split there are none, and few-shot settings are excluded.
-
-    Returns:
-        `_Shots`, as the generator's value.
-    """
+    """Select and return the exemplars; without a training split there are none, and few-shot settings are excluded."""
     try:
         train = hub_files(source, "train")
         avoid = {row.claim for row in rows.values()} | (hub_claims(source, files) if train else set())
@@ -191,7 +181,7 @@ def _shot_data(exemplar: Exemplar, templates: list[str]) -> dict[str, str]:
 
 
 def _differing_field(a: TextRow, b: TextRow) -> str:
-    """Return the first field in which two rows of one id differ, except for whitespace; '' for none."""
+    """Return the first field in which two rows of one id differ, ignoring whitespace; '' for none."""
     for name in ("claim", "label", "explanation"):
         if " ".join(getattr(a, name).split()) != " ".join(getattr(b, name).split()):
             return name

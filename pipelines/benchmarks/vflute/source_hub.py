@@ -80,11 +80,7 @@ class ExemplarSelection:
 
 
 def hub_files(source: Source, split: str) -> list[str]:
-    """Return the split's files in order.
-
-    Raises:
-        SourceError: some of them are missing, so that the rows' indices in the split are unknown.
-    """
+    """Return the split's files in order; SourceError if some are missing, as the rows' indices are unknown then."""
     files = source.glob(f"data/{split}-*.parquet")
     numbers = [match for file in files if (match := _SHARD.fullmatch(file))]
     totals = {int(match[2]) for match in numbers}
@@ -106,11 +102,7 @@ def hub_claims(source: Source, files: Sequence[str]) -> set[str]:
 
 
 def hub_rows(source: Source, files: Sequence[str], split: str) -> Iterator[HubRow | Rejection]:
-    """Yield rows with their pictures, a few in memory at a time.
-
-    Raises:
-        SourceError: a file cannot be read; the rows after it have no known index in the split.
-    """
+    """Yield rows with their pictures, a few in memory at a time; SourceError for an unreadable file."""
     index = 0
     for path in files:
         for batch in _batches(
@@ -122,16 +114,7 @@ def hub_rows(source: Source, files: Sequence[str], split: str) -> Iterator[HubRo
 
 
 def select_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> ExemplarSelection:
-    """Select the ten exemplars from the training split, deterministically and without captions of the test split.
-
-    Args:
-        source: the folder.
-        files: of the training split.
-        avoid: captions that must not be shown.
-
-    Raises:
-        SourceError: a file cannot be read.
-    """
+    """Select the ten exemplars from the training split, deterministically and without captions in `avoid`."""
     best = _BestCandidates(counts={kind: EXEMPLARS.count(kind) for kind in EXEMPLARS})
     index = 0
     for path in files:
@@ -155,20 +138,16 @@ def select_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> E
 
 @dataclass(slots=True, kw_only=True)
 class _BestCandidates:
-    """The best candidates so far by source and label."""
-
     counts: Mapping[tuple[str, str], int]
     """How many exemplars of a kind are needed."""
     by_kind: dict[tuple[str, str], list[Exemplar]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def excludes(self, kind: tuple[str, str], digest: str) -> bool:
-        """Return whether better candidates fill all places of a kind."""
         best = self.by_kind.get(kind, [])
         return len(best) >= self.counts.get(kind, 0) and (not best or digest > best[-1].digest)
 
     def add(self, kind: tuple[str, str], candidate: Exemplar) -> None:
-        """Add a candidate that is not excluded."""
         best = sorted([*self.by_kind.get(kind, []), candidate], key=lambda exemplar: exemplar.digest)
         self.by_kind[kind] = best[: self.counts[kind]]
 
@@ -195,7 +174,7 @@ class _Pictures:
 def _add_candidates(
     best: _BestCandidates, texts: list[dict[str, Any]], first: int, avoid: set[str], pictures: _Pictures
 ) -> None:
-    """Add the rows of a row group that may be exemplars; `first` is the index of its first row in the split."""
+    """Add the possible exemplars of a row group; `first` is the index of its first row in the split."""
     for digest, index in sorted((digest_of(first + index), index) for index in range(len(texts))):
         fields = texts[index]
         kind = (fields["source_dataset"], fields["label"])

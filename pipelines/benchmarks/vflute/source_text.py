@@ -1,4 +1,4 @@
-"""Read and validate V-FLUTE's text rows: `vflute-v2-test.json` or `.csv` of the authors' repository."""
+"""Read and validate V-FLUTE's text rows, in the authors' form."""
 
 from __future__ import annotations
 
@@ -44,11 +44,7 @@ class TextRow(BaseModel):
 
     @property
     def subset(self) -> Subset:
-        """Subset of the row.
-
-        Raises:
-            ValueError: it belongs to none.
-        """
+        """Subset of the row; ValueError if it belongs to none."""
         return subset_of(self.source_dataset, self.phenomenon)
 
 
@@ -64,11 +60,7 @@ def find_text_file(source: Source) -> str:
 
 
 def read_rows(source: Source, path: str) -> Iterator[TextRow | Rejection]:
-    """Read and validate the rows of a text file.
-
-    Raises:
-        SourceError: the file as a whole cannot be read.
-    """
+    """Read and validate the rows of a text file; SourceError if the file as a whole is unreadable."""
     content = source.read_bytes(path)
     try:
         text = content.decode("utf-8-sig")

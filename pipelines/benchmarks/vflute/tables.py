@@ -1,7 +1,4 @@
-"""V-FLUTE's tables in the paper's layout, ours with the published ones.
-
-Tables 1, 3, 4, 6, 7, 17 and 18, section 5.3 and appendix J of Saakyan et al., NAACL 2025, arXiv 2405.01474.
-"""
+"""V-FLUTE's tables in the layout of the paper (NAACL 2025, arXiv 2405.01474), ours with the published ones."""
 
 from __future__ import annotations
 
@@ -50,7 +47,6 @@ def make_tables(results: Results) -> list[Table]:
 
 
 def _sources_table(results: Results) -> Table:
-    """Lay out Table 1."""
     rows = []
     for subset in SUBSETS:
         entailment, size = _gold_counts(results, subset.name)
@@ -70,7 +66,6 @@ def _sources_table(results: Results) -> Table:
 
 
 def _splits_table(results: Results) -> Table:
-    """Lay out Table 3."""
     rows = []
     for name, splits in (*((subset.name, subset.splits) for subset in SUBSETS), ("Total", SPLITS)):
         entailment, size = _gold_counts(results, "" if name == "Total" else name)
@@ -94,7 +89,6 @@ def _gold_counts(results: Results, subset: str) -> tuple[int | None, int]:
 
 
 def _f1_table_4(results: Results) -> Table:
-    """Lay out Table 4."""
     published = published_entries(results, "Table 4")
     rows: list[TableRow] = []
     for heading, models in _BLOCKS.items():
