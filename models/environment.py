@@ -33,11 +33,7 @@ class S3Settings:
 
 
 def secret(name: str, *, model: str = "") -> Secret:
-    """Return the key in a variable, stripped of surrounding whitespace; `model` is for the message.
-
-    Raises:
-        MissingSecretError: the variable is unset or empty, or its value is not valid in an HTTP header.
-    """
+    """Return the stripped key in a variable; `MissingSecretError` if unset, empty or not valid in an HTTP header."""
     purpose = f"model {model!r} needs a key: " if model else ""
     value = _read(name)
     if value is None:

@@ -8,12 +8,7 @@ from typing import Any
 
 
 def read_tensors(path: Path) -> dict[str, dict[str, Any]]:
-    """Return tensor name -> {dtype, shape, data_offsets}; {} for a file shorter than its header says.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: its header is not JSON.
-    """
+    """Return tensor name -> {dtype, shape, data_offsets}, {} for a truncated file; `ValueError` for invalid JSON."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > path.stat().st_size:

@@ -24,12 +24,9 @@ for _tag in ("int", "float", "timestamp"):
 
 
 def read_yaml(path: Path, file_kind: str, *, verbatim: bool = False) -> tuple[Any, yaml.Node | None]:
-    """Return a file's content and its node tree, whose nodes know their lines.
+    """Return a file's content and its node tree, whose nodes know their lines, or raise `YamlFileError`.
 
     `file_kind` names it in messages (`models file`); `verbatim` returns numbers and dates as text.
-
-    Raises:
-        YamlFileError: it is missing, is not UTF-8 YAML, or repeats a key.
     """
     text = _read_text(path, file_kind)
     try:

@@ -32,11 +32,7 @@ class _Progress:
 
 
 def answer_requests(engine: Engine, requests: Sequence[Request], media: Mapping[Media, Frames]) -> Iterator[Reply]:
-    """Answer requests step by step, each exactly once; equal early steps become one call.
-
-    Raises:
-        EngineContractError: the engine dropped, repeated or invented a call.
-    """
+    """Answer requests step by step; raise `EngineContractError` when the engine drops, repeats or invents a call."""
     active = [_Progress(request) for request in requests]
     index = 0
     while active:

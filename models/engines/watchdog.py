@@ -24,10 +24,7 @@ def response_timeout(stall_timeout_s: float, calls: Sequence[Call]) -> float:
 
 
 class WatchdogEngine:
-    """Forwards calls to an engine and reports a stall.
-
-    Code that hangs in a library cannot be stopped from within: `on_stall`, called in its own thread, ends the process.
-    """
+    """Forwards calls to an engine; on a stall, `on_stall`, called once in its own thread, ends the process."""
 
     has_own_timeout = True
 

@@ -40,10 +40,7 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def stream(self, produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
-        """Yield items of a coroutine as they arrive; an iterator closed early cancels the coroutine.
-
-        `produce` creates it from the function that puts an item. `RuntimeError` if the loop is closed meanwhile.
-        """
+        """Yield a coroutine's items; closing the iterator cancels it, a closed loop raises `RuntimeError`."""
         stream = _Stream[T]()
         task = self.run(stream.start(produce))
         try:

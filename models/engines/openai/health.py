@@ -30,10 +30,7 @@ class Health:
         self._streak = 0
 
     def record_failure(self, failed: FailedAttempt, answers_before: int, attempts: int) -> None:
-        """Count a call that failed after all attempts; raise `EngineUnreachableError` by the rule of the class.
-
-        `answers_before` is the value of `answers` when the call started.
-        """
+        """Count a failed call, or raise by the rule of the class; `answers_before` is `answers` at the call's start."""
         reason = f"{failed.failure.type}: {failed.failure.message}"
         if failed.scope is FailureScope.NO_CONNECTION and self.answers == answers_before:
             raise EngineUnreachableError(self._describe(f"no connection in {attempts} attempts ({reason})"))

@@ -23,10 +23,9 @@ _MAX_PNG_COLOURS = 4096  # with more, on natural frames, PNG is five times large
 def chat_messages(
     call: Call, pictures: Mapping[Media, Sequence[str]], system: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the chat messages of one call.
+    """Return the chat messages of one call: in each turn all pictures, then the texts joined with line breaks.
 
-    In each turn all pictures come first, in the order of the parts, then the texts joined with line breaks. `pictures`
-    holds data URIs, a clip's in the order of its frames; `system` comes before a system turn of the call.
+    `pictures` holds data URIs, a clip's in the order of its frames; `system` comes before a system turn of the call.
     """
     messages = [_message(turn, pictures) for turn in call.turns]
     if system is None:

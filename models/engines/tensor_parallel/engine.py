@@ -34,11 +34,7 @@ STARTS = 2  # attempts to start a group whose rank was killed before it was read
 
 
 def open_tensor_parallel(spec: ModelSpec) -> Engine:
-    """Build the engine of a spec with several ranks: a group, or one process for an architecture without a plan.
-
-    Raises:
-        EngineUnreachableError: the model is unavailable, or its heads do not divide by this number of ranks.
-    """
+    """Build a group of ranks, or one process for architectures without a plan, or raise `EngineUnreachableError`."""
     from models.engines.transformers.engine import TransformersEngine
     from models.engines.transformers.sharding import plan_ranks
 

@@ -15,10 +15,7 @@ def effective_level() -> int:
 
 
 def forward_logs(send: Callable[..., None], level: int, rank: int) -> None:
-    """Send this process's log records to the parent from now on, at the parent's level.
-
-    All ranks do the same work and log alike, so rank 0 logs for all; the others forward errors only.
-    """
+    """Send log records to the parent; ranks log alike, so only rank 0 forwards more than errors."""
     handler = _ForwardingHandler(send)
     handler.setLevel(logging.NOTSET if rank == 0 else logging.ERROR)
     logging.getLogger().addHandler(handler)

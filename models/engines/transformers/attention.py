@@ -111,10 +111,7 @@ _KERNELS: dict[str, tuple[Kernel, ...]] = {"cpu": (_flash_cpu,), "cuda": (_flash
 
 @cache
 def pick_kernel(device: str, dtype: torch.dtype, width: int) -> Kernel:
-    """Return the device's first kernel that agrees with `plain_attention` on a small case; else `plain_attention`.
-
-    The kernels are private operators of torch, which it may change: each is verified once per kind of input.
-    """
+    """Return the device's first kernel that agrees with `plain_attention`: torch may change these private operators."""
     for kernel in _KERNELS.get(device, ()):
         try:
             if _agrees(kernel, device, dtype, width):

@@ -1,7 +1,4 @@
-"""The `transformers` engine: any vision-language or text model with a chat template, on GPU or CPU.
-
-Calls about the same media share a prefix, prefilled once. Calls that cannot share run in padded batches.
-"""
+"""The `transformers` engine: prefixes that calls share are prefilled once, other calls run in padded batches."""
 
 from __future__ import annotations
 

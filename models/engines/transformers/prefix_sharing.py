@@ -180,10 +180,7 @@ class SharedModel:
         return len(head.ids) + (self._packed.has_own_positions and bool(head.media))
 
     def _root(self, tree: Branch, prompt: Prompt) -> _Path:
-        """Return a group's root segment, computed now or cached: the same bits either way.
-
-        It always ends at the same token after the pixels: earlier answers must not change the rounding of later ones.
-        """
+        """Return a group's root, cached or not with equal bits: it always ends at the same token after the pixels."""
         if not tree.end:
             return ()
         ids = prompt.ids[: tree.end]

@@ -13,11 +13,7 @@ _KV_LAYERS = ("k_proj", "v_proj")
 
 
 def plan_ranks(launched: LaunchedModel) -> str | None:
-    """Return None when a model can be sharded, else a sentence that says what is done instead; load no weights.
-
-    Raises:
-        EngineUnreachableError: it is unavailable, or its heads do not divide by this number of ranks.
-    """
+    """Return None when sharding works, else what is done instead; indivisible heads raise `EngineUnreachableError`."""
     spec, model = launched.spec, empty_model(launched)
     if not any(".layers." in f".{name}" for name in model.tp_plan or ()):
         return (

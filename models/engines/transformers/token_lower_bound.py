@@ -13,8 +13,7 @@ from models.engines.transformers.prompts import Prompt
 def count_distinct_tokens(prompts: Sequence[Prompt]) -> dict[str, int]:
     """Return call id -> tokens after its pixels that no other prompt has after the same prefix; of equals, one counts.
 
-    Their sum is the number of nodes of the prefix tree: in sorted order a prompt adds what it does not share with the
-    one before it. Prompts with equal heads form one tree; the head itself is counted by medium.
+    Their sum is the number of nodes of the prefix tree: in sorted order a prompt adds what its predecessor lacks.
     """
     trees: dict[bytes, list[tuple[list[int], str]]] = {}
     for prompt in prompts:
