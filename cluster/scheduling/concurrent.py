@@ -19,8 +19,8 @@ SHUTDOWN_S = 30.0
 def run_concurrently(scheduler: GpuScheduler, run: Callable[[str, int, threading.Event], None]) -> None:
     """Run all models of a scheduler, each in a thread, and return when all have ended.
 
-    `run` gets a model's name, its replicas and an event, and must end soon after the event is set. The
-    first exception of a `run` is raised; no model starts after it, and running ones are stopped.
+    `run` gets a model's name, its replicas and an event, and must end soon after the event is set. The first
+    exception of a `run` is raised; no model starts after it, and running ones are stopped.
     """
     stop, ended = threading.Event(), SimpleQueue[tuple[str, BaseException | None]]()
 

@@ -19,7 +19,7 @@ FRESH_S = 30
 
 
 def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
-    """Return the time of an output's counts, and them by model, benchmark, task and setting; UsageError if none."""
+    """Return the time of an output's counts, and the counts by model and task setting; UsageError if none."""
     out = Store(uri)
     status, run = read_status(out), load_run(out)
     if not run:

@@ -1,8 +1,8 @@
 """VAGUE's metrics from the scored rows of one model, for all items, both subsets and the human's items.
 
-- `accuracy`: share of items with the correct reading chosen; an unreadable answer is wrong. - `delta_vs_lm`,
-`cot_delta`: differences of accuracies, before rounding. - `bleu1`, `bert_f1` of free-form answers against the correct
-reading: means over items; an empty answer is 0.
+- `accuracy`: share of items with the correct reading chosen; an unreadable answer is wrong.
+- `delta_vs_lm`, `cot_delta`: differences of accuracies, before rounding.
+- `bleu1`, `bert_f1` of free-form answers against the correct reading: means over items; an empty answer is 0.
 
 Failed requests are not in the denominator. Intervals resample items, those that share a picture together.
 """

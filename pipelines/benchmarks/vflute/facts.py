@@ -1,4 +1,4 @@
-"""V-FLUTE: names of settings, subsets and phenomena, and the sizes of the paper (NAACL 2025, Tables 1 and 3)."""
+"""V-FLUTE: names of settings, subsets and phenomena, and the sizes of the paper (arXiv 2405.01474, Tables 1 and 3)."""
 
 from __future__ import annotations
 
