@@ -103,7 +103,7 @@ def be_replaced(out: Store, run: str) -> None:
     content, version = out.get_version(LOCK)
     while not out.put_if(LOCK, json.dumps({**json.loads(content), "run": "f" * 32}).encode(), version):
         content, version = out.get_version(LOCK)
-    with pytest.raises(FencedError, match="held by run ffffffff"):
+    with pytest.raises(FencedError, match="locked by run ffffffff"):
         check_lock(out, run)
     threading.Event().wait(60)
 

@@ -54,7 +54,7 @@ def test_run_reports_its_killed_embedded_ray_and_resumes(
     named(process.pid, program).kill()
     assert process.wait(60) == 3
     text = (tmp_path / "log").read_text()
-    assert f"Ray's {name} has ended by SIGKILL" in text
+    assert f"Ray's {name} was ended by SIGKILL" in text
     assert "Traceback" not in text
     _, alive = psutil.wait_procs(below, 60)
     assert not alive

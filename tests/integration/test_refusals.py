@@ -22,7 +22,7 @@ OPERATIONS: dict[str, Callable[[Store], object]] = {
     "delete": lambda store: store.delete("a"),
 }
 SAID = {
-    "ExpiredToken": r"ExpiredToken .*renew the credentials|see whether the credentials have expired",
+    "ExpiredToken": r"ExpiredToken .*renew the credentials|check that the credentials are valid",
     "RequestTimeTooSkewed": r"RequestTimeTooSkewed .*this machine's clock|no permission",
 }
 

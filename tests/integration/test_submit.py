@@ -122,7 +122,7 @@ def test_job_without_capacity_is_cancelled(
     flags = ["submit", "--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path)]
     place = ["--address", shell.url, "--submission-id", "too-big", "--entrypoint-num-cpus", "640"]
     assert run([*flags, *place, "--pending-timeout", "2"]) == 3
-    assert re.search("too-big found no place within 2 s and was told to stop", capfd.readouterr().err)
+    assert re.search("too-big did not start within 2 s and will be stopped", capfd.readouterr().err)
 
 
 def test_submit_returns_the_drivers_exit_code_and_uses_a_job_name_once(
