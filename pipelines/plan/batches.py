@@ -1,7 +1,7 @@
 """Batches of units: which units travel together to one replica, and in which order batches are handed out.
 
 Units of one large media group form a batch, so that its clip is loaded, decoded and encoded once; a group is spread
-over replicas only where these would be idle at the end. Small units form batches too, because of the overhead of a Ray task.
+over replicas only where these would be idle at the end. Small units form batches too: a Ray task has overhead.
 """
 
 from __future__ import annotations
