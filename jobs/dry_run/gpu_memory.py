@@ -30,7 +30,7 @@ def model_rows(models: Mapping[str, ModelSpec]) -> list[list[str]]:
     ]
 
 
-def _model_row(name: str, spec: ModelSpec, found: CheckResult) -> list[str]:
+def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
     size = model_size(spec)
     return [
         name,
@@ -40,8 +40,8 @@ def _model_row(name: str, spec: ModelSpec, found: CheckResult) -> list[str]:
         str(spec.tensor_parallel) if spec.runs_locally else "0",
         f"{size.parameters * bytes_per_weight(spec) / 1e9:.1f}" if size else "",
         ", ".join(spec.papers),
-        {"ok": "yes", "note": "not known"}.get(found.state, "no"),
-        "" if found.state == "ok" else found.detail,
+        {"ok": "yes", "note": "not known"}.get(check.state, "no"),
+        "" if check.state == "ok" else check.detail,
     ]
 
 
@@ -57,42 +57,43 @@ def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -
     size = model_size(spec)
     if size is None:
         return None
-    known_names = list(cards) or _cards()
-    return plan_placement(spec, size, known_names, batch=load_of(plan), tensor_parallel=spec.tensor_parallel)
+    gpu_sizes = list(cards) or _cards()
+    return plan_placement(spec, size, gpu_sizes, batch=load_of(plan), tensor_parallel=spec.tensor_parallel)
 
 
 def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
     """Describe the entry's placement and the estimated best one, as data and text."""
-    size, placed = model_size(spec), placement_for(spec, plan, cards)
-    if size is None or placed is None:
+    size, placement = model_size(spec), placement_for(spec, plan, cards)
+    if size is None or placement is None:
         return None
-    known_names = list(cards) or _cards()
-    best = plan_placement(spec, size, known_names, batch=load_of(plan))
-    seen = "found here" if cards or local_gpus() else "assumed, none is found here"
+    gpu_sizes = list(cards) or _cards()
+    best = plan_placement(spec, size, gpu_sizes, batch=load_of(plan))
+    origin = "detected" if cards or local_gpus() else "assumed: no local GPU"
     words = (
-        f"{placed.tensor_parallel} GPU{'s' if placed.tensor_parallel > 1 else ''} a replica, "
-        f"{placed.bytes_per_gpu / 1e9:.1f} GB each (weights {placed.need.weights / 1e9:.1f}, "
-        f"activations {placed.need.activations / 1e9:.1f}, "
-        f"cache {(placed.bytes_per_gpu - placed.need.without_cache) / 1e9:.1f} at {placed.batch_size} rows) "
-        f"of {placed.gpu_bytes / 1e9:.0f} GB ({seen})"
+        f"{placement.tensor_parallel} GPU{'s' if placement.tensor_parallel > 1 else ''} a replica, "
+        f"{placement.bytes_per_gpu / 1e9:.1f} GB each (weights {placement.need.weights / 1e9:.1f}, "
+        f"activations {placement.need.activations / 1e9:.1f}, "
+        f"cache {(placement.bytes_per_gpu - placement.need.without_cache) / 1e9:.1f} at {placement.batch_size} rows) "
+        f"of {placement.gpu_bytes / 1e9:.0f} GB ({origin})"
     )
-    if not placed.fits:
-        words += f"; does not fit: {placed.reason}"
-    if best.fits and best.tensor_parallel != placed.tensor_parallel:
+    if not placement.fits:
+        words += f"; does not fit: {placement.reason}"
+    if best.fits and best.tensor_parallel != placement.tensor_parallel:
         words += f"; the estimate proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
     return {
-        "fits": placed.fits,
+        "fits": placement.fits,
         "words": words,
-        "stated": _shown(placed),
-        "proposed": _shown(best) if best.fits else None,
+        "stated": _placement_data(placement),
+        "proposed": _placement_data(best) if best.fits else None,
     }
 
 
-def _shown(one: Placement) -> dict[str, Any]:
-    kept = {
-        name: getattr(one, name) for name in ("tensor_parallel", "replicas", "batch_size", "bytes_per_gpu", "gpu_bytes")
+def _placement_data(placement: Placement) -> dict[str, Any]:
+    fields = {
+        name: getattr(placement, name)
+        for name in ("tensor_parallel", "replicas", "batch_size", "bytes_per_gpu", "gpu_bytes")
     }
-    return {**kept, "gpus": one.gpus, "need": asdict(one.need)}
+    return {**fields, "gpus": placement.gpus, "need": asdict(placement.need)}
 
 
 def _cards() -> list[int]:

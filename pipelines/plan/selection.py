@@ -73,11 +73,11 @@ class SampleSelection:
         return min(len(span), len(set(self.sample_ids))) if self.sample_ids else len(span)
 
 
-def check_names(kind: str, wanted: Iterable[str], known: Sequence[str]) -> None:
+def check_names(kind: str, names: Iterable[str], known_names: Sequence[str]) -> None:
     """Raise UnknownNameError for the first unknown name, with the nearest known one."""
-    for name in wanted:
-        if name not in known:
-            raise unknown_name(kind, name, list(known))
+    for name in names:
+        if name not in known_names:
+            raise unknown_name(kind, name, list(known_names))
 
 
 def cells_of(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:

@@ -53,7 +53,7 @@ def row(
         "target_attribute": {target: requests.gold(parsed)},
         "few_shot_attributes": [list(shot) for shot in shots],
         "key_attributes": {"img": {}, "data": {}},
-        "linking_attributes": linking_attributes(parsed, requests.asked(parsed), requests.hidden),
+        "linking_attributes": linking_attributes(parsed, requests.object_index(parsed), requests.hidden),
         **changes,
     }
     return {key: value for key, value in created.items() if value is not None}

@@ -70,7 +70,7 @@ class _Mate:
             "lenient": float(verdict.exact_match_lenient),
             "in_scene": float(in_scene(verdict.answer, scene, question.target_attribute)),
         }
-        if row.task in CROSSMODAL and not linking(scene, question.asked(scene), question.hidden).k:
+        if row.task in CROSSMODAL and not linking(scene, question.object_index(scene), question.hidden).k:
             values |= _overlap_values(overlap(scene, question, verdict.answer))
         return Reading(
             answer=verdict.answer.text if verdict.answer else None,

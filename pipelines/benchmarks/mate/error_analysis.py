@@ -46,51 +46,59 @@ def overlap(scene: Scene, question: Question, answer: Answer | None) -> Overlap:
         ValueError: the question is not cross-modal, or its pointer not unique.
     """
     if not question.hidden:
-        raise ValueError(f"overlap is told of cross-modal questions, not of {question.task}")
+        raise ValueError(f"overlap is defined for cross-modal questions, not for {question.task}")
     if is_correct(question.gold(scene), answer):
         return Overlap("4", None)
-    requests = question.asked(scene)
-    named = None if answer is None else _named_instead(scene, requests, question.target_attribute, answer.value)
-    if named is None:
+    gold_index = question.object_index(scene)
+    answer_index = (
+        None if answer is None else _nearest_match(scene, gold_index, question.target_attribute, answer.value)
+    )
+    if answer_index is None:
         return Overlap("-", None)
     usable = [key for key in LINKABLE if key not in question.hidden]
-    alike = [_alike(scene, requests, place, usable) for place in range(len(scene.objects))]
-    like = [place for place, count in enumerate(alike) if count == alike[named] and place != requests]
-    return Overlap(OVERLAP_LABELS[4 - alike[named]], _closer(scene, requests, named, like))
-
-
-def _named_instead(scene: Scene, asked: int, target: str, value: JsonValue) -> int | None:
-    """Return the object with this target value nearest to the true one, which itself is skipped."""
-    places = [
-        place for place, item in enumerate(scene.objects) if place != asked and _same_typed(item.value(target), value)
+    shared_counts = [_count_shared(scene, gold_index, index, usable) for index in range(len(scene.objects))]
+    peers = [
+        index
+        for index, count in enumerate(shared_counts)
+        if count == shared_counts[answer_index] and index != gold_index
     ]
-    return min(places, key=lambda place: _apart(scene, asked, place), default=None)
+    return Overlap(OVERLAP_LABELS[4 - shared_counts[answer_index]], _closer(scene, gold_index, answer_index, peers))
 
 
-def _same_typed(wanted: Gold, value: JsonValue) -> bool:
+def _nearest_match(scene: Scene, gold_index: int, target: str, value: JsonValue) -> int | None:
+    """Return the object with this target value nearest to the true one, which itself is skipped."""
+    indices = [
+        index
+        for index, item in enumerate(scene.objects)
+        if index != gold_index and _equals_gold(item.value(target), value)
+    ]
+    return min(indices, key=lambda index: _distance(scene, gold_index, index), default=None)
+
+
+def _equals_gold(gold: Gold, value: JsonValue) -> bool:
     if isinstance(value, bool) or (isinstance(value, list) and any(isinstance(item, bool) for item in value)):
         return False  # Python takes true for 1
-    return wanted == value
+    return gold == value
 
 
-def _alike(scene: Scene, one: int, other: int, keys: Collection[str]) -> int:
-    return sum(scene.objects[one].seen(key) == scene.objects[other].seen(key) for key in keys)
+def _count_shared(scene: Scene, first: int, second: int, keys: Collection[str]) -> int:
+    return sum(scene.objects[first].visible_value(key) == scene.objects[second].visible_value(key) for key in keys)
 
 
-def _apart(scene: Scene, one: int, other: int, axes: Sequence[int] = (0, 1, 2)) -> float:
-    first, second = scene.objects[one].coords, scene.objects[other].coords
+def _distance(scene: Scene, first_index: int, second_index: int, axes: Sequence[int] = (0, 1, 2)) -> float:
+    first, second = scene.objects[first_index].coords, scene.objects[second_index].coords
     return math.dist([first[axis] for axis in axes], [second[axis] for axis in axes])
 
 
-def _closer(scene: Scene, asked: int, named: int, like: Sequence[int]) -> Closer:
+def _closer(scene: Scene, gold_index: int, answer_index: int, peers: Sequence[int]) -> Closer:
     def wins(axes: Sequence[int]) -> bool:
-        mean = math.fsum(_apart(scene, asked, place, axes) for place in like) / len(like)
-        subset = _apart(scene, asked, named, axes)
-        return subset <= mean or math.isclose(
-            subset, mean, rel_tol=1e-12
+        mean = math.fsum(_distance(scene, gold_index, index, axes) for index in peers) / len(peers)
+        distance = _distance(scene, gold_index, answer_index, axes)
+        return distance <= mean or math.isclose(
+            distance, mean, rel_tol=1e-12
         )  # a tie counts, whatever the division rounded
 
-    return Closer(distance=wins((0, 1, 2)), depth=wins((0,)), horizontal=wins((1,)), alone=len(like) == 1)
+    return Closer(distance=wins((0, 1, 2)), depth=wins((0,)), horizontal=wins((1,)), alone=len(peers) == 1)
 
 
 # ------------------------------------------------------------------------------------------------------------ chance

@@ -31,20 +31,20 @@ class Linking:
         return tuple(names for names in self.sets if len(names) == self.k)
 
 
-def linking(scene: Scene, asked: int, hidden: Collection[str] = ()) -> Linking:
+def linking(scene: Scene, object_index: int, hidden: Collection[str] = ()) -> Linking:
     """Return the combinations of shape, size class, material and color, less `hidden`, that single out one object."""
     usable = [key for key in LINKABLE if key not in hidden]
-    shared = _shared(scene, asked, usable)
+    shared = _shared(scene, object_index, usable)
     return Linking(
         tuple(names for names in _combinations(usable) if not any(rows.issuperset(names) for rows in shared))
     )
 
 
-def linking_attributes(scene: Scene, asked: int, hidden: Collection[str] = ()) -> list[dict[str, Gold]]:
+def linking_attributes(scene: Scene, object_index: int, hidden: Collection[str] = ()) -> list[dict[str, Gold]]:
     """Return the same as attribute -> value, as the data's column of this name has it, with coordinates."""
     usable = [key for key in KEYS if key in {*LINKABLE, "3d_coords"} and key not in hidden]
-    shared = _shared(scene, asked, usable)
-    target = scene.objects[asked]
+    shared = _shared(scene, object_index, usable)
+    target = scene.objects[object_index]
     return [
         {key: target.value(key) for key in names}
         for names in _combinations(usable)
@@ -65,11 +65,11 @@ def _combinations(keys: Sequence[str]) -> list[tuple[str, ...]]:
     return [names for size in range(1, len(keys) + 1) for names in combinations(keys, size)]
 
 
-def _shared(scene: Scene, asked: int, keys: Sequence[str]) -> set[frozenset[str]]:
+def _shared(scene: Scene, object_index: int, keys: Sequence[str]) -> set[frozenset[str]]:
     """Return, for each other object, the attributes that look the same."""
-    target = scene.objects[asked]
+    target = scene.objects[object_index]
     return {
-        frozenset(key for key in keys if item.seen(key) == target.seen(key))
-        for place, item in enumerate(scene.objects)
-        if place != asked
+        frozenset(key for key in keys if item.visible_value(key) == target.visible_value(key))
+        for index, item in enumerate(scene.objects)
+        if index != object_index
     }

@@ -95,7 +95,7 @@ def build_prompt(scene: Scene, question: Question, shots: Sequence[Question] = (
     if shots:
         solve = _solved_in_steps if cot else _solved
         lines += ["Solved examples for this scene:", *(solve(scene, question, shot) for shot in shots), "Your turn:"]
-    lines.append(_asks(question))
+    lines.append(_question_text(question))
     return "\n".join(lines)
 
 
@@ -133,7 +133,7 @@ def _target(question: Question) -> str:
     return _TARGET.get(question.target_attribute, question.target_attribute)
 
 
-def _asks(question: Question) -> str:
+def _question_text(question: Question) -> str:
     verb = "are" if question.target_attribute == "3d_coords" else "is"
     return f"What {verb} the {_target(question)} of {_pointer(question)}?"
 
@@ -152,8 +152,8 @@ def draw_shots(
     Examples have the question's target attribute, except in a unimodal task where the drawn pointer is that attribute.
     The question's own pointer is never drawn. `pool` holds (attribute, value) pairs that single out an object.
     """
-    requests = question.pointer_attribute, str(question.pointer_value)
-    free = [(attribute, value) for attribute, value in pool if (attribute, str(value)) != requests]
+    question_pointer = question.pointer_attribute, str(question.pointer_value)
+    free = [(attribute, value) for attribute, value in pool if (attribute, str(value)) != question_pointer]
     if len(free) < count:
         raise ValueError(f"the scene has {len(free)} further values to point with, {count} examples were asked for")
     return tuple(_shot(rng, question, attribute, value) for attribute, value in rng.sample(free, count))
@@ -175,32 +175,33 @@ def row_shots(scene: Scene, question: Question, count: int, row_id: str) -> tupl
 def _shot(rng: random.Random, question: Question, attribute: str, value: Gold) -> Question:
     target = question.target_attribute
     if attribute == target:
-        target = rng.choice([other for other in TASKS[question.task][1] if other != attribute])
+        target = rng.choice([name for name in TASKS[question.task][1] if name != attribute])
     return Question(task=question.task, pointer_attribute=attribute, pointer_value=value, target_attribute=target)
 
 
-def _solved(scene: Scene, _asked: Question, shot: Question) -> str:
-    return f"{_asks(shot)} {gold_json(shot.gold(scene))}"
+def _solved(scene: Scene, _question: Question, shot: Question) -> str:
+    return f"{_question_text(shot)} {gold_json(shot.gold(scene))}"
 
 
-def _solved_in_steps(scene: Scene, asked: Question, shot: Question) -> str:
+def _solved_in_steps(scene: Scene, question: Question, shot: Question) -> str:
     """Return a solved example that tells how the object is found on the other side, ending in the answer."""
-    place = shot.asked(scene)
-    item = scene.objects[place]
+    object_index = shot.object_index(scene)
+    item = scene.objects[object_index]
     # An example may point with another attribute than the question: what the question hides is not in the JSON for it.
-    hidden = {*asked.hidden, *shot.hidden}
-    messages = ["color", "shape", "material", "size", "3d_coords"]
-    left_out = {*hidden, shot.pointer_attribute} | ({shot.target_attribute} if shot.task == "txt2img" else set())
-    messages = [key for key in messages if key not in left_out]
-    link = linking(scene, place, hidden)
-    chosen = link.sets[0] if link.sets else ("3d_coords",)
-    rest = [key for key in messages if key not in chosen]
-    here, there = ("image", "JSON") if shot.task == "img2txt" else ("JSON", "image")
-    also = f" and also {_as_json(item, rest)}" if rest else ""
+    hidden = {*question.hidden, *shot.hidden}
+    keys = ["color", "shape", "material", "size", "3d_coords"]
+    omitted = {*hidden, shot.pointer_attribute} | ({shot.target_attribute} if shot.task == "txt2img" else set())
+    keys = [key for key in keys if key not in omitted]
+    link = linking(scene, object_index, hidden)
+    link_keys = link.sets[0] if link.sets else ("3d_coords",)
+    other_keys = [key for key in keys if key not in link_keys]
+    pointer_side, target_side = ("image", "JSON") if shot.task == "img2txt" else ("JSON", "image")
+    addition = f" and also {_as_json(item, other_keys)}" if other_keys else ""
     return (
-        f"{_asks(shot)} In the {here}, {_pointer(shot)} has {_spelled(item, messages)}. It is the only one there with"
-        f" {_spelled(item, chosen)}. The only object of the {there} with {_as_json(item, chosen)}{also} has the"
-        f" {_target(shot)} {_number(shot.gold(scene))}. {gold_json(shot.gold(scene))}"
+        f"{_question_text(shot)} In the {pointer_side}, {_pointer(shot)} has {_spelled(item, keys)}. It is the only"
+        f" one there with {_spelled(item, link_keys)}. The only object of the {target_side} with"
+        f" {_as_json(item, link_keys)}{addition} has the {_target(shot)}"
+        f" {_number(shot.gold(scene))}. {gold_json(shot.gold(scene))}"
     )
 
 

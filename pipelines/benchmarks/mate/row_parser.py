@@ -48,10 +48,10 @@ def read_row(raw: object, *, setting: str | None, tasks: Sequence[str] = tuple(T
     name = row_id(raw)
     fields = cast("Mapping[str, Any]", raw)
     task = _task(fields, tasks)
-    scene = parse_scene(_needed(fields, "scene"))
+    scene = parse_scene(_required(fields, "scene"))
     text, bare = _text(fields, task)
     question = _question(fields, task, scene, text or bare)
-    gold = read_gold(_needed(fields, *_GOLDS))
+    gold = read_gold(_required(fields, *_GOLDS))
     check_gold(scene, question, gold)
     if setting is None:
         setting = _setting_of(text)
@@ -68,33 +68,33 @@ def read_row(raw: object, *, setting: str | None, tasks: Sequence[str] = tuple(T
         generated=bool(fields.get("generator")),
         odd=tuple(_oddities(fields, scene, question)),
     )
-    row = row if text is not None else _to_build(row, fields)
+    row = row if text is not None else _check_buildable(row, fields)
     _check_unicode(row)
     return row
 
 
 def derived_rows(row: MateRow) -> list[MateRow]:
     """Yield the same bare question with solved examples drawn from its scene, and with steps, as far as possible."""
-    made = []
+    rows = []
     for setting in SETTINGS[1:]:
         if setting == COT and row.question.task not in CROSSMODAL:
             continue
         try:
-            drawn = row_shots(row.scene, row.question, min(SETTINGS.index(setting), 2), row.sample_id)
+            picks = row_shots(row.scene, row.question, min(SETTINGS.index(setting), 2), row.sample_id)
         except ValueError:
             continue
-        shots = tuple((shot.pointer_attribute, shot.pointer_value) for shot in drawn)
-        made.append(
-            replace(row, setting=setting, shots=shots, targets=tuple(shot.target_attribute for shot in drawn), odd=())
+        shots = tuple((shot.pointer_attribute, shot.pointer_value) for shot in picks)
+        rows.append(
+            replace(row, setting=setting, shots=shots, targets=tuple(shot.target_attribute for shot in picks), odd=())
         )
-    return made
+    return rows
 
 
 def _first(raw: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((raw[name] for name in names if raw.get(name) is not None), None)
 
 
-def _needed(raw: Mapping[str, Any], *names: str) -> Any:
+def _required(raw: Mapping[str, Any], *names: str) -> Any:
     value = _first(raw, names)
     if value is None:
         raise ValueError(f"no {' or '.join(names)}")
@@ -102,7 +102,7 @@ def _needed(raw: Mapping[str, Any], *names: str) -> Any:
 
 
 def _task(raw: Mapping[str, Any], tasks: Sequence[str]) -> str:
-    task = canonical_task(str(_needed(raw, "task")))
+    task = canonical_task(str(_required(raw, "task")))
     if task not in tasks:
         raise ValueError(f"task {task} stands in a file of {' and '.join(tasks)}")
     return task
@@ -110,11 +110,11 @@ def _task(raw: Mapping[str, Any], tasks: Sequence[str]) -> str:
 
 def _text(raw: Mapping[str, Any], task: str) -> tuple[str | None, str]:
     """Return the whole prompt, or None and the bare question."""
-    whole = raw.get("input_str")
-    if isinstance(whole, str) and whole.strip():
-        return whole, ""
+    prompt = raw.get("input_str")
+    if isinstance(prompt, str) and prompt.strip():
+        return prompt, ""
     question = raw.get("question")
-    if whole not in (None, "") or not isinstance(question, str | None):
+    if prompt not in (None, "") or not isinstance(question, str | None):
         raise ValueError("input_str or question is no text")
     if question is None or not question.strip():
         return None, ""
@@ -125,26 +125,26 @@ def _text(raw: Mapping[str, Any], task: str) -> tuple[str | None, str]:
 
 
 def _setting_of(text: str | None) -> str:
-    shown = 0 if text is None else count_solved_examples(text)
-    if shown > 2:
-        raise ValueError(f"the prompt shows {shown} solved examples; there are settings for 0, 1 and 2")
-    return SETTINGS[shown]
+    count = 0 if text is None else count_solved_examples(text)
+    if count > 2:
+        raise ValueError(f"the prompt shows {count} solved examples; there are settings for 0, 1 and 2")
+    return SETTINGS[count]
 
 
 def _question(raw: Mapping[str, Any], task: str, scene: Scene, text: str) -> Question:
     pointers, targets = TASKS[task]
-    pointer, value = _attribute(_needed(raw, "pointer_attribute"), "pointer_attribute", pointers)
-    target, _ = _attribute(_needed(raw, "target_attribute"), "target_attribute", targets)
+    pointer, value = _attribute(_required(raw, "pointer_attribute"), "pointer_attribute", pointers)
+    target, _ = _attribute(_required(raw, "target_attribute"), "target_attribute", targets)
     if pointer == target:
         raise ValueError(f"pointer and target are both {pointer}")
     if value is None:
         value = pointer_value_in(scene, pointer, text)
     question = Question(task=task, pointer_attribute=pointer, pointer_value=value, target_attribute=target)
-    question.asked(scene)
+    question.object_index(scene)
     return question
 
 
-def _attribute(raw: object, field: str, known: Sequence[str]) -> tuple[str, Gold | None]:
+def _attribute(raw: object, field: str, allowed: Sequence[str]) -> tuple[str, Gold | None]:
     """Return name and value; None where the name stands alone."""
     decoded = decode(raw) if isinstance(raw, str) else raw
     if isinstance(decoded, Mapping):
@@ -153,8 +153,8 @@ def _attribute(raw: object, field: str, known: Sequence[str]) -> tuple[str, Gold
         ((name, value),) = decoded.items()
     else:
         name, value = decoded, None
-    if name not in known:
-        raise ValueError(f"{field} is {name!r:.80}; there are {', '.join(known)}")
+    if name not in allowed:
+        raise ValueError(f"{field} is {name!r:.80}; there are {', '.join(allowed)}")
     return str(name), cast("Gold | None", value)  # one that is no value of the scene fits no object
 
 
@@ -189,14 +189,14 @@ def _image(raw: Mapping[str, Any]) -> str:
     return name
 
 
-def _to_build(row: MateRow, raw: Mapping[str, Any]) -> MateRow:
+def _check_buildable(row: MateRow, raw: Mapping[str, Any]) -> MateRow:
     """Check that the prompt of a row can be built, so that no request of a sweep fails on it."""
     if raw.get("scene_format") not in (None, "json"):
         raise ValueError(f"no input_str, and prompts are built with scenes in JSON, not {raw['scene_format']!r:.40}")
     if row.shots is None:
-        drawn = row_shots(row.scene, row.question, min(SETTINGS.index(row.setting), 2), row.sample_id)
-        shots = tuple((shot.pointer_attribute, shot.pointer_value) for shot in drawn)
-        row = replace(row, shots=shots, targets=tuple(shot.target_attribute for shot in drawn))
+        picks = row_shots(row.scene, row.question, min(SETTINGS.index(row.setting), 2), row.sample_id)
+        shots = tuple((shot.pointer_attribute, shot.pointer_value) for shot in picks)
+        row = replace(row, shots=shots, targets=tuple(shot.target_attribute for shot in picks))
     else:
         row = replace(row, targets=tuple(_shot_target(row, *shot) for shot in row.shots))
     build_prompt(row.scene, row.question, shots_of(row.as_data()), cot=row.setting == COT)
@@ -209,23 +209,23 @@ def _shot_target(row: MateRow, attribute: str, value: Gold) -> str:
         raise ValueError(f"a solved example points with {attribute!r:.40}; there are {', '.join(pointers)}")
     if attribute != row.question.target_attribute:
         return row.question.target_attribute
-    others = [target for target in targets if target != attribute]
-    return random.Random(f"{row.sample_id}/{attribute}/{value}").choice(others)  # noqa: S311 - guards nothing
+    choices = [target for target in targets if target != attribute]
+    return random.Random(f"{row.sample_id}/{attribute}/{value}").choice(choices)  # noqa: S311 - guards nothing
 
 
 def _oddities(raw: Mapping[str, Any], scene: Scene, question: Question) -> list[str]:
-    results = []
+    oddities = []
     count = raw.get("object_count")
     if count is not None and count != len(scene.objects):
-        results.append("object_count is not the number of the scene's objects; the scene counts")
+        oddities.append("object_count is not the number of the scene's objects; the scene counts")
     if not unique_values(scene, question.target_attribute):
-        results.append("no value of the target attribute is unique in the scene")
+        oddities.append("no value of the target attribute is unique in the scene")
     if question.task in CROSSMODAL and (listed := raw.get("linking_attributes")) is not None:
         stored = _combinations(decode(listed) if isinstance(listed, str) else listed)
-        subset = _combinations(linking_attributes(scene, question.asked(scene), question.hidden))
-        if stored != subset:
-            results.append("linking_attributes are not those that the scene gives; the latter are used")
-    return results
+        computed = _combinations(linking_attributes(scene, question.object_index(scene), question.hidden))
+        if stored != computed:
+            oddities.append("linking_attributes are not those that the scene gives; the latter are used")
+    return oddities
 
 
 def _combinations(listed: object) -> set[frozenset[tuple[str, str]]] | None:

@@ -39,7 +39,7 @@ class MateRow:
 
     def as_data(self) -> dict[str, Any]:
         """Return the row as a sample's `data` holds it."""
-        target = self.question.asked(self.scene)
+        target = self.question.object_index(self.scene)
         shows = None if self.shots is None else shot_shows_target(self.scene, target, self.shots)
         return {
             "task": self.question.task,

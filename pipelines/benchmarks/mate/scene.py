@@ -53,7 +53,7 @@ class SceneObject:
             return list(self.coords)
         return cast("Gold", getattr(self, attribute))
 
-    def seen(self, attribute: str) -> Gold:
+    def visible_value(self, attribute: str) -> Gold:
         """Return an attribute as one can see it: a size is only small or large."""
         if attribute == "size":
             return "small" if self.size < _LARGE else "large"
@@ -81,13 +81,13 @@ class Question:
     pointer_value: Gold  # its value, held by one object of the scene
     target_attribute: str  # the attribute asked for
 
-    def asked(self, scene: Scene) -> int:
+    def object_index(self, scene: Scene) -> int:
         """Return the position of the object meant; ValueError where the pointer is not unique in `scene`."""
         return find_object(scene, self.pointer_attribute, self.pointer_value)
 
     def gold(self, scene: Scene) -> Gold:
-        """Return the right answer in `scene`; errors as `asked`."""
-        return scene.objects[self.asked(scene)].value(self.target_attribute)
+        """Return the right answer in `scene`; errors as `object_index`."""
+        return scene.objects[self.object_index(scene)].value(self.target_attribute)
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -184,10 +184,10 @@ def pointer_pool(scene: Scene, attributes: Sequence[str]) -> list[tuple[str, Gol
 
 def find_object(scene: Scene, attribute: str, value: object) -> int:
     """Return the position of the one object with exactly this value as text; ValueError for none or several."""
-    places = [place for place, item in enumerate(scene.objects) if str(item.value(attribute)) == str(value)]
-    if len(places) != 1:
-        raise ValueError(f"the pointer {attribute} = {value!r} fits {len(places)} objects of the scene, not one")
-    return places[0]
+    indices = [index for index, item in enumerate(scene.objects) if str(item.value(attribute)) == str(value)]
+    if len(indices) != 1:
+        raise ValueError(f"the pointer {attribute} = {value!r} fits {len(indices)} objects of the scene, not one")
+    return indices[0]
 
 
 def check_gold(scene: Scene, question: Question, gold: Gold) -> None:
@@ -211,7 +211,7 @@ def pointer_value_in(scene: Scene, attribute: str, question: str) -> Gold:
     return best[1]
 
 
-def shot_shows_target(scene: Scene, asked: int, few_shot_attributes: Sequence[tuple[str, object]]) -> bool:
+def shot_shows_target(scene: Scene, object_index: int, few_shot_attributes: Sequence[tuple[str, object]]) -> bool:
     """Return whether a solved example describes the very object of the question."""
-    spelled = {(key, str(scene.objects[asked].value(key))) for key in KEYS}
+    spelled = {(key, str(scene.objects[object_index].value(key))) for key in KEYS}
     return any((attribute, str(value)) in spelled for attribute, value in few_shot_attributes)

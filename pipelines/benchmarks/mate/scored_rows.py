@@ -80,7 +80,7 @@ def _facts(sample: Sample) -> dict[tuple[str, str, str], dict[str, Any]]:
 def _row_facts(scene: Scene, row: Mapping[str, Any]) -> dict[str, Any]:
     question = question_of(row)
     crossmodal = question.task in CROSSMODAL
-    link = linking(scene, question.asked(scene), question.hidden)
+    link = linking(scene, question.object_index(scene), question.hidden)
     return {
         "kind": "crossmodal" if crossmodal else "unimodal",
         "count": len(scene.objects),

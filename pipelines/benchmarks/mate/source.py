@@ -19,10 +19,10 @@ from pipelines.benchmarks.mate.scene_rows import (
     PICTURE,
     WHITE,
     WHITE_NAME,
-    Gathered,
-    checked,
+    SceneCollection,
+    parse_row,
+    picture_problem,
     sample_of,
-    unusable,
 )
 from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
@@ -52,25 +52,25 @@ def read_mate(source: Source) -> Iterator[RawSample | Rejection | Notice]:
 
 
 def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejection | Notice]:
-    results = Gathered()
+    collection = SceneCollection()
     for path in files:
         for item, row in _lines(source, path):
-            problem = row if isinstance(row, str) else results.add(row, path)
+            problem = row if isinstance(row, str) else collection.add(row, path)
             if problem is not None:
                 yield problem if isinstance(problem, Rejection) else Rejection(file=path, item=item, reason=problem)
-    yield from results.notices()
-    there = set(source.glob("img/*"))
+    yield from collection.notices()
+    pictures = set(source.glob("img/*"))
     white, notice = None, None
-    if f"img/{WHITE_NAME}" in there:
+    if f"img/{WHITE_NAME}" in pictures:
         white = MediaFile(role=WHITE, kind="image", path=f"img/{WHITE_NAME}")
-        notice = unusable(source, white)
+        notice = picture_problem(source, white)
     if notice:
         white = None
         yield Notice(f"img/{WHITE_NAME}: {notice}; a white picture of 480 x 320 takes its place")
-    for name, known_names in results.scenes.items():
-        path = f"img/{known_names.image or name + '.png'}"
-        picture = MediaFile(role=PICTURE, kind="image", path=path) if path in there else None
-        yield from sample_of(name, known_names, picture, white, path)
+    for name, entry in collection.scenes.items():
+        path = f"img/{entry.image or name + '.png'}"
+        picture = MediaFile(role=PICTURE, kind="image", path=path) if path in pictures else None
+        yield from sample_of(name, entry, picture, white, path)
 
 
 def _lines(source: Source, path: str) -> Iterator[tuple[str, MateRow | str]]:
@@ -91,7 +91,7 @@ def _read(line: bytes, place: str, setting: str, tasks: tuple[str, ...]) -> tupl
         raw = json.loads(line)
     except (ValueError, RecursionError) as error:
         return place, f"not JSON: {error}"
-    return checked(raw, place, setting, tasks)
+    return parse_row(raw, place, setting, tasks)
 
 
 _COLUMNS: Final = ("id", "scene", "question", "answer", "task", "pointer_attribute", "target_attribute")
@@ -106,44 +106,46 @@ def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Reject
     Raises:
         SourceError: a file is no Parquet, or lacks a column.
     """
-    results, bare = Gathered(), 0
+    collection, bare = SceneCollection(), 0
     for path in paths:
         for place, raw in _records(source, path, with_picture=False):
-            item, row = checked(raw, place, None, tuple(TASKS))
+            item, row = parse_row(raw, place, None, tuple(TASKS))
             if isinstance(row, str):
                 yield Rejection(file=path, item=item, reason=row)
                 continue
-            if (problem := results.add(row, path)) is not None:
+            if (problem := collection.add(row, path)) is not None:
                 yield problem
             elif row.text is None:
                 bare += 1
-                for entry in derived_rows(row):
-                    results.add(entry, path)
-    yield from results.notices()
+                for derived_row in derived_rows(row):
+                    collection.add(derived_row, path)
+    yield from collection.notices()
     if bare:
         yield Notice(
             f"{bare:,} rows hold a question and no prompt: their prompts are built, and for 1-shot, 2-shot and"
             " 2-shot-cot with solved examples drawn from the scene, so that numbers are not the published ones'"
         )
-    yield from _with_pictures(source, paths, results)
+    yield from _with_pictures(source, paths, collection)
 
 
-def _with_pictures(source: Source, paths: list[str], found: Gathered) -> Iterator[RawSample | Rejection | Notice]:
+def _with_pictures(
+    source: Source, paths: list[str], collection: SceneCollection
+) -> Iterator[RawSample | Rejection | Notice]:
     white = _white(source, paths)
-    if white is not None and (problem := unusable(source, white)):
+    if white is not None and (problem := picture_problem(source, white)):
         yield Notice(f"{white.path}: {problem}; a white picture of 480 x 320 takes the place of all like it")
         white = None
-    waiting = {name for name, name_list in found.scenes.items() if name_list.pictured}
+    waiting = {name for name, entry in collection.scenes.items() if entry.pictured}
     for path in paths:
         for _, raw in _records(source, path, with_picture=True):
             name, content = raw["id"], _content(raw)
             if name in waiting and content and not _is_text_only(raw):
                 waiting.remove(name)
                 picture = MediaFile(role=PICTURE, kind="image", path=f"{path}:{name}.png", content=content)
-                yield from sample_of(name, found.scenes[name], picture, white, path)
-    for name, known_names in found.scenes.items():
-        if name in waiting or not known_names.pictured:
-            yield from sample_of(name, known_names, None, white, f"of {name}")
+                yield from sample_of(name, collection.scenes[name], picture, white, path)
+    for name, entry in collection.scenes.items():
+        if name in waiting or not entry.pictured:
+            yield from sample_of(name, entry, None, white, f"of {name}")
 
 
 def _white(source: Source, paths: list[str]) -> MediaFile | None:

@@ -13,7 +13,7 @@ from PIL import Image
 from pipelines.benchmarks.mate.generator.parameters import Objects, Options, Plan, counts_of, stream
 from pipelines.benchmarks.mate.generator.picture import draw_picture
 from pipelines.benchmarks.mate.generator.processes import Processes
-from pipelines.benchmarks.mate.generator.questions import KINDS, Asked, Balance, ask, choose_shots, pools_of
+from pipelines.benchmarks.mate.generator.questions import KINDS, Balance, QuestionItem, ask, choose_shots, pools_of
 from pipelines.benchmarks.mate.generator.rows import BLANK_IMAGE, Example, example_id, file_names, render_rows
 from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
 from pipelines.benchmarks.mate.generator.strata import Search
@@ -80,7 +80,7 @@ def generate(
         images.mkdir(parents=True, exist_ok=True)
         rows = _write(out, plan, processes.map(partial(_make, plan, images), requests))
     blank = Image.new("RGB", (plan.options.width, plan.options.height), (255, 255, 255))
-    if any(item.question.task == "txt2txt" for example in requests for _, item in example.asked):
+    if any(item.question.task == "txt2txt" for example in requests for _, item in example.questions):
         blank.save(images / BLANK_IMAGE, format="PNG")
     return _summary(out, plan, balance, rows)
 
@@ -109,7 +109,7 @@ def _ask(plan: Plan, layout: Layout, balance: Balance) -> Example:
             pair = balance.next_pairs(count, task, pools)[0]
             question = ask(rng, task, pair, pools[pair[1]])
         scene = layout.scene
-        balance.record(count, question, linking(scene, question.asked(scene), question.hidden).k)
+        balance.record(count, question, linking(scene, question.object_index(scene), question.hidden).k)
         shots = choose_shots(
             rng,
             scene,
@@ -118,7 +118,7 @@ def _ask(plan: Plan, layout: Layout, balance: Balance) -> Example:
             count=max(options.shots),
             may_show_target=options.shots_may_show_target,
         )
-        questions.append((kind, Asked(question, shots)))
+        questions.append((kind, QuestionItem(question, shots)))
     return Example(layout, tuple(questions))
 
 

@@ -61,10 +61,10 @@ def redraw_cast(rng: random.Random, cast: Cast, options: Options) -> Cast:
     return _with_keys(rng, looks, options)
 
 
-def must_stand_apart(one: Look, other: Look) -> bool:
+def must_stand_apart(first: Look, second: Look) -> bool:
     """Return whether only their places distinguish two objects once their color, or their shape, is hidden."""
-    alike = one.material == other.material and one.radius == other.radius
-    return alike and (one.shape == other.shape or one.color == other.color)
+    alike = first.material == second.material and first.radius == second.radius
+    return alike and (first.shape == second.shape or first.color == second.color)
 
 
 def _with_keys(rng: random.Random, looks: list[Look], options: Options) -> Cast:
@@ -103,6 +103,6 @@ def _spell_sizes(rng: random.Random, looks: Sequence[Look]) -> list[Look]:
     if rng.random() < 0.5:
         place = rng.randrange(len(looks))
         radius = looks[place].radius
-        (other,) = set(_SPELLINGS[radius]) - {usual[radius]}
-        spelled[place] = replace(spelled[place], size=other)
+        (unusual,) = set(_SPELLINGS[radius]) - {usual[radius]}
+        spelled[place] = replace(spelled[place], size=unusual)
     return spelled

@@ -252,8 +252,8 @@ def _reflections(tile: _Tile, solid: Solid, camera: Camera) -> list[list[Pixel]]
     return [tile.at([*low, *(camera.project((*foot, 2 * solid.radius)) for foot in feet[::-1])])]
 
 
-def _between(one: Pixel, other: Pixel, share: float) -> Pixel:
-    return one[0] + share * (other[0] - one[0]), one[1] + share * (other[1] - one[1])
+def _between(start: Pixel, end: Pixel, share: float) -> Pixel:
+    return start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
 
 
 def _blob(tile: _Tile, centre: Pixel, reach: float, strength: int) -> Image.Image:

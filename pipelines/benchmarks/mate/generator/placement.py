@@ -13,7 +13,7 @@ from pipelines.benchmarks.mate.generator.solids import (
     far_to_near,
     footprints_meet,
     outline,
-    own_pixels,
+    unoccluded_pixels,
     visible_pixels,
 )
 
@@ -36,11 +36,11 @@ def place(rng: random.Random, looks: Sequence[Look], camera: Camera, options: Op
         spots[number] = spot
     for _ in range(_REPAIRS + 2 * len(looks)):
         solids = [solid(look, spots[name]) for name, look in enumerate(looks)]
-        worst = poorly_seen(solids, camera, options)
+        worst = least_visible(solids, camera, options)
         if worst is None:
             return [spots[name] for name in range(len(looks))]
-        others = {name: spot for name, spot in spots.items() if name != worst}
-        moved = floor.find_spot(rng, worst, others)
+        remaining = {name: spot for name, spot in spots.items() if name != worst}
+        moved = floor.find_spot(rng, worst, remaining)
         if moved is None:
             return None
         spots[worst] = moved
@@ -59,28 +59,28 @@ def solid(look: Look, centre: Point) -> Solid:
     )
 
 
-def poorly_seen(solids: Sequence[Solid], camera: Camera, options: Options) -> int | None:
+def least_visible(solids: Sequence[Solid], camera: Camera, options: Options) -> int | None:
     """Return the position of the least visible object that shows too little; None where all show enough."""
     outlines: list[list[Pixel]] = [outline(item, camera) for item in solids]
-    seen = visible_pixels(outlines, far_to_near(solids, camera), camera)
+    visible = visible_pixels(outlines, far_to_near(solids, camera), camera)
     fill = [
-        count / max(options.min_visible_px, options.min_visible_share * own_pixels(polygon), 1)
-        for count, polygon in zip(seen, outlines, strict=True)
+        count / max(options.min_visible_px, options.min_visible_share * unoccluded_pixels(polygon), 1)
+        for count, polygon in zip(visible, outlines, strict=True)
     ]
     worst = min(range(len(fill)), key=fill.__getitem__)
     return worst if fill[worst] < 1 else None
 
 
-def still_stands(looks: Sequence[Look], spots: Sequence[Point], camera: Camera, options: Options) -> bool:
+def placement_holds(looks: Sequence[Look], spots: Sequence[Point], camera: Camera, options: Options) -> bool:
     """Return whether objects keep to all the rules where they are, after some of them changed their looks."""
     floor = _Floor(looks, options)
     apart = all(
-        floor.may_stand(number, spots[number], other, spots[other])
-        for number in range(len(looks))
-        for other in range(number)
+        floor.may_stand(index, spots[index], other_index, spots[other_index])
+        for index in range(len(looks))
+        for other_index in range(index)
     )
     solids = [solid(look, spot) for look, spot in zip(looks, spots, strict=True)]
-    return apart and poorly_seen(solids, camera, options) is None
+    return apart and least_visible(solids, camera, options) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +88,27 @@ class _Floor:
     looks: Sequence[Look]
     options: Options
 
-    def find_spot(self, rng: random.Random, who: int, others: Mapping[int, Point]) -> Point | None:
+    def find_spot(self, rng: random.Random, index: int, occupied: Mapping[int, Point]) -> Point | None:
         """Return a spot for one object among the others; None where the tries ran out."""
         reach = _SIDE * scale_for(len(self.looks))
-        radius, places = self.looks[who].radius, self.options.coords_decimals
+        radius, places = self.looks[index].radius, self.options.coords_decimals
         for _ in range(_TRIES):
             a, b = rng.uniform(-reach, reach), rng.uniform(-reach, reach)
             x, y = a * math.cos(_TURN) - b * math.sin(_TURN), a * math.sin(_TURN) + b * math.cos(_TURN)
             spot = (x, y, radius) if places is None else (round(x, places), round(y, places), radius)
-            if all(self.may_stand(who, spot, other, centre) for other, centre in others.items()):
+            if all(self.may_stand(index, spot, other_index, centre) for other_index, centre in occupied.items()):
                 return spot
         return None
 
-    def may_stand(self, who: int, spot: Point, other: int, centre: Point) -> bool:
+    def may_stand(self, index: int, spot: Point, other_index: int, centre: Point) -> bool:
         dx, dy, least = abs(spot[0] - centre[0]), abs(spot[1] - centre[1]), margin(len(self.looks))
-        item, two = self.looks[who], self.looks[other]
-        if dx < least or dy < least or math.hypot(dx, dy) - item.radius - two.radius < _GAP:
+        look, other_look = self.looks[index], self.looks[other_index]
+        if dx < least or dy < least or math.hypot(dx, dy) - look.radius - other_look.radius < _GAP:
             return False
-        if must_stand_apart(item, two) and _too_close(spot, centre):
+        if must_stand_apart(look, other_look) and _too_close(spot, centre):
             return False
-        return not footprints_meet(solid(item, spot), solid(two, centre))
+        return not footprints_meet(solid(look, spot), solid(other_look, centre))
 
 
-def _too_close(one: Point, other: Point) -> bool:
-    return abs(one[0] - other[0]) < FAIR_GAP and abs(one[1] - other[1]) < FAIR_GAP
+def _too_close(first: Point, second: Point) -> bool:
+    return abs(first[0] - second[0]) < FAIR_GAP and abs(first[1] - second[1]) < FAIR_GAP

@@ -18,7 +18,7 @@ Pools = dict[str, list[Gold]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionItem:
     """One question with the most solved examples that any file shows; files with fewer show the first of them."""
 
     question: Question
@@ -82,10 +82,10 @@ def choose_shots(
     pool = [(attribute, value) for attribute in TASKS[question.task][0] for value in pools[attribute]]
     if may_show_target:
         return draw_shots(rng, question, pool, count)
-    taken, shots = {question.asked(scene)}, []
+    taken, shots = {question.object_index(scene)}, []
     for _ in range(count):
         pool = [(attribute, value) for attribute, value in pool if find_object(scene, attribute, value) not in taken]
         (shot,) = draw_shots(rng, question, pool, 1)
-        taken.add(shot.asked(scene))
+        taken.add(shot.object_index(scene))
         shots.append(shot)
     return tuple(shots)

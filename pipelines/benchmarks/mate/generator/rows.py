@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Options, Plan
-from pipelines.benchmarks.mate.generator.questions import KINDS, Asked, pools_of
+from pipelines.benchmarks.mate.generator.questions import KINDS, QuestionItem, pools_of
 from pipelines.benchmarks.mate.generator.scenes import Layout
 from pipelines.benchmarks.mate.linking import linking_attributes
 from pipelines.benchmarks.mate.prompts import build_prompt, scene_text
@@ -20,7 +20,7 @@ class Example:
     """One scene with what is asked about it."""
 
     layout: Layout
-    asked: tuple[tuple[str, Asked], ...]  # `mm` with the cross-modal question, `um` with the unimodal one
+    questions: tuple[tuple[str, QuestionItem], ...]  # `mm` with the cross-modal question, `um` with the unimodal one
 
 
 def file_names(options: Options) -> list[str]:
@@ -38,11 +38,11 @@ def example_id(layout: Layout) -> str:
 def render_rows(plan: Plan, example: Example) -> dict[str, str]:
     """Return one line of JSON, without line feed, by file name without ending, of one scene."""
     lines = {}
-    for kind, requests in example.asked:
+    for kind, item in example.questions:
         for shots in plan.options.shots:
-            lines[f"{kind}_{shots}shot"] = _row(plan, example.layout, requests, shots, cot=False)
+            lines[f"{kind}_{shots}shot"] = _row(plan, example.layout, item, shots, cot=False)
         if kind == "mm" and plan.options.cot:
-            lines["mm_2shot_cot"] = _row(plan, example.layout, requests, 2, cot=True)
+            lines["mm_2shot_cot"] = _row(plan, example.layout, item, 2, cot=True)
     return lines
 
 
@@ -50,15 +50,15 @@ def _kinds(options: Options) -> list[str]:
     return [kind for kind, tasks in KINDS.items() if set(tasks) & set(options.tasks)]
 
 
-def _row(plan: Plan, layout: Layout, asked: Asked, shots: int, *, cot: bool) -> str:
-    scene, question = layout.scene, asked.question
-    shown = asked.shots[:shots]
-    place, gold, name = question.asked(scene), question.gold(scene), example_id(layout)
+def _row(plan: Plan, layout: Layout, item: QuestionItem, shots: int, *, cot: bool) -> str:
+    scene, question = layout.scene, item.question
+    examples = item.shots[:shots]
+    object_index, gold, name = question.object_index(scene), question.gold(scene), example_id(layout)
     pools = pools_of(scene, layout.cast)
     row = {
         "example_id": name,
         "task": question.task,
-        "input_str": build_prompt(scene, question, shown, cot=cot),
+        "input_str": build_prompt(scene, question, examples, cot=cot),
         "gold_reference": gold_json(gold),
         "image": BLANK_IMAGE if question.task == "txt2txt" else f"{name}.png",
         "scene": _scene_json(layout),
@@ -66,12 +66,12 @@ def _row(plan: Plan, layout: Layout, asked: Asked, shots: int, *, cot: bool) -> 
         "object_count": layout.count,
         "pointer_attribute": {question.pointer_attribute: question.pointer_value},
         "target_attribute": {question.target_attribute: gold},
-        "few_shot_attributes": [[shot.pointer_attribute, shot.pointer_value] for shot in shown],
+        "few_shot_attributes": [[shot.pointer_attribute, shot.pointer_value] for shot in examples],
         "key_attributes": {
             "img": {key: pools[key] for key in VISUAL},
             "data": {key: pools[key] for key in TEXTUAL},
         },
-        "linking_attributes": linking_attributes(scene, place, question.hidden),
+        "linking_attributes": linking_attributes(scene, object_index, question.hidden),
         "generator": {"version": GENERATOR_VERSION, "seed": plan.seed, "parameters": plan.parameters},
     }
     for hidden in question.hidden:

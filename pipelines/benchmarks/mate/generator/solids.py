@@ -63,12 +63,12 @@ def cube_faces(solid: Solid, camera: Camera) -> list[Face]:
     for (x0, y0), (x1, y1) in zip(ground, ground[1:] + ground[:1], strict=True):
         normal = ((y1 - y0) / top, -(x1 - x0) / top, 0.0)
         faces.append(([(x0, y0, 0.0), (x1, y1, 0.0), (x1, y1, top), (x0, y0, top)], normal))
-    seen = []
+    visible = []
     for sides, normal in faces:
         centre = [sum(axis) / 4 for axis in zip(*sides, strict=True)]
         if sum(n * (c - eye) for n, c, eye in zip(normal, centre, camera.location, strict=True)) < 0:
-            seen.append(Face(tuple(camera.project(corner) for corner in sides), normal))
-    return seen
+            visible.append(Face(tuple(camera.project(corner) for corner in sides), normal))
+    return visible
 
 
 def far_to_near(solids: Sequence[Solid], camera: Camera) -> list[int]:
@@ -93,7 +93,7 @@ def visible_pixels(outlines: Sequence[Sequence[Pixel]], order: Sequence[int], ca
     return number_image(outlines, order, camera).histogram()[1 : len(outlines) + 1]
 
 
-def own_pixels(polygon: Sequence[Pixel]) -> int:
+def unoccluded_pixels(polygon: Sequence[Pixel]) -> int:
     """Count the pixels that an outline would cover if nothing were before it and the picture had no edge."""
     left, top = (math.floor(min(axis)) - 1 for axis in zip(*polygon, strict=True))
     right, bottom = (math.ceil(max(axis)) + 2 for axis in zip(*polygon, strict=True))
@@ -115,25 +115,25 @@ def hull(points: Sequence[Pixel]) -> list[Pixel]:
     return lower[:-1] + upper[:-1]
 
 
-def footprints_meet(one: Solid, other: Solid) -> bool:
+def footprints_meet(first: Solid, second: Solid) -> bool:
     """Return whether two solids would overlap on the floor; corners of cubes reach beyond their radius."""
-    if "cube" not in {one.shape, other.shape}:
-        return math.dist(one.coords[:2], other.coords[:2]) < one.radius + other.radius
-    if one.shape != "cube":
-        one, other = other, one
-    if other.shape != "cube":
-        x, y = _seen_from(one, other.coords)
-        return math.hypot(max(abs(x) - one.radius, 0), max(abs(y) - one.radius, 0)) < other.radius
+    if "cube" not in {first.shape, second.shape}:
+        return math.dist(first.coords[:2], second.coords[:2]) < first.radius + second.radius
+    if first.shape != "cube":
+        first, second = second, first
+    if second.shape != "cube":
+        x, y = _in_frame(first, second.coords)
+        return math.hypot(max(abs(x) - first.radius, 0), max(abs(y) - first.radius, 0)) < second.radius
     # Two squares are apart exactly if a side of one has all of the other beyond it.
-    return not (_beyond(one, other) or _beyond(other, one))
+    return not (_beyond(first, second) or _beyond(second, first))
 
 
-def _beyond(base: Solid, other: Solid) -> bool:
-    corners = [_seen_from(base, corner) for corner in _square(other)]
+def _beyond(base: Solid, solid: Solid) -> bool:
+    corners = [_in_frame(base, corner) for corner in _square(solid)]
     return any(min(sign * corner[axis] for corner in corners) >= base.radius for axis in (0, 1) for sign in (1, -1))
 
 
-def _seen_from(base: Solid, point: Sequence[float]) -> tuple[float, float]:
+def _in_frame(base: Solid, point: Sequence[float]) -> tuple[float, float]:
     """Return the ground coordinates of a point in the frame of a rotated cube."""
     dx, dy = point[0] - base.coords[0], point[1] - base.coords[1]
     cos, sin = math.cos(base.rotation), math.sin(base.rotation)
@@ -175,5 +175,5 @@ def _chain(points: Sequence[Pixel]) -> list[Pixel]:
     return chain
 
 
-def _turn(one: Pixel, two: Pixel, three: Pixel) -> float:
-    return (two[0] - one[0]) * (three[1] - one[1]) - (two[1] - one[1]) * (three[0] - one[0])
+def _turn(first: Pixel, second: Pixel, third: Pixel) -> float:
+    return (second[0] - first[0]) * (third[1] - first[1]) - (second[1] - first[1]) * (third[0] - first[0])

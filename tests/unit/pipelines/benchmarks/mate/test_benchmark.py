@@ -15,7 +15,7 @@ from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.benchmark import BENCHMARK, WHITE_PICTURE
 from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
-from pipelines.benchmarks.mate.scene_rows import checked
+from pipelines.benchmarks.mate.scene_rows import parse_row
 from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Notice, Prompt, RawSample, Rejection, Row, Sample
@@ -332,7 +332,7 @@ class TestAnswers:
             "txt2img": row(task="txt2img", pointer=NAMED, target="color"),
             "txt2txt": row(task="txt2txt", pointer=NAMED, target="rotation"),
         }
-        _, made = checked(kinds[task], "", setting, tuple(TASKS))
+        _, made = parse_row(kinds[task], "", setting, tuple(TASKS))
         assert not isinstance(made, str), made
         sample = Sample(sample_id="x", data={"scene": RAW["B"], "rows": [made.as_data()]})
         found = BENCHMARK.grader.read_answer(
@@ -390,6 +390,6 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON, max_size=4))
 def test_no_row_breaks_the_reader(changes: dict[str, Any]) -> None:
-    item, made = checked({**row(), **changes}, "line 1", "0-shot", ("img2txt", "txt2img"))
+    item, made = parse_row({**row(), **changes}, "line 1", "0-shot", ("img2txt", "txt2img"))
     assert item == "line 1" or isinstance(changes.get("example_id", ""), str)
     assert made

@@ -179,7 +179,7 @@ class TestLinking:
     @pytest.mark.parametrize("row", golden("linking"), ids=row_name)
     def test_published_vectors(self, row: dict[str, Any]) -> None:
         scene, question = SCENES[row["scene"]], question_of(row)
-        link = links.linking(scene, question.asked(scene), question.hidden)
+        link = links.linking(scene, question.object_index(scene), question.hidden)
         assert link.k == row["k"]
         assert ["+".join(names) for names in link.smallest] == row["smallest"]
         assert links.link_category(link) == row["category"]

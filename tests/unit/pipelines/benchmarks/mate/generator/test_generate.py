@@ -203,14 +203,14 @@ def test_all_files_ask_one_question_a_scene_and_examples_are_nested(files: dict[
 def test_no_example_shows_the_object_asked_about_or_another_twice(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
         shots = row["few_shot_attributes"]
-        assert not shot_shows_target(scene, question.asked(scene), shots)
+        assert not shot_shows_target(scene, question.object_index(scene), shots)
         assert len({find_object(scene, attribute, value) for attribute, value in shots}) == len(shots)
         assert all(attribute in TASKS[row["task"]][0] for attribute, _ in shots)
 
 
 def test_linking_attributes_are_filled(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
-        expected = linking_attributes(scene, question.asked(scene), question.hidden)
+        expected = linking_attributes(scene, question.object_index(scene), question.hidden)
         assert row["linking_attributes"] == expected
         assert any("3d_coords" in item for item in expected)
 
@@ -247,11 +247,13 @@ def test_an_oracle_that_reads_the_scene_is_always_right(files: dict[str, list[di
 def test_an_oracle_blind_to_coordinates_guesses_among_look_alikes(files: dict[str, list[dict[str, Any]]]) -> None:
     met = 0
     for _, row, scene, question in each({"mm_0shot": files["mm_0shot"]}):
-        place = question.asked(scene)
+        place = question.object_index(scene)
         if linking(scene, place, question.hidden).k:
             continue
         own, usable = scene.objects[place], [key for key in LINKABLE if key not in question.hidden]
-        alike = [item for item in scene.objects if all(item.seen(key) == own.seen(key) for key in usable)]
+        alike = [
+            item for item in scene.objects if all(item.visible_value(key) == own.visible_value(key) for key in usable)
+        ]
         assert len(alike) > 1
         gold = read_gold(row["gold_reference"])
         right = [judge(gold_json(item.value(question.target_attribute)), gold).exact_match for item in alike]

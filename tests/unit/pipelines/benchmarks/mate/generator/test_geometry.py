@@ -120,7 +120,7 @@ def test_a_cube_shows_its_top_and_one_or_two_sides_that_fill_its_outline(x: floa
 
 def inside(solid: Solid, x: float, y: float) -> bool:
     if solid.shape == "cube":
-        u, v = solids._seen_from(solid, (x, y))
+        u, v = solids._in_frame(solid, (x, y))
         return max(abs(u), abs(v)) < solid.radius
     return math.dist((x, y), solid.coords[:2]) < solid.radius
 
@@ -162,7 +162,7 @@ def test_pixels_of_an_outline_are_counted_as_the_picture_paints_them(solid: Soli
     wide = dataclasses.replace(CAMERA, width=CAMERA.width + 1200, height=CAMERA.height + 1200)
     moved = [(x + 600, y + 600) for x, y in polygon]
     painted = solids.number_image([moved], [0], wide).histogram()[1]
-    assert solids.own_pixels(polygon) == pytest.approx(painted, abs=3)  # Pillow rounds by where the outline lies
+    assert solids.unoccluded_pixels(polygon) == pytest.approx(painted, abs=3)  # Pillow rounds by where the outline lies
 
 
 def test_area_and_hull_of_known_figures() -> None:

@@ -13,9 +13,15 @@ from pipelines.benchmarks.mate.generator import placement, scenes
 from pipelines.benchmarks.mate.generator.looks import must_stand_apart
 from pipelines.benchmarks.mate.generator.parameters import Options, Plan, margin, stream
 from pipelines.benchmarks.mate.generator.picture import draw_picture
-from pipelines.benchmarks.mate.generator.placement import FAIR_GAP, poorly_seen, still_stands
+from pipelines.benchmarks.mate.generator.placement import FAIR_GAP, least_visible, placement_holds
 from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
-from pipelines.benchmarks.mate.generator.solids import far_to_near, number_image, outline, own_pixels, visible_pixels
+from pipelines.benchmarks.mate.generator.solids import (
+    far_to_near,
+    number_image,
+    outline,
+    unoccluded_pixels,
+    visible_pixels,
+)
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, VISUAL, unique_values
 from pipelines.errors import UsageError
 
@@ -148,7 +154,7 @@ def test_an_attempt_ends_when_moving_does_not_help(monkeypatch: pytest.MonkeyPat
     layout = LAYOUTS[0]
     rng, looks, options = stream("moves"), layout.cast.looks, SMALL.options
     assert placement.place(rng, looks, layout.camera, options) is not None
-    monkeypatch.setattr(placement, "poorly_seen", lambda *_: 0)
+    monkeypatch.setattr(placement, "least_visible", lambda *_: 0)
     assert placement.place(rng, looks, layout.camera, options) is None
     spots = iter([*layout.spots, None])
     monkeypatch.setattr(placement._Floor, "find_spot", lambda *_: next(spots))
@@ -160,26 +166,26 @@ def test_a_strict_rule_is_kept() -> None:
     layout = make_layout(plan_for(10, min_visible_share=0.9), 0)
     outlines = [outline(item, layout.camera) for item in layout.solids]
     seen = visible_pixels(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
-    assert all(count >= 0.9 * own_pixels(polygon) for count, polygon in zip(seen, outlines, strict=True))
+    assert all(count >= 0.9 * unoccluded_pixels(polygon) for count, polygon in zip(seen, outlines, strict=True))
 
 
 def test_the_object_that_shows_least_is_the_one_to_move() -> None:
     layout = LAYOUTS[0]
     options = SMALL.options
-    assert poorly_seen(layout.solids, layout.camera, options) is None
+    assert least_visible(layout.solids, layout.camera, options) is None
     behind = dataclasses.replace(layout.solids[0], radius=0.35, coords=(-2.0, 0.0, 0.35))
     before = dataclasses.replace(layout.solids[0], radius=0.7, coords=(-0.5, 0.0, 0.7), shape="cube", rotation=0.0)
     aside = dataclasses.replace(layout.solids[0], radius=0.7, coords=(1.0, 3.0, 0.7))
-    assert poorly_seen([before, behind, aside], layout.camera, options) == 1
+    assert least_visible([before, behind, aside], layout.camera, options) == 1
 
 
 def test_changed_looks_are_held_to_the_rules_again() -> None:
     layout = next(item for item in LAYOUTS if item.count == 10)
     looks, options = list(layout.cast.looks), SMALL.options
-    assert still_stands(looks, layout.spots, layout.camera, options)
+    assert placement_holds(looks, layout.spots, layout.camera, options)
     close = min(
         itertools.combinations(range(10), 2), key=lambda pair: math.dist(layout.spots[pair[0]], layout.spots[pair[1]])
     )
     moved = list(layout.spots)
     moved[close[0]] = (moved[close[1]][0] + 0.1, *moved[close[0]][1:])
-    assert not still_stands(looks, moved, layout.camera, options)
+    assert not placement_holds(looks, moved, layout.camera, options)

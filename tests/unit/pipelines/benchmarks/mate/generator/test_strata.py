@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.benchmarks.mate.generator.generate import ask_all
 from pipelines.benchmarks.mate.generator.parameters import Options, Plan, stream
-from pipelines.benchmarks.mate.generator.placement import still_stands
+from pipelines.benchmarks.mate.generator.placement import placement_holds
 from pipelines.benchmarks.mate.generator.questions import KINDS, STRATA, Balance, Pair, pools_of
 from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
 from pipelines.benchmarks.mate.generator.strata import build
@@ -34,7 +34,7 @@ def test_strata_fill_alike_at_any_number_of_objects(count: int, examples: int) -
         after = example.layout
         assert after.spots == before.spots
         assert [look.size for look in after.cast.looks] == [look.size for look in before.cast.looks]
-        assert still_stands(after.cast.looks, after.spots, after.camera, plan.options)
+        assert placement_holds(after.cast.looks, after.spots, after.camera, plan.options)
         for attribute in VISUAL:
             assert set(after.cast.keys(attribute)) <= set(unique_values(after.scene, attribute))
 
@@ -55,7 +55,7 @@ def test_a_built_object_has_the_links_it_was_built_for(count: int, wanted: int) 
     for layout in made:
         for hidden, shown in (("color", "shape"), ("shape", "color")):
             place = rng.randrange(count)
-            cast = build(rng, layout, place, shown=shown, wanted=wanted)
+            cast = build(rng, layout, place, attribute=shown, link_count=wanted)
             if cast is None:
                 continue
             built += 1
@@ -71,8 +71,8 @@ def test_an_object_with_a_pointing_value_in_sight_links_by_it_alone() -> None:
     _, (layout, *_) = layouts(10, 32)
     place = next(i for i, look in enumerate(layout.cast.looks) if look.color in layout.cast.key_colors)
     rng = stream("key")
-    assert build(rng, layout, place, shown="color", wanted=1) == layout.cast
-    assert all(build(rng, layout, place, shown="color", wanted=wanted) is None for wanted in (2, 3, 0))
+    assert build(rng, layout, place, attribute="color", link_count=1) == layout.cast
+    assert all(build(rng, layout, place, attribute="color", link_count=wanted) is None for wanted in (2, 3, 0))
 
 
 def test_what_the_sizes_around_do_not_allow_is_not_built() -> None:
@@ -87,19 +87,19 @@ def test_what_the_sizes_around_do_not_allow_is_not_built() -> None:
     )
     odd = dataclasses.replace(layout, cast=alone)
     rng = stream("sizes")
-    assert all(build(rng, odd, place, shown="shape", wanted=wanted) is None for wanted in (2, 3, 0))
+    assert all(build(rng, odd, place, attribute="shape", link_count=wanted) is None for wanted in (2, 3, 0))
     everyone = dataclasses.replace(
         alone, looks=tuple(dataclasses.replace(look, radius=0.35) for look in layout.cast.looks)
     )
     same = dataclasses.replace(layout, cast=everyone)
-    assert build(rng, same, place, shown="shape", wanted=3) is None
+    assert build(rng, same, place, attribute="shape", link_count=3) is None
 
 
 def test_no_other_value_left_means_nothing_is_built() -> None:
     plan = Plan(counts=(10,), examples=1, seed=8, options=Options(max_key_shapes=3))
     layout = make_layout(plan, 0)
     place = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
-    assert build(stream("full"), layout, place, shown="shape", wanted=1) is None
+    assert build(stream("full"), layout, place, attribute="shape", link_count=1) is None
 
 
 def test_pairs_and_tasks_come_least_used_first_and_in_order() -> None:
