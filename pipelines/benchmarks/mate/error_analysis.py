@@ -18,7 +18,7 @@ def in_scene(answer: Answer | None, scene: Scene, target: str) -> bool:
     return answer is not None and any(str(item.value(target)) == answer.text for item in scene.objects)
 
 
-# ----------------------------------------------------------------------------------- which object was meant instead
+# ----------------------------------------------------------------------------------------- the object of the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Overlap:
     """The error analysis of one row that only coordinates link."""
 
     label: OverlapLabel  # `4` right; `3`..`0` shared attributes of the named object; `-` no JSON or no such object
-    closer: Closer | None  # of the object named instead; None for `4` and `-`
+    closer: Closer | None  # of the object that the answer names; None for `4` and `-`
 
 
 def overlap(scene: Scene, question: Question, answer: Answer | None) -> Overlap:
@@ -94,9 +94,8 @@ def _closer(scene: Scene, gold_index: int, answer_index: int, peers: Sequence[in
     def wins(axes: Sequence[int]) -> bool:
         mean = math.fsum(_distance(scene, gold_index, index, axes) for index in peers) / len(peers)
         distance = _distance(scene, gold_index, answer_index, axes)
-        return distance <= mean or math.isclose(
-            distance, mean, rel_tol=1e-12
-        )  # a tie counts, whatever the division rounded
+        # A tie counts, however the division rounds.
+        return distance <= mean or math.isclose(distance, mean, rel_tol=1e-12)
 
     return Closer(distance=wins((0, 1, 2)), depth=wins((0,)), horizontal=wins((1,)), alone=len(peers) == 1)
 

@@ -1,6 +1,6 @@
-"""Find which attributes, seen in the picture and told in the text, single out one object of a scene.
+"""Find which attributes that picture and text share identify one object of a scene.
 
-Sizes count as one sees them, small or large. Coordinates always single out an object and are not counted.
+Sizes are compared as small or large. Coordinates always identify an object and are not counted.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ LINK_NAMES = {"shape": "Shape", "material": "Material", "color": "Color", "size"
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """What tells one object from all others, coordinates aside."""
+    """The attribute combinations that identify one object, without coordinates."""
 
     sets: tuple[tuple[str, ...], ...]  # every unique combination, shortest first, then in the order of the keys
 

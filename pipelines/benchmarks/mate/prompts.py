@@ -80,7 +80,7 @@ def build_prompt(scene: Scene, question: Question, shots: Sequence[Question] = (
     """
     task = question.task
     if cot and task not in _CROSSMODAL:
-        raise ValueError(f"prompts with steps are made for {', '.join(sorted(_CROSSMODAL))}, not for {task}")
+        raise ValueError(f"prompts with steps exist for {', '.join(sorted(_CROSSMODAL))}, not for {task}")
     target, form = _target(question), answer_format(question.target_attribute)
     wording = (_TASK_COT if cot else _TASK)[task]
     lines = [_CONTEXT.get(task, _CONTEXT_BOTH), wording.format(pointer=_pointer(question), target=target, format=form)]
@@ -155,7 +155,7 @@ def draw_shots(
     question_pointer = question.pointer_attribute, str(question.pointer_value)
     free = [(attribute, value) for attribute, value in pool if (attribute, str(value)) != question_pointer]
     if len(free) < count:
-        raise ValueError(f"the scene has {len(free)} further values to point with, {count} examples were asked for")
+        raise ValueError(f"the scene has {len(free)} further pointer values, {count} examples need as many")
     return tuple(_shot(rng, question, attribute, value) for attribute, value in rng.sample(free, count))
 
 
@@ -184,7 +184,7 @@ def _solved(scene: Scene, _question: Question, shot: Question) -> str:
 
 
 def _solved_in_steps(scene: Scene, question: Question, shot: Question) -> str:
-    """Return a solved example that tells how the object is found on the other side, ending in the answer."""
+    """Return a solved example that explains how to find the object on the other side, then the answer."""
     object_index = shot.object_index(scene)
     item = scene.objects[object_index]
     # An example may point with another attribute than the question: what the question hides is not in the JSON for it.

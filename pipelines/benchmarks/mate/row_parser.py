@@ -104,7 +104,7 @@ def _required(raw: Mapping[str, Any], *names: str) -> Any:
 def _task(raw: Mapping[str, Any], tasks: Sequence[str]) -> str:
     task = canonical_task(str(_required(raw, "task")))
     if task not in tasks:
-        raise ValueError(f"task {task} stands in a file of {' and '.join(tasks)}")
+        raise ValueError(f"task {task} does not belong in a file of {' and '.join(tasks)}")
     return task
 
 
@@ -118,7 +118,7 @@ def _text(raw: Mapping[str, Any], task: str) -> tuple[str | None, str]:
         raise ValueError("input_str or question is no text")
     if question is None or not question.strip():
         return None, ""
-    # The picture's half of a unimodal prompt tells no scene: there the answer's form shows that all of it is said.
+    # A prompt of img2img contains no scene: the answer's form marks it as a whole prompt.
     shows_scene = '"objects"' in question or "3d_coords" in question
     is_prompt = shows_scene or (task == "img2img" and '"answer"' in question)
     return (question, "") if is_prompt else (None, question)
@@ -155,7 +155,7 @@ def _attribute(raw: object, field: str, allowed: Sequence[str]) -> tuple[str, Go
         name, value = decoded, None
     if name not in allowed:
         raise ValueError(f"{field} is {name!r:.80}; there are {', '.join(allowed)}")
-    return str(name), cast("Gold | None", value)  # one that is no value of the scene fits no object
+    return str(name), cast("Gold | None", value)
 
 
 def _shots(raw: Mapping[str, Any], setting: str) -> tuple[tuple[str, Gold], ...] | None:
@@ -217,14 +217,14 @@ def _oddities(raw: Mapping[str, Any], scene: Scene, question: Question) -> list[
     oddities = []
     count = raw.get("object_count")
     if count is not None and count != len(scene.objects):
-        oddities.append("object_count is not the number of the scene's objects; the scene counts")
+        oddities.append("object_count differs from the number of the scene's objects; the scene's number is used")
     if not unique_values(scene, question.target_attribute):
         oddities.append("no value of the target attribute is unique in the scene")
     if question.task in CROSSMODAL and (listed := raw.get("linking_attributes")) is not None:
         stored = _combinations(decode(listed) if isinstance(listed, str) else listed)
         computed = _combinations(linking_attributes(scene, question.object_index(scene), question.hidden))
         if stored != computed:
-            oddities.append("linking_attributes are not those that the scene gives; the latter are used")
+            oddities.append("linking_attributes differ from those computed from the scene; the computed ones are used")
     return oddities
 
 
@@ -240,4 +240,4 @@ def _check_unicode(row: MateRow) -> None:
             [row.sample_id, row.as_data(), [item.as_json() for item in row.scene.objects]], ensure_ascii=False
         ).encode()
     except UnicodeEncodeError as error:
-        raise ValueError("the row holds half a character (a lone surrogate)") from error
+        raise ValueError("the row holds a lone surrogate, which is not valid Unicode") from error

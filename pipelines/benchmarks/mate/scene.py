@@ -30,7 +30,7 @@ TASKS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "img2img": (VISUAL, VISUAL),
     "txt2txt": (TEXTUAL, TEXTUAL),
 }
-"""Task -> attributes that point, attributes that are asked for."""
+"""Task -> pointer attributes, target attributes."""
 
 _LARGE = 0.5
 
@@ -66,7 +66,7 @@ class SceneObject:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A scene, shown by a picture and told by a JSON text."""
+    """A scene, described by a picture and by a JSON text."""
 
     camera_location: tuple[float, ...]  # X, Y, Z of the camera
     objects: tuple[SceneObject, ...]  # in the order of the data
@@ -99,7 +99,7 @@ def canonical_task(name: str) -> str:
     """Return the paper's spelling of a task (`img2data` is accepted); ValueError for no such task."""
     task = name.strip().replace("data", "txt")
     if task not in TASKS:
-        raise ValueError(f"no task of MATE: {name!r}; known are {', '.join(TASKS)}")
+        raise ValueError(f"unknown task of MATE: {name!r}; the tasks are {', '.join(TASKS)}")
     return task
 
 
@@ -122,7 +122,7 @@ def parse_scene(raw: object) -> Scene:
     if not isinstance(data, Mapping) or not isinstance(objects, Sequence) or not objects:
         raise ValueError("the scene holds no list of objects")
     if not all(isinstance(item, Mapping) for item in objects):
-        raise ValueError("the scene's list of objects holds something else")
+        raise ValueError("the scene's list of objects holds a value that is not an object")
     camera = data.get("camera_location", ())
     if not isinstance(camera, Sequence) or not all(_is_number(item) for item in camera):
         raise ValueError(f"the scene's camera_location is no list of numbers: {camera!r:.80}")
@@ -207,7 +207,7 @@ def pointer_value_in(scene: Scene, attribute: str, question: str) -> Gold:
         if places and (best is None or places[-1] > best[0]):
             best = places[-1], value
     if best is None:
-        raise ValueError(f"the question names no {attribute} that one object alone has")
+        raise ValueError(f"the question contains no {attribute} that is unique in the scene")
     return best[1]
 
 

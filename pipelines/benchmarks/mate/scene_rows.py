@@ -40,7 +40,7 @@ class SceneRows:
 
 @dataclass(slots=True)
 class SceneCollection:
-    """All scenes, and what is odd about them."""
+    """All scenes, with their counts and oddities."""
 
     scenes: dict[str, SceneRows] = field(default_factory=dict)
     odd: dict[str, list[str]] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class SceneCollection:
                 plain, cot = (scene.rows.get((task, setting)) for setting in ("2-shot", COT))
                 if plain and cot and (plain.question, str(plain.gold)) != (cot.question, str(cot.gold)):
                     name = cot.sample_id
-                    self.note("2-shot and 2-shot-cot ask different questions, which the data promise not to", name)
+                    self.note("2-shot and 2-shot-cot ask different questions; they should be the same", name)
         for oddity, places in self.odd.items():
             more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
             yield Notice(f"{oddity} ({places[0]}{more})")
@@ -94,9 +94,9 @@ def _conflict(entry: SceneRows | None, row: MateRow) -> str:
     if row.key in entry.rows:
         return f"duplicate row of {row.question.task}, {row.setting}; the first is kept"
     if row.scene != entry.scene:
-        return f"its scene is not that of the same id in {entry.file}"
+        return f"its scene differs from that of the same id in {entry.file}"
     if row.question.task != "txt2txt" and entry.image and row.image and entry.image != row.image:
-        return f"its picture {row.image!r:.60} is not that of its other rows, {entry.image!r:.60}"
+        return f"its picture {row.image!r:.60} differs from that of its other rows, {entry.image!r:.60}"
     return ""
 
 
@@ -112,7 +112,7 @@ def parse_row(raw: Any, place: str, setting: str | None, tasks: tuple[str, ...])
 def sample_of(
     name: str, entry: SceneRows, picture: MediaFile | None, white: MediaFile | None, path: str
 ) -> Iterator[RawSample | Rejection]:
-    """Return one scene with the rows that can be asked; without its picture only `txt2txt` can."""
+    """Yield the sample of one scene; without a picture only its `txt2txt` rows."""
     rows = entry.rows
     if picture is None:
         rows = {key: row for key, row in entry.rows.items() if key[0] == "txt2txt"}

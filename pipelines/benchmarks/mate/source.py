@@ -39,9 +39,9 @@ def read_mate(source: Source) -> Iterator[RawSample | Rejection | Notice]:
     tables = [path for pattern in ("*.parquet", "*/*.parquet") for path in source.glob(pattern)]
     if files:
         for path in sorted(set(listed) - set(files)):
-            yield Notice(f"{path}: not one of MATE's files (mm_0shot.jsonl and so on), left aside")
+            yield Notice(f"{path}: not a file of MATE (mm_0shot.jsonl and so on), skipped")
         if tables:
-            yield Notice("Parquet files beside the JSONL files are left aside")
+            yield Notice("Parquet files next to the JSONL files are skipped")
         yield from _development(source, files)
     elif tables:
         yield from read_public(source, tables)
@@ -66,7 +66,7 @@ def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejec
         notice = picture_problem(source, white)
     if notice:
         white = None
-        yield Notice(f"img/{WHITE_NAME}: {notice}; a white picture of 480 x 320 takes its place")
+        yield Notice(f"img/{WHITE_NAME}: {notice}; a white picture of 480 x 320 replaces it")
     for name, entry in collection.scenes.items():
         path = f"img/{entry.image or name + '.png'}"
         picture = MediaFile(role=PICTURE, kind="image", path=path) if path in pictures else None
@@ -74,12 +74,12 @@ def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejec
 
 
 def _lines(source: Source, path: str) -> Iterator[tuple[str, MateRow | str]]:
-    """Yield the rows of one file, or why a line is none, each with its id or place."""
+    """Yield the rows of one file, or the reasons why lines are invalid, with their ids or line numbers."""
     match = _FILE.fullmatch(path)
     assert match
     kind, shots, cot = match.groups()
     if cot and (kind, shots) != ("mm", "2"):
-        raise SourceError(f"{source.uri}/{path}: steps are asked for in mm_2shot_cot.jsonl alone")
+        raise SourceError(f"{source.uri}/{path}: only mm_2shot_cot.jsonl may contain prompts with steps")
     setting = COT if cot else SETTINGS[int(shots)]
     for number, line in enumerate(source.read_bytes(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if line.strip():
@@ -97,11 +97,11 @@ def _read(line: bytes, place: str, setting: str, tasks: tuple[str, ...]) -> tupl
 _COLUMNS: Final = ("id", "scene", "question", "answer", "task", "pointer_attribute", "target_attribute")
 
 
-_BATCH: Final = 64  # rows held at once with their pictures
+_BATCH: Final = 64  # rows per batch with pictures
 
 
 def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Rejection | Notice]:
-    """Read texts first, then pictures batch by batch: a gigabyte of them is never held at once.
+    """Read texts first, then pictures batch by batch: they are never all in memory.
 
     Raises:
         SourceError: a file is no Parquet, or lacks a column.
@@ -133,7 +133,7 @@ def _with_pictures(
 ) -> Iterator[RawSample | Rejection | Notice]:
     white = _white(source, paths)
     if white is not None and (problem := picture_problem(source, white)):
-        yield Notice(f"{white.path}: {problem}; a white picture of 480 x 320 takes the place of all like it")
+        yield Notice(f"{white.path}: {problem}; a white picture of 480 x 320 replaces all pictures of txt2txt rows")
         white = None
     waiting = {name for name, entry in collection.scenes.items() if entry.pictured}
     for path in paths:
@@ -178,7 +178,9 @@ def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple
         names = list(file.schema_arrow.names)
         lacking = [name for name in _COLUMNS if name not in names]
         if lacking:
-            raise SourceError(f"{source.uri}/{path}: no column {', '.join(lacking)}; there are {', '.join(names)}")
+            raise SourceError(
+                f"{source.uri}/{path}: no column {', '.join(lacking)}; the columns are {', '.join(names)}"
+            )
         matching_names = [
             name for name in names if (name in ("id", "task", "image")) == with_picture or name in ("id", "task")
         ]
@@ -188,4 +190,4 @@ def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple
                 number += 1
                 yield f"row {number}", raw
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{source.uri}/{path}: not readable as Parquet ({error!s:.120}); fetch it again") from error
+        raise SourceError(f"{source.uri}/{path}: invalid Parquet ({error!s:.120}); fetch it again") from error

@@ -17,7 +17,7 @@ BLANK_IMAGE = "0" * 32 + ".png"  # the white picture that every `txt2txt` row sh
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One scene with what is asked about it."""
+    """One scene with its questions."""
 
     layout: Layout
     questions: tuple[tuple[str, QuestionItem], ...]  # `mm` with the cross-modal question, `um` with the unimodal one

@@ -1,6 +1,6 @@
-"""Questions of a wanted difficulty: how many attributes link the object across picture and text.
+"""Questions of a requested difficulty: how many attributes link the object across picture and text.
 
-In full scenes coordinates alone link nearly every object. Where a scene has no object of the wanted kind, its looks are
+In full scenes coordinates alone link nearly every object. Where a scene has no such object, its looks are
 drawn anew, and else one is made; positions stay. Every search has a bound; a scene that cannot serve the emptiest
 stratum serves the next one.
 """
@@ -38,7 +38,7 @@ class Search:
                 question = self._question(layout, link_count)
                 if question is not None and (layout is self.layout or self._stands(layout)):
                     return layout, question
-        raise AssertionError("the scene as it came serves one of the strata")
+        raise AssertionError("the unchanged scene serves one of the strata")
 
     def _scenes(self, link_count: int) -> Iterator[Layout]:
         yield self.layout
@@ -60,7 +60,7 @@ class Search:
         return pair, find_object(scene, pair[1], self.rng.choice(pools[pair[1]]))
 
     def _question(self, layout: Layout, link_count: int) -> Question | None:
-        """Return a question of the wanted stratum, of the least used pair that has one."""
+        """Return a question of the requested stratum, of the least used pair that has one."""
         scene = layout.scene
         pools = pools_of(scene, layout.cast)
         for pair in self.balance.next_pairs(layout.count, self.task, pools):
@@ -81,7 +81,7 @@ class Search:
 def build(rng: random.Random, layout: Layout, object_index: int, *, attribute: str, link_count: int) -> Cast | None:
     """Change what surrounds the object at `object_index` until `link_count` attributes (0: coordinates alone) link it.
 
-    `attribute` is the visual attribute that both picture and text have; neither sizes nor pointing values change. Returns
+    `attribute` is the visual attribute in both picture and text; neither sizes nor pointing values change. Return
     None where these do not allow it. Whether the objects may still stand where they are is not checked.
     """
     cast = layout.cast
@@ -128,7 +128,7 @@ def build(rng: random.Random, layout: Layout, object_index: int, *, attribute: s
 def _roles(rng: random.Random, cast: Cast, indices: list[int], link_count: int) -> list[int] | None:
     """Return who shares value and size, who material (and, of three, size), and for three who value and material.
 
-    The first of `places` is the object asked about; the rest may take any value. Objects that share no value are free.
+    The first of `indices` is the target object; the rest may take any value. Objects that share no value are free.
     """
     object_index, *candidates = indices
     radius = cast.looks[object_index].radius

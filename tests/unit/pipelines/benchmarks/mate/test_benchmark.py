@@ -158,7 +158,7 @@ class TestDevelopment:
             (row(scene=None), "no scene"),
             (row(scene={"objects": []}), "no list of objects"),
             (row(task="img2smell"), "no task of MATE"),
-            (row(task="img2img", target="shape"), "stands in a file of img2txt and txt2img"),
+            (row(task="img2img", target="shape"), "does not belong in a file of img2txt and txt2img"),
             (row(gold_reference=None), "no gold_reference or answer"),
             (row(gold_reference='{"answer": "Object_1"}'), "not the object's name"),
             (row(pointer_attribute={"color": "gray"}), "fits 3 objects"),
@@ -294,7 +294,7 @@ class TestPublic:
     @pytest.mark.parametrize(
         ("field", "value", "reason"),
         [
-            ("question", "What is it?", "names no color"),
+            ("question", "What is it?", "contains no color"),
             ("answer", "Object_4", "not the object's name"),
             ("scene", "{", "no list of objects"),
             ("id", None, "no example_id or id"),
