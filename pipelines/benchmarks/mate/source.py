@@ -190,4 +190,4 @@ def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple
                 number += 1
                 yield f"row {number}", raw
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{source.uri}/{path}: invalid Parquet ({error!s:.120}); fetch it again") from error
+        raise SourceError(f"{source.uri}/{path}: not readable as Parquet ({error!s:.120}); fetch it again") from error

@@ -136,7 +136,7 @@ def test_fewer_examples_of_a_row_are_part_of_more() -> None:
 
 
 def test_too_small_a_pool_is_refused() -> None:
-    with pytest.raises(ValueError, match="1 further values"):
+    with pytest.raises(ValueError, match="1 further pointer values"):
         prompts.row_shots(B, ask("img2txt", "color", "name"), 2, "id")
 
 

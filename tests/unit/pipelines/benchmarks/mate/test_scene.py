@@ -164,7 +164,7 @@ class TestPointing:
         ("attribute", "text"), [("color", "the gray one"), ("size", "size 10.351"), ("name", "Object_12")]
     )
     def test_a_question_without_a_pointing_value_is_refused(self, attribute: str, text: str) -> None:
-        with pytest.raises(ValueError, match="names no"):
+        with pytest.raises(ValueError, match="contains no"):
             scenes.pointer_value_in(SCENES["B"], attribute, text)
 
     def test_an_example_on_the_object_asked_about_is_noticed(self) -> None:
