@@ -73,9 +73,9 @@ def run(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format=TEXT_FORMAT)
     logging.captureWarnings(capture=True)
     try:
-        return int(app(args=arguments, standalone_mode=False) or DONE)
+        code = int(app(args=arguments, standalone_mode=False) or DONE)
     except (typer.Abort, KeyboardInterrupt):
-        return _fail("Interrupted. Run the same command again to resume.", INTERRUPTED)
+        code = INTERRUPTED
     except typer.TyperException as error:
         return _fail(error.format_message(), USAGE)
     except (ClusterError, ModelError, PipelineError) as error:
@@ -86,6 +86,9 @@ def run(arguments: list[str]) -> int:
         first_line = str(error).strip().partition("\n")[0]
         message = f"Ray failed ({type(error).__name__}: {first_line}). Run the same command again to resume"
         return _fail(f"{message}; -v shows Ray's own messages.", UNREACHABLE)
+    if code == INTERRUPTED:  # raised, or returned by Typer, which catches KeyboardInterrupt itself
+        return _fail("Interrupted. Run the same command again to resume.", INTERRUPTED)
+    return code
 
 
 def _is_failure_of_ray(error: Exception) -> bool:

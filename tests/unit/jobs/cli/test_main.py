@@ -272,6 +272,17 @@ def test_bug_ends_with_70_and_its_traceback(
     assert "missing" in error
 
 
+def test_interrupted_command_ends_with_130_and_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jobs.doctor.local_gpus", interrupt)
+    assert run(["doctor"]) == 130
+    assert capsys.readouterr().err == "vlmsweep: Interrupted. Run the same command again to resume.\n"
+
+
 def test_bug_keeps_its_traceback_in_json_logs() -> None:
     code = (
         "import jobs.doctor\njobs.doctor.local_gpus = lambda: {}['missing']\n"
