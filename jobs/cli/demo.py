@@ -25,6 +25,6 @@ def demo(
     prepare(verbose=verbose)
     progress = Progress(quiet=json)
     with results_only_on_stdout():
-        spec, outcome = run_demo(out, watcher=progress)
+        spec, outcome = run_demo(out, progress=progress)
     progress.finish()
     return print_result(outcome, spec, as_json=json)

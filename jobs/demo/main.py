@@ -31,7 +31,7 @@ ANSWER_TOKENS = 3
 CAPTION_TOKENS = 5
 
 
-def run_demo(out: str, *, watcher: ProgressListener) -> tuple[RunSpec, SweepResult]:
+def run_demo(out: str, *, progress: ProgressListener) -> tuple[RunSpec, SweepResult]:
     """Run the main job under a local folder, resuming what an earlier run left.
 
     Raises:
@@ -44,12 +44,12 @@ def run_demo(out: str, *, watcher: ProgressListener) -> tuple[RunSpec, SweepResu
     root = Path(out).expanduser().absolute()
     data = Store(str(root / "data"))
     for name in BENCHMARKS:
-        _ingest_sample(name, root / "samples", data, watcher)
+        _ingest_sample(name, root / "samples", data, progress)
     checkpoint = root / "model"
     if not checkpoint.is_dir():
-        watcher.phase("build a tiny random checkpoint", 1)
+        progress.phase("build a tiny random checkpoint", 1)
         build_checkpoint(root / "model.part").replace(checkpoint)
-        watcher.advance(1, 0)
+        progress.advance(1, 0)
     spec = RunSpec(
         data=data.uri,
         out=str(root / "results"),
@@ -62,16 +62,16 @@ def run_demo(out: str, *, watcher: ProgressListener) -> tuple[RunSpec, SweepResu
         captioner=(CAPTIONER, _tiny(checkpoint, CAPTION_TOKENS)),
         command=tuple(sys.argv),
     )
-    return spec, run_sweep(spec, progress=watcher)
+    return spec, run_sweep(spec, progress=progress)
 
 
-def _ingest_sample(name: str, samples: Path, data: Store, watcher: ProgressListener) -> None:
+def _ingest_sample(name: str, samples: Path, data: Store, progress: ProgressListener) -> None:
     if data.exists(f"{name}/manifest.json"):
         return
-    watcher.phase(f"ingest {name} sample data", 0)
+    progress.phase(f"ingest {name} sample data", 0)
     source = Folder(str(write_sample(name, samples)))
     with _few_words():
-        ingest_benchmark(benchmark(name), source, data, progress=lambda _: watcher.advance(1, 0))
+        ingest_benchmark(benchmark(name), source, data, progress=lambda _: progress.advance(1, 0))
 
 
 @contextlib.contextmanager

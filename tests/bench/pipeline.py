@@ -98,7 +98,7 @@ def one(data: Path, replicas: int) -> dict[str, Any]:
         )
         start = time.perf_counter()
         with watched() as observed:
-            outcome = run_sweep(spec, watcher=phases)
+            outcome = run_sweep(spec, progress=phases)
         end = time.perf_counter()
     if outcome.failed or not outcome.metrics:
         raise RuntimeError(f"{outcome.failed} requests failed, {len(outcome.metrics)} metrics were made")

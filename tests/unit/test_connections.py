@@ -20,11 +20,11 @@ ALLOWED = {
     "cluster/connect.py": {"socket"},  # knocks at --address
     "jobs/serve/deployment.py": {"socket"},  # listens
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
-    "models/engines/transformers/weights.py": {"boto3"},  # s3:// of the user's models file
+    "models/engines/transformers/fetch.py": {"boto3"},  # s3:// of the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
     "pipelines/storage/lock_owner.py": {"socket"},  # this machine's name
     "pipelines/score/text_scorers.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name
-    "pipelines/storage/store.py": {"s3fs"},  # --data, --out
+    "pipelines/storage/s3_store.py": {"s3fs"},  # --data, --out
 }
 
 

@@ -66,9 +66,9 @@ def files(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("known", "code", "said"),
     [
-        ([], 0, "0 advisories to mend, 0 that"),
+        ([], 0, "0 advisories to fix, 0 that"),
         (["GHSA-fixed"], 1, "pytest: GHSA-fixed bad; fixed in 9"),
-        (["GHSA-open"], 0, "0 advisories to mend, 0 that"),
+        (["GHSA-open"], 0, "0 advisories to fix, 0 that"),
     ],
 )
 def test_advisories_with_a_fix_fail_the_audit(server, files, known, code, said, capsys) -> None:

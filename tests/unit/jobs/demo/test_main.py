@@ -32,13 +32,13 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
         return folder
 
     monkeypatch.setattr(demo, "build_checkpoint", build)
-    monkeypatch.setattr(demo, "run_sweep", lambda spec, *, watcher: SweepResult())
+    monkeypatch.setattr(demo, "run_sweep", lambda spec, *, progress: SweepResult())
 
 
 def run(out: Path) -> tuple[RunSpec, list[str]]:
-    watcher = RecordingProgress()
-    spec, _ = demo.run_demo(str(out), watcher=watcher)
-    return spec, watcher.titles
+    progress = RecordingProgress()
+    spec, _ = demo.run_demo(str(out), progress=progress)
+    return spec, progress.titles
 
 
 @pytest.mark.usefixtures("no_models")
@@ -75,4 +75,4 @@ def test_demo_resumes_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_demo_refuses_a_remote_folder() -> None:
     with pytest.raises(UsageError, match="local folder"):
-        demo.run_demo("s3://bucket/demo", watcher=NullProgress())
+        demo.run_demo("s3://bucket/demo", progress=NullProgress())

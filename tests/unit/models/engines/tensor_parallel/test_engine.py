@@ -197,7 +197,7 @@ def test_what_an_engine_says_in_its_ranks_is_said_here(
     engine = tensor_parallel_engine(checkpoint_of("llama"), share_prefix=False)
     engine.close()
     lines = [(record.name, record.message) for record in caplog.records]
-    told = "rank 0: llama answers in plain batches: share_prefix is false"
+    told = "rank 0: llama runs in padded batches: share_prefix is false"
     assert lines == [("models.engines.transformers.engine", told)]
 
 
