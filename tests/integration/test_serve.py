@@ -9,7 +9,6 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -66,8 +65,12 @@ def rows_of(part: Path) -> list[dict[str, Any]]:
     return pq.ParquetFile(part).read().to_pylist()
 
 
-def client(said: dict[str, str], **settings: object) -> openai.OpenAI:
-    return openai.OpenAI(**{"base_url": said["base_url"], "api_key": said["key"], "max_retries": 0, **settings})
+@contextlib.contextmanager
+def client(said: dict[str, str], **settings: object) -> Iterator[openai.OpenAI]:
+    """Open a client without retries for the length of a block."""
+    defaults = {"base_url": said["base_url"], "api_key": said["key"], "max_retries": 0}
+    with openai.OpenAI(**{**defaults, **settings}) as opened:
+        yield opened
 
 
 def picture(address: str) -> list[dict[str, object]]:
@@ -83,44 +86,39 @@ def data_uri() -> str:
 def test_official_client_sends_text_and_a_picture(served) -> None:
     output, _, _ = served
     assert output["base_url"].startswith("http://127.0.0.1:")
-    asking = client(output)
-    assert [item.id for item in asking.models.list()] == [NAME]
-    for content in ("Right?", picture(data_uri())):
-        turn = {"role": "user", "content": content}
-        reply = asking.chat.completions.create(model=NAME, messages=[turn], temperature=0, max_tokens=20, seed=1)
-        assert reply.choices[0].message.content == '{"correct": true}'
-        assert reply.choices[0].finish_reason == "stop"
+    with client(output) as asking:
+        assert [item.id for item in asking.models.list()] == [NAME]
+        for content in ("Right?", picture(data_uri())):
+            turn = {"role": "user", "content": content}
+            reply = asking.chat.completions.create(model=NAME, messages=[turn], temperature=0, max_tokens=20, seed=1)
+            assert reply.choices[0].message.content == '{"correct": true}'
+            assert reply.choices[0].finish_reason == "stop"
 
 
 def test_errors_arrive_as_the_clients_exception_classes(served) -> None:
     output, _, _ = served
-    asking = client(output)
     turn = {"role": "user", "content": "x"}
-    with pytest.raises(openai.AuthenticationError):
-        client(output, api_key="wrong").models.list()
-    with pytest.raises(openai.NotFoundError, match="is served here"):
-        asking.chat.completions.create(model="other", messages=[turn])
-    with pytest.raises(openai.BadRequestError, match="stream"):
-        asking.chat.completions.create(model=NAME, messages=[turn], stream=True)
     remote = {"role": "user", "content": picture("http://127.0.0.1:9/a.png")}
-    with pytest.raises(openai.BadRequestError, match="nothing is fetched"):
-        asking.chat.completions.create(model=NAME, messages=[remote])
+    with client(output, api_key="wrong") as stranger, pytest.raises(openai.AuthenticationError):
+        stranger.models.list()
+    with client(output) as asking:
+        with pytest.raises(openai.NotFoundError, match="is served here"):
+            asking.chat.completions.create(model="other", messages=[turn])
+        with pytest.raises(openai.BadRequestError, match="stream"):
+            asking.chat.completions.create(model=NAME, messages=[turn], stream=True)
+        with pytest.raises(openai.BadRequestError, match="nothing is fetched"):
+            asking.chat.completions.create(model=NAME, messages=[remote])
 
 
 def test_concurrent_requests_are_batched_and_answered_separately(served) -> None:
     output, _, _ = served
-    asking, replies = client(output), {}
 
-    def ask(number: int) -> None:
+    def ask(number: int) -> str:
         turn = {"role": "user", "content": f"question {number}"}
-        replies[number] = asking.chat.completions.create(model=NAME, messages=[turn]).id
+        return asking.chat.completions.create(model=NAME, messages=[turn]).id
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(replies.values())) == 16
+    with client(output) as asking, ThreadPoolExecutor(16) as threads:
+        assert len(set(threads.map(ask, range(16)))) == 16
 
 
 def judged(cli: Cli, name: str, said: dict[str, str], data: str, folder: Path) -> dict[str, Any]:
@@ -167,17 +165,16 @@ def test_served_checkpoint_answers_text_and_pictures_and_judges(
     folder = build_tiny(tmp_path / "checkpoint")
     entry = f"{{engine: transformers, model: {folder}, device: cpu, dtype: float32}}"
     with serving("tiny", entry, tmp_path, command_env) as (output, _, _):
-        with pytest.raises(openai.AuthenticationError):
-            client(output, api_key="none").models.list()
-        asking = client(output)
+        with client(output, api_key="none") as stranger, pytest.raises(openai.AuthenticationError):
+            stranger.models.list()
         contents = ["Chi entra?", *[[*picture(data_uri()), {"type": "text", "text": f"No. {n}?"}] for n in range(6)]]
 
         def ask(content: object) -> Any:
             turn: Any = {"role": "user", "content": content}
             return asking.chat.completions.create(model="tiny", messages=[turn], temperature=0, max_tokens=5)
 
-        first = [ask(content) for content in contents]
-        with ThreadPoolExecutor(len(contents)) as threads:
+        with client(output) as asking, ThreadPoolExecutor(len(contents)) as threads:
+            first = [ask(content) for content in contents]
             replies = list(threads.map(ask, contents))
         row = judged(cli, "tiny", output, maia_data, tmp_path)
     said_by_judge = [row for part in tmp_path.glob("out/judgements/*/*/*.parquet") for row in rows_of(part)]
@@ -205,7 +202,8 @@ def test_cluster_serves_one_model_at_a_time(cli: Cli, tmp_path: Path) -> None:
             with serving(NAME, "{engine: random}", tmp_path, head.env, *where) as (output, _, _):
                 stderr = cli("serve", "random", "--port", "0", *where, env=head.env, code=3).stderr
                 assert "runs on this cluster already (it serves vlmsweep)" in stderr
-                assert [item.id for item in client(output).models.list()] == [NAME]
+                with client(output) as asking:
+                    assert [item.id for item in asking.models.list()] == [NAME]
 
 
 def test_occupied_port_and_unknown_model_exit_with_2(cli: Cli) -> None:

@@ -60,4 +60,5 @@ def test_unplaceable_replica_reports_what_is_missing(cli: Cli, maia_data: str, t
     started = time.monotonic()
     done = cli("run", "--models", "wide", *flags, code=3)
     assert time.monotonic() - started < 180
-    assert "a replica needs 4 GPUs and 1 CPU on one node, and no node has 4 GPUs (nodes: 0 GPUs and" in done.stderr
+    assert "a replica needs 1 CPU and 4 GPUs on one node, and no node has 4 GPUs (nodes: " in done.stderr
+    assert " and 0 GPUs) (tensor_parallel is the number of GPUs of one replica)" in done.stderr
