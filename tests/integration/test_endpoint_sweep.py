@@ -17,13 +17,13 @@ from PIL import Image
 from pipelines.benchmarks.maia.letters import draw_ts_letter
 from tests.integration.conftest import Cli
 from tests.support.endpoint import ScriptedEndpoint
-from tests.support.endpoint_script import QuestionItem, always
+from tests.support.endpoint_script import EndpointRequest, always
 from tests.support.maia_source import FRAMES_32_OF_40, index_of, question, questions
 
 VIDEOS, QUESTIONS, PAIRS = 2, 48, 384
 
 
-def right(asked: QuestionItem) -> str:
+def right(asked: EndpointRequest) -> str:
     """Always right: the true statements of the data set say `mostra`; open answers repeat a reference."""
     pairs = dict(re.findall(r"^([AB])\) (.*)$", asked.text, re.MULTILINE))
     if pairs:
@@ -33,7 +33,7 @@ def right(asked: QuestionItem) -> str:
     return question(int(match[1]), match[2])["answer"][3]
 
 
-def judge(asked: QuestionItem) -> str:
+def judge(asked: EndpointRequest) -> str:
     """Accepts what repeats a reference; its first word on the half of the questions cannot be read."""
     candidate = re.search(r"<risposta>\n(.*)\n</risposta>", asked.text, re.DOTALL)
     references = re.findall(r"^\d\. (.*)$", asked.text, re.MULTILINE)
@@ -76,7 +76,7 @@ def shown(uri: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
 
 
-def frames_of(asked: QuestionItem) -> list[np.ndarray]:
+def frames_of(asked: EndpointRequest) -> list[np.ndarray]:
     return [shown(uri) for uri in asked.pictures]
 
 

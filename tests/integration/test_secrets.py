@@ -18,13 +18,13 @@ import requests
 
 from tests.integration.conftest import S3, s3_server
 from tests.support.endpoint import ScriptedEndpoint
-from tests.support.endpoint_script import Action, QuestionItem, Say, Status
+from tests.support.endpoint_script import Action, EndpointRequest, Say, Status
 from tests.support.ray_head import RayHead, ray_head
 
 KEY = "sk-planted-4f1c-of-the-model"
 
 
-def quoting(asked: QuestionItem) -> Action:
+def quoting(asked: EndpointRequest) -> Action:
     """Refuses every third question and says with which key it was asked."""
     if asked.number % 3 == 0:
         return Status(status=400, message=f"no luck with {asked.headers['authorization']}")
@@ -134,7 +134,7 @@ def test_job_variables_appear_in_no_log_and_reach_all_processes(maia_data: str, 
     # What travels in their place: whoever looks where it stands would have seen them.
     sealed = {"sealed": b"VLMSWEEP_SEALED"}
 
-    def with_the_key_alone(asked: QuestionItem) -> Action:
+    def with_the_key_alone(asked: EndpointRequest) -> Action:
         if asked.headers.get("authorization") != f"Bearer {key}":
             return Status(status=401, message="who are you?")
         return Say(text="A", delay_s=0.2)

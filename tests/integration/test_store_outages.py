@@ -44,7 +44,7 @@ def parts_of(s3: S3) -> list[bytes]:
 
 
 def committed(client: Any) -> list[str]:
-    """QuestionItem for often: a client of its own each time would cost a busy machine a good part of the run."""
+    """Requested often: a client of its own each time would cost a busy machine a good part of the run."""
     listed = client.list_objects_v2(Bucket="bench", Prefix="out/predictions/").get("Contents", [])
     return [item["Key"] for item in listed]
 

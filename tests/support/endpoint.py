@@ -20,8 +20,8 @@ from typing import Any, Self
 
 from tests.support.endpoint_script import (
     Action,
-    Asked,
     Drop,
+    EndpointRequest,
     Half,
     Hang,
     Raw,
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             endpoint.done()
 
-    def _follow(self, asked: Asked, action: Action | str) -> None:
+    def _follow(self, asked: EndpointRequest, action: Action | str) -> None:
         if isinstance(action, str):
             action = Say(text=action)
         if isinstance(action, Say):
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _completion(asked: Asked, say: Say) -> dict[str, Any]:
+def _completion(asked: EndpointRequest, say: Say) -> dict[str, Any]:
     limit = asked.body.get("max_completion_tokens", asked.body.get("max_tokens"))
     words = (say.text or "").split()
     text, reason = say.text, say.finish_reason
@@ -167,7 +167,7 @@ class ScriptedEndpoint:
 
     def __init__(self, script: Script, *, record: Path | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
         self.script = script
-        self.seen: list[Asked] = []
+        self.seen: list[EndpointRequest] = []
         self.most_at_once = 0
         self.stopping = threading.Event()
         self._open = 0
@@ -198,9 +198,9 @@ class ScriptedEndpoint:
         self._server.hang_up()
         self._thread.join()
 
-    def note(self, body: dict[str, Any], headers: dict[str, str]) -> Asked:
+    def note(self, body: dict[str, Any], headers: dict[str, str]) -> EndpointRequest:
         with self._lock:
-            requests = Asked(number=len(self.seen), body=body, headers=headers, at=time.monotonic())
+            requests = EndpointRequest(number=len(self.seen), body=body, headers=headers, at=time.monotonic())
             self.seen.append(requests)
             self._open += 1
             self.most_at_once = max(self.most_at_once, self._open)

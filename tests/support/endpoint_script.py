@@ -29,7 +29,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class EndpointRequest:
     """One chat request as it came."""
 
     number: int
@@ -104,7 +104,7 @@ class Half:
 
 
 Action: TypeAlias = Say | Status | Hang | Drop | Raw | Half
-Script: TypeAlias = Callable[[Asked], "Action | str"]
+Script: TypeAlias = Callable[[EndpointRequest], "Action | str"]
 
 
 def always(text: str) -> Script:
@@ -144,7 +144,7 @@ class Rule(BaseModel, extra="forbid"):
     drop: bool = False
     raw: str | None = None
 
-    def act(self, asked: Asked) -> Action:
+    def act(self, asked: EndpointRequest) -> Action:
         if self.status is not None:
             headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
             return Status(status=self.status, message=self.message, code=self.code, headers=headers)
@@ -176,7 +176,7 @@ def by_rules(rules: Sequence[Rule | Mapping[str, Any]]) -> Script:
     used: Counter[tuple[int, str]] = Counter()
     lock = threading.Lock()
 
-    def script(asked: Asked) -> Action:
+    def script(asked: EndpointRequest) -> Action:
         for index, rule in enumerate(known_names):
             if rule.when not in asked.text:
                 continue

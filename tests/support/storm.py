@@ -19,7 +19,7 @@ from models.messages import Answer
 from models.spec import ModelSpec
 from tests.support.calls import MEDIA, call
 from tests.support.endpoint import ScriptedEndpoint
-from tests.support.endpoint_script import Action, Asked, Drop, Half, Hang, Raw, Say, Status
+from tests.support.endpoint_script import Action, Drop, EndpointRequest, Half, Hang, Raw, Say, Status
 
 __all__ = ["Weather", "figures"]
 
@@ -38,7 +38,7 @@ class Weather:
         self.refused: list[float] = []
         """When a 429 was sent, monotonic seconds."""
 
-    def __call__(self, asked: Asked) -> Action:
+    def __call__(self, asked: EndpointRequest) -> Action:
         with self._lock:
             self._tries[asked.text] += 1
             number = self._tries[asked.text]

@@ -10,7 +10,7 @@ from models.engines import build_engine
 from models.engines.base import Engine
 from models.spec import FaultInjection, Limits, ModelSpec
 from tests.support.endpoint import ScriptedEndpoint
-from tests.support.endpoint_script import Asked, Status, always
+from tests.support.endpoint_script import EndpointRequest, Status, always
 from tests.unit.models.engines.contract import BAD, EngineContract
 
 
@@ -50,7 +50,7 @@ class TestOpenAI(EngineContract):
 
     @pytest.fixture
     def failing(self) -> Iterator[Engine]:
-        def script(asked: Asked) -> Status | str:
+        def script(asked: EndpointRequest) -> Status | str:
             return Status(status=400, message="I will not") if BAD in asked.text else "A"
 
         with ScriptedEndpoint(script) as endpoint:

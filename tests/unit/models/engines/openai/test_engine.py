@@ -11,7 +11,7 @@ from models.errors import MissingSecretError
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import Limits, ModelSpec
 from tests.support.calls import CLIP, PICTURE, call
-from tests.support.endpoint_script import Action, Asked, Raw, Say, Status, always
+from tests.support.endpoint_script import Action, EndpointRequest, Raw, Say, Status, always
 from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
 
 
@@ -63,7 +63,7 @@ class TestRequests:
             assert set(at.sent) == {"model", "messages", "max_tokens"}
 
     def test_max_completion_tokens_is_learned_once(self) -> None:
-        def script(asked: Asked) -> Action | str:
+        def script(asked: EndpointRequest) -> Action | str:
             if "max_tokens" in asked.body:
                 return Status(status=400, message="Unsupported 'max_tokens'; use 'max_completion_tokens' instead.")
             return "A"

@@ -9,7 +9,7 @@ import pytest
 
 from models.engines.openai.failures import LONGEST_WAIT_S
 from models.messages import Answer, Failure
-from tests.support.endpoint_script import Asked, Drop, Hang, Say, always
+from tests.support.endpoint_script import Drop, EndpointRequest, Hang, Say, always
 from tests.support.fake_time import FakeTime
 from tests.unit.models.engines.openai.rig import kinds, many, rig
 
@@ -114,7 +114,7 @@ class TestPace:
     def test_concurrency_is_limited(self, concurrency: int) -> None:
         together = threading.Barrier(concurrency, timeout=60)
 
-        def script(asked: Asked) -> Say:
+        def script(asked: EndpointRequest) -> Say:
             if asked.number < concurrency:
                 together.wait()  # all that may be in flight are, however slow this machine is
             return Say(text="A", delay_s=0.02)
@@ -134,7 +134,7 @@ class TestPace:
     def test_replies_are_yielded_as_they_arrive(self) -> None:
         gate = threading.Event()
 
-        def script(asked: Asked) -> str:
+        def script(asked: EndpointRequest) -> str:
             if "question 0" in asked.text:
                 assert gate.wait(30)
             return "A"

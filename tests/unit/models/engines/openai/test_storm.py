@@ -19,7 +19,7 @@ from models.engines.openai.messages import data_uris
 from models.engines.openai.rate_limit import AdaptiveConcurrency
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import Limits, ModelSpec
-from tests.support.endpoint_script import Asked, Half, Say, Status
+from tests.support.endpoint_script import EndpointRequest, Half, Say, Status
 from tests.support.storm import figures
 from tests.unit.models.engines.openai.rig import kinds, many, rig
 
@@ -122,7 +122,7 @@ def test_no_call_is_sent_beyond_the_cost_limit() -> None:
 def test_cost_in_flight_counts_against_the_limit() -> None:
     together = threading.Barrier(3, timeout=60)
 
-    def script(asked: Asked) -> Say:
+    def script(asked: EndpointRequest) -> Say:
         if asked.number < 3:
             together.wait()
         return Say(text="a", delay_s=0.1)
