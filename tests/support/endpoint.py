@@ -35,8 +35,8 @@ from tests.support.endpoint_script import (
 
 __all__ = [
     "Action",
-    "Asked",
     "Drop",
+    "EndpointRequest",
     "Half",
     "Hang",
     "Raw",

@@ -14,8 +14,8 @@ from pydantic import BaseModel, TypeAdapter
 
 __all__ = [
     "Action",
-    "Asked",
     "Drop",
+    "EndpointRequest",
     "Half",
     "Hang",
     "Raw",
