@@ -3,6 +3,7 @@
 Layout under `plan/benchmark=B/`:
     part-<hash of its content>.parquet    the rows of one shard of samples
     plan-<hash of its inputs>.json        which parts make up the plan of these inputs; written last
+Files that no plan needs any more are deleted by a later run (`pipelines.plan.prune`).
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ class PlanStore:
         """Open the plans of an output that must not be written: what it lacks goes to a temporary folder."""
         with TemporaryDirectory(prefix="vlmsweep-plan-") as folder:
             yield cls(Store(folder), source=out)
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of the plans that were written or opened here."""
+        return {*self._opened}
 
     def write(
         self,
@@ -130,12 +136,18 @@ def _put(store: Store, path: str, content: bytes) -> None:
 
 
 def _load(store: Store, benchmark: str, key: str) -> StoredPlan | None:
+    parts = plan_parts(store, f"{_folder(benchmark)}/plan-{key}.json")
+    if parts is None or not all(store.exists(part.path) for part in parts):
+        return None
+    return StoredPlan(store, parts)
+
+
+def plan_parts(store: Store, index: str) -> tuple[PlanPart, ...] | None:
+    """Return the parts that the index of a plan names; None for an absent or damaged index."""
     try:
-        raw = json.loads(store.get(f"{_folder(benchmark)}/plan-{key}.json"))
-        parts = tuple(PlanPart(**part) for part in raw["parts"])
+        return tuple(PlanPart(**part) for part in json.loads(store.get(index))["parts"])
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    return StoredPlan(store, parts) if all(store.exists(part.path) for part in parts) else None
 
 
 def iter_selected_shards(dataset: Dataset, selection: SampleSelection) -> Iterator[tuple[str, Sequence[Sample]]]:

@@ -12,6 +12,7 @@ from cluster.connect import connect
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
+from pipelines.plan.prune import prune_plans
 from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.status import write_counts
@@ -75,6 +76,7 @@ def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepR
         entries=merge_entries(earlier_entries, entries),
         parts={"models": models, "datasets": datasets, "prompts": {}},
     )
+    prune_plans(context, run["entries"])
     run, _ = add_human_entries(context, run)
     result = SweepResult(warnings=dropped_from_report(earlier_entries, entries))
     with connect(spec.address) as cluster:

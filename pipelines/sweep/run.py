@@ -10,6 +10,7 @@ from pipelines.errors import ModelUnavailableError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
+from pipelines.plan.prune import prune_plans
 from pipelines.plan.requests import check_data
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import CostTracker, record_spending
@@ -46,6 +47,7 @@ def run_sweep(
             caption(context, cluster, result.spending)  # first: prompts hold captions, and ids hash prompts
         plans = plan_sweep(context)
         run = record_sweep(context, plans, result.warnings)
+        prune_plans(context, run["entries"])
         status = StatusWriter(out, plans)
         try:
             if "predict" in stages:

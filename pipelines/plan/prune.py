@@ -1,0 +1,60 @@
+"""Delete the plan files that no plan of an output refers to any more."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from pipelines.benchmarks import benchmark_names
+from pipelines.plan.captions import load_captions
+from pipelines.plan.context import SweepContext
+from pipelines.plan.plan_store import plan_key, plan_parts
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.storage.lock_owner import check_lock
+from pipelines.storage.store import Store
+
+GRACE = timedelta(hours=1)
+"""How long a file stays after it was first seen to be obsolete: a reader may have opened its plan before that."""
+OBSOLETE = "plan/obsolete.json"
+"""Path -> when a run first saw that nothing needs the file."""
+
+
+def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None:
+    """Delete plan files that have been obsolete for longer than `GRACE`; mark those that are obsolete since now.
+
+    Call it under the output's lock, when `run.json` holds the `entries`. Needed are their plans with the captions of
+    today, whatever became of their data, and all that this run has opened. Any other plan is built again by whoever
+    wants it. FencedError if the run has lost its lock.
+    """
+    out = context.out
+    installed = {*benchmark_names()}
+    paths = [info.path for pattern in ("plan-*.json", "part-*.parquet") for info in out.list("plan", pattern)]
+    files = {path for path in paths if posixpath.dirname(path).partition("=")[2] in installed}
+    keys = context.plans.keys | {
+        plan_key(cut.builder, cut.selection, load_captions(out, cut.benchmark, cut.builder.captioner))
+        for entry in entries
+        if entry.benchmark in installed
+        for cut in entry.by_cut()
+    }
+    indices = {path for path in files if path.rpartition("/plan-")[2].removesuffix(".json") in keys}
+    needed = indices | {part.path for index in indices for part in plan_parts(out, index) or ()}
+    now, marks = datetime.now(UTC), _load_marks(out)
+    since = {path: marks.get(path, now) for path in files - needed}
+    expired = {path for path, start in since.items() if now - start > GRACE}
+    check_lock(out, context.lock_token)
+    for path in sorted(expired, reverse=True):  # indices before their parts, so that no index names a missing part
+        out.delete(path)
+    remaining = {path: start for path, start in since.items() if path not in expired}
+    if remaining != marks:
+        lines = {path: start.isoformat() for path, start in sorted(remaining.items())}
+        out.put(OBSOLETE, json.dumps(lines, indent=1).encode())
+
+
+def _load_marks(out: Store) -> dict[str, datetime]:
+    """Load the marks of earlier runs; none where the file is absent or unreadable, so that all wait anew."""
+    try:
+        return {path: datetime.fromisoformat(start) for path, start in json.loads(out.get(OBSOLETE)).items()}
+    except (FileNotFoundError, ValueError, AttributeError, TypeError):
+        return {}
