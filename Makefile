@@ -62,7 +62,7 @@ bench-gpu: $(STAMP)
 
 # Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows, commits and media; a soak of SOAK
 # requests. Takes hours; a single part: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json
-# and two pages.
+# and README.md.
 chaos: $(STAMP)
 	@$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),20)
 	@$(BIN)/python -m tests.chaos.rows

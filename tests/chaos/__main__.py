@@ -1,6 +1,6 @@
 """`make chaos`: break sweeps on purpose, many times, and write down what became of them.
 
-Results go to a JSON file, from which the guarantee tables of the pages are written (`python -m tests.chaos.table`). A
+Results go to a JSON file, from which the guarantee table of README.md is written (`python -m tests.chaos.table`). A
 run that was cut off goes on where it was: what stands in the file is not done again.
 """
 

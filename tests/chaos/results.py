@@ -1,4 +1,4 @@
-"""The results of `make chaos`: one JSON file, from which the tables of README.md and ARCHITECTURE.md are written."""
+"""The results of `make chaos`: one JSON file, from which the table of README.md is written."""
 
 from __future__ import annotations
 
