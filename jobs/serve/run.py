@@ -10,8 +10,9 @@ from contextlib import ExitStack
 from cluster.connect import connect
 from jobs.flags import ServeFlags
 from jobs.output import print_json, print_line, results_only_on_stdout
+from jobs.serve.address import free_port, is_loopback
 from jobs.serve.auth import key_hash
-from jobs.serve.deployment import ServeConfig, free_port, is_loopback, serving
+from jobs.serve.deployment import ServeConfig, serving
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
 from pipelines.errors import UsageError

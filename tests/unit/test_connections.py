@@ -17,8 +17,8 @@ REACHES = {
 }
 PURE = {"urllib.parse"}
 ALLOWED = {
-    "cluster/connect.py": {"socket"},  # knocks at --address
-    "jobs/serve/deployment.py": {"socket"},  # listens
+    "cluster/connect.py": {"socket"},  # whether --address answers
+    "jobs/serve/address.py": {"socket"},  # whether the port is free
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/transformers/fetch.py": {"boto3"},  # s3:// of the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only

@@ -20,8 +20,8 @@ from models.engines.tensor_parallel.log_forwarding import effective_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, unpack_reply
 from models.engines.tensor_parallel.worker import RankConfig, rank_main
 from models.engines.transformers.fetch import ensure_local
-from models.engines.transformers.weights import check_memory, free_host_bytes
 from models.engines.watchdog import response_timeout
+from models.engines.weights import check_memory, free_host_bytes
 from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.launch import LaunchedModel
 from models.messages import Call, CallReply, Frames, Media

@@ -21,7 +21,7 @@ from models.engines.transformers.model_config import (
     unreachable_error,
 )
 from models.engines.transformers.sharding import distributed_config, fit_heads
-from models.engines.transformers.weights import check_memory, free_host_bytes, known_bytes
+from models.engines.weights import check_memory, free_host_bytes, known_bytes
 from models.errors import EngineUnreachableError
 from models.launch import LaunchedModel
 from models.spec import ModelSpec

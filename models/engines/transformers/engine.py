@@ -14,13 +14,14 @@ import torch
 from models.engines.transformers.checkpoint import load_checkpoint
 from models.engines.transformers.logprobs import Scorer
 from models.engines.transformers.media_inputs import PixelLimit
-from models.engines.transformers.memory import Memory, is_out_of_memory
+from models.engines.transformers.memory import Memory
 from models.engines.transformers.padded_batch import PaddedBatchModel
 from models.engines.transformers.prefix_sharing import SharedModel, SharedPrompt, sharing_obstacle
-from models.engines.transformers.prompts import ROW_ERRORS, Prompt, PromptMaker
+from models.engines.transformers.prompt_records import Prompt, count_distinct_tokens
+from models.engines.transformers.prompts import PromptMaker
+from models.engines.transformers.row_errors import attempt, failure_reply, is_out_of_memory
 from models.engines.transformers.sampling import GeneratedTokens
-from models.engines.transformers.token_lower_bound import count_distinct_tokens
-from models.errors import EngineDiedError, EngineUnreachableError, PrefixSharingUnsupportedError
+from models.errors import PrefixSharingUnsupportedError
 from models.launch import LaunchedModel
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
@@ -184,9 +185,7 @@ class TransformersEngine:
             yield from self._score(calls[:middle], media)
             yield from self._score(calls[middle:], media)
         else:
-            kind = "out_of_memory" if is_out_of_memory(result) else "compute"
-            failure = Failure(type=kind, message=f"{type(result).__name__}: {result}")
-            yield CallReply(call_id=calls[0].call_id, outcome=failure)
+            yield failure_reply(calls[0], result)
 
     def _answer_ready(self, ready: list[SharedPrompt], *, flush: bool) -> Iterator[CallReply]:
         """Answer prefilled prompts in full batches; with `flush` also in a last, smaller one."""
@@ -248,9 +247,7 @@ class TransformersEngine:
             for prompt, tokens in zip(prompts, result, strict=True):
                 yield self._reply(prompt, tokens, seconds)
         elif len(prompts) == 1:
-            kind = "out_of_memory" if is_out_of_memory(result) else "compute"
-            failure = Failure(type=kind, message=f"{type(result).__name__}: {result}")
-            yield CallReply(call_id=prompts[0].call.call_id, outcome=failure)
+            yield failure_reply(prompts[0].call, result)
         else:
             _log.warning("retrying a batch of %d in halves: %s: %s", len(prompts), type(result).__name__, result)
             if is_out_of_memory(result):
@@ -276,27 +273,7 @@ class TransformersEngine:
         return CallReply(call_id=prompt.call.call_id, outcome=answer, latency_s=seconds)
 
     def _attempt(self, action: Callable[[], _T]) -> _T | Exception:
-        """Return the result, or the error without the frames that would keep its tensors alive.
-
-        Raises:
-            EngineUnreachableError: the device failed, and no later call can succeed.
-            EngineDiedError: a rank of a group failed where the others may not have; they would wait for it forever.
-        """
-        try:
-            return action()
-        except PrefixSharingUnsupportedError as error:
-            return error.with_traceback(None)
-        except ROW_ERRORS as error:
-            if "CUDA error" in str(error) or "device-side assert" in str(error):
-                raise EngineUnreachableError(f"{self._model_name}: the device failed: {error}") from error
-            if torch.distributed.is_initialized() and _may_strike_one_rank(error):
-                raise EngineDiedError(f"{type(error).__name__}: {error}") from error
-            return error.with_traceback(None)
-
-
-def _may_strike_one_rank(error: Exception) -> bool:
-    """Return whether an error may occur in one rank only; deterministic Python errors occur in all ranks."""
-    return isinstance(error, (RuntimeError, MemoryError, OSError))
+        return attempt(action, self._model_name)
 
 
 def _by_media(calls: Sequence[Call]) -> list[list[Call]]:

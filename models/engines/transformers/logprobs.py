@@ -13,7 +13,8 @@ from torch import Tensor
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.kv_cache import SharedSegment
 from models.engines.transformers.prefix_sharing import SharedModel
-from models.engines.transformers.prompts import NO_HEAD, Head, Prompt, PromptMaker
+from models.engines.transformers.prompt_records import NO_HEAD, Head, Prompt
+from models.engines.transformers.prompts import PromptMaker
 from models.engines.transformers.sampling import broadcast_from_rank_0
 from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, logprobs_to_text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -45,13 +46,15 @@ class Memory:
             torch.cuda.empty_cache()
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error of torch means that memory ran out, on a GPU or on the CPU."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(
-        text in str(error) for text in ("can't allocate memory", "not enough memory", "out of memory")
-    )
+def chunk_ranges(lengths: Sequence[int], max_tokens: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of consecutive rows that take at most so many tokens when padded; each has at least one row."""
+    first, longest = 0, 0
+    for index, length in enumerate(lengths):
+        if index > first and (index + 1 - first) * max(longest, length) > max_tokens:
+            yield first, index
+            first, longest = index, 0
+        longest = max(longest, length)
+    yield first, len(lengths)
 
 
 def _free_bytes(device: torch.device) -> int:

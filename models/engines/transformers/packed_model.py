@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.kv_cache import AttentionPass, PackedSequences, SharedSegment
+from models.engines.transformers.memory import chunk_ranges
 from models.errors import PrefixSharingUnsupportedError
 
 _NAME = "vlmsweep_packed"
@@ -134,22 +136,9 @@ class PackedModel:
             capacity: own tokens to allocate, answers included.
             chunk: tokens in one pass; a longer tail is a pass by itself.
         """
-        rows = PackedSequences(
-            [tuple(path) for path in paths],
-            [0] * len(paths),
-            capacity,
-            shifts=[path[-1].shift if path else 0 for path in paths],
-        )
-        logits = []
-        for first, last in _chunks([len(tail) for tail in tails], chunk):
-            lengths = [len(tail) for tail in tails[first:last]]
-            row = torch.repeat_interleave(torch.arange(first, last), torch.tensor(lengths))
-            offset = torch.cat([torch.arange(length) for length in lengths])
-            ends = torch.tensor(lengths).cumsum(0) - 1
-            ids = torch.tensor([token for tail in tails[first:last] for token in tail])
-            step = self._step(rows, row, offset, fresh=True)
-            logits.append(self._run(ids, step, ends.to(self._device)))
-            rows.lengths[first:last] = lengths
+        rows = _empty_rows(paths, capacity)
+        spans = [range(len(tail) - 1, len(tail)) for tail in tails]
+        logits = [part for _, part in self._prefill(rows, tails, spans, chunk)]
         return rows, torch.cat(logits)
 
     def score(
@@ -164,24 +153,32 @@ class PackedModel:
 
         Each tail has at least one token more than are scored; the rest is as in `start`.
         """
-        shifts = [path[-1].shift if path else 0 for path in paths]
-        rows = PackedSequences([tuple(path) for path in paths], [0] * len(paths), max(map(len, tails)), shifts=shifts)
+        rows = _empty_rows(paths, max(map(len, tails)))
         sums: list[Tensor] = []
-        for first, last in _chunks([len(tail) for tail in tails], chunk):
+        spans = [range(len(tail) - count - 1, len(tail) - 1) for tail, count in zip(tails, counts, strict=True)]
+        for indices, logits in self._prefill(rows, tails, spans, chunk):
+            scored = [token for index in indices for token in tails[index][spans[index].start + 1 :]]
+            targets = torch.tensor(scored, device=logits.device)[:, None]
+            logprobs = torch.log_softmax(logits.float(), -1).gather(-1, targets)[:, 0]
+            sums += [part.double().sum() for part in logprobs.split([counts[index] for index in indices])]
+        return torch.stack(sums)
+
+    def _prefill(
+        self, rows: PackedSequences, tails: Sequence[Sequence[int]], spans: Sequence[range], chunk: int
+    ) -> Iterator[tuple[range, Tensor]]:
+        """Prefill the rows' own tokens; yield the rows of each pass with the logits at the `spans` of their tails."""
+        for first, last in chunk_ranges([len(tail) for tail in tails], chunk):
             lengths = [len(tail) for tail in tails[first:last]]
             row = torch.repeat_interleave(torch.arange(first, last), torch.tensor(lengths))
             offset = torch.cat([torch.arange(length) for length in lengths])
             ids = torch.tensor([token for tail in tails[first:last] for token in tail])
-            ends = torch.tensor(lengths).cumsum(0).tolist()
-            scored = torch.cat(
-                [torch.arange(end - count, end) for end, count in zip(ends, counts[first:last], strict=True)]
+            starts = [0, *itertools.accumulate(lengths)]
+            positions = torch.tensor(
+                [start + place for start, span in zip(starts, spans[first:last], strict=False) for place in span]
             )
-            step = self._step(rows, row, offset, fresh=True)
-            logits = self._run(ids, step, (scored - 1).to(self._device))
-            logprobs = torch.log_softmax(logits.float(), -1).gather(-1, ids[scored].to(logits.device)[:, None])[:, 0]
-            sums += [part.double().sum() for part in logprobs.split(list(counts[first:last]))]
+            logits = self._run(ids, self._step(rows, row, offset, fresh=True), positions.to(self._device))
             rows.lengths[first:last] = lengths
-        return torch.stack(sums)
+            yield range(first, last), logits
 
     def adopt(self, segments: Sequence[SharedSegment], *, capacity: int) -> PackedSequences:
         """Return rows whose own tokens are these segments: prompts that share nothing, prefilled one by one."""
@@ -276,6 +273,11 @@ class PackedModel:
             config._attn_implementation = original  # noqa: SLF001
 
 
+def _empty_rows(paths: Sequence[tuple[SharedSegment, ...]], capacity: int) -> PackedSequences:
+    shifts = [path[-1].shift if path else 0 for path in paths]
+    return PackedSequences([tuple(path) for path in paths], [0] * len(paths), capacity, shifts=shifts)
+
+
 def _shift(positions: Sequence[Tensor], length: int) -> int:
     """Return the difference between position and index of the token after a prefix of text and pixels.
 
@@ -288,14 +290,3 @@ def _shift(positions: Sequence[Tensor], length: int) -> int:
     if not bool((last == last[0]).all()):
         raise ValueError("the shared prefix ends inside a picture or clip")
     return int(last[0]) + 1 - length
-
-
-def _chunks(lengths: Sequence[int], max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of consecutive rows that take at most so many tokens when padded; each has at least one row."""
-    first, longest = 0, 0
-    for index, length in enumerate(lengths):
-        if index > first and (index + 1 - first) * max(longest, length) > max_tokens:
-            yield first, index
-            first, longest = index, 0
-        longest = max(longest, length)
-    yield first, len(lengths)

@@ -15,7 +15,7 @@ from torch import Tensor
 from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.prefix_sharing import max_sharable_tokens
-from models.engines.transformers.prompts import Head, Prompt
+from models.engines.transformers.prompt_records import Head, Prompt
 from models.engines.transformers.sampling import GeneratedTokens, broadcast_from_rank_0, choose_tokens, truncate
 from models.messages import Call
 

@@ -15,7 +15,7 @@ from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.kv_cache import PackedSequences, SharedSegment
 from models.engines.transformers.packed_model import PackedModel
 from models.engines.transformers.prefix_tree import Branch, build_prefix_tree
-from models.engines.transformers.prompts import Head, Prompt
+from models.engines.transformers.prompt_records import Head, Prompt
 from models.engines.transformers.sampling import GeneratedTokens, decode
 from models.errors import PrefixSharingUnsupportedError
 from models.messages import Media

@@ -4,69 +4,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import jinja2
 import numpy as np
-import torch
 from torch import Tensor
 
 from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.media_inputs import MediaRules, media_inputs, media_rules, template_parts
-from models.messages import Call, CallReply, Failure, Frames, Media, Text, Turn
+from models.engines.transformers.prompt_records import NO_HEAD, Head, Prompt
+from models.engines.transformers.row_errors import ROW_ERRORS, failure_reply
+from models.messages import Call, CallReply, Frames, Media, Text, Turn
 from models.spec import ModelSpec
-
-ROW_ERRORS: tuple[type[Exception], ...] = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RuntimeError,
-    OSError,
-    MemoryError,
-    StopIteration,
-    jinja2.TemplateError,
-)
-"""Errors that the content of one call can cause in a processor, a template or a model."""
 
 _CACHE_BYTES = 1 << 30  # pixels and tokens of heads cached for later calls
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Head:
-    """A prompt's prefix up to its last picture or clip, as the processor returned it."""
-
-    media: tuple[Media, ...]
-    ids: np.ndarray  # [tokens], int64; empty without media
-    inputs: Mapping[str, Tensor]  # pixel tensors and their companions, for one prompt
-    extras: Mapping[str, Tensor]  # per token: [1, tokens], zero for text, or [1, tokens, ...], repeated for text
-
-    @property
-    def nbytes(self) -> int:
-        """Return the memory held, in bytes."""
-        return int(self.ids.nbytes + sum(t.numel() * t.element_size() for t in self.inputs.values()))
-
-    def by_token(self, length: int) -> dict[str, Tensor]:
-        """Return the tensors per token, cut or extended to a length."""
-        return {name: _resized(tensor, length) for name, tensor in self.extras.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """A call ready for the model."""
-
-    call: Call
-    head: Head
-    ids: np.ndarray  # [tokens], int64, the head's included
-    text_inputs: Mapping[str, Tensor] = field(default_factory=dict)  # [1, tokens], for a part with its own tokenizer
-
-
 _Key: TypeAlias = tuple[tuple[Media, ...], str | bytes, str]  # media, preceding text or tokens, `_opening_kind`
 _SEPARATORS = ("", " ")  # between a picture and text right after it: nothing, or a space (Idefics2)
-NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})  # the head of text-only prompts
 _CROSS_ATTENTION = "cross_attention_mask"  # Mllama's: the pictures that each token attends to
 _TEXT_INPUTS = ("qformer_input_ids", "qformer_attention_mask")  # InstructBLIP's, of the query transformer
 _PIXEL_IDS = ("image_token_id", "video_token_id", "image_token_index", "video_token_index")
@@ -102,7 +57,7 @@ class PromptMaker:
             try:
                 prepared = self._prepare(call, media)
             except ROW_ERRORS as error:
-                results[index] = _failure_reply(call, error)
+                results[index] = failure_reply(call, error, "preprocess")
             else:
                 if isinstance(prepared, Prompt):
                     results[index] = prepared
@@ -111,7 +66,7 @@ class PromptMaker:
         encoded = self._encode([text for _, text in tails.values()])
         for (index, (head, _)), ids in zip(tails.items(), encoded, strict=True):
             if isinstance(ids, Exception):
-                results[index] = _failure_reply(calls[index], ids)
+                results[index] = failure_reply(calls[index], ids, "preprocess")
             else:
                 prompt_ids = np.concatenate([head.ids, ids[1:]]) if head.media else ids
                 results[index] = Prompt(call=calls[index], head=head, ids=prompt_ids)
@@ -142,7 +97,7 @@ class PromptMaker:
                     raise tail_ids
                 split = len(prompt.ids) - len(tail_ids) + 1
                 if len(prompt.head.ids) <= split and np.array_equal(prompt.ids[split:], tail_ids[1:]):
-                    self._cache(key, _split(prompt, split), separator)
+                    self._cache(key, prompt.split(split), separator)
                     break
             else:
                 return prompt
@@ -226,7 +181,7 @@ class PromptMaker:
         head = Head(media=call.media, ids=tokens, inputs=inputs, extras=extras)
         prompt = Prompt(call=call, head=head, ids=tokens)
         end = int(pixel_positions[-1]) + 1 if len(pixel_positions) else len(tokens)
-        head = self._deduplicate(_split(prompt, end))
+        head = self._deduplicate(prompt.split(end))
         return Prompt(call=call, head=head, ids=tokens, text_inputs=text_inputs)
 
     def _deduplicate(self, head: Head) -> Head:
@@ -291,22 +246,3 @@ def _opening_kind(text: str) -> str:
     if not text:
         return ""
     return " " if text[0].isspace() else "<" if text[0] == "<" else "x"
-
-
-def _resized(tensor: Tensor, length: int) -> Tensor:
-    missing = length - tensor.shape[1]
-    if missing <= 0:
-        return tensor[:, :length]
-    if tensor.ndim == 2:
-        return torch.nn.functional.pad(tensor, (0, missing))
-    return torch.cat([tensor, tensor[:, -1:].expand(-1, missing, *tensor.shape[2:])], 1)
-
-
-def _split(prompt: Prompt, length: int) -> Head:
-    head = prompt.head
-    return Head(media=head.media, ids=prompt.ids[:length], inputs=head.inputs, extras=head.by_token(length))
-
-
-def _failure_reply(call: Call, error: Exception) -> CallReply:
-    message = f"{type(error).__name__}: {error}"
-    return CallReply(call_id=call.call_id, outcome=Failure(type="preprocess", message=message))

@@ -17,7 +17,7 @@ from PIL import Image
 
 from jobs.serve.auth import is_authorized, key_hash
 from jobs.serve.chat_api import MAX_PIXELS, BadRequestError, completion, error_response, read_chat
-from jobs.serve.deployment import ModelReplica
+from jobs.serve.replica import ModelReplica
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder

@@ -5,7 +5,7 @@ from transformers.utils import logging as transformers_logging
 
 from models.engines.load_progress import progress_listener, report_progress
 from models.engines.transformers.checkpoint import load_checkpoint
-from models.engines.transformers.weights import weights_bytes
+from models.engines.weights import weights_bytes
 from models.spec import ModelSpec
 from pipelines.predict.startup_log import format_load_progress
 from tests.unit.models.engines.conftest import Checkpoints

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.engines.transformers import weights
+from models.engines import weights
 from models.errors import EngineUnreachableError
 from models.launch import LaunchedModel
 from models.spec import ModelSpec

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from models.engines.transformers.engine import TransformersEngine
-from models.engines.transformers.memory import is_out_of_memory
+from models.engines.transformers.row_errors import is_out_of_memory
 from models.engines.transformers.sampling import GeneratedTokens
 from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, Failure, Frames, Media, StepOutput, user

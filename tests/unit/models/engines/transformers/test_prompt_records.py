@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.engines.transformers.prompts import Head, Prompt
-from models.engines.transformers.token_lower_bound import count_distinct_tokens
+from models.engines.transformers.prompt_records import Head, Prompt, count_distinct_tokens
 from models.messages import Call, Generation
 
 

@@ -1,0 +1,59 @@
+"""Exit codes, and the message with which a failed command ends."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+import typer
+
+from cluster.errors import ClusterError
+from jobs.output import print_error
+from models.errors import ModelError
+from pipelines.errors import InternalError, PipelineError
+from pipelines.logging_context import logs_are_json
+
+DONE, USAGE, UNREACHABLE, INTERNAL, INTERRUPTED = 0, 2, 3, InternalError.exit_code, 130
+
+
+def report_failure(error: Exception) -> int:
+    """Report the error that ended a command and return its exit code; a bug is reported with its traceback."""
+    if isinstance(error, typer.TyperException):
+        return _fail(error.format_message(), USAGE)
+    if isinstance(error, (ClusterError, ModelError, PipelineError)) and error.exit_code != INTERNAL:
+        return _fail(str(error), error.exit_code)
+    if not _is_failure_of_ray(error):
+        return _fail_internally(error)
+    first_line = str(error).strip().partition("\n")[0]
+    message = f"Ray failed ({type(error).__name__}: {first_line}). Run the same command again to resume"
+    return _fail(f"{message}; -v shows Ray's own messages.", UNREACHABLE)
+
+
+def report_interrupt() -> int:
+    """Report that the command was interrupted and return its exit code."""
+    return _fail("Interrupted. Run the same command again to resume.", INTERRUPTED)
+
+
+def _is_failure_of_ray(error: Exception) -> bool:
+    """Return whether a part of Ray is gone or timed out; our own exceptions in a Ray task do not count."""
+    names = {base.__name__ for base in type(error).__mro__ if base.__module__ == "ray.exceptions"}
+    return "RayError" in names and "RayTaskError" not in names
+
+
+def _fail(message: str, exit_code: int) -> int:
+    if logs_are_json():
+        logging.getLogger("vlmsweep").error("%s", message, extra={"about": {"exit_code": exit_code}})
+    else:
+        print_error(f"vlmsweep: {message}")
+    return exit_code
+
+
+def _fail_internally(error: Exception) -> int:
+    """Report a bug with its traceback; a worker's is in the error's message."""
+    if logs_are_json():
+        extra = {"about": {"exit_code": INTERNAL}}
+        logging.getLogger("vlmsweep").error("internal error", exc_info=error, extra=extra)
+    else:
+        print_error("".join(traceback.format_exception(error, chain=not isinstance(error, InternalError))).rstrip())
+        print_error("vlmsweep: internal error, please report it. Finished work is kept.")
+    return INTERNAL

@@ -1,0 +1,64 @@
+"""One engine in one replica of Ray Serve."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from jobs.serve.chat_api import ChatRequest
+from models.messages import Answer, CallReply, Failure
+from models.spec import ModelSpec
+
+
+class ModelReplica:
+    """One engine in one replica. A batch of requests is one call of the engine."""
+
+    def __init__(self, name: str, spec: ModelSpec) -> None:
+        from models.engines import build_engine
+        from models.errors import EngineUnreachableError, MissingSecretError
+
+        self._fatal = ""
+        self._name, self._spec = name, spec
+        self._numbers = itertools.count()
+        # Engines are used by one thread, and block it: the replica's event loop must stay free to batch requests.
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        try:
+            self._engine = self._thread.submit(build_engine, name, spec).result()
+        except (EngineUnreachableError, MissingSecretError) as error:
+            self._fatal = str(error)
+
+    def fatal(self) -> str:
+        """Return why the model is unavailable, or ''."""
+        return self._fatal
+
+    async def answer(self, requests: list[ChatRequest]) -> list[Answer | Failure]:
+        """Answer a batch, in order."""
+        if self._fatal:
+            return [Failure(type="model_unavailable", message=self._fatal)] * len(requests)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, requests)
+
+    def _answer(self, requests: Sequence[ChatRequest]) -> list[Answer | Failure]:
+        from models.engines import build_engine
+        from models.errors import EngineDiedError, EngineUnreachableError
+
+        calls = [replace(request.call, call_id=f"{next(self._numbers)}/0") for request in requests]
+        media = {key: frames for request in requests for key, frames in request.media.items()}
+        replies: dict[str, CallReply] = {}
+        failure = Failure(type="engine_contract", message="the engine left this call unanswered")
+        try:
+            for reply in self._engine.generate(calls, media):
+                replies[reply.call_id] = reply
+        except EngineUnreachableError as error:
+            failure = Failure(type="model_unavailable", message=str(error))
+        except EngineDiedError as error:
+            failure = Failure(type="engine_died", message=f"{error}; send the request again")
+            try:
+                self._engine = build_engine(self._name, self._spec)
+            except EngineUnreachableError as unreachable:
+                self._fatal = str(unreachable)
+        except Exception as error:  # noqa: BLE001  the request fails, the server continues
+            failure = Failure(type=type(error).__name__, message=str(error))
+        return [replies[call.call_id].outcome if call.call_id in replies else failure for call in calls]

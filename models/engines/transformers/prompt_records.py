@@ -1,0 +1,77 @@
+"""Prompts as tokens and tensors, and the fewest tokens that a set of them can cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.engines.transformers.prefix_tree import common_length
+from models.messages import Call, Media
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Head:
+    """A prompt's prefix up to its last picture or clip, as the processor returned it."""
+
+    media: tuple[Media, ...]
+    ids: np.ndarray  # [tokens], int64; empty without media
+    inputs: Mapping[str, Tensor]  # pixel tensors and their companions, for one prompt
+    extras: Mapping[str, Tensor]  # per token: [1, tokens], zero for text, or [1, tokens, ...], repeated for text
+
+    @property
+    def nbytes(self) -> int:
+        """Return the memory held, in bytes."""
+        return int(self.ids.nbytes + sum(t.numel() * t.element_size() for t in self.inputs.values()))
+
+    def by_token(self, length: int) -> dict[str, Tensor]:
+        """Return the tensors per token, cut or extended to a length."""
+        return {name: _resized(tensor, length) for name, tensor in self.extras.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A call ready for the model."""
+
+    call: Call
+    head: Head
+    ids: np.ndarray  # [tokens], int64, the head's included
+    text_inputs: Mapping[str, Tensor] = field(default_factory=dict)  # [1, tokens], for a part with its own tokenizer
+
+    def split(self, length: int) -> Head:
+        """Return the prompt's first tokens as a head."""
+        head = self.head
+        return Head(media=head.media, ids=self.ids[:length], inputs=head.inputs, extras=head.by_token(length))
+
+
+NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})  # the head of text-only prompts
+
+
+def count_distinct_tokens(prompts: Sequence[Prompt]) -> dict[str, int]:
+    """Return call id -> tokens after its pixels that no other prompt has after the same prefix; of equals, one counts.
+
+    Their sum is the number of nodes of the prefix tree: in sorted order a prompt adds what its predecessor lacks.
+    """
+    trees: dict[bytes, list[tuple[list[int], str]]] = {}
+    for prompt in prompts:
+        tail: list[int] = prompt.ids[len(prompt.head.ids) :].tolist()
+        trees.setdefault(prompt.head.ids.tobytes(), []).append((tail, prompt.call.call_id))
+    counts: dict[str, int] = {}
+    for tree in trees.values():
+        previous: list[int] = []
+        for tail, call_id in sorted(tree):
+            counts[call_id] = len(tail) - common_length(np.asarray(previous), np.asarray(tail))
+            previous = tail
+    return counts
+
+
+def _resized(tensor: Tensor, length: int) -> Tensor:
+    missing = length - tensor.shape[1]
+    if missing <= 0:
+        return tensor[:, :length]
+    if tensor.ndim == 2:
+        return torch.nn.functional.pad(tensor, (0, missing))
+    return torch.cat([tensor, tensor[:, -1:].expand(-1, missing, *tensor.shape[2:])], 1)
