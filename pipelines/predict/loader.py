@@ -19,7 +19,9 @@ from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 
 _BLANK = "blank:"
-_DEADLY = "processes died each time they loaded this, as for want of memory; lower max_pixels, or see Ray's own logs"
+_DEADLY = (
+    "processes died each time they loaded this, for example out of memory; lower max_pixels, or see Ray's own logs"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

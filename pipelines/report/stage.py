@@ -118,7 +118,7 @@ def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Se
     tables, figures = human_tables(shares), human_figures(shares)
     if not tables:
         return ()
-    return (Section(name="people", title="Models beside people", tables=tuple(tables), figures=tuple(figures)),)
+    return (Section(name="people", title="Models compared with people", tables=tuple(tables), figures=tuple(figures)),)
 
 
 def _results(name: str, rows: Sequence[Mapping[str, Any]]) -> Results:

@@ -86,7 +86,7 @@ def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table
         return None
     return Table(
         id=f"{name}_efficiency",
-        title=f"{title}: prompt tokens computed and the least possible",
+        title=f"{title}: prompt tokens computed and their lower bound",
         columns=("Answers", "Prompt tokens", "Computed", "Least possible", "Computed / least", "Computed / prompt"),
         rows=tuple(TableRow(label=row.model, cells=_cells(row)) for row in models),
         notes=(_NOTE,),

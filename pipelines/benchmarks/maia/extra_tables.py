@@ -85,7 +85,7 @@ def _comparison(maia: MaiaResults) -> Table:
             )
     return Table(
         id="maia_comparison",
-        title="MAIA: ours by input, with intervals, beside chance, published and human accuracy",
+        title="MAIA: accuracy by input with intervals, compared with chance, published models and humans",
         columns=("Chance", "Unimodal, published", "Best published", *SETTING_HEADS.values(), "Human"),
         rows=tuple(rows),
         styles=("fraction3", "fraction2", "fraction2", "fraction2", "fraction2", "fraction2", "fraction2"),
@@ -122,7 +122,7 @@ def _deltas(maia: MaiaResults) -> Table:
         groups=(("Pool", 1), ("Statement \N{MINUS SIGN} pool", 3), ("Open answer \N{MINUS SIGN} pool", 3)),
         rows=(*_delta_rows("published", published), *_delta_rows("ours", ours)),
         notes=(
-            "Ours with the 95% interval of the paired difference, both sides on the same draws of videos.",
+            "Ours with the 95% interval of the paired difference: both sides are resampled together, by video.",
             *kappa,
             *maia.subset_notes(),
         ),
@@ -156,12 +156,12 @@ def _reading(maia: MaiaResults) -> Table:
     )
     return Table(
         id="maia_reading",
-        title="MAIA: how answers were read",
+        title="MAIA: parsing of answers",
         columns=tuple(_READING.values()),
         rows=tuple(_rows_by_setting(maia, list(_READING))),
         style="fraction3",
         notes=(
-            "None: neither letter could be read, which is wrong. True at A or B: where the true statement stood.",
+            "None: neither letter could be parsed, which is wrong. True at A or B: place of the true statement.",
             *(f"Contradictory pools, kept: {note}." for note in clashes),
         ),
     )
@@ -171,7 +171,7 @@ def _pools(maia: MaiaResults) -> Table:
     keys = [Key(f"pool_right_{right}", "vsv") for right in range(POOL_SIZE + 1)]
     return Table(
         id="maia_pools",
-        title="MAIA: questions by the number of their eight pairs that were right",
+        title="MAIA: questions by number of correct statement pairs, of eight",
         columns=tuple(str(right) for right in range(POOL_SIZE + 1)),
         rows=tuple(_rows_by_setting(maia, keys)),
     )
@@ -201,7 +201,7 @@ def _contingency(maia: MaiaResults) -> Table:
                 rows += filled([TableRow(label=name, cells=tuple(without_interval(maia.find(key)) for key in keys))])
     return Table(
         id="maia_contingency",
-        title="MAIA: questions by whether the pool is right and the open answer accepted",
+        title="MAIA: questions by correct pool and accepted open answer",
         label_head="Category",
         columns=tuple(_CONTINGENCY.values()),
         rows=tuple(rows),

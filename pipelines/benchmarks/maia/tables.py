@@ -100,13 +100,13 @@ def _similarity_table(maia: MaiaResults) -> Table:
             rows.append(TableRow(label=model, cells=tuple(map(without_interval, numbers)), origin=source))
     return Table(
         id="maia_table4",
-        title="MAIA Table 4: open answers at 32 frames against the human ones",
+        title="MAIA Table 4: open answers at 32 frames compared with human answers",
         columns=tuple(_SIMILARITY),
         rows=tuple(rows),
         better=_better(maia, len(_SIMILARITY)),
         notes=(
             *(f"Published: {note}." for note in notes if note),
-            "The paper names these metrics and not their variants; CIDEr-D depends on which questions were asked.",
+            "The paper names these metrics but not their variants; CIDEr-D depends on the set of questions.",
             *maia.subset_notes(),
         ),
     )

@@ -47,14 +47,14 @@ def _human_table(mate: MateResults) -> Table:
         )
     return Table(
         id="mate_human",
-        title="MATE: models beside people and chance",
+        title="MATE: models compared with people and chance",
         columns=("Model", "Human", "Random", "Human \N{MINUS SIGN} model"),
         rows=tuple(rows),
         style="percent1",
         notes=(
             (
-                "Human: five people on 384 cross-modal 2-shot examples, which are not named; how many unimodal ones is"
-                " not said. The gap is therefore approximate: its interval is that of the model alone."
+                "Human: five people on 384 cross-modal 2-shot examples, which are not published; the number of unimodal"
+                " ones is unknown. The gap is therefore approximate: its interval is that of the model alone."
             ),
             "Random: the closed form of a guess on the same rows.",
             *mate.notes(),
@@ -93,16 +93,16 @@ def _reading_table(mate: MateResults) -> Table:
         rows += section(_TASKS[task], block)
     return Table(
         id="mate_reading",
-        title="MATE: how answers were read",
+        title="MATE: parsing of answers",
         columns=(*heads.values(), *counts.values(), "Answers"),
         rows=tuple(rows),
         style="percent1",
         notes=(
             (
-                "Strict is the benchmark's own reading and the headline. Lenient forgives quotes, spacing, case, a"
-                " missing brace and the last digits of a number; it is never mixed in."
+                "Strict is the benchmark's own parser and the headline. Lenient accepts other quotes, spacing, case, a"
+                " missing brace and other last digits of a number; no other table uses it."
             ),
-            "Failed requests are no answers and not in the denominator; the fourth column counts them as wrong.",
+            "Failed requests are not in the denominator; the fourth column counts them as wrong.",
         ),
     )
 
@@ -143,15 +143,15 @@ def _coords_table(mate: MateResults) -> Table:
     ]
     return Table(
         id="mate_coords_only",
-        title="MATE section 6.2: where only coordinates link the object",
+        title="MATE section 6.2: answers where only coordinates link the object",
         columns=(*heads.values(), "Without a like", "In scene, no object"),
         rows=(*filled(published), *ours),
         style="percent1",
         notes=(
             (
-                "Nearer than its like: wrong answers that share at most two attributes with the object asked about, no"
-                " farther from it than the mean of all objects that share as many. Ties count, and so do objects"
-                " without a like, whose share is beside it."
+                "Nearer than its like: wrong answers that share at most two attributes with the target object and are"
+                " no farther from it than the mean of all objects that share as many. Ties count, and so do objects"
+                " without such a comparison; the next column has their share."
             ),
             (
                 "In scene, no object: wrong answers that some object has as text and none as a typed value, such as a"
@@ -186,11 +186,11 @@ def _shots_table(mate: MateResults) -> Table:
         rows += section(_TASKS[task], filled(block))
     return Table(
         id="mate_shots",
-        title="MATE: when a solved example is about the very object asked about",
+        title="MATE: accuracy where a solved example is about the target object",
         columns=("It is", "It is not"),
         rows=tuple(rows),
         style="percent1",
-        notes=("Such examples show the target attribute itself; the benchmark has them where text points.",),
+        notes=("Such examples show the target attribute itself; they occur where the pointer is in the text.",),
     )
 
 

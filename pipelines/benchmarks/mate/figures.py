@@ -107,15 +107,15 @@ def _overlap(mate: MateResults) -> Iterator[Figure]:
     series = [_series(mate.label(model), [mate.find(model, key) for key in keys]) for model in mate.models]
     yield from _bars(
         "mate_figure5",
-        "MATE Figure 5: what is chosen where only coordinates link",
+        "MATE Figure 5: objects chosen where only coordinates link",
         tuple(OVERLAP_LABELS),
         series,
-        x_label="Attributes shared with the object asked about",
+        x_label="Attributes shared with the target object",
         y_label="Share of answers",
         notes=(
             (
-                "4: right; 3 to 0: attributes that the object chosen instead shares with the one asked about; -: no"
-                " JSON, or no such object."
+                "4: right; 3 to 0: attributes that the chosen object shares with the target object; -: no JSON, or no"
+                " such object."
             ),
             *mate.notes(),
         ),

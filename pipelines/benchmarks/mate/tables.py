@@ -59,7 +59,7 @@ def make_tables(results: Results) -> list[Table]:
             _TABLE_2,
             groups=(("Txt2Img", 2), ("Img2Txt", 4), ("Errors", 1)),
             notes=(
-                "OSE: share of errors that name nothing in the scene, those without JSON among them; lower is better.",
+                "OSE: share of errors that name nothing in the scene, including those without JSON; lower is better.",
             ),
             paper_notes=("The published human OSE is a constant, not a measurement.", _MOLMO),
         ),
@@ -157,7 +157,7 @@ def _cot_table(mate: MateResults) -> Table:
     keys = (accuracy("crossmodal"), accuracy("crossmodal", "10 objects"))
     return Table(
         id="mate_table4",
-        title="MATE Table 4: accuracy with steps shown and asked for (2-shot-cot), and its change against 2-shot",
+        title="MATE Table 4: accuracy with reasoning steps (2-shot-cot), and its change against 2-shot",
         columns=("All", "10 Obj."),
         rows=(
             *_people_and_chance(mate, 4, keys),
@@ -245,7 +245,7 @@ def _shots_table(mate: MateResults) -> Table:
         groups=(("Image2Text", 3), ("Text2Image", 3)),
         better=tuple("higher" for _ in columns),
         notes=(
-            "The questions themselves differ between 0, 1 and 2 examples: each file points anew.",
+            "The questions differ between 0, 1 and 2 examples: each file draws its own pointers.",
             *([_INTERVALS] if ours else []),
             *mate.notes(),
         ),

@@ -61,7 +61,7 @@ def _human_table(unpie: UnpieResults) -> Table:
         notes=(
             (
                 "Percent; mean of Homo and Hetero, or pooled where there is one only; in brackets the 95% interval, "
-                "from resampling puns. People were asked none of the three tasks, so there is no gap to tell."
+                "from resampling puns. No human results exist for the three tasks, so there is no gap."
             ),
             "Random: one word of the sentence for grounding, either translation for disambiguation.",
             *notes,
@@ -119,11 +119,11 @@ def _strict_table(unpie: UnpieResults) -> Table:
                 rows.append(TableRow(label=model, cells=(words, *numbers)))
     return Table(
         id="unpie_strict",
-        title="UNPIE: exact match after normalisation and as it came",
+        title="UNPIE: exact match with and without normalisation",
         columns=("Type", *names.values()),
         rows=tuple(rows),
         style="percent1",
-        notes=("The paper does not say whether case and a final stop count.",),
+        notes=("The paper does not specify whether case and a final full stop count.",),
     )
 
 
@@ -166,7 +166,7 @@ def _reading_table(unpie: UnpieResults) -> Table:
         )
     return Table(
         id="unpie_reading",
-        title="UNPIE: how answers were read",
+        title="UNPIE: parsing of answers",
         columns=("Type", "Answers", "Coverage", *_COUNTS.values()),
         rows=tuple(rows),
         style="percent1",

@@ -69,14 +69,14 @@ def _frequency_table(unpie: UnpieResults) -> Table:
                 rows.append(TableRow(label=model, cells=cells, origin=source))
     return Table(
         id="unpie_table2",
-        title="UNPIE Table 2, top: puns written again, by how common the given meaning is",
+        title="UNPIE Table 2, top: reconstruction of puns by frequency of the given meaning",
         columns=("Type", *_FREQUENCIES * 2),
         groups=(("", 1), ("De", 2), ("Fr", 2)),
         rows=tuple(rows),
         style="percent1",
         notes=(
-            "The printed heads read En-De and En-Fr, and the values fit neither Table 5 nor 6: not to be compared.",
-            "Ours need `freq_rank` in the data, which meaning is the more common one.",
+            "The printed heads are En-De and En-Fr, but the values match neither Table 5 nor 6: do not compare.",
+            "Ours need `freq_rank` in the data: which meaning is more common.",
         ),
     )
 
@@ -85,7 +85,7 @@ def _ordering_table(unpie: UnpieResults) -> Table:
     keys = [Key(metric, "", "lm", "Rice et al. 2019 homonyms") for metric in ("accuracy", "cohen_kappa")]
     return Table(
         id="unpie_table2_ordering",
-        title="UNPIE Table 2, bottom: ordering meanings by how common they are, 890 homonyms",
+        title="UNPIE Table 2, bottom: ranking of meanings by frequency, 890 homonyms",
         columns=("Accuracy", "Cohen's kappa"),
         rows=(_published_row(unpie, "GPT4Eval", "GPT4Eval", keys),),
         styles=("percent1", "fraction2"),
@@ -131,7 +131,7 @@ def _metric_agreement_table(unpie: UnpieResults) -> Table:
             rows.append(TableRow(label=f"BERTScore, {model}", cells=cells_of))
     return Table(
         id="unpie_table8",
-        title="UNPIE Table 8: verdicts on translations against people's",
+        title="UNPIE Table 8: agreement of verdicts on translations with people",
         label_head="Metric",
         columns=("Accuracy", "Phi", "Accuracy", "Phi"),
         groups=(("VLM (published: LLaVA)", 2), ("SM (published: GPT-4)", 2)),
@@ -166,7 +166,7 @@ def _judge_agreement_table(unpie: UnpieResults) -> Table:
             ]
     return Table(
         id="unpie_table9",
-        title="UNPIE Table 9: the judge of written puns against people",
+        title="UNPIE Table 9: agreement of the judge of reconstructed puns with people",
         label_head="Outputs",
         columns=("Precision", "Recall", "F1", "Accuracy", "Pearson"),
         rows=tuple(rows),
@@ -179,12 +179,12 @@ def _validity_table(unpie: UnpieResults) -> Table:
     """Lay out what people judged: whether pictures and metrics are valid, which is no ceiling for the tasks."""
     return Table(
         id="unpie_human_validity",
-        title="UNPIE: what people judged",
+        title="UNPIE: human judgements",
         label_head="Question",
         columns=("Share",),
         rows=tuple(_validity_rows(unpie)),
         style="percent1",
-        notes=("These tell of pictures and metrics, and are no ceiling: nobody was asked the three tasks themselves.",),
+        notes=("They concern pictures and metrics and are no upper bound: no person solved the three tasks.",),
     )
 
 

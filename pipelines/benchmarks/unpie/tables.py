@@ -26,7 +26,7 @@ _ONE_PICTURE: Final = (
 )
 _NO_ENDPOINT: Final = "the endpoint that the paper names takes no pictures"
 _LOW_COVERAGE: Final = (
-    "More than 1% of the requests lack a picture or a caption, so nothing published stands beside these."
+    "More than 1% of the requests lack a picture or a caption, so they are not compared with published numbers."
 )
 _RECONSTRUCTION_METRICS: Final = ("correct_pct", "delta_vs_lm", "bleu4", "meteor")
 
@@ -183,7 +183,7 @@ def _reconstruction_table(unpie: UnpieResults, *, low_coverage: bool) -> Table:
         rows += section(pair, block)
     return Table(
         id="unpie_table6",
-        title="UNPIE Table 6: puns written again from one translation",
+        title="UNPIE Table 6: puns reconstructed from one translation",
         columns=("Type", "Inputs", *("Correct %", "Change", "BLEU-4", "METEOR") * len(_CATEGORIES)),
         groups=(("", 2), *((category, len(_RECONSTRUCTION_METRICS)) for category in _CATEGORIES)),
         rows=tuple(rows),

@@ -83,7 +83,7 @@ def _human_table(results: Results, subset: str, name: str) -> Table:
     styles: tuple[Style, ...] = ("percent1", "percent1", *("plain",) * 5, *("percent1",) * 3)
     return Table(
         id=name,
-        title=f"VAGUE: models against the human{', approximate' if is_approximate else ''} ({subset})",
+        title=f"VAGUE: models compared with the human{', approximate' if is_approximate else ''} ({subset})",
         columns=("Accuracy", "Gap to human", *ERRORS.values(), "Correct", "Invalid", *ERRORS.values()),
         groups=(("", 2), ("Chosen", 5), ("Share of errors", 3)),
         rows=tuple(rows),
@@ -151,7 +151,7 @@ def _parsing_table(results: Results) -> Table:
     columns = [*(("count_rule", rule) for rule in _RULES), *(("count_invalid", reason) for reason in _REASONS)]
     return Table(
         id="vague_reading",
-        title="VAGUE: how chosen letters were read",
+        title="VAGUE: parsing of chosen letters",
         columns=(*_RULES, *_REASONS.values()),
         groups=(("Rule that decided", len(_RULES)), ("Invalid, and why", len(_REASONS))),
         rows=_rows_by_setting(results, "mcq", columns),
@@ -163,7 +163,7 @@ def _letters_table(results: Results) -> Table:
     """Lay out letters chosen by the letter of the correct reading: position bias shows as a tall column."""
     return Table(
         id="vague_letters",
-        title="VAGUE: letters said, by the letter of the correct reading",
+        title="VAGUE: chosen letters by the letter of the correct interpretation",
         label_head="Items",
         columns=(*(f"Said {letter}" for letter in _LETTERS), "Invalid"),
         rows=tuple(_letters_rows(results)),
@@ -186,7 +186,7 @@ def _rating_table(results: Results) -> Table:
     columns = [("accuracy_by_rating", rating) for rating in ratings]
     return Table(
         id="vague_rating",
-        title="VAGUE: accuracy by how people rated the item",
+        title="VAGUE: accuracy by human rating of the item",
         columns=tuple(ratings),
         rows=_rows_by_setting(results, "mcq", columns) if ratings else (),
         style="percent1",
@@ -198,9 +198,9 @@ def _freeform_table(results: Results) -> Table:
     styles: tuple[Style, ...] = (*("fraction3",) * 5, *("plain",) * 4)
     return Table(
         id="vague_freeform",
-        title="VAGUE: free answers, in all ways of scoring",
+        title="VAGUE: free-form answers by all metrics",
         columns=tuple(_FREEFORM.values()),
         rows=_rows_by_setting(results, "freeform", [(name, "") for name in _FREEFORM]),
         styles=styles,
-        notes=("Flags change no score. Without opener: `The speaker wants ... to` is taken off both sides first.",),
+        notes=("Flags change no score. Without opener: `The speaker wants ... to` is removed from both sides first.",),
     )

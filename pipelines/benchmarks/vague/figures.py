@@ -52,7 +52,7 @@ def _error_bars(results: Results, model: str, figure_id: str, *, is_published: b
     size = SIZES[""] if is_published else max((number.n or 0 for number in answered if number is not None), default=0)
     yield Bars(
         id=figure_id,
-        title=f"VAGUE{' Figure 4' if is_published else ''}: {model}, wrong readings chosen",
+        title=f"VAGUE{' Figure 4' if is_published else ''}: {model}, wrong interpretations chosen",
         categories=_READINGS,
         series=tuple(series),
         y_label=f"items of {size:,}",

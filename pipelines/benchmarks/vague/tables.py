@@ -103,7 +103,7 @@ def _accuracy_table(results: Results) -> Table:
     notes = incomplete_notes(results, SUBSETS)
     return Table(
         id="vague_table1",
-        title="VAGUE Table 1: accuracy by what the model is shown",
+        title="VAGUE Table 1: accuracy by input",
         columns=("LM", "SM", "VLM") * 2,
         groups=tuple((subset, 3) for subset in SUBSETS),
         rows=tuple(rows),
@@ -132,7 +132,7 @@ def _human_items_table(results: Results) -> Table:
     incomplete = incomplete_notes(results, [HUMAN_LISTED])
     return Table(
         id="vague_table2",
-        title="VAGUE Table 2: readings chosen on the items that a human answered, with picture",
+        title="VAGUE Table 2: chosen interpretations on the items that a human answered, with picture",
         columns=("Accuracy", *ERRORS.values(), "Correct", "Invalid"),
         rows=tuple(rows),
         style="percent1",
@@ -187,7 +187,7 @@ def _cot_table(results: Results) -> Table:
     notes = incomplete_notes(results, [""])
     return Table(
         id="vague_table3",
-        title="VAGUE Table 3: what reasoning changes",
+        title="VAGUE Table 3: effect of reasoning",
         label_head="Input",
         columns=("Accuracy", *ERRORS.values(), "Invalid"),
         rows=tuple(rows),
@@ -253,7 +253,7 @@ def _means_table(results: Results) -> Table:
         rows=tuple(rows),
         style="plain",
         notes=(
-            "Object tags and people for each picture; words are what blanks separate.",
+            "Object tags and people for each picture; words are separated by blanks.",
             *incomplete_notes(results, [""]),
         ),
     )

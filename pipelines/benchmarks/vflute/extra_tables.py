@@ -64,7 +64,7 @@ def _human_table(results: Results) -> Table:
         rows += [TableRow(label=entry.label, origin="heading"), *block]
     return Table(
         id="vflute_human",
-        title="V-FLUTE: ours beside chance, people and the best published model (approximate)",
+        title="V-FLUTE: models compared with chance, people and the best published model (approximate)",
         label_head="Subset",
         columns=(
             *("Random", "All E", "Human", "Best model", "F1@0", "F1@53", "F1@60"),
@@ -77,10 +77,10 @@ def _human_table(results: Results) -> Table:
             *(
                 []
                 if results.annotators
-                else ["Approximate: which rows the people saw is not known, so theirs are not ours."]
+                else ["Approximate: the rows of the human study are unknown and differ from ours."]
             ),
             "Gap: ours minus human, in points of F1@0, with the interval of ours alone.",
-            "Random: what a fair coin has in the mean on these rows. All E: always entailment. Empty: no explanation.",
+            "Random: the expected score of a fair coin on these rows. All E: always entailment. Empty: no explanation.",
             *(
                 [f"Best published model: {', '.join(f'{k} {v}' for k, v in best_models.items())}."]
                 if best_models
@@ -125,13 +125,13 @@ def _parsing_table(results: Results) -> Table:
         rows.append(TableRow(label=entry.label, cells=cells))
     return Table(
         id="vflute_reading",
-        title="V-FLUTE: how answers were read",
+        title="V-FLUTE: parsing of answers",
         columns=tuple(_PARSING.values()),
         rows=tuple(rows),
         style="percent1",
         notes=(
-            "The first reading is that of the authors' script, oddities included, and stands in all other tables.",
-            "The second knows negation and other markers. Shares are of answered rows.",
+            "The first parser is that of the authors' script, oddities included; all other tables use it.",
+            "The second handles negation and other markers. Shares are of answered rows.",
         ),
     )
 
@@ -157,8 +157,8 @@ def _label_only_table(results: Results) -> Table:
         rows=tuple(rows),
         style="percent2",
         notes=(
-            "Macro F1 of labels. The paper fine-tunes on either; ours are one model asked in two ways (zero-shot).",
-            "p: one-sided, of F1@0, that the second is better.",
+            "Macro F1 of labels. The paper fine-tunes on either; ours is one model with two prompts (zero-shot).",
+            "p: one-sided test that the second has the higher F1@0.",
         ),
     )
 
@@ -173,7 +173,7 @@ def _tests_table(results: Results) -> Table:
                 rows.append(TableRow(label=entry.label, cells=cells))
     return Table(
         id="vflute_significance",
-        title="V-FLUTE: which differences are more than chance",
+        title="V-FLUTE: significance of differences",
         label_head="Better",
         columns=("than", "p", "Rows"),
         rows=tuple(rows),

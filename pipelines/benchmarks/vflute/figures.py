@@ -33,7 +33,7 @@ def _drop_figure(results: Results) -> Iterator[Figure]:
     if series:
         yield Bars(
             id="vflute_figure6",
-            title="V-FLUTE Figure 6: what of F1@0 is lost at F1@60",
+            title="V-FLUTE Figure 6: loss from F1@0 to F1@60",
             categories=tuple(subset.name for subset in subsets),
             series=tuple(series),
             y_label="Drop",
@@ -62,7 +62,7 @@ def _length_figures(results: Results) -> Iterator[Figure]:
                 y_label="Test rows",
                 stacked=True,
                 percent=False,
-                notes=(f"Characters; each bar holds {width} lengths, from the one at its foot on.",),
+                notes=(f"Characters; each bar holds {width} lengths, starting at its label.",),
             )
 
 

@@ -179,7 +179,7 @@ def study_figures(study: Study) -> list[Figure]:
         figures.append(
             Bars(
                 id="vflute_figure7_own",
-                title="V-FLUTE Figure 7: what is wrong with explanations that both annotators reject",
+                title="V-FLUTE Figure 7: errors of explanations that both annotators reject",
                 categories=tuple(shares),
                 series=series,
                 stacked=True,

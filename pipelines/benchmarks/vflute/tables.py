@@ -57,7 +57,7 @@ def _sources_table(results: Results) -> Table:
         rows.append(TableRow(label=subset.name, cells=(*facts, *ours), origin="reference"))
     return Table(
         id="vflute_table1",
-        title="V-FLUTE Table 1: where the items come from",
+        title="V-FLUTE Table 1: sources of the items",
         label_head="Subset",
         columns=("Phenomenon", "Source", "Style", "Figurative part", "Items", "E", "C", "E here", "C here"),
         rows=tuple(rows),
@@ -120,7 +120,7 @@ def _f1_table(results: Results, table: str, title: str, rows: list[TableRow]) ->
         second="" if notes else "block",
         notes=(
             _SCORES,
-            "SG: with a scene graph of the model's own. \N{MINUS SIGN} Image: a white square for the picture.",
+            "SG: with a scene graph of the model's own. \N{MINUS SIGN} Image: a white square in place of the picture.",
             "Ours with the 95% interval of F1@0, from resampling pictures.",
             *notes,
         ),

@@ -1,1 +1,0 @@
-"""A model behind an OpenAI-compatible endpoint: what is read, what is written back, who may ask."""
