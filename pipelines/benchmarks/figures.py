@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pipelines.benchmarks.tables import Origin, _check_id
+
+_MAX_SLUG_CHARS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,19 @@ class Points:
 
 
 Figure: TypeAlias = Radar | Bars | Lines | Points
+
+
+def model_slugs(models: Iterable[str]) -> dict[str, str]:
+    """Map models to distinct parts of a figure's id, which is a file name."""
+    slugs: dict[str, str] = {}
+    for model in models:
+        slug = base = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:_MAX_SLUG_CHARS] or "model"
+        suffix = 1
+        while slug in slugs.values():
+            suffix += 1
+            slug = f"{base}-{suffix}"
+        slugs[model] = slug
+    return slugs
 
 
 def _check_series(figure: str, places: int, series: Sequence[Series]) -> None:

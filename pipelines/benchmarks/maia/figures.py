@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pipelines.benchmarks.figures import Figure, Radar, Series
+from pipelines.benchmarks.figures import Figure, Radar, Series, model_slugs
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.results import CATEGORY_HEADS, OEVQA, POOLS, SETTING_HEADS, STATEMENTS, MaiaResults
 from pipelines.benchmarks.maia.tables import TITLES
@@ -19,7 +18,6 @@ _FIGURES: Final[Mapping[Key, tuple[str, int, str]]] = {
 }
 """Figure of the model shown in the paper's text, figure of the others, name in the ids of ours."""
 _SHOWN_IN_TEXT: Final = "Qwen-2.5-VL 72B"
-_MAX_SLUG_CHARS: Final = 50
 
 
 def make_figures(results: Results) -> list[Figure]:
@@ -27,12 +25,12 @@ def make_figures(results: Results) -> list[Figure]:
     maia = MaiaResults(results)
     figures: list[Figure] = []
     for key, (_, _, name) in _FIGURES.items():
-        for model, slug in _slugs(maia.models()).items():
+        for model, slug in model_slugs(maia.models()).items():
             figures += _radar(maia, "ours", key.of(model), figure=(f"maia_radar_{name}_{slug}", ""))
     for key, (number, _, _) in _FIGURES.items():
         figure = (f"maia_figure{number}", f" Figure {number}")
         figures += _radar(maia, "published", key.of(_SHOWN_IN_TEXT), figure=figure)
-    slugs = _slugs(model for model in maia.models("published") if model != _SHOWN_IN_TEXT)
+    slugs = model_slugs(model for model in maia.models("published") if model != _SHOWN_IN_TEXT)
     for key, (_, appendix_number, _) in _FIGURES.items():
         for model, slug in slugs.items():
             figure = (f"maia_figure{appendix_number}_{slug}", f" Figure {appendix_number}")
@@ -61,15 +59,3 @@ def _radar(maia: MaiaResults, source: Source, key: Key, *, figure: tuple[str, st
         series=tuple(Series(label=heading, values=curve, origin=source) for heading, curve in curves.items()),
         notes=(*doubts, *(maia.subset_notes() if source == "ours" else ())),
     )
-
-
-def _slugs(models: Iterable[str]) -> dict[str, str]:
-    slugs: dict[str, str] = {}
-    for model in models:
-        slug = base = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:_MAX_SLUG_CHARS] or "model"
-        suffix = 1
-        while slug in slugs.values():
-            suffix += 1
-            slug = f"{base}-{suffix}"
-        slugs[model] = slug
-    return slugs

@@ -1,4 +1,4 @@
-"""VAGUE: names of settings and subsets, and the sizes and means of the paper (ICCV 2025, arXiv 2411.14137)."""
+"""VAGUE: names of settings and subsets, and the sizes of the paper (ICCV 2025, arXiv 2411.14137)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,3 @@ HUMAN_SUBSETS: Final = (HUMAN_LISTED, HUMAN_APPROXIMATE)
 HUMAN_ITEMS: Final = 400
 SIZES: Final[Mapping[str, int]] = {**SUBSETS, HUMAN_LISTED: HUMAN_ITEMS, "": sum(SUBSETS.values())}
 """Items behind the published numbers by subset; '' is the whole."""
-PUBLISHED_MEANS: Final[Mapping[str, tuple[float, float]]] = {
-    "avg_object_count": (7.4, 6.89),
-    "avg_people_count": (4.48, 2.59),
-    "avg_word_count_direct": (9.69, 15.9),
-    "avg_word_count_indirect": (11.52, 12.27),
-}
-"""Table B1: metric -> VCR, Ego4D."""

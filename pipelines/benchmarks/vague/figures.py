@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from pipelines.benchmarks.figures import Bars, Figure, Radar, Series
+from pipelines.benchmarks.figures import Bars, Figure, Radar, Series, model_slugs
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Origin
 from pipelines.benchmarks.vague.facts import SIZES
@@ -22,15 +21,14 @@ from pipelines.benchmarks.vague.results import (
 
 _SETTINGS: Final = ("lm", "sm", "vlm")
 _READINGS: Final = ("Fake scene", "Superficial", "Nonexistent entity")
-_MAX_SLUG: Final = 50  # characters of a model's name in a figure's id
 
 
 def make_figures(results: Results) -> list[Figure]:
     """Lay out Figure 4 for each model, ours first, then the actions of the data."""
     figures: list[Figure] = []
-    for model, slug in _slugs(models_in(results, _SETTINGS)).items():
+    for model, slug in model_slugs(models_in(results, _SETTINGS)).items():
         figures += _error_bars(results, model, f"vague_errors_{slug}", is_published=False)
-    for model, slug in _slugs(results.models("published", table="Table H3")).items():
+    for model, slug in model_slugs(results.models("published", table="Table H3")).items():
         figures += _error_bars(results, model, f"vague_figure4_{slug}", is_published=True)
     for subset in FULL_TABLES:
         figures += _action_figure(results, subset)
@@ -89,16 +87,3 @@ def _action_figure(results: Results, subset: str) -> Iterator[Figure]:
     else:
         maximum = 5.0 * math.ceil(max(counts.values()) / 5)  # five rings, each a whole number
         yield Radar(id=figure_id, title=title, axes=names, series=series, maximum=maximum, notes=notes)
-
-
-def _slugs(models: Iterable[str]) -> dict[str, str]:
-    """Map models to distinct parts of file names."""
-    slugs: dict[str, str] = {}
-    for model in models:
-        slug = base = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:_MAX_SLUG] or "model"
-        number = 1
-        while slug in slugs.values():
-            number += 1
-            slug = f"{base}-{number}"
-        slugs[model] = slug
-    return slugs

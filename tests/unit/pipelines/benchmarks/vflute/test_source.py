@@ -11,9 +11,10 @@ import pytest
 
 from models.messages import Text
 from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
-from pipelines.benchmarks.vflute.facts import SPLITS, SUBSETS, subset_of
+from pipelines.benchmarks.vflute.facts import SUBSETS, subset_of
 from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
 from pipelines.errors import SourceError
@@ -337,10 +338,14 @@ def test_exemplars_need_a_complete_training_split(damage: str, tmp_path: Path) -
 
 
 def test_published_sizes_add_up() -> None:
-    assert tuple(sum(subset.splits[i] for subset in SUBSETS) for i in range(3)) == SPLITS
-    assert sum(subset.instances[0] for subset in SUBSETS) == 6027
-    for subset in SUBSETS:
-        assert subset.instances[0] == subset.instances[1] + subset.instances[2] == sum(subset.splits)
+    facts = load_dataset_facts("vflute")
+    size = {key: int(value or 0) for key, value in facts.items() if "/" in key}
+    for split in ("train", "valid", "test"):
+        assert sum(size[f"{split}/{subset.name}"] for subset in SUBSETS) == size[f"{split}/Total"]
+    assert sum(size[f"instances/{subset.name}"] for subset in SUBSETS) == int(facts["instances_total"])
+    for name in (subset.name for subset in SUBSETS):
+        assert size[f"instances/{name}"] == size[f"entailment/{name}"] + size[f"contradiction/{name}"]
+        assert size[f"instances/{name}"] == sum(size[f"{split}/{name}"] for split in ("train", "valid", "test"))
 
 
 def test_subset_of_maps_source_and_phenomenon() -> None:
