@@ -87,7 +87,7 @@ class Sample:
     """That are loaded, by kind of their node."""
     parts: Counter[str]
     """Committed, by model."""
-    asked: frozenset[str]
+    running_models: frozenset[str]
     """Models that are being asked."""
 
 
@@ -106,8 +106,10 @@ class Trace:
         """When models began and ended."""
         results = []
         for before, after in zip(self.samples, self.samples[1:], strict=False):
-            results += [(after.second, f"{name} begins") for name in sorted(after.asked - before.asked)]
-            results += [(after.second, f"{name} ends") for name in sorted(before.asked - after.asked)]
+            results += [
+                (after.second, f"{name} begins") for name in sorted(after.running_models - before.running_models)
+            ]
+            results += [(after.second, f"{name} ends") for name in sorted(before.running_models - after.running_models)]
         return results
 
     def queue(self, model: str) -> list[int]:
@@ -130,7 +132,7 @@ def look(url: str, out: Path, started: float) -> Sample:
         nodes=Counter(kind for kind in kinds.values() if kind),
         replicas=Counter(kinds.get(actor.node_id or "", "") for actor in actors if actor.state == "ALIVE"),
         parts=parts,
-        asked=frozenset(cell["model"] for cell in cells if cell["running"]),
+        running_models=frozenset(cell["model"] for cell in cells if cell["running"]),
     )
 
 
@@ -180,16 +182,16 @@ def watched(head: RayHead, folder: Path, videos: int = VIDEOS) -> Trace:
     return trace
 
 
-def told(trace: Trace) -> str:
+def summarize(trace: Trace) -> str:
     """What came and went, and the node-seconds."""
     last = trace.samples[-1].second
     lines = [f"{when:7.1f} s  {what}" for when, what in (*trace.marks(), (last, "all nodes gone"))]
     for model, kind in MODELS.items():
-        held, paid = trace.seconds(lambda s, k=kind: s.replicas[k]), trace.seconds(lambda s, k=kind: s.nodes[k])
+        loaded_s, node_s = trace.seconds(lambda s, k=kind: s.replicas[k]), trace.seconds(lambda s, k=kind: s.nodes[k])
         most = max(sample.nodes[kind] for sample in trace.samples)
         lines.append(
-            f"{kind}: {most} nodes at most, {paid:.0f} node-seconds, {held:.0f} of them with {model!r} loaded "
-            f"({KINDS[kind]} GPUs): {paid / held:.2f} x the ideal"
+            f"{kind}: {most} nodes at most, {node_s:.0f} node-seconds, {loaded_s:.0f} of them with {model!r} loaded "
+            f"({KINDS[kind]} GPUs): {node_s / loaded_s:.2f} x the ideal"
         )
     return "\n".join(lines)
 
@@ -251,7 +253,7 @@ def main() -> int:
         os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
         trace = watched(head, Path(name))
     draw(trace, figure)
-    sys.stdout.write(f"{told(trace)}\nfigure: {figure}\n")
+    sys.stdout.write(f"{summarize(trace)}\nfigure: {figure}\n")
     return 0
 
 

@@ -1,10 +1,9 @@
 """Whether every architecture answers as `generate` does for one prompt at a time: the whole matrix, as a table.
 
 Run as `python -m tests.bench.equality`; a short form of it is part of `make test`. In float32 answers must be equal
-token for token. A difference is near_ties only where, at the first token that differs, the two best logits lie within
-rounding of each other; each one near_ties is counted. In bfloat16 rounding decides far more often: how often answers
-differ there is measured, of the shared way and of plain batches, and nothing is near_ties. Results go to
-`bench-results/equality.json`.
+token for token. A difference counts as a near tie, not as an error, where the two best logits at the first differing
+token lie within rounding of each other. In bfloat16 rounding decides far more often: there the table only gives the
+share of answers that differ, with prefix sharing and with plain batches. Results go to `bench-results/equality.json`.
 
 Model weights are random: their best logits lie closer together than a trained model's, so the bfloat16 figures are
 an upper end.
@@ -87,20 +86,20 @@ def matrix(architecture: str) -> list[Call]:
     return [replace(call, call_id=f"{call.generation.max_new_tokens}/{call.call_id}") for call in (*first, *long)]
 
 
-def said(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens:
+def generate_tokens(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens:
     """The tokens of each answer, without the end token.
 
     Raises:
         RuntimeError: a call failed.
     """
     results: Tokens = {}
-    usual = engine._reply  # replies hold text, and different tokens may make the same text
+    original_reply = engine._reply  # replies hold text, and different tokens may make the same text
 
-    def keep(prompt: Any, written: Any, *more: Any) -> Any:
+    def record_reply(prompt: Any, written: Any, *more: Any) -> Any:
         results[prompt.call.call_id] = tuple(written.ids)
-        return usual(prompt, written, *more)
+        return original_reply(prompt, written, *more)
 
-    engine._reply = keep  # type: ignore[method-assign]
+    engine._reply = record_reply  # type: ignore[method-assign]
     for reply in engine.generate(calls, MEDIA):
         if not isinstance(reply.outcome, Answer):
             raise RuntimeError(  # noqa: TRY004  # the call failed; no type is wrong
@@ -171,10 +170,10 @@ def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
         # Small batches are asked where answers end early, as that is where rows leave them.
         for where, expected in ((stopping, ended), (folder, want))[: 1 + (batch == BATCHES[-1])]:
             engine = engine_at(where, batch_size=batch)
-            compare(subset, said(engine, calls), expected)
+            compare(subset, generate_tokens(engine, calls), expected)
             path = path_of(engine)
     for where, expected in ((folder, want), (stopping, ended)):
-        compare(forced, said(engine_at(where, share_prefix=False), calls), expected)
+        compare(forced, generate_tokens(engine_at(where, share_prefix=False), calls), expected)
     shorter = sum(ended[name][0] != want[name][0] for name in want)
     return {"path": path, "own": asdict(subset), "plain_batches": asdict(forced), "ended_inside": shorter}
 
@@ -189,7 +188,7 @@ def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
     want = {call.call_id: tuple(alone.generate(call)[0]) for call in calls}
     results: dict[str, Any] = {"prompts": len(calls)}
     for way, share in (("own", True), ("plain_batches", False)):
-        got = said(engine_at(folder, dtype="bfloat16", share_prefix=share), calls)
+        got = generate_tokens(engine_at(folder, dtype="bfloat16", share_prefix=share), calls)
         results[way] = sum(got[name] != want[name] for name in want)
         results[f"{way}_first_token"] = sum(got[name][:1] != want[name][:1] for name in want)
     return results
@@ -207,7 +206,7 @@ def row(architecture: str, exact: Mapping[str, Any], rough: Mapping[str, Any]) -
 
 
 HEADING = (
-    "| architecture | path | prompts | equal | near ties near_ties | differing | plain batches: equal/near/differing "
+    "| architecture | path | prompts | equal | near ties | differing | plain batches: equal/near ties/differing "
     "| bfloat16: answers that differ | at the first token | bfloat16 plain batches |\n" + "|---" * 10 + "|"
 )
 

@@ -50,7 +50,7 @@ def busy_shares(receipts: Sequence[Receipt]) -> dict[str, float]:
     """
     shares = {}
     for replica in {receipt.replica for receipt in receipts}:
-        subset = sorted((receipt for receipt in receipts if receipt.replica == replica), key=lambda one: one.began)
+        subset = sorted((receipt for receipt in receipts if receipt.replica == replica), key=lambda entry: entry.began)
         if len(subset) > 2:
             span = subset[-1].ended - subset[0].ended
             shares[replica] = sum(item.ended - item.began for item in subset[1:]) / span

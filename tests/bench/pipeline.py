@@ -85,7 +85,7 @@ def watched() -> Iterator[dict[str, float]]:
     observed["cpu_s"] = sum(cpu.values()) - before
 
 
-def one(data: Path, replicas: int) -> dict[str, Any]:
+def measure_process(data: Path, replicas: int) -> dict[str, Any]:
     """One sweep in this process."""
     phases = Phases()
     with tempfile.TemporaryDirectory() as out:
@@ -121,10 +121,10 @@ def main() -> None:
     parser.add_argument("--requests", default="10000,100000", help="sizes, comma-separated; 1000000 takes long")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--replicas", type=int, default=1)
-    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.one:
-        print(json.dumps(one(args.one, args.replicas)))
+    if args.measure:
+        print(json.dumps(measure_process(args.measure, args.replicas)))
         return
     sizes = [int(size) for size in args.requests.split(",")]
     with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +133,7 @@ def main() -> None:
         runs: dict[int, list[dict[str, Any]]] = {size: [] for size in sizes}
         for turn in range(args.runs):
             for size in sizes:
-                command = [sys.executable, "-m", "tests.bench.pipeline", "--one", f"{folder}/{size}"]
+                command = [sys.executable, "-m", "tests.bench.pipeline", "--measure", f"{folder}/{size}"]
                 created = subprocess.run(
                     [*command, "--replicas", str(args.replicas)], stdout=subprocess.PIPE, check=True, text=True
                 )

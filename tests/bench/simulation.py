@@ -32,7 +32,7 @@ class Costs:
     prefill: float = 0.225
     """Of 2,250 shared tokens at 10,000 a second."""
     question: float = 0.0065
-    kept: int = 4
+    cached_prefixes: int = 4
     load: float = 0.5
     """Of fetching and decoding one clip, on one core."""
     loaders: int = 8
@@ -87,20 +87,20 @@ def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
     for convoy, loaded in ready:
         at, index = heapq.heappop(free)
         seconds = 0.0
-        for group, questions in _asked(convoy):
+        for group, questions in _questions_by_group(convoy):
             if group not in retained[index]:
                 prefills += 1
                 seconds += costs.prefill
             retained[index][group] = None
             retained[index].move_to_end(group)
-            if len(retained[index]) > costs.kept:
+            if len(retained[index]) > costs.cached_prefixes:
                 retained[index].popitem(last=False)
             seconds += questions * costs.question
         idle_from[index] = max(at, loaded, idle_from[index]) + seconds
         work += seconds
         # The place in flight is free again when this convoy is done.
         heapq.heappush(free, (idle_from[index], index))
-    least = len({group for convoy in convoys for group, _ in _asked(convoy)})
+    least = len({group for convoy in convoys for group, _ in _questions_by_group(convoy)})
     ideal = least * costs.prefill + sum(unit.requests for unit in units) * costs.question
     end = max(idle_from)
     return Outcome(end, work / (replicas * end), ideal / replicas / end, prefills, least, len(convoys))
@@ -112,12 +112,12 @@ def _loaded(
     """Convoys in the order in which they are ready, with the time."""
     free = [0.0] * loaders
     for convoy in convoys:
-        at = heapq.heappop(free) + seconds * len({group for group, _ in _asked(convoy)})
+        at = heapq.heappop(free) + seconds * len({group for group, _ in _questions_by_group(convoy)})
         heapq.heappush(free, at)
         yield convoy, at
 
 
-def _asked(convoy: Sequence[WorkUnit]) -> Iterator[tuple[str, int]]:
+def _questions_by_group(convoy: Sequence[WorkUnit]) -> Iterator[tuple[str, int]]:
     for unit in convoy:
         for media_slice in unit.slices:
             yield media_slice.group, len(media_slice.rows)

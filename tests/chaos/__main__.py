@@ -67,14 +67,16 @@ def main() -> int:
             for seed in range(min(options.seeds, MOST_HOSTS) if name == HOSTS else options.seeds):
                 if str(seed) in kills.get(name, {}):
                     continue
-                _one(scene, name, disturb, seed, kills)
+                _disturb_sweep(scene, name, disturb, seed, kills)
                 write_results(results, options.results)
     bad = [f"{name}/{seed}" for name, subset in kills.items() for seed, item in subset.items() if not item["harmless"]]
     sys.stdout.write(f"{len(bad)} sweeps were harmed: {', '.join(bad)}\n" if bad else "no sweep was harmed\n")
     return 1 if bad else 0
 
 
-def _one(scene: Scene, name: str, disturb: Disturbance, seed: int, kills: dict[str, dict[str, object]]) -> None:
+def _disturb_sweep(
+    scene: Scene, name: str, disturb: Disturbance, seed: int, kills: dict[str, dict[str, object]]
+) -> None:
     started = time.monotonic()
     damage = disturb(scene, scene.folder / f"{re.sub('[^a-z]+', '-', name)}-{seed}", seed)
     kills.setdefault(name, {})[str(seed)] = {**asdict(damage), "harmless": damage.harmless}

@@ -71,7 +71,7 @@ def _peak(pid: int) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 
 
-def _seen(store: Store) -> str:
+def _readable_part(store: Store) -> str:
     """What a reader sees: the part of before, the new one, or neither of them whole."""
     tables = [table for _, table in iter_parts(store, "predictions")]
     words = {word for table in tables for word in table["output"].to_pylist()}
@@ -87,7 +87,7 @@ def _cut_on_disk(rounds: int) -> dict[str, int]:
                     store = Store(folder)
                     store.put("predictions/part.parquet", part("old"))
                     code = cut_commit(Path(folder), step, when)
-                    counts[_seen(store) if code == 9 else "not cut"] += 1
+                    counts[_readable_part(store) if code == 9 else "not cut"] += 1
                     store.remove_temporary()
                     counts["left"] += sum(path.is_file() for path in Path(folder).rglob("*")) - 1
     return dict(counts)
@@ -105,7 +105,7 @@ def _cut_on_store(rounds: int) -> dict[str, int]:
                     store.put(LOCK, b'{"run": "me", "host": "h", "pid": 1, "process_start": "s", "since": "t"}')
                     store.put(unit().part, part("old"))
                     code = cut_commit_on_s3(store.uri, "part", step, when, {**s3.env, "HOME": folder})
-                    counts[_seen(store) if code == 9 else "not cut"] += 1
+                    counts[_readable_part(store) if code == 9 else "not cut"] += 1
                     counts["left"] += len(store.list()) - 2
     return dict(counts)
 

@@ -56,7 +56,7 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
         for _ in range(1 + draw.randrange(2)):
             time.sleep(draw.uniform(0.0, 0.3) * scene.seconds)
             committed = read_answers(out)
-            for pid in draw.sample(results := _found(process, kind), k=min(1, len(results))):
+            for pid in draw.sample(results := _worker_pids(process, kind), k=min(1, len(results))):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                     kills += 1
@@ -69,14 +69,14 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
     return scene.damage(out, kills, in_flight=in_flight)
 
 
-def _found(process: subprocess.Popen[bytes], kind: str) -> list[int]:
+def _worker_pids(process: subprocess.Popen[bytes], kind: str) -> list[int]:
     """Processes of a kind. Ray's agents are none: a node ends with them, and a run with its own machine's node."""
     return [pid for pid in named(process.pid, KINDS[kind]) if not command_of(pid).strip().endswith("Agent")]
 
 
 def _first_worker(scene: Scene, process: subprocess.Popen[bytes], out: Path, kind: str) -> None:
     deadline = time.monotonic() + START_S
-    while not _found(process, kind):
-        assert process.poll() is None, f"the run ended before there was anything to kill\n{scene.said(out)}"
-        assert time.monotonic() < deadline, f"no {kind} within {START_S:.0f} s\n{scene.said(out)}"
+    while not _worker_pids(process, kind):
+        assert process.poll() is None, f"the run ended before there was anything to kill\n{scene.log_tail(out)}"
+        assert time.monotonic() < deadline, f"no {kind} within {START_S:.0f} s\n{scene.log_tail(out)}"
         time.sleep(0.05)

@@ -29,7 +29,7 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
         self._stack = contextlib.ExitStack()
         self._head: RayHead | None = None
         self._nodes: list[subprocess.Popen[bytes]] = []
-        self._made = 0
+        self._node_count = 0
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -43,8 +43,8 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
         try:
             deadline = time.monotonic() + 120
             while not out.with_suffix(".journal").exists():
-                assert process.poll() is None, scene.said(out)
-                assert time.monotonic() < deadline, scene.said(out)
+                assert process.poll() is None, scene.log_tail(out)
+                assert time.monotonic() < deadline, scene.log_tail(out)
                 time.sleep(0.05)
             time.sleep(draw.uniform(0.0, 0.5) * scene.calls_s)
             busy = [node for node in self._nodes if named(node.pid, REPLICA)]
@@ -73,8 +73,8 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
 
     def _joined(self, head: RayHead) -> subprocess.Popen[bytes]:
         """One node more."""
-        self._made += 1
-        log = head.folder / f"node-{self._made}.log"
+        self._node_count += 1
+        log = head.folder / f"node-{self._node_count}.log"
         join = (f"--address=127.0.0.1:{head.gcs}", "--num-cpus=2", "--object-store-memory=100000000")
         node = head.start(*join, log=log.name)
         deadline = time.monotonic() + START_S

@@ -51,7 +51,7 @@ def _ranks(process: subprocess.Popen[bytes], scene: Scene, out: Path) -> list[in
     """Both ranks, as soon as they are there."""
     deadline = time.monotonic() + 300
     while len(ranks := named(process.pid, RANK)) < 2:
-        assert process.poll() is None, scene.said(out)
+        assert process.poll() is None, scene.log_tail(out)
         assert time.monotonic() < deadline, "no ranks within five minutes"
         time.sleep(0.05)
     return ranks

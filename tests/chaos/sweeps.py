@@ -84,9 +84,9 @@ class Scene:
             process.kill()
             process.wait()
             raise
-        assert code == 0, self.said(out)
+        assert code == 0, self.log_tail(out)
 
-    def said(self, out: Path) -> str:
+    def log_tail(self, out: Path) -> str:
         """The end of what a sweep said."""
         return out.with_suffix(".log").read_text()[-3000:]
 

@@ -21,9 +21,9 @@ TOO_BUSY = "run again when this machine is less busy"
 @pytest.fixture
 def nobody() -> Iterator[str]:
     """`host:port` where connections are refused: bound and not listening, so that nobody else comes to listen there."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{held.getsockname()[1]}"
+    with socket.socket() as unserved:
+        unserved.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{unserved.getsockname()[1]}"
 
 
 @dataclass(frozen=True)

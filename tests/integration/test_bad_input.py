@@ -75,7 +75,7 @@ def test_ingest_without_usable_rows_exits_with_2(cli: Cli, source: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"--models": "randm"}, "'random'"),
         ({"--benchmarks": "maja"}, "'maia'"),
@@ -95,10 +95,12 @@ def test_ingest_without_usable_rows_exits_with_2(cli: Cli, source: Path, tmp_pat
         ({"--modles": "random"}, "--models"),
     ],
 )
-def test_usage_errors_exit_with_2(cli: Cli, maia_data: str, tmp_path: Path, change: dict[str, str], said: str) -> None:
+def test_usage_errors_exit_with_2(
+    cli: Cli, maia_data: str, tmp_path: Path, change: dict[str, str], message: str
+) -> None:
     flags = {"--models": "random", "--benchmarks": "maia", "--data": maia_data, "--out": str(tmp_path / "o"), **change}
     done = cli("run", *(word for pair in flags.items() for word in pair), code=2)
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

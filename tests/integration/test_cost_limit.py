@@ -29,12 +29,12 @@ def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(cli: Cli, maia_data
         assert "no `price`" in refused.stderr
         stopped = cli("run", "--models", "paid", *flags, *cells, "--cost-limit", "1.5", code=3)
         assert "the cost limit of $1.50 for this run is reached" in stopped.stderr
-        first = len(endpoint.seen)
+        first = len(endpoint.requests)
         assert 0 < first < 384
         line = json.loads((out / "run.json").read_text())["spending"][0]
         assert 1.4 < line["models"]["paid"]["dollars"] <= 1.55
         done = cli("run", "--models", "paid", *flags, *cells, "--json")
-        texts = Counter(request.text for request in endpoint.seen)
+        texts = Counter(request.text for request in endpoint.requests)
     payload = json.loads(done.stdout)
     assert (payload["requests"], payload["failed"]) == (384, 0)
     assert len(texts) == 384

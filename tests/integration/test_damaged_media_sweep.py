@@ -30,14 +30,14 @@ def showing(sample: Sample, specimen: Specimen, store: Store) -> Sample:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    ("kind", "name", "asked"),
+    ("kind", "name", "selection"),
     [
         ("video", "maia", ("--tasks", "oevqa", "--settings", "32-frames")),
         ("image", "vague", ("--tasks", "mcq", "--settings", "vlm")),
     ],
 )
 def test_damaged_medium_costs_only_its_own_row(
-    cli: Cli, tmp_path: Path, kind: str, name: str, asked: tuple[str, ...]
+    cli: Cli, tmp_path: Path, kind: str, name: str, selection: tuple[str, ...]
 ) -> None:
     data, out = ingest_all(tmp_path), tmp_path / "out"
     store, whole = Store(str(data / name)), Dataset.open(Store(str(data)), name)
@@ -48,7 +48,7 @@ def test_damaged_medium_costs_only_its_own_row(
     manifest = replace(whole.manifest, shards=(shard,), samples=len(samples), dataset_fingerprint=fingerprint(samples))
     store.put("manifest.json", manifest.to_json())
 
-    flags = ("--models", "random", "--benchmarks", name, *asked, "--data", str(data))
+    flags = ("--models", "random", "--benchmarks", name, *selection, "--data", str(data))
     done = cli("predict", *flags, "--out", str(out), code=1)
     assert "Traceback" not in done.stderr
     parts = out.glob("predictions/*/*/*.parquet")

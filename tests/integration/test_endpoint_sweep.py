@@ -23,23 +23,23 @@ from tests.support.maia_source import FRAMES_32_OF_40, index_of, question, quest
 VIDEOS, QUESTIONS, PAIRS = 2, 48, 384
 
 
-def right(asked: EndpointRequest) -> str:
+def right(request: EndpointRequest) -> str:
     """Always right: the true statements of the data set say `mostra`; open answers repeat a reference."""
-    pairs = dict(re.findall(r"^([AB])\) (.*)$", asked.text, re.MULTILINE))
+    pairs = dict(re.findall(r"^([AB])\) (.*)$", request.text, re.MULTILINE))
     if pairs:
         return next(letter for letter, text in pairs.items() if "mostra" in text)
-    match = re.search(r"nel video (\d) \((\w+)\)", asked.text)
-    assert match, asked.text
+    match = re.search(r"nel video (\d) \((\w+)\)", request.text)
+    assert match, request.text
     return question(int(match[1]), match[2])["answer"][3]
 
 
-def judge(asked: EndpointRequest) -> str:
+def judge(request: EndpointRequest) -> str:
     """Accepts what repeats a reference; its first word on the half of the questions cannot be read."""
-    candidate = re.search(r"<risposta>\n(.*)\n</risposta>", asked.text, re.DOTALL)
-    references = re.findall(r"^\d\. (.*)$", asked.text, re.MULTILINE)
+    candidate = re.search(r"<risposta>\n(.*)\n</risposta>", request.text, re.DOTALL)
+    references = re.findall(r"^\d\. (.*)$", request.text, re.MULTILINE)
     assert candidate
     assert len(references) == 8
-    if asked.body["seed"] == 42 and "_A" in references[0]:
+    if request.body["seed"] == 42 and "_A" in references[0]:
         return "forse"
     return json.dumps({"correct": candidate[1] in references})
 
@@ -66,7 +66,7 @@ def swept(cli: Cli, maia_data: str, tmp_path_factory: pytest.TempPathFactory):
         env = {f"KEY_OF_{name}": f"sk-planted-secret-of-{name}" for name in entries}
         done = cli("run", *flags, *place, env=env)
         again = cli("run", *flags, *place, env=env)
-        yield out / "run", {name: list(item.seen) for name, item in entries.items()}, done, again
+        yield out / "run", {name: list(item.requests) for name, item in entries.items()}, done, again
 
 
 @lru_cache(maxsize=256)
@@ -76,8 +76,8 @@ def shown(uri: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
 
 
-def frames_of(asked: EndpointRequest) -> list[np.ndarray]:
-    return [shown(uri) for uri in asked.pictures]
+def frames_of(request: EndpointRequest) -> list[np.ndarray]:
+    return [shown(uri) for uri in request.pictures]
 
 
 def setting_of(frames: list[np.ndarray]) -> str:

@@ -64,10 +64,10 @@ def abandoned_memory(before: set[Path]) -> set[Path]:
     """Shared-memory files that are new and that nobody holds; other tests may hold some."""
     results = set()
     new = set(Path("/dev/shm").iterdir()) - before
-    held = open_memory() if new else set()
+    mapped_inodes = open_memory() if new else set()
     for path in new:
         with contextlib.suppress(FileNotFoundError):  # another test's, gone meanwhile
-            if path.stat().st_ino not in held:
+            if path.stat().st_ino not in mapped_inodes:
                 results.add(path)
     return results
 

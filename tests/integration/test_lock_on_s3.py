@@ -145,12 +145,12 @@ def test_one_of_two_simultaneous_runs_gets_the_lock_without_conditional_writes(
     monkeypatch.setattr("pipelines.storage.object_lock.SETTLE_S", 3.0)
     both = threading.Barrier(2)
 
-    def together(store: Store, *asked: Any) -> tuple[bytes, str]:
+    def together(store: Store, *arguments: Any) -> tuple[bytes, str]:
         """Both look before either writes."""
         with contextlib.suppress(threading.BrokenBarrierError):
             both.wait(20)
         both.abort()
-        return whole(store, *asked)
+        return whole(store, *arguments)
 
     whole = Store.get_version
     monkeypatch.setattr(Store, "get_version", together)

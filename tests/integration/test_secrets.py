@@ -24,10 +24,10 @@ from tests.support.ray_head import RayHead, ray_head
 KEY = "sk-planted-4f1c-of-the-model"
 
 
-def quoting(asked: EndpointRequest) -> Action:
+def quoting(request: EndpointRequest) -> Action:
     """Refuses every third question and says with which key it was asked."""
-    if asked.number % 3 == 0:
-        return Status(status=400, message=f"no luck with {asked.headers['authorization']}")
+    if request.number % 3 == 0:
+        return Status(status=400, message=f"no luck with {request.headers['authorization']}")
     return Say(text="A", delay_s=0.05)
 
 
@@ -134,8 +134,8 @@ def test_job_variables_appear_in_no_log_and_reach_all_processes(maia_data: str, 
     # What travels in their place: whoever looks where it stands would have seen them.
     sealed = {"sealed": b"VLMSWEEP_SEALED"}
 
-    def with_the_key_alone(asked: EndpointRequest) -> Action:
-        if asked.headers.get("authorization") != f"Bearer {key}":
+    def with_the_key_alone(request: EndpointRequest) -> Action:
+        if request.headers.get("authorization") != f"Bearer {key}":
             return Status(status=401, message="who are you?")
         return Say(text="A", delay_s=0.2)
 

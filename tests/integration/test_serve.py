@@ -66,9 +66,9 @@ def rows_of(part: Path) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def client(said: dict[str, str], **settings: object) -> Iterator[openai.OpenAI]:
+def client(announcement: dict[str, str], **settings: object) -> Iterator[openai.OpenAI]:
     """Open a client without retries for the length of a block."""
-    defaults = {"base_url": said["base_url"], "api_key": said["key"], "max_retries": 0}
+    defaults = {"base_url": announcement["base_url"], "api_key": announcement["key"], "max_retries": 0}
     with openai.OpenAI(**{**defaults, **settings}) as opened:
         yield opened
 
@@ -121,14 +121,14 @@ def test_concurrent_requests_are_batched_and_answered_separately(served) -> None
         assert len(set(threads.map(ask, range(16)))) == 16
 
 
-def judged(cli: Cli, name: str, said: dict[str, str], data: str, folder: Path) -> dict[str, Any]:
+def judged(cli: Cli, name: str, announcement: dict[str, str], data: str, folder: Path) -> dict[str, Any]:
     """MAIA's accuracy of a guesser's eight open answers, by a served judge."""
     models = folder / "judged.yaml"
-    entry = f"{{engine: openai, model: {name}, base_url: '{said['base_url']}', api_key_env: JUDGE_KEY}}"
+    entry = f"{{engine: openai, model: {name}, base_url: '{announcement['base_url']}', api_key_env: JUDGE_KEY}}"
     models.write_text(f"served: {entry}")
     flags = ("--models", "random", "--judge", "served", "--models-file", str(models), "--benchmarks", "maia")
     cells = ("--tasks", "oevqa", "--settings", "1-frame", "--limit", "8")
-    cli(*("run", *flags, *cells, "--data", data, "--out", str(folder / "out")), env={"JUDGE_KEY": said["key"]})
+    cli(*("run", *flags, *cells, "--data", data, "--out", str(folder / "out")), env={"JUDGE_KEY": announcement["key"]})
     rows = json.loads((folder / "out/report/metrics.json").read_text())
     (row,) = [r for r in rows if r["metric"] == "oevqa_accuracy" and not r["category"] and not r["subset"]]
     return dict(row)

@@ -92,10 +92,10 @@ def until(true: Callable[[], object], process: subprocess.Popen[bytes], log: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("code", "said"), [("ExpiredToken", "renew the credentials"), ("RequestTimeTooSkewed", "this machine's clock")]
+    ("code", "message"), [("ExpiredToken", "renew the credentials"), ("RequestTimeTooSkewed", "this machine's clock")]
 )
 def test_expired_credentials_and_wrong_clocks_are_reported(
-    code: str, said: str, cli: Cli, command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
+    code: str, message: str, cli: Cli, command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     mood, log = tmp_path / "mood", tmp_path / "log"
     with s3_server(tmp_path / "moto", mood=mood) as s3:
@@ -104,7 +104,7 @@ def test_expired_credentials_and_wrong_clocks_are_reported(
             until(lambda: committed(client), process, log)
             mood.write_text(code)
             assert process.wait(400) == 3, log.read_text()
-        assert said in log.read_text()
+        assert message in log.read_text()
         assert "Traceback" not in log.read_text()
         assert s3.env["AWS_SECRET_ACCESS_KEY"] not in log.read_text()
         mood.unlink()

@@ -70,18 +70,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, {"error": {"message": f"no such path {self.path}"}})
             return
         endpoint = self.server.endpoint
-        requests = endpoint.note(body, {name.lower(): value for name, value in self.headers.items()})
+        request = endpoint.note(body, {name.lower(): value for name, value in self.headers.items()})
         try:
-            self._follow(requests, endpoint.script(requests))
+            self._follow(request, endpoint.script(request))
         finally:
             endpoint.done()
 
-    def _follow(self, asked: EndpointRequest, action: Action | str) -> None:
+    def _follow(self, request: EndpointRequest, action: Action | str) -> None:
         if isinstance(action, str):
             action = Say(text=action)
         if isinstance(action, Say):
             self.server.endpoint.stopping.wait(action.delay_s)
-            self._send(200, _completion(asked, action))
+            self._send(200, _completion(request, action))
         elif isinstance(action, Status):
             error = {"message": action.message, "type": "scripted", "code": action.code}
             self._send(action.status, {"error": error}, action.headers)
@@ -111,19 +111,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _completion(asked: EndpointRequest, say: Say) -> dict[str, Any]:
-    limit = asked.body.get("max_completion_tokens", asked.body.get("max_tokens"))
+def _completion(request: EndpointRequest, say: Say) -> dict[str, Any]:
+    limit = request.body.get("max_completion_tokens", request.body.get("max_tokens"))
     words = (say.text or "").split()
     text, reason = say.text, say.finish_reason
     if limit is not None and len(words) > limit:
         words, reason = words[:limit], "length"
         text = " ".join(words)
-    prompt_tokens = len(asked.text.split()) + 100 * len(asked.pictures)
+    prompt_tokens = len(request.text.split()) + 100 * len(request.pictures)
     return {
-        "id": f"chatcmpl-{asked.number}",
+        "id": f"chatcmpl-{request.number}",
         "object": "chat.completion",
         "created": 0,
-        "model": asked.body["model"],
+        "model": request.body["model"],
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}],
         "usage": {
             "prompt_tokens": prompt_tokens,
@@ -167,7 +167,7 @@ class ScriptedEndpoint:
 
     def __init__(self, script: Script, *, record: Path | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
         self.script = script
-        self.seen: list[EndpointRequest] = []
+        self.requests: list[EndpointRequest] = []
         self.most_at_once = 0
         self.stopping = threading.Event()
         self._open = 0
@@ -200,14 +200,14 @@ class ScriptedEndpoint:
 
     def note(self, body: dict[str, Any], headers: dict[str, str]) -> EndpointRequest:
         with self._lock:
-            requests = EndpointRequest(number=len(self.seen), body=body, headers=headers, at=time.monotonic())
-            self.seen.append(requests)
+            request = EndpointRequest(number=len(self.requests), body=body, headers=headers, at=time.monotonic())
+            self.requests.append(request)
             self._open += 1
             self.most_at_once = max(self.most_at_once, self._open)
             if self._record is not None:
                 with self._record.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(body) + "\n")
-        return requests
+        return request
 
     def done(self) -> None:
         with self._lock:

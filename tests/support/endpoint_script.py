@@ -144,7 +144,7 @@ class Rule(BaseModel, extra="forbid"):
     drop: bool = False
     raw: str | None = None
 
-    def act(self, asked: EndpointRequest) -> Action:
+    def act(self, request: EndpointRequest) -> Action:
         if self.status is not None:
             headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
             return Status(status=self.status, message=self.message, code=self.code, headers=headers)
@@ -154,7 +154,7 @@ class Rule(BaseModel, extra="forbid"):
             return Drop()
         if self.raw is not None:
             return Raw(self.raw.encode())
-        return Say(text=self._words(asked.text), finish_reason=self.finish_reason, delay_s=self.delay_s)
+        return Say(text=self._words(request.text), finish_reason=self.finish_reason, delay_s=self.delay_s)
 
     def _words(self, prompt: str) -> str | None:
         if self.empty:
@@ -172,20 +172,20 @@ class Rule(BaseModel, extra="forbid"):
 
 def by_rules(rules: Sequence[Rule | Mapping[str, Any]]) -> Script:
     """Follow the first rule that fits; an unforeseen request is a 404 that says so."""
-    known_names = TypeAdapter(list[Rule]).validate_python(rules)
+    validated_rules = TypeAdapter(list[Rule]).validate_python(rules)
     used: Counter[tuple[int, str]] = Counter()
     lock = threading.Lock()
 
-    def script(asked: EndpointRequest) -> Action:
-        for index, rule in enumerate(known_names):
-            if rule.when not in asked.text:
+    def script(request: EndpointRequest) -> Action:
+        for index, rule in enumerate(validated_rules):
+            if rule.when not in request.text:
                 continue
             with lock:
-                key = (index, asked.text if rule.each else "")
+                key = (index, request.text if rule.each else "")
                 if rule.times is not None and used[key] >= rule.times:
                     continue
                 used[key] += 1
-            return rule.act(asked)
+            return rule.act(request)
         return Status(status=404, message="no rule fits this prompt")
 
     return script

@@ -78,7 +78,7 @@ class Settings:
 
     def filled(self, text: str) -> str:
         values = {**self.args, **self.env}
-        return re.sub(r"\$\{?(\w+)\}?", lambda found: values.get(found[1], ""), text)
+        return re.sub(r"\$\{?(\w+)\}?", lambda match: values.get(match[1], ""), text)
 
 
 class Builder:
@@ -86,7 +86,7 @@ class Builder:
 
     def __init__(self, base: Path, work: Path, args: dict[str, str]) -> None:
         self._base, self._work, self._args = base, work, args
-        self._known, self._stages = stages_of(DOCKERFILE.read_text())
+        _, self._stages = stages_of(DOCKERFILE.read_text())
         self._allowed = [
             line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line[:1] == "!"
         ]

@@ -43,8 +43,8 @@ class OverlapSummary:
     @property
     def counts(self) -> dict[OverlapLabel, int]:
         """Rows under each of the six labels; they add up to all."""
-        found = Counter(row.label for row in self.rows)
-        return {label: found[label] for label in OVERLAP_LABELS}
+        labels = Counter(row.label for row in self.rows)
+        return {label: labels[label] for label in OVERLAP_LABELS}
 
     @property
     def correct_given_noncoord_match(self) -> float | None:

@@ -50,10 +50,10 @@ def _mate(folder: Path, many: int) -> int:
 
 
 def _unpie(folder: Path, many: int) -> int:
-    def one(n: int) -> dict[str, Any]:
+    def row(n: int) -> dict[str, Any]:
         return {**unpie_source.row("homographic", n), "disamb_image1": URI, "disamb_image2": URI, "pun_exp_image": URI}
 
-    (folder / "homographic.jsonl").write_text("\n".join(json.dumps(mutated(one(n), n)) for n in range(many)))
+    (folder / "homographic.jsonl").write_text("\n".join(json.dumps(mutated(row(n), n)) for n in range(many)))
     return many
 
 

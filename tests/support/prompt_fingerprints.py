@@ -17,7 +17,7 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from tests.support.many_samples import many
 from tests.support.paths import GOLDEN
 from tests.support.requests import PlannedRequest
-from tests.support.sweeps import asked_of
+from tests.support.sweeps import sample_requests
 
 __all__ = ["GOLDEN", "RECORDED", "changed", "current", "golden_rows", "ids_of", "words_of"]
 
@@ -27,7 +27,7 @@ SAMPLES = 24
 
 def requests_of(name: str) -> list[PlannedRequest]:
     """All requests of a few samples in every cell."""
-    return [requests for _, requests in asked_of(name, many(name, SAMPLES))]
+    return [request for _, request in sample_requests(name, many(name, SAMPLES))]
 
 
 def ids_of(name: str) -> str:
@@ -35,11 +35,11 @@ def ids_of(name: str) -> str:
     return _hash(request.request_id for request in requests_of(name))
 
 
-def words_of(benchmark: BenchmarkDefinition, asked: Iterable[PlannedRequest]) -> dict[str, str]:
+def words_of(benchmark: BenchmarkDefinition, requests: Iterable[PlannedRequest]) -> dict[str, str]:
     """Version -> hash of its template, and under `asked: VERSION` of the prompts that were built by it."""
     results = {version: _hash([text]) for version, text in benchmark.prompt_texts.items()}
     built: dict[str, list[str]] = defaultdict(list)
-    for request in asked:
+    for request in requests:
         if not request.excluded:
             built[request.columns["prompt_version"]].append(request.columns["prompt_sha256"])
     return results | {f"asked: {version}": _hash(hashes) for version, hashes in built.items()}

@@ -38,20 +38,20 @@ class Weather:
         self.refused: list[float] = []
         """When a 429 was sent, monotonic seconds."""
 
-    def __call__(self, asked: EndpointRequest) -> Action:
+    def __call__(self, request: EndpointRequest) -> Action:
         with self._lock:
-            self._tries[asked.text] += 1
-            number = self._tries[asked.text]
-        if any(asked.number in storm for storm in self._storms):
+            self._tries[request.text] += 1
+            number = self._tries[request.text]
+        if any(request.number in storm for storm in self._storms):
             with self._lock:
-                self.refused.append(asked.at)
+                self.refused.append(request.at)
             return Status(status=429, headers={"Retry-After": str(PAUSE_S)})
-        index = int(asked.text.split()[-1])
+        index = int(request.text.split()[-1])
         if REFUSED.get(index) == "filter":
             return Status(status=400, code="content_filter", message="the prompt was filtered")
         if index == 7:
             return Status(status=400, message="this question is not understood")
-        drawn = int.from_bytes(hashlib.sha256(f"{asked.text}|{number}".encode()).digest()[:8], "big") / 2**64
+        drawn = int.from_bytes(hashlib.sha256(f"{request.text}|{number}".encode()).digest()[:8], "big") / 2**64
         if drawn < self._share:
             faults = (Status(status=500), Status(status=503), Drop(), Half(), Raw(b'{"choices": ['), Hang(6.0))
             return faults[int(drawn / self._share * len(faults))]
@@ -99,7 +99,7 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
         engine.close()
     kinds = Counter("ok" if isinstance(reply.outcome, Answer) else reply.outcome.type for reply in replies)
     # The last twentieth waits for its own retries and is no measure of the pace.
-    times = sorted(request.at for request in endpoint.seen)
+    times = sorted(request.at for request in endpoint.requests)
     bulk = times[: len(times) * 19 // 20]
     span = bulk[-1] - bulk[0] - paused(weather.refused, bulk[-1])
     calm = _calm(bulk, weather.refused)
@@ -115,7 +115,7 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
             and r.outcome.text != f"answer {r.call_id.split('/')[0]}"
             for r in replies
         ),
-        "tries": len(endpoint.seen),
+        "tries": len(endpoint.requests),
         "billed": weather.billed,
         "seconds": round(seconds, 1),
         "paused": round(paused(weather.refused, times[-1]), 1),

@@ -25,7 +25,7 @@ Compare = Callable[[str, str], float]
 """Candidate and reference -> similarity, in the place of a scorer model."""
 
 
-def asked_of(
+def sample_requests(
     name: str, samples: Sequence[Sample], tasks: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> Iterator[tuple[Sample, PlannedRequest]]:
     """All requests of some cells, with their samples."""
@@ -49,9 +49,9 @@ def guessed(seed: int = 0) -> Say:
     """What the `random` engine says."""
     engine = RandomEngine(ModelSpec(engine="random", seed=seed))
 
-    def say(sample: Sample, asked: PlannedRequest) -> str:
+    def say(sample: Sample, request: PlannedRequest) -> str:
         del sample
-        (reply,) = answer_requests(engine, [asked.request], {})
+        (reply,) = answer_requests(engine, [request.request], {})
         assert isinstance(reply.outcome, Answer)
         return reply.outcome.text
 
@@ -73,36 +73,41 @@ def reduced(
     judge: bool | None = None,
 ) -> list[Metric]:
     """All metrics of these cells; `judge` is what a judge says to all that it is asked, None is no judge."""
-    frame = scored(name, asked_of(name, samples, tasks, settings), say, compare, judge)
+    frame = scored(name, sample_requests(name, samples, tasks, settings), say, compare, judge)
     return benchmark(name).reporter.reduce(frame, {sample.sample_id: sample for sample in samples})
 
 
 def scored(
     name: str,
-    asked: Iterator[tuple[Sample, PlannedRequest]],
+    requests: Iterator[tuple[Sample, PlannedRequest]],
     say: Say,
     compare: Compare = same_words,
     judge: bool | None = None,
 ) -> pd.DataFrame:
     """One row a request, as `Benchmark.reduce` takes them."""
     texts = PromptTexts(benchmark(name).prompt_texts)
-    return pd.DataFrame([_scored(_row(name, texts, request, say, compare, judge), name) for request in asked])
+    return pd.DataFrame([_scored(_row(name, texts, request, say, compare, judge), name) for request in requests])
 
 
 def _row(
-    name: str, texts: PromptTexts, one: tuple[Sample, PlannedRequest], say: Say, compare: Compare, judge: bool | None
+    name: str,
+    texts: PromptTexts,
+    sample_request: tuple[Sample, PlannedRequest],
+    say: Say,
+    compare: Compare,
+    judge: bool | None,
 ) -> Row:
-    sample, requests = one
-    columns = requests.columns
+    sample, request = sample_request
+    columns = request.columns
     row = Row(
-        request_id=requests.request_id,
+        request_id=request.request_id,
         sample=sample,
         model="m",
         task=columns["task"],
         setting=columns["setting"],
         variant=columns["variant"],
-        status="excluded" if requests.excluded else "ok",
-        output=None if requests.excluded else say(sample, requests),
+        status="excluded" if request.excluded else "ok",
+        output=None if request.excluded else say(sample, request),
         finish_reason="stop",
     )
     provided = {
@@ -141,7 +146,7 @@ def _scored(row: Row, name: str) -> dict[str, Any]:
     }
 
 
-def found(metrics: Sequence[Metric], name: str, **where: str) -> Metric:
+def metric_named(metrics: Sequence[Metric], name: str, **where: str) -> Metric:
     """The one metric of a name at a place; the whole unless `where` says otherwise."""
     expected = {"subset": "", "category": "", **where, "metric": name}
     (item,) = (m for m in metrics if all(getattr(m, key) == value for key, value in expected.items()))

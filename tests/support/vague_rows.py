@@ -63,7 +63,7 @@ def frame(
     *,
     cells: Sequence[tuple[str, str]] = CELLS,
     status: Mapping[tuple[str, str], str] | None = None,
-    given: Mapping[str, float] | None = None,
+    similarity_scores: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
     """Rows as `Benchmark.reduce` gets them. `status` overrides by (sample id, setting)."""
     rows = []
@@ -75,7 +75,7 @@ def frame(
                 Row(
                     request_id="r", sample=sample, model="m", task=task, setting=setting, variant="",
                     status="ok" if state == "ok" else "error", output=output if state == "ok" else None,
-                    given=given or {} if task == "freeform" else {},
+                    given=similarity_scores or {} if task == "freeform" else {},
                 )
             )  # fmt: skip
             scored = state == "ok"
@@ -96,7 +96,7 @@ def reduced(samples: Sequence[Sample], say: Say, **how: Any) -> list[Metric]:
     return BENCHMARK.reporter.reduce(frame(samples, say, **how), {sample.sample_id: sample for sample in samples})
 
 
-def found(metrics: Sequence[Metric], metric: str, setting: str = "vlm", subset: str = "", **more: str) -> Metric:
+def metric_named(metrics: Sequence[Metric], metric: str, setting: str = "vlm", subset: str = "", **more: str) -> Metric:
     """The one metric of that name."""
     expected = {"task": "mcq", "category": "", **more, "metric": metric, "setting": setting, "subset": subset}
     (entry,) = (m for m in metrics if all(getattr(m, name) == value for name, value in expected.items()))

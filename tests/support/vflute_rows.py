@@ -68,34 +68,34 @@ def whole_split(**how: Any) -> list[Scored]:
     return results
 
 
-def _name(one: Scored, place: int) -> str:
-    return one.name or f"row {place}"
+def _name(scored_row: Scored, place: int) -> str:
+    return scored_row.name or f"row {place}"
 
 
-def _row(one: Scored, place: int) -> dict[str, Any]:
-    ok = one.status == "ok"
-    robust = one.label if one.robust == "same" else one.robust
-    es_robust = one.es if one.es_robust == "same" else one.es_robust
+def _row(scored_row: Scored, place: int) -> dict[str, Any]:
+    ok = scored_row.status == "ok"
+    robust = scored_row.label if scored_row.robust == "same" else scored_row.robust
+    es_robust = scored_row.es if scored_row.es_robust == "same" else scored_row.es_robust
     return {
-        "request_id": f"{place} {one.setting}",
-        "sample_id": _name(one, place),
+        "request_id": f"{place} {scored_row.setting}",
+        "sample_id": _name(scored_row, place),
         "task": "entailment",
-        "setting": one.setting,
+        "setting": scored_row.setting,
         "variant": "",
-        "subset": one.subset,
-        "category": CATEGORY[one.subset],
-        "cluster": one.cluster or _name(one, place),
-        "status": one.status,
+        "subset": scored_row.subset,
+        "category": CATEGORY[scored_row.subset],
+        "cluster": scored_row.cluster or _name(scored_row, place),
+        "status": scored_row.status,
         "answer": None,
         "rule": None,
-        "flags": list(one.flags) if ok else None,
+        "flags": list(scored_row.flags) if ok else None,
         "finish_reason": None,
         "verdict_state": "absent",
-        "label": _float(one.label) if ok else None,
+        "label": _float(scored_row.label) if ok else None,
         "label_robust": _float(robust) if ok else None,
-        "es": one.es if ok else None,
+        "es": scored_row.es if ok else None,
         "es_robust": es_robust if ok else None,
-        "empty": float(one.empty) if ok else None,
+        "empty": float(scored_row.empty) if ok else None,
     }
 
 

@@ -51,29 +51,29 @@ def rows(count: int = 12, split: str = "test") -> list[dict[str, Any]]:
     return results
 
 
-def write_json(folder: Path, given: Sequence[Any]) -> Path:
+def write_json(folder: Path, rows: Sequence[Any]) -> Path:
     """`vflute-v2-test.json`."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vflute-v2-test.json").write_text(json.dumps(list(given), ensure_ascii=False), encoding="utf-8")
+    (folder / "vflute-v2-test.json").write_text(json.dumps(list(rows), ensure_ascii=False), encoding="utf-8")
     return folder
 
 
-def write_csv(folder: Path, given: Sequence[dict[str, Any]]) -> Path:
+def write_csv(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """`vflute-v2-test.csv`."""
     folder.mkdir(parents=True, exist_ok=True)
     names = ["id", "source_dataset", "phenomenon", "path", "claim", "label", "explanation", "prompt", "transformed"]
     with (folder / "vflute-v2-test.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
-        for row in given:
+        for row in rows:
             fields = {**row, "path": row["image"], "transformed": repr(row)}
             writer.writerow({name: fields[name] for name in names})
     return folder
 
 
-def write_pictures(folder: Path, given: Sequence[dict[str, Any]]) -> None:
+def write_pictures(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
     """The files that rows name; memes and MuSE rows share one picture two by two, as in the real data."""
-    for n, row in enumerate(given):
+    for n, row in enumerate(rows):
         path = folder / row["image"]
         path.parent.mkdir(parents=True, exist_ok=True)
         shared = row["source_dataset"] in {"memecap", "muse"}

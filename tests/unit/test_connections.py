@@ -40,13 +40,13 @@ def reaching(path: Path) -> set[str]:
 
 
 def test_only_listed_modules_use_the_network() -> None:
-    found = {
+    modules = {
         path.relative_to(ROOT).as_posix(): reaching(path)
         for room in ("cluster", "jobs", "models", "pipelines")
         for path in (ROOT / room).rglob("*.py")
     }
-    assert len(found) > 100
-    assert {path: names for path, names in found.items() if names} == ALLOWED
+    assert len(modules) > 100
+    assert {path: names for path, names in modules.items() if names} == ALLOWED
 
 
 def test_pictures_are_downloaded_only_at_ingest() -> None:

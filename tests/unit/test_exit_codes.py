@@ -70,9 +70,9 @@ def exception_classes() -> dict[str, type[Exception]]:
 
 def test_every_exception_class_has_its_exit_code() -> None:
     classes = exception_classes()
-    found = {name: getattr(error, "exit_code", None) for name, error in classes.items()}
-    assert {name: code for name, code in found.items() if code is not None} == EXIT_CODES
-    assert {name for name, code in found.items() if code is None} == WITHOUT_EXIT_CODE
+    codes = {name: getattr(error, "exit_code", None) for name, error in classes.items()}
+    assert {name: code for name, code in codes.items() if code is not None} == EXIT_CODES
+    assert {name for name, code in codes.items() if code is None} == WITHOUT_EXIT_CODE
 
 
 @pytest.mark.parametrize("name", EXIT_CODES)

@@ -15,16 +15,16 @@ def test_guarantee_table_equals_the_results(page) -> None:
 
 def test_results_keep_the_guarantees() -> None:
     results = read_results()
-    sweeps = [one for own in results["kills"].values() for one in own.values()]
+    sweeps = [sweep for group in results["kills"].values() for sweep in group.values()]
     assert sweeps
-    assert all(one["lost"] == one["doubled"] == one["changed"] == 0 and one["harmless"] for one in sweeps)
-    assert all(one["redone"] <= one["in_flight"] for one in sweeps)
-    assert all(one["used"] + one["rejected"] == one["rows"] for one in results["rows"].values())
+    assert all(sweep["lost"] == sweep["doubled"] == sweep["changed"] == 0 and sweep["harmless"] for sweep in sweeps)
+    assert all(sweep["redone"] <= sweep["in_flight"] for sweep in sweeps)
+    assert all(sweep["used"] + sweep["rejected"] == sweep["rows"] for sweep in results["rows"].values())
     assert results["cuts"].keys() == {"disk", "store"}
-    for own in results["cuts"].values():
-        assert own.keys() <= {"old", "new", "left"}
-        assert own["left"] == 0
-        assert min(own["old"], own["new"]) > 0
+    for group in results["cuts"].values():
+        assert group.keys() <= {"old", "new", "left"}
+        assert group["left"] == 0
+        assert min(group["old"], group["new"]) > 0
     assert results["media"]["files"] >= 200
     assert results["media"]["wrong"] == 0
     soak = results["soak"]
@@ -35,7 +35,7 @@ def test_results_keep_the_guarantees() -> None:
 
 
 def test_every_kind_of_kill_was_tried_often() -> None:
-    sweeps = {name: len(own) for name, own in read_results()["kills"].items()}
+    sweeps = {name: len(group) for name, group in read_results()["kills"].items()}
     assert sweeps.pop(HOSTS) >= MOST_HOSTS
     assert sweeps.keys() == {"driver", "node", "rank of a tensor-parallel group", *KINDS}
     assert min(sweeps.values()) >= 20

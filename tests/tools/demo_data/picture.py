@@ -81,9 +81,9 @@ class _Placed:
         x, _, y = text.partition(",")
         return (self.at[0] + self.size * float(x), self.at[1] + self.size * float(y))
 
-    def box(self, own: Box) -> Box:
+    def box(self, relative_box: Box) -> Box:
         """A box of the picture, from one of the thing's own."""
-        remaining, top, right, bottom = (self.size * edge for edge in own)
+        remaining, top, right, bottom = (self.size * edge for edge in relative_box)
         (x, y) = self.at
         return (x + remaining, y + top, x + right, y + bottom)
 

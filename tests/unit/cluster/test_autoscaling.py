@@ -22,12 +22,12 @@ def test_a_label_is_read_as_it_is_written(counts: dict[int, int]) -> None:
 @given(st.text(max_size=12))
 def test_any_other_text_is_refused_in_words(text: str) -> None:
     try:
-        found = parse_max_nodes_label(text)
+        counts = parse_max_nodes_label(text)
     except ValueError as error:
         assert "write COUNTxGPUS" in str(error)
     else:
-        assert found
-        assert all(0 < gpus < 100 for gpus in found)
+        assert counts
+        assert all(0 < gpus < 100 for gpus in counts)
 
 
 @pytest.mark.parametrize("text", ["", "8", "8x", "x8", "0x8", "8x0", "8x1,4x8", "8x1_", "-1x8", "999999x1", "8x1 _4x8"])

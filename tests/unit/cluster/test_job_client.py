@@ -76,7 +76,7 @@ def test_a_head_that_has_just_started_is_asked_again(
     url, kind = head
     kind.refusals = 3
     assert JobClient(url).submit(order(tmp_path)) == ("night", True)
-    assert [one["submission_id"] for one in kind.orders] == ["night"] * 4
+    assert [order["submission_id"] for order in kind.orders] == ["night"] * 4
     assert kind.orders[-1]["runtime_env"]["env_vars"] == {"SEEN": "1"}
     assert kind.orders[-1]["runtime_env"]["worker_process_setup_hook"] == "a.b"
     assert "accepts no jobs yet" in caplog.text

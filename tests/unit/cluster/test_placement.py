@@ -47,7 +47,7 @@ class Cluster:
         import ray
 
         self.now = 0.0
-        self.asked: list[Any] = []
+        self.placement_groups: list[Any] = []
         self.taken_back: list[Any] = []
         self._polls, self._coming = iter(polls), iter(coming)
         monkeypatch.setattr(ray, "nodes", self._nodes)
@@ -63,7 +63,7 @@ class Cluster:
         return [{"Alive": True, "Resources": node} for node in next(self._polls, [SMALL])]
 
     def _ask(self, bundles: Any) -> str:
-        self.asked.append(bundles)
+        self.placement_groups.append(bundles)
         return "the group"
 
     def _sleep(self, seconds: float) -> None:
@@ -79,7 +79,7 @@ def test_one_machine_says_it_at_once(monkeypatch: pytest.MonkeyPatch, four: dict
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
         placement.wait_for_capacity(four, patience_s=50, grows=False)
-    assert (cluster.now, cluster.asked) == (0.0, [])
+    assert (cluster.now, cluster.placement_groups) == (0.0, [])
 
 
 def test_a_cluster_that_does_not_grow_says_it_within_a_minute(
@@ -89,14 +89,17 @@ def test_a_cluster_that_does_not_grow_says_it_within_a_minute(
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
         placement.wait_for_capacity(four, patience_s=50, grows=True)
     assert 50 <= cluster.now <= 60
-    assert (cluster.asked, cluster.taken_back) == ([[four]], ["the group"])
+    assert (cluster.placement_groups, cluster.taken_back) == ([[four]], ["the group"])
 
 
 def test_a_node_on_its_way_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
     placement.wait_for_capacity(four, patience_s=50, grows=True)
     assert cluster.now > 150
-    assert (cluster.asked, cluster.taken_back) == ([[four]], ["the group"])  # or its node would stay for ever
+    assert (cluster.placement_groups, cluster.taken_back) == (
+        [[four]],
+        ["the group"],
+    )  # or its node would stay for ever
 
 
 def test_who_is_told_to_stop_waits_no_longer(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:

@@ -64,17 +64,17 @@ def files(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("known", "code", "said"),
+    ("advisories", "code", "message"),
     [
         ([], 0, "0 advisories to fix, 0 that"),
         (["GHSA-fixed"], 1, "pytest: GHSA-fixed bad; fixed in 9"),
         (["GHSA-open"], 0, "0 advisories to fix, 0 that"),
     ],
 )
-def test_advisories_with_a_fix_fail_the_audit(server, files, known, code, said, capsys) -> None:
-    server[1]["pytest"] = known
+def test_advisories_with_a_fix_fail_the_audit(server, files, advisories, code, message, capsys) -> None:
+    server[1]["pytest"] = advisories
     assert main([*files, "--advisories", server[0]]) == code
-    assert said in "".join(capsys.readouterr())
+    assert message in "".join(capsys.readouterr())
 
 
 def test_advisory_without_a_fix_is_reported(server, files, capsys) -> None:
@@ -98,7 +98,7 @@ def test_unlisted_licence_is_refused(files, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ([("License-Expression", "MIT OR GPL-3.0")], "MIT OR GPL-3.0"),
         ([("Classifier", "License :: OSI Approved :: BSD License"), ("License", "x")], "BSD-3-Clause"),
@@ -106,11 +106,11 @@ def test_unlisted_licence_is_refused(files, capsys) -> None:
         ([("License", "UNKNOWN")], ""),
     ],
 )
-def test_licence_is_read_from_package_metadata(fields, told) -> None:
+def test_licence_is_read_from_package_metadata(fields, expected) -> None:
     about = Message()
     for name, value in fields:
         about[name] = value
-    assert licence(about) == told
+    assert licence(about) == expected
 
 
 def test_expression_needs_all_sides_of_and_and_one_of_or() -> None:

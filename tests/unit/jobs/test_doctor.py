@@ -17,9 +17,9 @@ GB = 10**9
 
 def findings(capsys: pytest.CaptureFixture[str], *flags: str, code: int = 0) -> dict[str, dict[str, str]]:
     assert run(["doctor", "--json", *flags]) == code
-    said = json.loads(capsys.readouterr().out)
-    assert said["ok"] == (code == 0)
-    return {one["what"]: one for one in said["findings"]}
+    document = json.loads(capsys.readouterr().out)
+    assert document["ok"] == (code == 0)
+    return {finding["what"]: finding for finding in document["findings"]}
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, *cards: int, memory: int = 64) -> None:
@@ -31,17 +31,17 @@ def test_what_is_not_asked_for_is_no_fault(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     machine(monkeypatch)
-    found = findings(capsys, "--out", str(tmp_path))
-    assert set(load_models()) <= set(found)
-    assert found["internvl2-8b"]["state"] == "note"
-    assert "vllm" in found["internvl2-8b"]["detail"]
-    assert "GB free" in found[str(tmp_path)]["detail"]
-    assert found["decoders"]["state"] == "ok"
-    assert found["random"]["state"] == "ok"
+    checks = findings(capsys, "--out", str(tmp_path))
+    assert set(load_models()) <= set(checks)
+    assert checks["internvl2-8b"]["state"] == "note"
+    assert "vllm" in checks["internvl2-8b"]["detail"]
+    assert "GB free" in checks[str(tmp_path)]["detail"]
+    assert checks["decoders"]["state"] == "ok"
+    assert checks["random"]["state"] == "ok"
 
 
 @pytest.mark.parametrize(
-    ("cards", "model", "state", "said"),
+    ("cards", "model", "state", "detail"),
     [
         ([], "qwen2.5-vl-7b", "ok", "runs on the CPU"),
         ([], "qwen2.5-vl-72b", "bad", "146.8 GB of weights against 64 GB of memory: does not fit"),
@@ -55,21 +55,21 @@ def test_sums(
     cards: list[int],
     model: str,
     state: str,
-    said: str,
+    detail: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     machine(monkeypatch, *cards)
-    found = findings(capsys, "--models", model, code=0 if state == "ok" else 3)
-    assert found[model]["state"] == state
-    assert said in found[model]["detail"]
+    checks = findings(capsys, "--models", model, code=0 if state == "ok" else 3)
+    assert checks[model]["state"] == state
+    assert detail in checks[model]["detail"]
 
 
 def test_each_node_of_a_cluster_is_looked_at_by_itself() -> None:
     nodes = [Node(name=name, cpus=8, memory=GB, gpu_bytes=(80 * GB,) * 2) for name in "ab"]
     (name, spec), *_ = select_models(["qwen2.5-vl-72b"], load_models()).items()
-    found = doctor._model(name, spec, nodes, named=True)
-    assert found.state == "bad"  # four GPUs in all, but no node has them together
+    check = doctor._model(name, spec, nodes, named=True)
+    assert check.state == "bad"  # four GPUs in all, but no node has them together
 
 
 def test_places_and_clusters_out_of_reach_end_with_3(
@@ -79,9 +79,9 @@ def test_places_and_clusters_out_of_reach_end_with_3(
     file = tmp_path / "file"
     file.write_text("")
     assert findings(capsys, "--models", "random", "--out", str(file), code=3)[str(file)]["state"] == "bad"
-    found = findings(capsys, "--models", "random", "--address", "127.0.0.1:9", code=3)
-    assert found["cluster"]["state"] == "bad"
-    assert "127.0.0.1:9" in found["cluster"]["detail"]
+    checks = findings(capsys, "--models", "random", "--address", "127.0.0.1:9", code=3)
+    assert checks["cluster"]["state"] == "bad"
+    assert "127.0.0.1:9" in checks["cluster"]["detail"]
 
 
 def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

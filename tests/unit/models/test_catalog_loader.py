@@ -65,19 +65,19 @@ class TestCatalog:
 
     def test_papers_name_every_benchmark_whose_tables_hold_the_model(self) -> None:
         for name, spec in load_models().items():
-            assert {one.benchmark for one in spec.published_as} <= set(spec.papers), name
+            assert {publication.benchmark for publication in spec.published_as} <= set(spec.papers), name
             assert set(spec.papers) <= set(published_benchmarks()), name
 
     def test_unsupported_models_name_what_runs_them(self) -> None:
         from transformers.models.auto import modeling_auto
 
-        known = {
+        architectures = {
             *modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
             *modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
         }
-        assert known_architectures() == known
+        assert known_architectures() == architectures
         for name, spec in load_models().items():
-            if spec.runs_locally and spec.architecture not in known:
+            if spec.runs_locally and spec.architecture not in architectures:
                 assert spec.unsupported, name
             if spec.unsupported is None and spec.runs_locally:
                 assert unavailable_reason(spec) == "", name

@@ -86,11 +86,11 @@ def test_specific_variables_win(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "missing"),
+    ("present", "missing"),
     [("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID")],
 )
-def test_half_a_key_pair_is_rejected(given: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(given, "x")
+def test_half_a_key_pair_is_rejected(present: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(present, "x")
     with pytest.raises(MissingSecretError, match=f"{missing} is not set"):
         s3_settings()
 

@@ -15,21 +15,21 @@ def endpoint(**settings: Any) -> ModelSpec:
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("base_url", "normalized"),
     [
         ("https://api.openai.com/v1/", "https://api.openai.com/v1"),
         ("http://[::1]:8000/v1", "http://[::1]:8000/v1"),
         ("http://host/v1?api-version=1", "http://host/v1?api-version=1"),
     ],
 )
-def test_base_url_is_normalized(given: str, kept: str) -> None:
-    assert endpoint(base_url=given).base_url == kept
+def test_base_url_is_normalized(base_url: str, normalized: str) -> None:
+    assert endpoint(base_url=base_url).base_url == normalized
 
 
-@pytest.mark.parametrize("given", ["host/v1", "ftp://host", "http://", "//host", "", "http://u:p@host/v1"])
-def test_invalid_base_url_is_rejected(given: str) -> None:
+@pytest.mark.parametrize("base_url", ["host/v1", "ftp://host", "http://", "//host", "", "http://u:p@host/v1"])
+def test_invalid_base_url_is_rejected(base_url: str) -> None:
     with pytest.raises(ValidationError):
-        endpoint(base_url=given)
+        endpoint(base_url=base_url)
 
 
 def test_fingerprint_ignores_speed_place_and_price() -> None:
@@ -120,9 +120,9 @@ def test_revision_of_an_s3_folder_is_its_checksums() -> None:
         )
 
     assert revision() == "main"
-    one, other = (revision(checksums={"model.safetensors": digest}) for digest in ("00", "01"))
-    assert one.startswith("checked-")
-    assert one != other
+    first, second = (revision(checksums={"model.safetensors": digest}) for digest in ("00", "01"))
+    assert first.startswith("checked-")
+    assert first != second
     assert revision(revision="v1", checksums={"model.safetensors": "00"}) == "v1"
 
 

@@ -28,7 +28,7 @@ def post(base_url: str, prompt: str, **settings: Any) -> dict[str, Any]:
     return answer
 
 
-def said(reply: dict[str, Any]) -> str | None:
+def reply_text(reply: dict[str, Any]) -> str | None:
     text: str | None = reply["choices"][0]["message"]["content"]
     return text
 
@@ -40,7 +40,7 @@ def test_endpoint_runs_as_a_process_and_records_requests(tmp_path: Path) -> None
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         base_url = process.stdout.readline().strip()
-        assert [said(post(base_url, prompt)) for prompt in ("one", "two")] == ["A", "B"]
+        assert [reply_text(post(base_url, prompt)) for prompt in ("one", "two")] == ["A", "B"]
         process.terminate()
     bodies = [json.loads(line) for line in record.read_text().splitlines()]
     assert [body["messages"][0]["content"] for body in bodies] == ["one", "two"]
@@ -58,14 +58,14 @@ def test_endpoint_runs_as_a_process_and_records_requests(tmp_path: Path) -> None
 )
 def test_rules(rule: dict[str, Any], texts: list[str | None]) -> None:
     with ScriptedEndpoint(by_rules([rule])) as endpoint:
-        assert [said(post(endpoint.base_url, prompt)) for prompt in ("a cat", "a dog")] == texts
+        assert [reply_text(post(endpoint.base_url, prompt)) for prompt in ("a cat", "a dog")] == texts
 
 
 def test_random_rule_depends_on_the_prompts_hash() -> None:
     prompts = [f"question {index}" for index in range(20)]
     with ScriptedEndpoint(by_rules([{"random": ["A", "B"]}])) as endpoint:
-        first = [said(post(endpoint.base_url, prompt)) for prompt in prompts]
-        assert [said(post(endpoint.base_url, prompt)) for prompt in prompts] == first
+        first = [reply_text(post(endpoint.base_url, prompt)) for prompt in prompts]
+        assert [reply_text(post(endpoint.base_url, prompt)) for prompt in prompts] == first
     assert set(first) == {"A", "B"}
 
 
@@ -77,7 +77,7 @@ def test_rule_times_may_count_per_prompt() -> None:
                 post(endpoint.base_url, prompt)
             assert (caught.value.code, caught.value.headers["Retry-After"]) == (429, "1")
             caught.value.close()
-            assert said(post(endpoint.base_url, prompt)) == "A"
+            assert reply_text(post(endpoint.base_url, prompt)) == "A"
 
 
 def test_unmatched_prompt_is_reported() -> None:
@@ -96,7 +96,7 @@ def test_misspelt_rule_is_refused() -> None:
 def test_token_limit_cuts_the_reply() -> None:
     with ScriptedEndpoint(always("one two three")) as endpoint:
         reply = post(endpoint.base_url, "?", max_tokens=2)
-    assert (said(reply), reply["choices"][0]["finish_reason"]) == ("one two", "length")
+    assert (reply_text(reply), reply["choices"][0]["finish_reason"]) == ("one two", "length")
     assert reply["usage"]["completion_tokens"] == 2
 
 

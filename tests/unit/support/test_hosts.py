@@ -21,14 +21,14 @@ def test_hosts_are_disconnected_and_removed_with_the_block(tmp_path: Path) -> No
     log, env = tmp_path / "log", {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     with network(tmp_path, ("a", "b"), net="10.78.0") as net:
 
-        def reached_in_time(one: Host) -> bool:
+        def reached_in_time(host: Host) -> bool:
             """The kernel takes its time over a link that is up again, and a machine over a process."""
-            return any(reached(one) for _ in range(10))
+            return any(reached(host) for _ in range(10))
 
         server = net.hosts["b"].start(sys.executable, "-u", "-c", SERVE, env=env, log=log)
 
-        def reached(one: Host) -> bool:
-            knock = one.start(sys.executable, "-c", KNOCK, net.hosts["b"].address, env=env, log=tmp_path / "knocks")
+        def reached(host: Host) -> bool:
+            knock = host.start(sys.executable, "-c", KNOCK, net.hosts["b"].address, env=env, log=tmp_path / "knocks")
             return knock.wait(120) == 0
 
         while "up" not in (log.read_text() if log.exists() else ""):

@@ -21,17 +21,17 @@ def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99
 
 def played(works: list[ModelWorkload], nodes: list[int]) -> tuple[float, dict[str, tuple[float, float, int]]]:
     """End of all, and (begin, end, replicas) of each, when a model takes its units' time over its replicas."""
-    scheduler, now, running, told = GpuScheduler(works, nodes), 0.0, [], {}
-    of = {one.name: one for one in works}
+    scheduler, now, running, intervals = GpuScheduler(works, nodes), 0.0, [], {}
+    of = {model_work.name: model_work for model_work in works}
     while True:
         for name, replicas in scheduler.begin():
             end = now + of[name].load_s + of[name].seconds / replicas
-            told[name] = (now, end, replicas)
+            intervals[name] = (now, end, replicas)
             heapq.heappush(running, (end, name))
-        held = sum(told[name][2] * of[name].gpus for _, name in running if of[name].gpus <= max(nodes))
-        assert held <= sum(nodes)
+        gpus_in_use = sum(intervals[name][2] * of[name].gpus for _, name in running if of[name].gpus <= max(nodes))
+        assert gpus_in_use <= sum(nodes)
         if not running:
-            return now, told
+            return now, intervals
         now, name = heapq.heappop(running)
         scheduler.end(name)
 
@@ -42,16 +42,16 @@ def one_by_one(works: list[ModelWorkload], gpus: int) -> float:
 
 def test_small_ones_run_beside_a_big_one_that_cannot_take_all() -> None:
     big, small = work("big", 4, *[100.0] * 4, most=1), [work(f"s{i}", 1, 50.0, 50.0) for i in range(4)]
-    end, told = played([*small, big], [8])
-    assert {begin for begin, _, _ in told.values()} == {0.0}
+    end, intervals = played([*small, big], [8])
+    assert {begin for begin, _, _ in intervals.values()} == {0.0}
     assert end == 410.0
     assert end < one_by_one([*small, big], 8)
 
 
 def test_a_long_one_gets_its_share_at_once_and_is_not_left_alone_at_the_end() -> None:
     works = [work("long", 1, *[3.6] * 10_000), *(work(f"s{i}", 1, *[3.6] * 1000) for i in range(8))]
-    end, told = played(works, [8])
-    assert told["long"][2] >= 4
+    end, intervals = played(works, [8])
+    assert intervals["long"][2] >= 4
     assert end == pytest.approx(estimate_makespan(GpuScheduler(works, [8])))
     assert end < 1.5 * one_by_one(works, 8)
 
@@ -95,9 +95,9 @@ def test_every_model_runs_once_and_no_gpu_is_promised_twice(
         work(f"m{i}", gpus, *[seconds / units] * units, load=60.0, most=most)
         for i, (gpus, seconds, units, most) in enumerate(drawn)
     ]
-    _, told = played(works, nodes)
-    assert told.keys() == {one.name for one in works}
-    assert all(1 <= told[one.name][2] <= max(1, min(one.max_replicas, len(one.units))) for one in works)
+    _, intervals = played(works, nodes)
+    assert intervals.keys() == {work.name for work in works}
+    assert all(1 <= intervals[work.name][2] <= max(1, min(work.max_replicas, len(work.units))) for work in works)
     assert estimate_makespan(choose_schedule(works, nodes)) <= estimate_makespan(
         GpuScheduler(works, nodes, together=False)
     )
@@ -117,17 +117,17 @@ def test_models_run_at_the_same_time_and_the_next_when_one_ends() -> None:
 
 
 def test_an_error_ends_the_others_and_nobody_begins_after_it() -> None:
-    seen = []
+    events = []
 
     def run(name: str, replicas: int, stop: threading.Event) -> None:
-        seen.append(name)
+        events.append(name)
         if name == "a":
             raise OSError("the store is away")
         assert stop.wait(120)
-        seen.append("told")
+        events.append("stopped")
 
     begun = time.monotonic()
     with pytest.raises(OSError, match="store is away"):
         run_concurrently(GpuScheduler([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [2]), run)
-    assert sorted(seen) == ["a", "b", "told"]
+    assert sorted(events) == ["a", "b", "stopped"]
     assert time.monotonic() - begun < 100

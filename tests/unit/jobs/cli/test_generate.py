@@ -53,8 +53,8 @@ def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
     assert a == b
     assert a != c
     rows = [json.loads(line) for line in a[Path("mm_2shot.jsonl")].splitlines()]
-    assert [one["object_count"] for one in rows] == [3, 4, 5, 3]
-    assert {one["generator"]["seed"] for one in rows} == {9}
+    assert [row["object_count"] for row in rows] == [3, 4, 5, 3]
+    assert {row["generator"]["seed"] for row in rows} == {9}
 
 
 def test_what_it_makes_is_ingested_whole_and_guesses_come_to_the_closed_form(
@@ -105,13 +105,13 @@ def test_what_it_makes_is_ingested_whole_and_guesses_come_to_the_closed_form(
     ],
 )
 def test_what_cannot_be_made_is_refused_in_words(arguments: tuple[str, ...], reason: str, tmp_path: Path) -> None:
-    given = ["--examples", "2", "--out", str(tmp_path / "x"), *arguments[1:]]
+    flags = ["--examples", "2", "--out", str(tmp_path / "x"), *arguments[1:]]
     with pytest.raises(UsageError, match=reason):
-        run(arguments[0], *given)
+        run(arguments[0], *flags)
     assert not (tmp_path / "x").exists()
 
 
 def test_a_range_of_one(tmp_path: Path) -> None:
     run("mate", "--objects", "4", "--examples", "2", "--out", str(tmp_path / "s"))
     rows = [json.loads(line) for line in (tmp_path / "s" / "um_0shot.jsonl").read_text().splitlines()]
-    assert [one["object_count"] for one in rows] == [4, 4]
+    assert [row["object_count"] for row in rows] == [4, 4]

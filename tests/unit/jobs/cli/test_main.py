@@ -53,7 +53,7 @@ HEAVY = ("torch", "transformers", "ray", "pyarrow", "numpy", "pandas", "pydantic
 
 def test_flags_are_those_that_users_rely_on() -> None:
     group = typer.main.get_command(app)
-    found = {
+    options = {
         name: {
             option[2:]
             for parameter in command.params
@@ -63,7 +63,7 @@ def test_flags_are_those_that_users_rely_on() -> None:
         for name, command in group.commands.items()
     }
     for name, flags in COMMANDS.items():
-        assert found[name] - {"no-dry-run"} == flags | EVERYWHERE - {"help"}, name
+        assert options[name] - {"no-dry-run"} == flags | EVERYWHERE - {"help"}, name
 
 
 def test_submit_takes_what_run_takes() -> None:
@@ -90,13 +90,13 @@ def test_one_config_serves_run_and_its_stages(
     command: str, shared_config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([command, "--config", str(shared_config), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     assert not (shared_config.parent / "out").exists()
-    helpers = {one["role"]: one for one in told.get("helpers", ())}
+    helpers = {helper["role"]: helper for helper in document.get("helpers", ())}
     if command in ("run", "predict"):
-        assert [row["to_do"] for row in told["plan"]] == [36]
+        assert [row["to_do"] for row in document["plan"]] == [36]
     else:
-        assert sum(cell["pending"] for cell in told["cells"]) == 36
+        assert sum(cell["pending"] for cell in document["cells"]) == 36
     assert ("judge" in helpers) == (command in ("run", "score"))
     if command == "run":
         assert helpers["judge"]["calls"] == 4 * 3
@@ -111,8 +111,8 @@ def test_answers_made_elsewhere_are_counted_and_not_scored(
     file.write_text(json.dumps(row) + "\n{no json\n")
     flags = ["--predictions", str(file), "--data", maia_data, "--out", str(tmp_path / "out"), "--dry-run", "--json"]
     assert run(["score", *flags]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [one["answers"] for one in told["answers"]] == [told["rejected"]] == [1]
+    summary = json.loads(capsys.readouterr().out)
+    assert [source["answers"] for source in summary["answers"]] == [summary["rejected"]] == [1]
     assert not (tmp_path / "out").exists()
 
 
@@ -154,9 +154,9 @@ def test_what_may_stand_anywhere_is_put_in_front() -> None:
 
 def test_an_error_is_one_json_line_when_logs_are() -> None:
     code = "import sys; from jobs.cli.main import main; main(['list', 'nothing', '--log-format', 'json'])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
-    (line,) = told.stderr.splitlines()
-    assert told.returncode == json.loads(line)["exit_code"] == 2
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    (line,) = process.stderr.splitlines()
+    assert process.returncode == json.loads(line)["exit_code"] == 2
     assert json.loads(line)["level"] == "error"
 
 
@@ -166,7 +166,7 @@ def test_lists_are_cleaned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["rnu"], "rnu"),
         (["ingest"], "BENCHMARK"),
@@ -176,22 +176,22 @@ def test_lists_are_cleaned() -> None:
     ],
 )
 def test_usage_errors_end_with_2_and_one_message(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
     shown = capsys.readouterr().err
-    assert said.lower() in shown.lower()
+    assert message.lower() in shown.lower()
     assert "Traceback" not in shown
 
 
 def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    for what, known in (("benchmarks", "maia"), ("settings", "32-frames"), ("models", "gpt-4o")):
+    for what, listed_name in (("benchmarks", "maia"), ("settings", "32-frames"), ("models", "gpt-4o")):
         assert run(["list", what]) == 0
-        assert known in capsys.readouterr().out
+        assert listed_name in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("out", "code", "said"),
+    ("out", "code", "message"),
     [
         ("/proc/x", 3, "/proc/x: [Errno 2] No such file or directory: '/proc/x'; no folder can be created there"),
         ("{folder}/file", 3, "{folder}/file: expected a folder, found a file"),
@@ -200,11 +200,11 @@ def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_the_demo_refuses_places_that_it_cannot_use(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, code: int, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, code: int, message: str
 ) -> None:
     (tmp_path / "file").write_text("")
     assert run(["demo", "--out", out.format(folder=tmp_path)]) == code
-    assert capsys.readouterr().err.startswith(f"vlmsweep: {said.format(folder=tmp_path)}")
+    assert capsys.readouterr().err.startswith(f"vlmsweep: {message.format(folder=tmp_path)}")
     assert run(["demo", "--help"]) == 0
     assert "s3" not in capsys.readouterr().out
 
@@ -236,9 +236,9 @@ def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
 ) -> None:
     file = tmp_path / "m.yaml"
     file.write_text("")
-    assert run([one.format(file=file, folder=tmp_path, data=maia_data) for one in arguments]) == 3
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("vlmsweep: ")]
-    assert said == [f"vlmsweep: {file}: expected a folder, found a file"]
+    assert run([argument.format(file=file, folder=tmp_path, data=maia_data) for argument in arguments]) == 3
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("vlmsweep: ")]
+    assert lines == [f"vlmsweep: {file}: expected a folder, found a file"]
 
 
 def test_a_part_of_ray_that_is_gone_is_told_in_a_line(
@@ -249,9 +249,9 @@ def test_a_part_of_ray_that_is_gone_is_told_in_a_line(
 
     monkeypatch.setattr("jobs.doctor.local_gpus", gone)
     assert run(["doctor"]) == 3
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith("vlmsweep: Ray failed (ActorDiedError: ")
-    assert "Run the same command again to resume" in said
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("vlmsweep: Ray failed (ActorDiedError: ")
+    assert "Run the same command again to resume" in line
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from jobs.cli.serve import serve as serve_command
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("models: " + "[" * 3000 + "]" * 3000, "c.yaml: not valid YAML: maximum recursion"),
         ("models: a\nseed: 1\nmodels: b", "c.yaml:3: key 'models' is given twice, first on line 1"),
@@ -26,47 +26,47 @@ from jobs.cli.serve import serve as serve_command
     ],
 )
 def test_what_is_wrong_with_a_config_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(text)
     assert run(["run", "--config", str(config)]) == 2
     shown = capsys.readouterr().err
-    assert f"vlmsweep: --config {tmp_path}/{said}" in shown
+    assert f"vlmsweep: --config {tmp_path}/{message}" in shown
     assert shown.count("\n") == 1
 
 
 def test_known_keys_are_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.yaml").write_text("zzzz: 1")
     assert run(["run", "--config", str(tmp_path / "c.yaml")]) == 2
-    known = capsys.readouterr().err.partition("known: ")[2].split(", ")
-    assert {"sample-id", "scorer", "prompt-version"} <= set(known)
-    assert not {"sample-ids", "sample_ids", "scorers", "instead", "config"} & set(known)
+    keys = capsys.readouterr().err.partition("known: ")[2].split(", ")
+    assert {"sample-id", "scorer", "prompt-version"} <= set(keys)
+    assert not {"sample-ids", "sample_ids", "scorers", "instead", "config"} & set(keys)
 
 
 def taken(command: object, folder: Path, text: str) -> dict[str, object]:
     """What a command is given when the file holds all of it."""
-    given: dict[str, object] = {}
+    flag_values: dict[str, object] = {}
     app = typer.Typer()
     spied = app.command()(command)
     assert callable(spied)
     (folder / "c.yaml").write_text(text)
     inner = typer.main.get_command(app)
-    inner.callback = lambda **flags: given.update(flags)
+    inner.callback = lambda **flags: flag_values.update(flags)
     inner.main(["--config", str(folder / "c.yaml")], standalone_mode=False)
-    return given
+    return flag_values
 
 
 def test_values_are_read_as_they_are_written(tmp_path: Path) -> None:
-    given = taken(
+    flags = taken(
         run_command,
         tmp_path,
         "models: 2026-13-45\nbenchmarks: [maia, mate]\ndata: 2026-01-02\nout: 1e3\nlimit: 1:30\nsample-id: [010, 1_0]\n"
         "prompt_version: a=b\nscorer:\nseed: 7\ndry-run: yes\n",
     )
-    assert (given["models"], given["benchmarks"], given["data"]) == ("2026-13-45", "maia,mate", "2026-01-02")
-    assert (given["out"], given["limit"], given["sample_ids"]) == ("1e3", "1:30", ["010", "1_0"])
-    assert (given["prompt_versions"], given["seed"], given["dry_run"]) == (["a=b"], 7, True)
-    assert not given["scorers"]
-    given = taken(serve_command, tmp_path, "model: random\nport: 80\nidle-s: 1.5\nno-key: true\n")
-    assert (given["model"], given["port"], given["idle_s"], given["no_key"]) == ("random", 80, 1.5, True)
+    assert (flags["models"], flags["benchmarks"], flags["data"]) == ("2026-13-45", "maia,mate", "2026-01-02")
+    assert (flags["out"], flags["limit"], flags["sample_ids"]) == ("1e3", "1:30", ["010", "1_0"])
+    assert (flags["prompt_versions"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)
+    assert not flags["scorers"]
+    flags = taken(serve_command, tmp_path, "model: random\nport: 80\nidle-s: 1.5\nno-key: true\n")
+    assert (flags["model"], flags["port"], flags["idle_s"], flags["no_key"]) == ("random", 80, 1.5, True)

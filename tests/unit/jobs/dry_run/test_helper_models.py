@@ -23,14 +23,14 @@ QUESTIONS, ROUNDS = 48, 3
 
 @pytest.fixture
 def spec(maia_data: str, tmp_path: Path) -> RunSpec:
-    known = load_models()
+    catalog = load_models()
     return RunSpec(
         data=maia_data,
         out=str(tmp_path / "out"),
-        models={"random": known["random"]},
+        models={"random": catalog["random"]},
         benchmarks=("maia",),
         settings=("1-frame",),
-        judge=("gpt-4o", known["gpt-4o"]),
+        judge=("gpt-4o", catalog["gpt-4o"]),
     )
 
 
@@ -49,8 +49,8 @@ def test_judge_gets_a_question_for_every_open_answer(spec: RunSpec) -> None:
 
 def test_equal_answers_share_a_verdict(spec: RunSpec) -> None:
     row = {"task": "oevqa", "setting": "1-frame", "variant": ""}
-    said = [("video1/Sentiment_A", "un cane"), ("video1/Sentiment_B", "un cane"), ("video2/Sentiment_A", "")]
-    rows = [(i, {**row, "sample_id": name, "output": text}) for i, (name, text) in enumerate(said)]
+    answers = [("video1/Sentiment_A", "un cane"), ("video1/Sentiment_B", "un cane"), ("video2/Sentiment_A", "")]
+    rows = [(i, {**row, "sample_id": name, "output": text}) for i, (name, text) in enumerate(answers)]
     context = SweepContext.open(spec)
     imported = [import_rows(context, "maia", name, rows, [], file_name="a.jsonl") for name in ("a", "b")]
     (judge,) = judges(context, [entry for entry in imported if entry])

@@ -44,26 +44,28 @@ def on(
 
 
 def test_schedule_says_when_each_model_runs(spec: RunSpec) -> None:
-    works = [model_workload(name, own, spec.models[name]) for name, own in plan_sweep(SweepContext.open(spec)).items()]
-    told = schedule(works, Fleet(gpus=16))
-    assert {row[0] for row in told.models} == {"a", "b", "big"}
-    assert max(row[3] for row in told.models) == told.seconds >= told.bound_s
-    assert told.gpu_hours >= sum(row[5] for row in told.models)
-    assert told.price_usd == pytest.approx(told.gpu_hours * 2.5)
+    works = [
+        model_workload(name, plans, spec.models[name]) for name, plans in plan_sweep(SweepContext.open(spec)).items()
+    ]
+    planned_schedule = schedule(works, Fleet(gpus=16))
+    assert {row[0] for row in planned_schedule.models} == {"a", "b", "big"}
+    assert max(row[3] for row in planned_schedule.models) == planned_schedule.seconds >= planned_schedule.bound_s
+    assert planned_schedule.gpu_hours >= sum(row[5] for row in planned_schedule.models)
+    assert planned_schedule.price_usd == pytest.approx(planned_schedule.gpu_hours * 2.5)
 
 
 def test_schedule_uses_the_nodes_of_the_cluster(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     plans = plan_sweep(SweepContext.open(spec))
     here = replace(spec, address="head:6379")
     on(monkeypatch, nodes=[2, 2])
-    told = schedule_summary(here, plans)
-    assert told is not None
-    assert (told["gpus"], told["on"], told["unplaced"]) == (4, "the cluster at head:6379 as it is", ["big"])
+    summary = schedule_summary(here, plans)
+    assert summary is not None
+    assert (summary["gpus"], summary["on"], summary["unplaced"]) == (4, "the cluster at head:6379 as it is", ["big"])
     on(monkeypatch, nodes=[2], max_gpu_nodes=(8, 1, 1))
-    told = schedule_summary(here, plans)
-    assert told is not None
-    assert (told["gpus"], told["on"]) == (10, "the cluster at head:6379 at full scale")
-    assert {model["model"] for model in told["models"]} == {"a", "b", "big"}
+    summary = schedule_summary(here, plans)
+    assert summary is not None
+    assert (summary["gpus"], summary["on"]) == (10, "the cluster at head:6379 at full scale")
+    assert {model["model"] for model in summary["models"]} == {"a", "b", "big"}
     on(monkeypatch)
     assert schedule_summary(here, plans) == {"gpus": 0, "on": "the cluster at head:6379 as it is", "models": []}
 
@@ -73,9 +75,9 @@ def test_schedule_without_a_cluster_uses_this_machine_or_assumed_nodes(
 ) -> None:
     plans = plan_sweep(SweepContext.open(spec))
     on(monkeypatch, cards=4)
-    told = schedule_summary(spec, plans)
-    assert told is not None
-    assert (told["gpus"], told["on"], told["unplaced"]) == (4, "this machine", [])
+    summary = schedule_summary(spec, plans)
+    assert summary is not None
+    assert (summary["gpus"], summary["on"], summary["unplaced"]) == (4, "this machine", [])
     on(monkeypatch)
     show_plan(spec, plans, as_json=False)
     assert "On 8 GPUs (assumed: no --address is given and no GPU is found here), as a run" in capsys.readouterr().out
@@ -88,8 +90,8 @@ def test_schedule_with_a_cost_limit_runs_models_one_after_another(
     spec: RunSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on(monkeypatch, cards=8)
-    told = schedule_summary(replace(spec, cost_limit=5.0), plan_sweep(SweepContext.open(spec)))
-    assert told is not None
-    first, second, third = told["models"]
+    summary = schedule_summary(replace(spec, cost_limit=5.0), plan_sweep(SweepContext.open(spec)))
+    assert summary is not None
+    first, second, third = summary["models"]
     assert (first["begins_s"], second["begins_s"], third["begins_s"]) == (0, first["ends_s"], second["ends_s"])
-    assert [model["model"] for model in told["models"]] == ["a", "b", "big"]
+    assert [model["model"] for model in summary["models"]] == ["a", "b", "big"]

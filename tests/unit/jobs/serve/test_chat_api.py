@@ -44,40 +44,40 @@ def picture(address: str) -> list[dict[str, Any]]:
 
 def test_words_roles_and_settings() -> None:
     turns = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "A?"}]
-    asked = read(messages=turns, temperature=0.5, max_tokens=7, seed=3, user="somebody", top_p=1)
-    assert [(turn.role, turn.parts) for turn in asked.call.turns] == [
+    chat = read(messages=turns, temperature=0.5, max_tokens=7, seed=3, user="somebody", top_p=1)
+    assert [(turn.role, turn.parts) for turn in chat.call.turns] == [
         ("system", (Text("Be brief."),)),
         ("user", (Text("A?"),)),
     ]
-    assert asked.call.generation == Generation(max_new_tokens=7, temperature=0.5, seed=3)
+    assert chat.call.generation == Generation(max_new_tokens=7, temperature=0.5, seed=3)
 
 
 def test_where_the_request_is_silent_the_models_file_speaks_else_greedy() -> None:
     assert read().call.generation == Generation()
-    own = ModelSpec(engine="random", generation={"max_new_tokens": 9}, system="Short.")
-    assert read(own).call.generation.max_new_tokens == 9
-    assert read(own, max_completion_tokens=5).call.generation.max_new_tokens == 5
-    assert [turn.role for turn in read(own).call.turns] == ["user"], "the engine puts its system prompt in"
+    model_spec = ModelSpec(engine="random", generation={"max_new_tokens": 9}, system="Short.")
+    assert read(model_spec).call.generation.max_new_tokens == 9
+    assert read(model_spec, max_completion_tokens=5).call.generation.max_new_tokens == 5
+    assert [turn.role for turn in read(model_spec).call.turns] == ["user"], "the engine puts its system prompt in"
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_a_picture_keeps_its_place_among_the_words(kind: str) -> None:
-    asked = read(messages=picture(uri(kind=kind)))
-    text, media = asked.call.turns[0].parts
+    chat = read(messages=picture(uri(kind=kind)))
+    text, media = chat.call.turns[0].parts
     assert text == Text("What?")
     assert isinstance(media, Media)
-    assert asked.media[media].pixels.shape == (1, 4, 6, 3)
-    assert np.abs(asked.media[media].pixels.astype(int) - [200, 10, 30]).max() < 12
+    assert chat.media[media].pixels.shape == (1, 4, 6, 3)
+    assert np.abs(chat.media[media].pixels.astype(int) - [200, 10, 30]).max() < 12
 
 
 def test_pictures_are_shrunk_to_what_the_model_takes() -> None:
-    asked = read(ModelSpec(engine="random", limits={"max_pixels": 100}), messages=picture(uri(40, 10)))
-    (frames,) = asked.media.values()
+    chat = read(ModelSpec(engine="random", limits={"max_pixels": 100}), messages=picture(uri(40, 10)))
+    (frames,) = chat.media.values()
     assert frames.pixels.shape == (1, 5, 20, 3)
 
 
 @pytest.mark.parametrize(
-    ("fields", "status", "said"),
+    ("fields", "status", "message"),
     [
         ({"model": "other"}, 404, "'m' is served here"),
         ({"messages": []}, 400, "messages"),
@@ -97,11 +97,11 @@ def test_pictures_are_shrunk_to_what_the_model_takes() -> None:
         ({"messages": picture(uri(9000, 9000))}, 400, "pixels"),
     ],
 )
-def test_what_cannot_be_served_is_told(fields: dict[str, Any], status: int, said: str) -> None:
+def test_what_cannot_be_served_is_told(fields: dict[str, Any], status: int, message: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         read(**fields)
     assert caught.value.status == status
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @given(st.binary(max_size=60))
@@ -132,10 +132,10 @@ def test_keys(header: str | None, *, may: bool) -> None:
 
 def test_a_batch_is_answered_in_its_order_and_a_failure_is_its_own() -> None:
     spec = ModelSpec(engine="random", faults={"answer": "A", "reverse": True, "drop_every": 3})
-    asked = [read(spec, messages=[{"role": "user", "content": f"question {i}"}]) for i in range(4)]
-    outcomes = asyncio.run(ModelReplica("m", spec).answer(asked))
+    chats = [read(spec, messages=[{"role": "user", "content": f"question {i}"}]) for i in range(4)]
+    outcomes = asyncio.run(ModelReplica("m", spec).answer(chats))
     assert len(outcomes) == 4
-    assert [one.type for one in outcomes if isinstance(one, Failure)] == ["engine_contract"]
+    assert [outcome.type for outcome in outcomes if isinstance(outcome, Failure)] == ["engine_contract"]
 
 
 def test_a_model_that_cannot_be_had_says_so_to_everyone(tmp_path) -> None:
@@ -161,8 +161,8 @@ def test_a_model_whose_ranks_died_is_loaded_again(monkeypatch: pytest.MonkeyPatc
                 raise EngineDiedError("rank 1 of 2 died (signal 9)")
             yield from (CallReply(call_id=call.call_id, outcome=Answer(text="A")) for call in calls)
 
-    made = iter([Fragile(dies=True), Fragile(dies=False)])
-    monkeypatch.setattr(models.engines, "build_engine", lambda *_: next(made))
+    engines = iter([Fragile(dies=True), Fragile(dies=False)])
+    monkeypatch.setattr(models.engines, "build_engine", lambda *_: next(engines))
     model = ModelReplica("m", ModelSpec(engine="random"))
     (first,) = asyncio.run(model.answer([read()]))
     assert isinstance(first, Failure)

@@ -23,7 +23,7 @@ class Serve:
     """Ray Serve as far as its start goes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None, states: Iterator[ServeStatus]) -> None:
-        self.error, self.states, self.asked = error, states, 0
+        self.error, self.states, self.status_calls = error, states, 0
         self.is_shut = False
         for name in ("start", "status", "shutdown"):
             monkeypatch.setattr(serve, name, getattr(self, name))
@@ -35,7 +35,7 @@ class Serve:
             raise self.error
 
     def status(self) -> ServeStatus:
-        self.asked += 1
+        self.status_calls += 1
         return next(self.states)
 
     def shutdown(self) -> None:
@@ -46,14 +46,14 @@ class Serve:
 def test_restarted_proxy_is_waited_for(error: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
     started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING, STARTING, HEALTHY]))
     serving._start_proxies(CONFIG)
-    assert started.asked == 4
+    assert started.status_calls == 4
 
 
 def test_proxy_that_cannot_listen_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     error = RayTaskError("ready", "port 8123 is taken", OSError("port 8123 is taken"))
     started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING]))
-    told = r"no proxy listens at 127.0.0.1 port 8123 \(port 8123 is taken\)"
-    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, CONFIG):
+    message = r"no proxy listens at 127.0.0.1 port 8123 \(port 8123 is taken\)"
+    with pytest.raises(ClusterError, match=message), serving.serving("m", SPEC, CLUSTER, CONFIG):
         pytest.fail("no proxy listens")
     assert started.is_shut
 
@@ -67,7 +67,7 @@ def test_waiting_for_a_proxy_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_running_serve_is_not_shut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     started = Serve(monkeypatch, None, iter([HEALTHY]))
-    told = "serves nothing yet.*serve shutdown"
-    with pytest.raises(ClusterError, match=told), serving.serving("m", SPEC, CLUSTER, CONFIG):
+    message = "serves nothing yet.*serve shutdown"
+    with pytest.raises(ClusterError, match=message), serving.serving("m", SPEC, CLUSTER, CONFIG):
         pytest.fail("it is taken")
     assert not started.is_shut

@@ -22,8 +22,8 @@ def sealed(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def looked(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    own = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env}
-    return subprocess.run([sys.executable, *arguments], env=own, capture_output=True, text=True, timeout=120)
+    process_env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env}
+    return subprocess.run([sys.executable, *arguments], env=process_env, capture_output=True, text=True, timeout=120)
 
 
 def test_a_worker_opens_them_by_the_name_that_ray_is_told(sealed: str) -> None:

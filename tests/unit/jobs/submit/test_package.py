@@ -101,7 +101,7 @@ def test_ray_s_own_submit_leaves_secrets_data_and_media_here(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["--models", "randon"], "'random'"),
         (["--data", "data"], "absolute"),
@@ -116,12 +116,12 @@ def test_ray_s_own_submit_leaves_secrets_data_and_media_here(tmp_path: Path) -> 
     ],
 )
 def test_mistakes_are_told_before_anything_is_sent(
-    more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    more: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
     code = run([*base, "--address", "http://127.0.0.1:1", *more])
     shown = capsys.readouterr().err
-    assert said in shown
+    assert message in shown
     assert code == 2
     assert "value" not in shown.replace("its value", "")
 

@@ -22,14 +22,14 @@ def python(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("told", "runs"), [("{ray} -c pass --x", "rays"), ("{folder}/gone -c pass", "path"), ("", "path")]
+    ("agent_command", "runs"), [("{ray} -c pass --x", "rays"), ("{folder}/gone -c pass", "path"), ("", "path")]
 )
-def test_whose_python_runs(tmp_path: Path, told: str, runs: str) -> None:
+def test_whose_python_runs(tmp_path: Path, agent_command: str, runs: str) -> None:
     rays, on_path = python(tmp_path, "rays"), python(tmp_path, "path")
     (tmp_path / "start.sh").write_text((files("jobs.submit") / "start.sh").read_text())
     agent = ["sh", "-c", "sh -c \"sh start.sh --models 'a b'; exit $?\"; exit $?", "raylet"]
-    if told:
-        agent.append(f"--python_worker_command={told.format(ray=rays, folder=tmp_path)}")
+    if agent_command:
+        agent.append(f"--python_worker_command={agent_command.format(ray=rays, folder=tmp_path)}")
     env = {"PATH": f"{on_path.parent}:/usr/bin:/bin"}
     done = subprocess.run(agent, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == f"{runs} -m jobs.sweep --models a b", done.stderr

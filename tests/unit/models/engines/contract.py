@@ -31,11 +31,11 @@ UNICODE = "Perché l'ombrello è rosso? \U0001f302 우산 \u2602\ufe0f «così»
 
 def texts(replies: Sequence[CallReply]) -> dict[str, str]:
     """Texts by call id; a failure is none."""
-    found = {}
+    texts_by_call = {}
     for reply in replies:
         assert isinstance(reply.outcome, Answer), reply.outcome
-        found[reply.call_id] = reply.outcome.text
-    return found
+        texts_by_call[reply.call_id] = reply.outcome.text
+    return texts_by_call
 
 
 class EngineContract:
@@ -52,7 +52,7 @@ class EngineContract:
         raise NotImplementedError
 
     @pytest.fixture
-    def own(self, engine: Engine) -> Engine:
+    def own_engine(self, engine: Engine) -> Engine:
         """An engine that a test may close."""
         return engine
 
@@ -70,7 +70,7 @@ class EngineContract:
 
     def test_each_call_is_answered_exactly_once(self, engine: Engine, calls: list[Call]) -> None:
         replies = list(engine.generate(calls, MEDIA))
-        assert sorted(reply.call_id for reply in replies) == sorted(asked.call_id for asked in calls)
+        assert sorted(reply.call_id for reply in replies) == sorted(expected.call_id for expected in calls)
         for reply in replies:
             assert isinstance(reply.outcome, Answer), reply.outcome
             assert reply.outcome.finish_reason
@@ -87,8 +87,10 @@ class EngineContract:
 
     def test_groups_are_answered_one_after_another(self, engine: Engine) -> None:
         for group in range(3):
-            asked = [call(f"{group}-{index}/0", PICTURE, f"Question {index}?") for index in range(3)]
-            assert {reply.call_id for reply in engine.generate(asked, MEDIA)} == {one.call_id for one in asked}
+            calls = [call(f"{group}-{index}/0", PICTURE, f"Question {index}?") for index in range(3)]
+            assert {reply.call_id for reply in engine.generate(calls, MEDIA)} == {
+                expected.call_id for expected in calls
+            }
 
     def test_unicode(self, engine: Engine) -> None:
         (reply,) = engine.generate([call("ü/0", PICTURE, UNICODE)], MEDIA)
@@ -97,8 +99,8 @@ class EngineContract:
         reply.outcome.text.encode("utf-8")
 
     def test_half_a_surrogate_pair_fails_at_most_its_own_row(self, engine: Engine) -> None:
-        asked = [call("good/0", "Well?"), call("half/0", "Half \ud83d a sign?")]
-        replies = {reply.call_id: reply.outcome for reply in engine.generate(asked, {})}
+        calls = [call("good/0", "Well?"), call("half/0", "Half \ud83d a sign?")]
+        replies = {reply.call_id: reply.outcome for reply in engine.generate(calls, {})}
         assert isinstance(replies["good/0"], Answer)
         assert isinstance(replies["half/0"], Answer | Failure)
 
@@ -108,20 +110,20 @@ class EngineContract:
             Turn("assistant", (Text("A"),)),
             user(OTHER_PICTURE, "And ", "now?"),
         )
-        asked = Call(call_id="talk/0", turns=turns, generation=Generation(max_new_tokens=4))
-        (reply,) = engine.generate([asked], MEDIA)
+        dialogue = Call(call_id="talk/0", turns=turns, generation=Generation(max_new_tokens=4))
+        (reply,) = engine.generate([dialogue], MEDIA)
         assert isinstance(reply.outcome, Answer)
 
     @pytest.mark.parametrize("limit", [1, 3])
     def test_token_limit_is_respected(self, engine: Engine, limit: int) -> None:
-        asked = [call(f"{index}/0", f"Tell a story, number {index}", max_new_tokens=limit) for index in range(6)]
-        for reply in engine.generate(asked, {}):
+        calls = [call(f"{index}/0", f"Tell a story, number {index}", max_new_tokens=limit) for index in range(6)]
+        for reply in engine.generate(calls, {}):
             assert isinstance(reply.outcome, Answer)
             assert reply.outcome.output_tokens <= limit
 
     def test_limits_of_one_group_may_differ(self, engine: Engine) -> None:
-        asked = [call(f"{limit}/0", "Tell a story", max_new_tokens=limit) for limit in (1, 5, 2)]
-        for reply in engine.generate(asked, {}):
+        calls = [call(f"{limit}/0", "Tell a story", max_new_tokens=limit) for limit in (1, 5, 2)]
+        for reply in engine.generate(calls, {}):
             assert isinstance(reply.outcome, Answer)
             assert reply.outcome.output_tokens <= int(reply.call_id.partition("/")[0])
 
@@ -130,8 +132,8 @@ class EngineContract:
         assert texts(list(engine.generate(calls, MEDIA))) == first
 
     def test_failure_spares_the_other_calls(self, failing: Engine) -> None:
-        asked = [call("good/0", "Well?"), call("bad/0", BAD), call("fine/0", "And?")]
-        replies = {reply.call_id: reply.outcome for reply in failing.generate(asked, {})}
+        calls = [call("good/0", "Well?"), call("bad/0", BAD), call("fine/0", "And?")]
+        replies = {reply.call_id: reply.outcome for reply in failing.generate(calls, {})}
         assert isinstance(replies["good/0"], Answer)
         assert isinstance(replies["fine/0"], Answer)
         bad = replies["bad/0"]
@@ -178,7 +180,7 @@ class EngineContract:
         list(engine.generate([call("a/0", CLIP, "What happens?")], {CLIP: frames}))
         assert (frames.pixels == before).all()
 
-    def test_close_may_be_called_twice(self, own: Engine) -> None:
-        list(own.generate([call("a/0", "Well?")], {}))
-        own.close()
-        own.close()
+    def test_close_may_be_called_twice(self, own_engine: Engine) -> None:
+        list(own_engine.generate([call("a/0", "Well?")], {}))
+        own_engine.close()
+        own_engine.close()

@@ -25,8 +25,8 @@ from models.messages import (
 Word = Callable[[Call], Answer | Failure]
 
 
-def echo(asked: Call) -> Answer:
-    text = "".join(part.text for turn in asked.turns for part in turn.parts if isinstance(part, Text))
+def echo(call: Call) -> Answer:
+    text = "".join(part.text for turn in call.turns for part in turn.parts if isinstance(part, Text))
     return Answer(text=f"<{text}>", input_tokens=10, output_tokens=2, cached_tokens=1)
 
 
@@ -84,7 +84,7 @@ def test_engine_may_answer_in_any_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         pytest.param(lambda replies: replies[:-1], "1 of 3 calls unanswered, first c/0", id="drops one"),
         pytest.param(lambda _: [], "3 of 3 calls unanswered, first a/0", id="drops all"),
@@ -93,14 +93,14 @@ def test_engine_may_answer_in_any_order() -> None:
     ],
 )
 def test_engine_that_violates_the_contract_is_reported(
-    spoil: Callable[[list[CallReply]], list[CallReply]], told: str
+    spoil: Callable[[list[CallReply]], list[CallReply]], message: str
 ) -> None:
-    with pytest.raises(EngineContractError, match=told):
+    with pytest.raises(EngineContractError, match=message):
         list(answer_requests(ScriptedEngine(spoil=spoil), THREE, {}))
 
 
 def test_violation_in_a_later_step_is_reported() -> None:
-    engine = ScriptedEngine(spoil=lambda replies: [one for one in replies if one.call_id != "a/1"])
+    engine = ScriptedEngine(spoil=lambda replies: [reply for reply in replies if reply.call_id != "a/1"])
     with pytest.raises(EngineContractError, match="first a/1"):
         list(answer_requests(engine, [request("a", step("x"), step(StepOutput(0)))], {}))
 
@@ -121,8 +121,8 @@ def test_replies_before_a_violation_are_kept() -> None:
 
 
 def test_later_steps_get_the_texts_of_earlier_ones() -> None:
-    asked = request("a", step("x"), step("saw ", StepOutput(0)), step(StepOutput(1), "|", StepOutput(0)))
-    (reply,) = answer_requests(ScriptedEngine(), [asked], {})
+    dialogue = request("a", step("x"), step("saw ", StepOutput(0)), step(StepOutput(1), "|", StepOutput(0)))
+    (reply,) = answer_requests(ScriptedEngine(), [dialogue], {})
     assert reply.steps == ("<x>", "<saw <x>>")
     assert reply.outcome == Answer(text="<<saw <x>>|<x>>", input_tokens=30, output_tokens=6, cached_tokens=3)
     assert reply.latency_s == 1.5
@@ -130,8 +130,8 @@ def test_later_steps_get_the_texts_of_earlier_ones() -> None:
 
 def test_requests_of_different_lengths_run_together() -> None:
     engine = ScriptedEngine()
-    asked = [request("short", step("s")), request("long", step("l"), step(StepOutput(0)))]
-    replies = {reply.request_id: reply for reply in answer_requests(engine, asked, {})}
+    requests = [request("short", step("s")), request("long", step("l"), step(StepOutput(0)))]
+    replies = {reply.request_id: reply for reply in answer_requests(engine, requests, {})}
     assert engine.groups == [["short/0", "long/0"], ["long/1"]]
     assert replies["short"].steps == ()
     assert replies["long"].steps == ("<l>",)
@@ -140,17 +140,17 @@ def test_requests_of_different_lengths_run_together() -> None:
 def test_equal_early_steps_are_called_once_and_last_steps_never_shared() -> None:
     engine = ScriptedEngine()
     media = Media("image", "0" * 64)
-    asked = [request(name, step(media, "caption"), step(StepOutput(0), "same")) for name in ("a", "b")]
-    asked.append(request("c", step(media, "other"), step(StepOutput(0), "same")))
-    replies = list(answer_requests(engine, asked, {}))
+    requests = [request(name, step(media, "caption"), step(StepOutput(0), "same")) for name in ("a", "b")]
+    requests.append(request("c", step(media, "other"), step(StepOutput(0), "same")))
+    replies = list(answer_requests(engine, requests, {}))
     assert engine.groups == [["a/0", "c/0"], ["a/1", "b/1", "c/1"]]
     assert sorted(reply.request_id for reply in replies) == ["a", "b", "c"]
 
 
 def test_early_steps_that_differ_in_their_settings_are_not_shared() -> None:
     engine = ScriptedEngine()
-    asked = [request(str(seed), step("caption", seed=seed), step(StepOutput(0))) for seed in (1, 2)]
-    list(answer_requests(engine, asked, {}))
+    requests = [request(str(seed), step("caption", seed=seed), step(StepOutput(0))) for seed in (1, 2)]
+    list(answer_requests(engine, requests, {}))
     assert engine.groups[0] == ["1/0", "2/0"]
 
 
@@ -159,14 +159,14 @@ def test_failed_step_fails_exactly_its_requests() -> None:
         failure = Failure(type="timeout", message="too slow")
         return failure if call.call_id == "a/1" or echo(call).text == "<bad>" else echo(call)
 
-    asked = [
+    requests = [
         request("a", step("x"), step(StepOutput(0)), step("never sent")),
         request("b", step("bad"), step(StepOutput(0))),
         request("c", step("bad"), step(StepOutput(0))),
         request("d", step("x"), step(StepOutput(0))),
     ]
     engine = ScriptedEngine(word)
-    replies = {reply.request_id: reply for reply in answer_requests(engine, asked, {})}
+    replies = {reply.request_id: reply for reply in answer_requests(engine, requests, {})}
     assert {name: type(reply.outcome) for name, reply in replies.items()} == {
         "a": Failure,
         "b": Failure,

@@ -50,8 +50,8 @@ class TestOpenAI(EngineContract):
 
     @pytest.fixture
     def failing(self) -> Iterator[Engine]:
-        def script(asked: EndpointRequest) -> Status | str:
-            return Status(status=400, message="I will not") if BAD in asked.text else "A"
+        def script(request: EndpointRequest) -> Status | str:
+            return Status(status=400, message="I will not") if BAD in request.text else "A"
 
         with ScriptedEndpoint(script) as endpoint:
             engine = build_engine("scripted", endpoint_spec(endpoint.base_url))
@@ -60,8 +60,8 @@ class TestOpenAI(EngineContract):
 
 
 def _missing() -> list[str]:
-    wanted = ("jobs.demo.checkpoint", "models.engines.transformers.engine")
-    return [name for name in wanted if importlib.util.find_spec(name) is None]
+    modules = ("jobs.demo.checkpoint", "models.engines.transformers.engine")
+    return [name for name in modules if importlib.util.find_spec(name) is None]
 
 
 def tiny_spec(checkpoint: Path, limits: Limits | None = None) -> ModelSpec:
@@ -91,7 +91,7 @@ class TestTransformers(EngineContract):
         return tiny
 
     @pytest.fixture
-    def own(self, checkpoint: Path) -> Engine:
+    def own_engine(self, checkpoint: Path) -> Engine:
         return build_engine("tiny", tiny_spec(checkpoint))
 
     @pytest.fixture

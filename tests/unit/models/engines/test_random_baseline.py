@@ -119,7 +119,7 @@ class TestFaultInjection:
         assert failed == {name for name, outcome in again.items() if isinstance(outcome, Failure)}
 
     def test_fail_share_of_all(self) -> None:
-        assert all(isinstance(one, Failure) for one in outcomes_of(build(fail_share=1.0), MANY[:50]).values())
+        assert all(isinstance(outcome, Failure) for outcome in outcomes_of(build(fail_share=1.0), MANY[:50]).values())
 
     def test_fail_ids_are_request_ids(self) -> None:
         calls = [call("a/0", "?"), call("a/1", "?"), call("ab/0", "?"), call("x/y/0", "?"), call("plain", "?")]

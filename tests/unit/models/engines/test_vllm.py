@@ -81,7 +81,7 @@ class FakeLLM:
     settings: Mapping[str, Any]
     tokenizer: Any = None
     dead: bool = False
-    asked: list[Mapping[str, Any]] = field(default_factory=list)
+    prompts: list[Mapping[str, Any]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
     model_config: Any = None
     ended: bool = False
@@ -114,9 +114,9 @@ class FakeLLM:
         self.batches.append(len(prompts))
         if self.dead:
             raise RuntimeError("request failed") from EngineDeadError("EngineCore encountered an issue")
-        return [self._said(prompt) for prompt in prompts]
+        return [self._complete(prompt) for prompt in prompts]
 
-    def _said(self, prompt: Mapping[str, Any]) -> Any:
+    def _complete(self, prompt: Mapping[str, Any]) -> Any:
         if "REFUSED" in prompt["prompt"]:
             raise ValueError("The decoder prompt (length 900) is longer than the maximum model length of 200.")
         assert set(prompt) <= {"prompt", "multi_modal_data", "multi_modal_uuids"}
@@ -127,9 +127,9 @@ class FakeLLM:
                 assert frames.dtype == np.uint8
                 assert set(facts) == FACTS
                 assert len(facts["frames_indices"]) == len(frames)
-        self.asked.append(prompt)
-        one = SimpleNamespace(text="A", finish_reason="stop", token_ids=(1, 2))
-        return SimpleNamespace(outputs=[one], prompt_token_ids=[1] * 9, num_cached_tokens=4)
+        self.prompts.append(prompt)
+        completion = SimpleNamespace(text="A", finish_reason="stop", token_ids=(1, 2))
+        return SimpleNamespace(outputs=[completion], prompt_token_ids=[1] * 9, num_cached_tokens=4)
 
 
 @pytest.fixture
@@ -145,25 +145,25 @@ def vllm_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     ):  # fmt: skip
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.delitem(sys.modules, "models.engines.vllm", raising=False)
-    import models.engines.vllm as made
+    import models.engines.vllm as module
 
-    yield made
+    yield module
     sys.modules.pop("models.engines.vllm", None)
 
 
 def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, FakeLLM]:
     """The engine and its stand-in; `takes` is the class of the model, `limits` the spec's."""
-    made: list[FakeLLM] = []
+    instances: list[FakeLLM] = []
 
     def make(**settings: Any) -> FakeLLM:
         from transformers import AutoTokenizer
 
         stand = FakeLLM(settings, AutoTokenizer.from_pretrained(folder), model_config=more.get("takes"))
-        made.append(stand)
+        instances.append(stand)
         return stand
 
     spec = ModelSpec(engine="vllm", model=str(folder), limits=more.get("limits", Limits()), tensor_parallel=2)
-    return module.VLLMEngine(spec, make=make), made[0]
+    return module.VLLMEngine(spec, make=make), instances[0]
 
 
 def test_media_are_passed_in_vllms_format(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
@@ -173,11 +173,11 @@ def test_media_are_passed_in_vllms_format(vllm_module: Any, checkpoint_of: Check
     assert [reply.call_id for reply in replies] == [call.call_id for call in calls]
     assert {reply.outcome.cached_tokens for reply in replies if isinstance(reply.outcome, Answer)} == {4}
     assert stand.batches == [len(calls)], "all at once, so that vllm's caches hit"
-    shown = {tuple((kind, len(items)) for kind, items in p.get("multi_modal_data", {}).items()) for p in stand.asked}
+    shown = {tuple((kind, len(items)) for kind, items in p.get("multi_modal_data", {}).items()) for p in stand.prompts}
     assert shown == {(("image", 2),), (("video", 1),), ()}
-    (clip,) = {p["multi_modal_uuids"]["video"][0] for p in stand.asked if "video" in p.get("multi_modal_uuids", {})}
+    (clip,) = {p["multi_modal_uuids"]["video"][0] for p in stand.prompts if "video" in p.get("multi_modal_uuids", {})}
     assert clip == f"{CLIP.source}:{CLIP.frames}"
-    frames, facts = next(p for p in stand.asked if "video" in p.get("multi_modal_data", {}))["multi_modal_data"][
+    frames, facts = next(p for p in stand.prompts if "video" in p.get("multi_modal_data", {}))["multi_modal_data"][
         "video"
     ][0]
     assert (len(frames), facts["do_sample_frames"]) == (6, False)
@@ -195,9 +195,9 @@ def test_model_with_a_tokenizer_only_gets_placeholders(
     engine, stand = opened(vllm_module, checkpoint_of("llama"), takes=takes, limits=Limits(max_frames=6))
     (reply,) = engine.generate(calls_about((CLIP,), limits=(4,))[:1], MEDIA)
     assert isinstance(reply.outcome, Answer), reply.outcome
-    (asked,) = stand.asked
-    assert words in asked["prompt"]
-    assert {kind: len(items) for kind, items in asked["multi_modal_data"].items()} == kinds
+    (prompt,) = stand.prompts
+    assert words in prompt["prompt"]
+    assert {kind: len(items) for kind, items in prompt["multi_modal_data"].items()} == kinds
 
 
 def test_rejected_prompt_fails_alone(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
@@ -206,7 +206,7 @@ def test_rejected_prompt_fails_alone(vllm_module: Any, checkpoint_of: Checkpoint
     bad = replace(calls[2], turns=(replace(calls[2].turns[0], parts=(*calls[2].turns[0].parts[:-1], _words())),))
     scored = Call(call_id="scored/0", turns=(), generation=Generation(max_new_tokens=1), scored=("a", "b"))
     replies = {reply.call_id: reply.outcome for reply in engine.generate([*calls[:2], bad, *calls[3:], scored], MEDIA)}
-    failed = {name: one.type for name, one in replies.items() if isinstance(one, Failure)}
+    failed = {name: outcome.type for name, outcome in replies.items() if isinstance(outcome, Failure)}
     assert failed == {bad.call_id: "context_length", "scored/0": "unsupported"}
     assert len(replies) == len(calls) + 1
     stand.dead = True

@@ -16,7 +16,7 @@ from pipelines.benchmarks.mate.rows import find_row
 from pipelines.benchmarks.records import Metric, Sample
 from tests.support.many_samples import many
 from tests.support.requests import PlannedRequest
-from tests.support.sweeps import counts, found, guessed, reduced
+from tests.support.sweeps import counts, guessed, metric_named, reduced
 
 SURE = 4
 """Standard errors within which a guesser's number must lie."""
@@ -35,7 +35,7 @@ def error_of(p: float, n: int) -> float:
 def test_vague_is_guessed_at_a_quarter(setting: str) -> None:
     metrics = reduced("vague", many("vague", 480), guessed(), ["mcq"], [setting])
     for subset in ("", "VCR", "Ego4D"):
-        accuracy = found(metrics, "accuracy", subset=subset, setting=setting)
+        accuracy = metric_named(metrics, "accuracy", subset=subset, setting=setting)
         assert accuracy.value is not None
         assert abs(accuracy.value - 0.25) < SURE * error_of(0.25, accuracy.n)
     kinds = counts(metrics, subset="", setting=setting)
@@ -46,13 +46,13 @@ def test_vague_is_guessed_at_a_quarter(setting: str) -> None:
 @pytest.mark.parametrize("setting", ["zero-shot", "label-only"])
 def test_vflute_is_guessed_at_what_a_fair_coin_has(setting: str) -> None:
     metrics = reduced("vflute", many("vflute", 723), guessed(), settings=[setting])
-    f1, chance = found(metrics, "f1_at_0"), found(metrics, "chance_f1_at_0")
+    f1, chance = metric_named(metrics, "f1_at_0"), metric_named(metrics, "chance_f1_at_0")
     assert (f1.n, chance.value) == (723, pytest.approx(0.4985, abs=1e-3))
     assert f1.value == pytest.approx(0.4985, abs=SURE * 0.018)
-    assert found(metrics, "all_entailment_f1_at_0").value == pytest.approx(0.3590, abs=1e-4)
+    assert metric_named(metrics, "all_entailment_f1_at_0").value == pytest.approx(0.3590, abs=1e-4)
     cartoons = {"subset": "NYCartoons", "category": "Humor"}
-    assert found(metrics, "chance_f1_at_0", **cartoons).value == pytest.approx(0.335, abs=5e-3)
-    assert found(metrics, "accuracy", **cartoons).value == pytest.approx(0.5, abs=SURE * error_of(0.5, 100))
+    assert metric_named(metrics, "chance_f1_at_0", **cartoons).value == pytest.approx(0.335, abs=5e-3)
+    assert metric_named(metrics, "accuracy", **cartoons).value == pytest.approx(0.5, abs=SURE * error_of(0.5, 100))
 
 
 def closed_form(sample: Sample, task: str, target: str) -> float:
@@ -62,7 +62,7 @@ def closed_form(sample: Sample, task: str, target: str) -> float:
     objects = sample.data["scene"]["objects"]
     row = find_row(sample, task, "0-shot")
     assert row is not None
-    same = sum(str(one[target]) == str(row["gold"]) for one in objects)
+    same = sum(str(item[target]) == str(row["gold"]) for item in objects)
     return same / len(objects)
 
 
@@ -78,30 +78,30 @@ def test_mate_is_guessed_as_its_closed_form_says(setting: str) -> None:
         chances = expected[task]
         mean = sum(chances) / len(chances)
         spread = math.sqrt(sum(p * (1 - p) for p in chances)) / len(chances)
-        assert found(metrics, "chance", task=task).value == pytest.approx(mean)
-        assert found(metrics, "exact_match", task=task).value == pytest.approx(mean, abs=SURE * spread)
-    names = found(metrics, "chance", task="img2txt", category="Name").value
+        assert metric_named(metrics, "chance", task=task).value == pytest.approx(mean)
+        assert metric_named(metrics, "exact_match", task=task).value == pytest.approx(mean, abs=SURE * spread)
+    names = metric_named(metrics, "chance", task="img2txt", category="Name").value
     assert names == pytest.approx(sum(1 / n for n in range(3, 11)) / 8, abs=0.02)
-    assert found(metrics, "chance", task="txt2img").value == pytest.approx(0.1875, abs=1e-3)
+    assert metric_named(metrics, "chance", task="txt2img").value == pytest.approx(0.1875, abs=1e-3)
     # What is guessed for a textual target always stands in the scene.
-    assert found(metrics, "ose", task="img2txt").value == 0
-    assert (found(metrics, "ose", task="txt2img").value or 0) > 0
+    assert metric_named(metrics, "ose", task="img2txt").value == 0
+    assert (metric_named(metrics, "ose", task="txt2img").value or 0) > 0
 
 
 def test_unpie_disambiguation_is_guessed_at_half_and_its_pairs_at_a_quarter() -> None:
     metrics = reduced("unpie", many("unpie", 300), guessed(), ["disambiguation"], ["vlm"])
     for subset in ("", "En-De", "En-Fr", "En-Ko"):
         for category in ("", "Homo", "Hetero", "All"):
-            accuracy = found(metrics, "accuracy", subset=subset, category=category)
+            accuracy = metric_named(metrics, "accuracy", subset=subset, category=category)
             assert accuracy.value == pytest.approx(0.5, abs=SURE * error_of(0.5, accuracy.n))
-    pairs = found(metrics, "pair_accuracy")
+    pairs = metric_named(metrics, "pair_accuracy")
     assert pairs.value == pytest.approx(0.25, abs=SURE * error_of(0.25, pairs.n))
-    assert found(metrics, "same_output_rate").value == pytest.approx(0.5, abs=SURE * error_of(0.5, pairs.n))
+    assert metric_named(metrics, "same_output_rate").value == pytest.approx(0.5, abs=SURE * error_of(0.5, pairs.n))
 
 
 def test_maia_statements_are_guessed_at_half_and_pools_at_a_256th() -> None:
     metrics = reduced("maia", many("maia", 24 * 50), guessed(), ["vsv"], ["32-frames"])
-    statements, pools = found(metrics, "statement_accuracy"), found(metrics, "pool_accuracy")
+    statements, pools = metric_named(metrics, "statement_accuracy"), metric_named(metrics, "pool_accuracy")
     assert (statements.n, pools.n) == (9600, 1200)
     assert statements.value == pytest.approx(0.5, abs=SURE * error_of(0.5, 9600))
     assert pools.value == pytest.approx(1 / 256, abs=SURE * error_of(1 / 256, 1200))
@@ -125,44 +125,44 @@ RIGHT = {
 """Metrics that are 1 for who is always right."""
 
 
-def perfect(sample: Sample, asked: PlannedRequest) -> str:
+def perfect(sample: Sample, request: PlannedRequest) -> str:
     """The right answer to a request, from the sample's own data."""
     answers = {"maia": _of_maia, "mate": _of_mate, "unpie": _of_unpie, "vague": _of_vague, "vflute": _of_vflute}
-    return answers[asked.columns["benchmark"]](sample, asked)
+    return answers[request.columns["benchmark"]](sample, request)
 
 
-def _of_vague(sample: Sample, asked: PlannedRequest) -> str:
-    data, setting = sample.data, asked.columns["setting"]
-    answer = str(data["ordering"][0] if asked.columns["task"] == "mcq" else data["readings"]["correct"])
+def _of_vague(sample: Sample, request: PlannedRequest) -> str:
+    data, setting = sample.data, request.columns["setting"]
+    answer = str(data["ordering"][0] if request.columns["task"] == "mcq" else data["readings"]["correct"])
     return f"Answer 1 (reasoning): so it is.\nAnswer 2 (intention): {answer}" if setting.endswith("cot") else answer
 
 
-def _of_vflute(sample: Sample, asked: PlannedRequest) -> str:
+def _of_vflute(sample: Sample, request: PlannedRequest) -> str:
     label = str(sample.data["label"])
-    return label if asked.columns["setting"] == "label-only" else f"{sample.data['explanation']}\nLABEL: {label}"
+    return label if request.columns["setting"] == "label-only" else f"{sample.data['explanation']}\nLABEL: {label}"
 
 
-def _of_mate(sample: Sample, asked: PlannedRequest) -> str:
-    row = find_row(sample, asked.columns["task"], asked.columns["setting"])
+def _of_mate(sample: Sample, request: PlannedRequest) -> str:
+    row = find_row(sample, request.columns["task"], request.columns["setting"])
     assert row is not None
     return json.dumps({"answer": row["gold"]})
 
 
-def _of_maia(sample: Sample, asked: PlannedRequest) -> str:
+def _of_maia(sample: Sample, request: PlannedRequest) -> str:
     data = sample.data
-    if asked.columns["task"] == "oevqa":
+    if request.columns["task"] == "oevqa":
         return str(data["answers"][0])
     # The true statement is looked for in the prompt, as a model would.
-    (words,) = [part.text for turn in asked.request.steps[-1].turns for part in turn.parts if isinstance(part, Text)]
-    true, false = (words.index(data[side][int(asked.columns["variant"])]) for side in ("true", "false"))
+    (words,) = [part.text for turn in request.request.steps[-1].turns for part in turn.parts if isinstance(part, Text)]
+    true, false = (words.index(data[side][int(request.columns["variant"])]) for side in ("true", "false"))
     return "A" if true < false else "B"
 
 
-def _of_unpie(sample: Sample, asked: PlannedRequest) -> str:
-    data, task = sample.data, asked.columns["task"]
+def _of_unpie(sample: Sample, request: PlannedRequest) -> str:
+    data, task = sample.data, request.columns["task"]
     if task != "disambiguation":
         return str(data["phrase" if task == "grounding" else "sentence"])
-    lang, meaning = asked.columns["variant"].split("/")
+    lang, meaning = request.columns["variant"].split("/")
     return str(data["translation"][int(meaning)][lang])
 
 
@@ -200,11 +200,11 @@ def in_turn(samples: Sequence[Sample], answers: Sequence[str]) -> Mapping[str, s
 
 def test_vague_counts_every_kind_of_answer_under_its_own_name() -> None:
     samples = many("vague", 90)
-    said = in_turn(
+    replies = in_turn(
         samples,
         ["{0}", "{1}", "{2}", "{3}", "A or B", "I don't know.", "E", "", "<think>B", "a sentence without any choice"],
     )
-    metrics = reduced("vague", samples, lambda s, _: said[s.sample_id].format(*s.data["ordering"]), ["mcq"], ["vlm"])
+    metrics = reduced("vague", samples, lambda s, _: replies[s.sample_id].format(*s.data["ordering"]), ["mcq"], ["vlm"])
     kinds = counts(metrics, subset="", setting="vlm")
     assert {name: kinds[f"count_{name}", ""] for name in ("correct", "fs", "su", "ne", "invalid")} == {
         "correct": 9, "fs": 9, "su": 9, "ne": 9, "invalid": 54,
@@ -215,7 +215,7 @@ def test_vague_counts_every_kind_of_answer_under_its_own_name() -> None:
         "multiple": 9, "refusal": 9, "out_of_range": 9, "empty": 9, "unclosed_think": 9, "unparsed": 9,
         "empty_answer2": 0, "no_answer2": 0,
     }  # fmt: skip
-    assert found(metrics, "accuracy").value == 9 / 90
+    assert metric_named(metrics, "accuracy").value == 9 / 90
     cot = in_turn(samples, ["Answer 2 (intention):", "Let's think step by step. It is cold."])
     kinds = counts(
         reduced("vague", samples, lambda s, _: cot[s.sample_id], ["mcq"], ["vlm-cot"]), subset="", setting="vlm-cot"
@@ -226,42 +226,44 @@ def test_vague_counts_every_kind_of_answer_under_its_own_name() -> None:
 def test_mate_counts_in_scene_out_of_scene_and_no_json() -> None:
     samples = [s for s in many("mate", 1920) if s.data["rows"][0]["task"] == "img2txt"][:240]
     samples = [sample for sample in samples if sample.data["rows"][0]["target"] == "name"][:60]
-    said = in_turn(samples, ['{{"answer": "{0}"}}', '{{"answer": "{1}"}}', '{{"answer": "Object_99"}}', "no idea", ""])
+    replies = in_turn(
+        samples, ['{{"answer": "{0}"}}', '{{"answer": "{1}"}}', '{{"answer": "Object_99"}}', "no idea", ""]
+    )
 
     def say(sample: Sample, _: PlannedRequest) -> str:
         gold = sample.data["rows"][0]["gold"]
-        other = next(one["name"] for one in sample.data["scene"]["objects"] if one["name"] != gold)
-        return said[sample.sample_id].format(gold, other)
+        other = next(item["name"] for item in sample.data["scene"]["objects"] if item["name"] != gold)
+        return replies[sample.sample_id].format(gold, other)
 
     metrics = reduced("mate", samples, say, settings=["2-shot"])
-    per_kind = Counter(said.values())
-    right, inside, outside, words, empty = (per_kind[text] for text in dict.fromkeys(said.values()))
+    per_kind = Counter(replies.values())
+    right, inside, outside, words, empty = (per_kind[text] for text in dict.fromkeys(replies.values()))
     wrong = inside + outside + words + empty
-    assert found(metrics, "exact_match", task="img2txt").value == right / len(samples)
-    assert found(metrics, "ose", task="img2txt").value == (outside + words + empty) / wrong
-    assert found(metrics, "ose", task="img2txt").n == wrong
-    assert found(metrics, "no_json_count", task="img2txt").value == words + empty
-    assert found(metrics, "format_ok", task="img2txt").value == (right + inside + outside) / len(samples)
+    assert metric_named(metrics, "exact_match", task="img2txt").value == right / len(samples)
+    assert metric_named(metrics, "ose", task="img2txt").value == (outside + words + empty) / wrong
+    assert metric_named(metrics, "ose", task="img2txt").n == wrong
+    assert metric_named(metrics, "no_json_count", task="img2txt").value == words + empty
+    assert metric_named(metrics, "format_ok", task="img2txt").value == (right + inside + outside) / len(samples)
 
 
 def test_vflute_counts_no_labels_empty_explanations_and_disagreeing_readings() -> None:
     samples = many("vflute", 723)[:120]
-    said = in_turn(
+    replies = in_turn(
         samples,
         ["It fits.\nLABEL: entailment", "No word on it.", "Therefore, LABEL: entailment", "No, it does not entail it."],
     )
-    metrics = reduced("vflute", samples, lambda s, _: said[s.sample_id], settings=["zero-shot"])
-    assert found(metrics, "none_rate").value == 0.25
-    assert found(metrics, "empty_explanation_rate").value == 0.25
-    assert found(metrics, "parser_disagreement").value == 0.25
-    assert found(metrics, "errors").value == 0
+    metrics = reduced("vflute", samples, lambda s, _: replies[s.sample_id], settings=["zero-shot"])
+    assert metric_named(metrics, "none_rate").value == 0.25
+    assert metric_named(metrics, "empty_explanation_rate").value == 0.25
+    assert metric_named(metrics, "parser_disagreement").value == 0.25
+    assert metric_named(metrics, "errors").value == 0
 
 
 def test_unpie_counts_invalid_untranslated_and_wrong_script() -> None:
     samples = many("unpie", 12)
 
-    def say(sample: Sample, asked: PlannedRequest) -> str:
-        lang, meaning = asked.columns["variant"].split("/")
+    def say(sample: Sample, request: PlannedRequest) -> str:
+        lang, meaning = request.columns["variant"].split("/")
         if meaning == "0":
             return ""
         return "[Korean]: Nein." if lang == "ko" else str(sample.data["sentence"])
@@ -269,18 +271,18 @@ def test_unpie_counts_invalid_untranslated_and_wrong_script() -> None:
     metrics = reduced("unpie", samples, say, ["disambiguation"], ["vlm"])
     kinds = counts(metrics, subset="", setting="vlm")
     assert (kinds["invalid", ""], kinds["untranslated", ""], kinds["wrong_script", ""]) == (36, 24, 12)
-    assert found(metrics, "accuracy").value == 0
+    assert metric_named(metrics, "accuracy").value == 0
 
 
 def test_maia_pools_need_all_eight() -> None:
     samples = many("maia", 24)
     wrong = {"A": "B", "B": "A"}
 
-    def say(sample: Sample, asked: PlannedRequest) -> str:
-        right = perfect(sample, asked)
-        return wrong[right] if asked.columns["variant"] == "7" and sample.sample_id.endswith("_A") else right
+    def say(sample: Sample, request: PlannedRequest) -> str:
+        right = perfect(sample, request)
+        return wrong[right] if request.columns["variant"] == "7" and sample.sample_id.endswith("_A") else right
 
     metrics = reduced("maia", samples, say, ["vsv"], ["1-frame"])
     halves = Counter(sample.sample_id[-2:] for sample in samples)
-    assert found(metrics, "pool_accuracy").value == halves["_B"] / len(samples)
-    assert found(metrics, "statement_accuracy").value == 1 - halves["_A"] / len(samples) / 8
+    assert metric_named(metrics, "pool_accuracy").value == halves["_B"] / len(samples)
+    assert metric_named(metrics, "statement_accuracy").value == 1 - halves["_A"] / len(samples) / 8

@@ -36,8 +36,8 @@ def test_no_prompt_changes_under_its_version_and_no_id_by_itself(name: str) -> N
 
 def test_a_changed_prompt_would_be_seen() -> None:
     before = {"maia": words_of(benchmark("maia"), requests_of("maia"))}
-    (one, *_) = requests_of("maia")
-    other = replace(one, columns={**one.columns, "prompt_sha256": "0" * 64})
+    (request, *_) = requests_of("maia")
+    other = replace(request, columns={**request.columns, "prompt_sha256": "0" * 64})
     after = {"maia": words_of(benchmark("maia"), [other, *requests_of("maia")[1:]])}
     (fault,) = changed(before, after)
     assert "has changed" in fault
@@ -46,7 +46,7 @@ def test_a_changed_prompt_would_be_seen() -> None:
 
 def test_ids_are_the_same_in_every_process() -> None:
     code = "from tests.support.prompt_fingerprints import ids_of; print(ids_of('vague'), ids_of('mate'))"
-    said = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": seed},
@@ -54,21 +54,21 @@ def test_ids_are_the_same_in_every_process() -> None:
         ).stdout.split()[0]
         for seed in ("1", "2")
     }  # fmt: skip
-    assert said == {ids_of("vague")}
+    assert outputs == {ids_of("vague")}
 
 
 @pytest.mark.parametrize("name", benchmark_names())
 def test_a_benchmark_tells_what_it_is(name: str) -> None:
-    one = benchmark(name)
-    assert one.name == name
-    assert one.version
-    assert one.title
-    assert one.citation
-    assert one.headline
-    assert all(settings for settings in one.tasks.values())
-    assert set(one.derived_tasks).isdisjoint(one.tasks)
-    assert all(task in one.tasks for own in one.derived_tasks.values() for task in own)
-    assert (one.judge is not None) == (name in ("maia", "unpie"))
+    definition = benchmark(name)
+    assert definition.name == name
+    assert definition.version
+    assert definition.title
+    assert definition.citation
+    assert definition.headline
+    assert all(settings for settings in definition.tasks.values())
+    assert set(definition.derived_tasks).isdisjoint(definition.tasks)
+    assert all(task in definition.tasks for names in definition.derived_tasks.values() for task in names)
+    assert (definition.judge is not None) == (name in ("maia", "unpie"))
 
 
 @pytest.mark.parametrize("name", sorted(load_models()))

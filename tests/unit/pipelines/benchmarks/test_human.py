@@ -32,30 +32,30 @@ def rows_of(name: str, **columns: list[object]) -> pd.DataFrame:
 def test_human_figures_are_those_that_are_printed() -> None:
     approximate = results_of("vague", rows_of("vague", subset=["human-400-approx"]))
     vague = benchmark("vague").human.reference_values(approximate)
-    assert [(one.value, one.items, one.chance) for one in vague] == [(0.94, "approximate", 0.25)]
+    assert [(level.value, level.items, level.chance) for level in vague] == [(0.94, "approximate", 0.25)]
     listed = benchmark("vague").human.reference_values(results_of("vague", rows_of("vague", subset=["human-400"])))
-    assert [(one.items, one.n) for one in listed] == [("same", 400)]
-    mate = {one.task: one for one in benchmark("mate").human.reference_values(results_of("mate", EMPTY))}
-    assert {task: one.value for task, one in mate.items()} == {
+    assert [(level.items, level.n) for level in listed] == [("same", 400)]
+    mate = {level.task: level for level in benchmark("mate").human.reference_values(results_of("mate", EMPTY))}
+    assert {task: level.value for task, level in mate.items()} == {
         "crossmodal": 0.979, "img2txt": 0.979, "txt2img": 0.979, "unimodal": 0.995, "img2img": 1.0, "txt2txt": 0.99,
     }  # fmt: skip
-    vflute = {one.subset: one for one in benchmark("vflute").human.reference_values(results_of("vflute", EMPTY))}
+    vflute = {level.subset: level for level in benchmark("vflute").human.reference_values(results_of("vflute", EMPTY))}
     assert (vflute[""].value, vflute[""].n, vflute["NYCartoons"].value) == (pytest.approx(0.8909), 99, 0.7143)
     for name in ("maia", "unpie"):
-        assert {one.value for one in benchmark(name).human.reference_values(results_of(name, EMPTY))} == {None}
+        assert {level.value for level in benchmark(name).human.reference_values(results_of(name, EMPTY))} == {None}
 
 
 def test_beside_generated_scenes_no_published_model_stands() -> None:
     generated = rows_of("mate", metric=["generated"], value=[3.0])
-    assert {one.tables for one in benchmark("mate").human.reference_values(results_of("mate", generated))} == {()}
+    assert {level.tables for level in benchmark("mate").human.reference_values(results_of("mate", generated))} == {()}
 
 
 def test_every_level_names_a_task_and_settings_that_there_are() -> None:
     for name in benchmark_names():
-        one = benchmark(name)
-        known = {setting for settings in one.tasks.values() for setting in settings}
-        for level in one.human.reference_values(results_of(name, EMPTY)):
-            assert {*level.settings, *level.drawn} <= known
+        definition = benchmark(name)
+        settings_of_tasks = {setting for settings in definition.tasks.values() for setting in settings}
+        for level in definition.human.reference_values(results_of(name, EMPTY)):
+            assert {*level.settings, *level.drawn} <= settings_of_tasks
             assert {*level.tables, *level.best_of} <= set(published(name)["table"])
 
 
@@ -63,32 +63,34 @@ def test_every_level_names_a_task_and_settings_that_there_are() -> None:
 
 
 def test_maia_statements_and_pools_on_the_rows_of_people() -> None:
-    asked = [
+    rows = [
         Question(pairs="TTTTTTTT"),
         Question(pairs="TTTTFFFF", video="video2"),
         Question(pairs="FFFFFFFF", video="video3"),
     ]
     people = {"human:ann": maia_rows.frame([Question(pairs="TTTTTTTF"), Question(pairs="TTTTTTTT", video="video2")])}
-    found = MAIA.metrics(maia_rows.frame(asked), maia_rows.samples(asked), {}, people)
-    made = {one.metric: one for one in found if one.task == "vsv"}
-    assert {one.subset for one in found} == {SAME_ITEMS}
-    assert (made["statement_accuracy"].value, made["statement_accuracy"].n) == (12 / 16, 16)
-    assert made[human_metric("statement_accuracy")].value == 15 / 16
-    gap = made[gap_metric("statement_accuracy")]
+    metrics = MAIA.metrics(maia_rows.frame(rows), maia_rows.samples(rows), {}, people)
+    vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
+    assert {metric.subset for metric in metrics} == {SAME_ITEMS}
+    assert (vsv["statement_accuracy"].value, vsv["statement_accuracy"].n) == (12 / 16, 16)
+    assert vsv[human_metric("statement_accuracy")].value == 15 / 16
+    gap = vsv[gap_metric("statement_accuracy")]
     assert gap.value == pytest.approx(-3 / 16)
     assert (gap.ci_low, gap.ci_high) == (pytest.approx(-4 / 8), pytest.approx(1 / 8))
-    assert (made["pool_accuracy"].value, made[human_metric("pool_accuracy")].value) == (0.5, 0.5)
-    assert made["pool_accuracy"].n == 2
+    assert (vsv["pool_accuracy"].value, vsv[human_metric("pool_accuracy")].value) == (0.5, 0.5)
+    assert vsv["pool_accuracy"].n == 2
 
 
 def test_maia_rows_that_one_of_both_failed_at_are_left_out() -> None:
-    own, theirs = (
+    model, human = (
         maia_rows.frame([Question(pairs="TTTTTTTE")]),
         maia_rows.frame([Question(pairs="TTTTTTTT")]),
     )
-    made = {one.metric: one for one in MAIA.metrics(own, {}, {}, {"human:ann": theirs}) if one.task == "vsv"}
-    assert made["statement_accuracy"].n == 7
-    assert "pool_accuracy" not in made
+    vsv = {
+        metric.metric: metric for metric in MAIA.metrics(model, {}, {}, {"human:ann": human}) if metric.task == "vsv"
+    }
+    assert vsv["statement_accuracy"].n == 7
+    assert "pool_accuracy" not in vsv
 
 
 def test_maia_tables_keep_people_apart_from_models() -> None:
@@ -146,24 +148,24 @@ def test_vflute_mean_of_people_on_their_own_rows() -> None:
     labels = (
         "id,annotator,label\nrow 0,a,entailment\nrow 1,a,contradiction\nrow 2,b,contradiction\nrow 3,b,contradiction\n"
     )
-    found = VFLUTE.metrics(vflute_rows.frame(rows), vflute_rows.samples(rows), {"labels": labels}, {})
-    made = {one.metric: one for one in found if one.subset == SAME_ITEMS}
+    metrics = VFLUTE.metrics(vflute_rows.frame(rows), vflute_rows.samples(rows), {"labels": labels}, {})
+    same_items = {metric.metric: metric for metric in metrics if metric.subset == SAME_ITEMS}
     model = (macro_f1([1, 0], [1, 1]) + macro_f1([1, 0], [1, 0])) / 2
     human = (macro_f1([1, 0], [1, 0]) + macro_f1([1, 0], [0, 0])) / 2
-    assert (made["f1_at_0"].value, made["f1_at_0"].n) == (pytest.approx(model), 4)
-    assert made[human_metric("f1_at_0")].value == pytest.approx(human)
-    gap = made[gap_metric("f1_at_0")]
+    assert (same_items["f1_at_0"].value, same_items["f1_at_0"].n) == (pytest.approx(model), 4)
+    assert same_items[human_metric("f1_at_0")].value == pytest.approx(human)
+    gap = same_items[gap_metric("f1_at_0")]
     assert gap.value == pytest.approx(model - human)
     assert gap.ci_low is not None
     assert gap.ci_low <= (gap.value or 0) <= (gap.ci_high or 0)
-    assert {"gap_to_a", "gap_to_b"} <= {one.metric for one in found}
+    assert {"gap_to_a", "gap_to_b"} <= {metric.metric for metric in metrics}
 
 
 def test_vflute_judgements_meet_explanation_scores_by_system() -> None:
     rows = [Scored(es=0.9), Scored(es=0.3)]
     text = "id,system,annotator,adequate,error_type,preferred\n" + "".join(
-        f"row {i},{system},{who},{1 - i},{'unsound' if i else ''},0\n"
-        for system in ("m", "m/zero-shot") for i in range(2) for who in "ab"
+        f"row {i},{system},{annotator},{1 - i},{'unsound' if i else ''},0\n"
+        for system in ("m", "m/zero-shot") for i in range(2) for annotator in "ab"
     )  # fmt: skip
     marks = VFLUTE.annotation_scores(vflute_rows.frame(rows), {"judgements": text})
     assert marks == {"zero-shot/row 0": 0.9, "zero-shot/row 1": 0.3}
@@ -176,17 +178,20 @@ def test_koehn_tells_a_better_model_from_an_equal_one() -> None:
     gold = [i % 2 for i in range(60)]
     weak = [Scored(gold=g, label=1) for g in gold]
     strong = [Scored(gold=g, label=g) for g in gold]
-    one = {test.metric: test for test in koehn_tests(
+    tests_by_metric = {test.metric: test for test in koehn_tests(
         vflute_rows.frame(weak), vflute_rows.frame(strong), "zero-shot", vflute_rows.samples(weak))}  # fmt: skip
-    assert set(one) == {"label_f1", "f1_at_0", "f1_at_53", "f1_at_60"}
-    assert (one["label_f1"].value_a, one["label_f1"].value_b) == (pytest.approx(macro_f1(gold, [1] * 60)), 1.0)
-    assert one["label_f1"].p < 0.001
-    assert (one["label_f1"].ci_low or 0) > 0
+    assert set(tests_by_metric) == {"label_f1", "f1_at_0", "f1_at_53", "f1_at_60"}
+    assert (tests_by_metric["label_f1"].value_a, tests_by_metric["label_f1"].value_b) == (
+        pytest.approx(macro_f1(gold, [1] * 60)),
+        1.0,
+    )
+    assert tests_by_metric["label_f1"].p < 0.001
+    assert (tests_by_metric["label_f1"].ci_low or 0) > 0
     same = koehn_tests(vflute_rows.frame(weak), vflute_rows.frame(weak), "zero-shot", vflute_rows.samples(weak))
     assert {test.p for test in same} == {1.0}
     blind = [Scored(gold=g, label=g, es=None) for g in gold]
-    found = koehn_tests(vflute_rows.frame(weak), vflute_rows.frame(blind), "zero-shot", vflute_rows.samples(weak))
-    assert [test.metric for test in found] == ["label_f1"]
+    equal_tests = koehn_tests(vflute_rows.frame(weak), vflute_rows.frame(blind), "zero-shot", vflute_rows.samples(weak))
+    assert [test.metric for test in equal_tests] == ["label_f1"]
 
 
 # ----------------------------------------------------------------------------------------------------------- unpie
@@ -209,8 +214,8 @@ def test_unpie_labels_go_to_the_rows_that_they_name() -> None:
         "homographic/0000,de/0,other,vlm,1,reconstruction\n"
     )
     UNPIE.check("labels", text, puns(1))
-    found = UNPIE.with_labels(scores, {"labels": text}, "m")["human"]
-    assert found.fillna(-1).tolist() == [0.0, -1.0, 1.0]
+    labels = UNPIE.with_labels(scores, {"labels": text}, "m")["human"]
+    assert labels.fillna(-1).tolist() == [0.0, -1.0, 1.0]
     assert UNPIE.with_labels(scores, {}, "m") is scores
 
 

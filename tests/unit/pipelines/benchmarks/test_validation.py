@@ -54,7 +54,7 @@ def fault(record: type[BaseModel], row: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("record", "change", "told"),
+    ("record", "change", "message"),
     [
         (TextRow, {"claim": "  "}, "claim: is empty"),
         (TextRow, {"claim": 7}, "claim: must be text, not 7"),
@@ -67,18 +67,20 @@ def fault(record: type[BaseModel], row: Any) -> str:
         (_Row, {"meta": {"img_size": {"width": 0.0, "height": -2.5}}}, "meta.img_size.width: must be greater than 0,"),
     ],
 )
-def test_a_fault_in_words(record: type[BaseModel], change: dict[str, Any], told: str) -> None:
+def test_a_fault_in_words(record: type[BaseModel], change: dict[str, Any], message: str) -> None:
     assert fault(record, ROWS[record]) == ""
-    assert fault(record, ROWS[record] | change).startswith(told)
+    assert fault(record, ROWS[record] | change).startswith(message)
     assert fault(record, []).startswith("row: must be an object of named fields")
 
 
 @pytest.mark.parametrize("record", ROWS, ids=lambda record: record.__name__)
 def test_no_field_is_spoken_of_in_the_reader_s_language(record: type[BaseModel]) -> None:
     row = ROWS[record]
-    told = [fault(record, {key: value for key, value in row.items() if key != gone}) for gone in row]
-    told += [fault(record, row | {name: odd}) for name in row for odd in ODD]
-    assert any(told)
-    assert any("is missing" in one for one in told)
-    for one in told:
-        assert not any(word in one for word in ("pattern", "Input should", "should have", "Field required", "valid "))
+    messages = [fault(record, {key: value for key, value in row.items() if key != gone}) for gone in row]
+    messages += [fault(record, row | {name: odd}) for name in row for odd in ODD]
+    assert any(messages)
+    assert any("is missing" in message for message in messages)
+    for message in messages:
+        assert not any(
+            word in message for word in ("pattern", "Input should", "should have", "Field required", "valid ")
+        )

@@ -70,10 +70,10 @@ def test_builder_crosses_processes_and_hashes_by_value(builder: RequestBuilder) 
 def test_model_settings_override_the_benchmarks(dataset: Dataset, builder: RequestBuilder) -> None:
     sample = next(dataset.samples())
     row = next(builder.plan_rows(sample))
-    own = replace(builder, generation={"max_new_tokens": 7, "temperature": 0.5})
-    (step,) = own.request(row, "id").steps
+    builder_of_model = replace(builder, generation={"max_new_tokens": 7, "temperature": 0.5})
+    (step,) = builder_of_model.request(row, "id").steps
     assert (step.generation.max_new_tokens, step.generation.temperature) == (7, 0.5)
-    assert own.generation_settings(row) == [[7, 0.5, step.generation.num_beams, step.generation.seed]]
+    assert builder_of_model.generation_settings(row) == [[7, 0.5, step.generation.num_beams, step.generation.seed]]
 
 
 def test_plan_row_names_the_stored_media_of_its_prompt(dataset: Dataset, builder: RequestBuilder) -> None:

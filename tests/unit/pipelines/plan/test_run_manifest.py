@@ -41,14 +41,14 @@ def entry(
     return ManifestEntry(benchmark="maia", model="m", data=data, builder=builder, limit=limit, sample_ids=ids)
 
 
-def cuts(one: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, ...]]]:
-    return {cell: (own.limit, own.sample_ids) for own in one.by_cut() for cell in own.builder.task_settings}
+def cuts(manifest_entry: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, ...]]]:
+    return {cell: (cut.limit, cut.sample_ids) for cut in manifest_entry.by_cut() for cell in cut.builder.task_settings}
 
 
 def test_each_setting_keeps_its_last_sample_selection() -> None:
-    (one,) = merge_entries([entry(FRAME, OPEN, limit="1-8")], [entry(BLACK, limit="1-4")])
-    assert cuts(one) == {FRAME: ("1-8", ()), OPEN: ("1-8", ()), BLACK: ("1-4", ())}
-    (two,) = merge_entries([one], [entry(OPEN, ids=("video1/Sentiment_A",))])
+    (merged,) = merge_entries([entry(FRAME, OPEN, limit="1-8")], [entry(BLACK, limit="1-4")])
+    assert cuts(merged) == {FRAME: ("1-8", ()), OPEN: ("1-8", ()), BLACK: ("1-4", ())}
+    (two,) = merge_entries([merged], [entry(OPEN, ids=("video1/Sentiment_A",))])
     assert cuts(two) == {FRAME: ("1-8", ()), OPEN: (None, ("video1/Sentiment_A",)), BLACK: ("1-4", ())}
     (three,) = merge_entries([two], [entry(FRAME, OPEN, BLACK, limit="1-8")])
     assert three.earlier == ()
@@ -56,18 +56,18 @@ def test_each_setting_keeps_its_last_sample_selection() -> None:
 
 
 def test_sample_cuts_survive_the_file(tmp_path: Path) -> None:
-    made = merge_entries([entry(FRAME, limit="1-8")], [entry(BLACK, limit="1-4")])
+    entries = merge_entries([entry(FRAME, limit="1-8")], [entry(BLACK, limit="1-4")])
     texts = benchmark("maia").prompt_texts
-    save_run(Store(str(tmp_path)), {}, sweep={}, entries=made, parts={"prompts": {"maia": dict(texts)}})
-    assert load_run(Store(str(tmp_path)))["entries"] == made
+    save_run(Store(str(tmp_path)), {}, sweep={}, entries=entries, parts={"prompts": {"maia": dict(texts)}})
+    assert load_run(Store(str(tmp_path)))["entries"] == entries
 
 
 def test_prompt_fingerprints_are_those_recorded(tmp_path: Path) -> None:
     texts = {**benchmark("maia").prompt_texts, "vsv-it-v1": "other words"}
     run = save_run(Store(str(tmp_path)), {}, sweep={}, entries=[], parts={"prompts": {"maia": texts}})
-    found = run["prompt_fingerprints"]["maia"]
+    fingerprints = run["prompt_fingerprints"]["maia"]
     recorded = json.loads((GOLDEN / "prompt_fingerprints.json").read_text())["maia"]
-    assert {name for name in texts if found[name] != recorded[name]} == {"vsv-it-v1"}
+    assert {name for name in texts if fingerprints[name] != recorded[name]} == {"vsv-it-v1"}
 
 
 def test_dropped_settings_are_reported_with_the_way_back() -> None:

@@ -32,7 +32,7 @@ def job(model: ModelSpec, units: int = 100) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "ranks", "wanted"),
+    ("cluster", "ranks", "expected"),
     [
         (STANDING, 1, 8),
         (STANDING, 4, 2),
@@ -43,8 +43,8 @@ def job(model: ModelSpec, units: int = 100) -> Job:
         (DECLARED, 16, 40),  # where it fits nowhere, that is said when it is to be placed
     ],
 )
-def test_replicas(cluster: ClusterInfo, ranks: int, wanted: int) -> None:
-    assert _replicas(job(spec(tensor_parallel=ranks)), cluster) == wanted
+def test_replicas(cluster: ClusterInfo, ranks: int, expected: int) -> None:
+    assert _replicas(job(spec(tensor_parallel=ranks)), cluster) == expected
 
 
 def test_replicas_are_no_more_than_units() -> None:

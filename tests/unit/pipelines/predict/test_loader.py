@@ -29,8 +29,8 @@ from tests.support.units import RecordingAttempts, ScriptedEngine, carried, unit
 def media_frames(loaded: list[Loaded]) -> dict[str, Frames]:
     return {
         ("black" if media.source.startswith("blank") else str(media.frames)): frames
-        for one in loaded
-        for media, frames in one.media.items()
+        for unit in loaded
+        for media, frames in unit.media.items()
     }
 
 
@@ -80,12 +80,12 @@ def test_loader_shrinks_and_thins_frames_to_the_limits_of_the_model(
 
 
 def test_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) -> None:
-    for one in loaded:
-        (back,) = unpack_units(pack_units([one]))
-        assert back.unit == one.unit
-        assert back.requests == one.requests
-        assert back.columns == one.columns
-        for media, frames in one.media.items():
+    for original in loaded:
+        (back,) = unpack_units(pack_units([original]))
+        assert back.unit == original.unit
+        assert back.requests == original.requests
+        assert back.columns == original.columns
+        for media, frames in original.media.items():
             assert (back.media[media].pixels == frames.pixels).all()
             assert back.media[media].seconds == frames.seconds
 
@@ -109,8 +109,8 @@ def test_loader_refuses_a_damaged_plan(
 
 
 def commit(out: Path, unit: WorkUnit, rows: list[dict[str, Any]]) -> list[tuple[str, str, str, int]]:
-    one = carried(unit, rows)
-    return Committer(str(out)).commit(one.unit, one.rows)
+    carried_unit = carried(unit, rows)
+    return Committer(str(out)).commit(carried_unit.unit, carried_unit.rows)
 
 
 def test_undecodable_medium_makes_error_rows(
@@ -124,9 +124,9 @@ def test_undecodable_medium_makes_error_rows(
         clip.write_bytes(clip.read_bytes()[:500])
     loader = make_loader(data=str(data))
     for unit in units_of(str(data), builder, str(tmp_path)):
-        one = loader.load(unit)
-        rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(one)
-        assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
+        loaded_unit = loader.load(unit)
+        rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(loaded_unit)
+        assert sorted(row["request_id"] for row in rows) == sorted(loaded_unit.columns)
         for row in rows:
             assert row["status"] == ("ok" if row["setting"] == "black-video" else "error")
             assert row.get("error_type") == ("" if row["status"] == "ok" else "media")
@@ -137,14 +137,14 @@ def test_loader_without_media_fails_the_requests_that_show_one(
 ) -> None:
     loader = make_loader()
     for unit in units:
-        one = loader.load(unit, skip_media=True)
-        failed = [row for row in one.ready if row["status"] == "error"]
+        loaded_unit = loader.load(unit, skip_media=True)
+        failed = [row for row in loaded_unit.ready if row["status"] == "error"]
         assert {row["error_type"] for row in failed} == {"media"}
         assert all("processes died" in row["error"] for row in failed)
-        assert sorted([*(row["request_id"] for row in failed), *(one.request_id for one in one.requests)]) == sorted(
-            one.columns
-        )
-        assert all(media.source.startswith("blank:") for media in one.media)
+        assert sorted(
+            [*(row["request_id"] for row in failed), *(loaded_unit.request_id for loaded_unit in loaded_unit.requests)]
+        ) == sorted(loaded_unit.columns)
+        assert all(media.source.startswith("blank:") for media in loaded_unit.media)
 
 
 @pytest.mark.parametrize("damage", ["another that decodes", "gone"])
@@ -159,16 +159,16 @@ def test_medium_changed_or_lost_after_ingest_makes_error_rows(
     first.write_bytes(second.read_bytes())
     if damage == "gone":
         first.unlink()
-    loader, told = make_loader(data=str(data)), set()
+    loader, errors = make_loader(data=str(data)), set()
     for unit in units_of(
         str(data), builder, str(tmp_path), "1.0"
     ):  # of both clips: which hash is first hangs on the encoder
         for row in UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(loader.load(unit)):
             if row["status"] == "error":
-                told.add((row["error_type"], row["error"], first.stem in row["error"]))
+                errors.add((row["error_type"], row["error"], first.stem in row["error"]))
             else:
                 assert row["setting"] == "black-video" or first.stem not in str(unit)
-    ((kind, reason, names_it),) = told
+    ((kind, reason, names_it),) = errors
     assert kind == "media"
     assert ("its hash differs" if damage != "gone" else "no such file") in reason
     assert names_it
@@ -180,13 +180,13 @@ def test_retry_keeps_the_rows_that_were_right(
     out = Store(str(tmp_path))
     loader = make_loader()
     unit = units[0]
-    one = loader.load(unit)
-    poison = words_of(one.requests[0])
-    rows = UnitRunner(ScriptedEngine(raise_on=repr(poison)[1:-1]), RecordingAttempts()).answer(one)
-    failed = tuple(sorted(r.request_id for r in one.requests if words_of(r) == poison))
+    loaded_unit = loader.load(unit)
+    poison = words_of(loaded_unit.requests[0])
+    rows = UnitRunner(ScriptedEngine(raise_on=repr(poison)[1:-1]), RecordingAttempts()).answer(loaded_unit)
+    failed = tuple(sorted(r.request_id for r in loaded_unit.requests if words_of(r) == poison))
     counts = commit(tmp_path, unit, rows)
     assert sum(n for _, _, status, n in counts if status == "error") == len(failed)
-    ids = iter(one.columns)
+    ids = iter(loaded_unit.columns)
     slices = tuple(replace(s, rows=tuple(row for row in s.rows if next(ids) in failed)) for s in unit.slices)
     again = replace(unit, slices=slices, requests=len(failed), retried=failed)
     second = loader.load(again)
@@ -197,5 +197,5 @@ def test_retry_keeps_the_rows_that_were_right(
     assert sum(n for *_, n in counts) == len(failed)
     table = read_part(out, unit.part)
     assert table.schema.equals(PREDICTIONS)
-    assert sorted(table["request_id"].to_pylist()) == sorted(one.columns)
+    assert sorted(table["request_id"].to_pylist()) == sorted(loaded_unit.columns)
     assert set(table["status"].to_pylist()) == {"ok"}

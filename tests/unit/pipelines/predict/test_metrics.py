@@ -85,15 +85,15 @@ def test_seconds_and_gauges(recorded: RecordedMetrics) -> None:
 
 
 def test_log_fields_belong_to_the_thread_and_end_with_their_block() -> None:
-    seen = []
+    contexts = []
     with log_context(run="r", model="a", part=""):
-        other = threading.Thread(target=lambda: seen.append(dict(current_context())))
+        other = threading.Thread(target=lambda: contexts.append(dict(current_context())))
         other.start()
         other.join()
         with log_context(model="b"):
-            seen.append(dict(current_context()))
-        seen.append(dict(current_context()))
-    assert [*seen, dict(current_context())] == [{}, {"run": "r", "model": "b"}, {"run": "r", "model": "a"}, {}]
+            contexts.append(dict(current_context()))
+        contexts.append(dict(current_context()))
+    assert [*contexts, dict(current_context())] == [{}, {"run": "r", "model": "b"}, {"run": "r", "model": "a"}, {}]
 
 
 @pytest.fixture

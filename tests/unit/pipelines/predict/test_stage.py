@@ -32,8 +32,8 @@ class Sweep:
     """Predicts with an `execute` of the test's own."""
 
     def __init__(self, data: str, out: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
-        one = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 1})
-        self.spec = RunSpec(data=data, out=str(out), models=dict.fromkeys("abc", one), benchmarks=("maia",))
+        model_spec = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 1})
+        self.spec = RunSpec(data=data, out=str(out), models=dict.fromkeys("abc", model_spec), benchmarks=("maia",))
         self.out, self._patch, self._gpus = Store(str(out)), monkeypatch, gpus
         self.shares: dict[str, float] = {}
         monkeypatch.setattr(page, "gpus_of_nodes", lambda: [gpus])
@@ -107,9 +107,9 @@ def test_dry_run_schedules_the_replicas_of_the_run(
 
     assert sweep.predict(execute) == []
     plans = plan_sweep(SweepContext.open(sweep.spec))
-    works = [model_workload(name, own, sweep.spec.models[name]) for name, own in plans.items()]
-    told = schedule(works, Fleet(gpus=gpus))
-    assert {name: loads for name, _, _, _, loads, _ in told.models} == replicas
+    works = [model_workload(name, plan, sweep.spec.models[name]) for name, plan in plans.items()]
+    planned_schedule = schedule(works, Fleet(gpus=gpus))
+    assert {name: loads for name, _, _, _, loads, _ in planned_schedule.models} == replicas
     assert set(replicas) == set(names)
 
 
@@ -130,11 +130,11 @@ def test_models_follow_one_another_without_gpus_or_with_a_cost_limit(
 
 
 def test_store_error_ends_all_models(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweep, seen = Sweep(maia_data, tmp_path, monkeypatch, 2), []
+    sweep, models = Sweep(maia_data, tmp_path, monkeypatch, 2), []
     both, gone = threading.Barrier(2, timeout=120), threading.Event()
 
     def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
-        seen.append(job.model)
+        models.append(job.model)
         both.wait()
         if job.model == "a":
             gone.set()
@@ -145,4 +145,4 @@ def test_store_error_ends_all_models(maia_data: str, tmp_path: Path, monkeypatch
 
     with pytest.raises(StoreError, match="store is away"):
         sweep.predict(execute)
-    assert sorted(seen) == ["a", "b"]
+    assert sorted(models) == ["a", "b"]

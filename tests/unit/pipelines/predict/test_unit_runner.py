@@ -20,26 +20,26 @@ def statuses(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def test_runner_answers_every_row_once(loaded: list[Loaded]) -> None:
-    for one in loaded:
-        rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(one)
-        assert sorted(row["request_id"] for row in rows) == sorted(one.columns)
-        assert statuses(rows) == {"ok": len(one.requests)}
+    for unit in loaded:
+        rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(unit)
+        assert sorted(row["request_id"] for row in rows) == sorted(unit.columns)
+        assert statuses(rows) == {"ok": len(unit.requests)}
 
 
 def test_runner_sends_a_unit_at_once(loaded: list[Loaded]) -> None:
     engine = ScriptedEngine()
-    for one in loaded:
-        UnitRunner(engine, RecordingAttempts()).answer(one)
-    assert engine.batches == [len(one.requests) for one in loaded]
+    for unit in loaded:
+        UnitRunner(engine, RecordingAttempts()).answer(unit)
+    assert engine.batches == [len(unit.requests) for unit in loaded]
 
 
 def test_exception_fails_only_the_rows_that_cause_it(loaded: list[Loaded]) -> None:
-    one = loaded[0]
-    poison = words_of(one.requests[5])
-    rows = UnitRunner(ScriptedEngine(raise_on=repr(poison)[1:-1]), RecordingAttempts()).answer(one)
+    unit = loaded[0]
+    poison = words_of(unit.requests[5])
+    rows = UnitRunner(ScriptedEngine(raise_on=repr(poison)[1:-1]), RecordingAttempts()).answer(unit)
     bad = [row for row in rows if row["status"] == "error"]
-    assert {row["request_id"] for row in bad} == {r.request_id for r in one.requests if words_of(r) == poison}
-    assert 0 < len(bad) < len(rows) == len(one.requests)
+    assert {row["request_id"] for row in bad} == {r.request_id for r in unit.requests if words_of(r) == poison}
+    assert 0 < len(bad) < len(rows) == len(unit.requests)
     assert {row["error_type"] for row in bad} == {"RuntimeError"}
     assert {row.get("output") for row in bad} == {None}
 
@@ -56,20 +56,20 @@ def test_unreachable_endpoint_is_no_failed_row(loaded: list[Loaded]) -> None:
 
 
 def test_requests_are_sent_one_by_one_after_a_death_without_the_blamed_one(loaded: list[Loaded]) -> None:
-    engine, one = ScriptedEngine(), loaded[0]
-    killer = one.requests[0].request_id
+    engine, unit = ScriptedEngine(), loaded[0]
+    killer = unit.requests[0].request_id
     attempts = RecordingAttempts(attempt=3, blamed={killer: "engine_died"})
-    rows = UnitRunner(engine, attempts).answer(one)
+    rows = UnitRunner(engine, attempts).answer(unit)
     assert set(engine.batches) == {1}
-    assert len(attempts.single) == len(one.requests) - 1
+    assert len(attempts.single) == len(unit.requests) - 1
     assert [row["error_type"] for row in rows if row["request_id"] == killer] == ["engine_died"]
-    assert statuses(rows) == {"ok": len(one.requests) - 1, "error": 1}
+    assert statuses(rows) == {"ok": len(unit.requests) - 1, "error": 1}
 
 
 def test_request_of_a_stall_fails_with_timeout(loaded: list[Loaded]) -> None:
-    one = loaded[0]
-    silent = one.requests[0].request_id
-    rows = UnitRunner(ScriptedEngine(), RecordingAttempts(attempt=3, blamed={silent: "timeout"})).answer(one)
+    unit = loaded[0]
+    silent = unit.requests[0].request_id
+    rows = UnitRunner(ScriptedEngine(), RecordingAttempts(attempt=3, blamed={silent: "timeout"})).answer(unit)
     (row,) = [row for row in rows if row["status"] == "error"]
     assert (row["request_id"], row["error_type"]) == (silent, "timeout")
     assert "stall_timeout_s" in row["error"]
@@ -89,13 +89,13 @@ class DyingEngine(ScriptedEngine):
             yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
 
 
-def died(one: Loaded, error: type[EngineDiedError]) -> tuple[str, RecordingAttempts, RecordingAttempts]:
+def died(unit: Loaded, error: type[EngineDiedError]) -> tuple[str, RecordingAttempts, RecordingAttempts]:
     """The request under which an engine's processes died, and what was noted: all asked together, and one by one."""
-    victim = one.requests[3].request_id
+    victim = unit.requests[3].request_id
     together, alone = RecordingAttempts(), RecordingAttempts(attempt=2)
     for attempts in (together, alone):
         with pytest.raises(error):
-            UnitRunner(DyingEngine(victim, error), attempts).answer(one)
+            UnitRunner(DyingEngine(victim, error), attempts).answer(unit)
     return victim, together, alone
 
 
@@ -126,8 +126,8 @@ def test_rows_hold_any_text_of_a_model(loaded: list[Loaded]) -> None:
             for call in calls:
                 yield CallReply(call_id=call.call_id, outcome=Answer(text="half \ud800 pair \x00 🙂"))
 
-    one = loaded[0]
-    table = carried(one.unit, UnitRunner(SurrogateEngine(), RecordingAttempts()).answer(one)).rows
+    unit = loaded[0]
+    table = carried(unit.unit, UnitRunner(SurrogateEngine(), RecordingAttempts()).answer(unit)).rows
     assert isinstance(table, pa.Table)
     assert set(table["output"].to_pylist()) == {"half ? pair \x00 🙂"}
 
@@ -145,9 +145,9 @@ class LoggingEngine(ScriptedEngine):
 
 
 def test_log_lines_name_the_request_that_is_sent_by_itself(loaded: list[Loaded]) -> None:
-    one, together, alone = loaded[0], LoggingEngine(), LoggingEngine()
-    UnitRunner(together, RecordingAttempts()).answer(one)
+    unit, together, alone = loaded[0], LoggingEngine(), LoggingEngine()
+    UnitRunner(together, RecordingAttempts()).answer(unit)
     assert {name for _, name in together.logged} == {""}
-    UnitRunner(alone, RecordingAttempts(attempt=2)).answer(one)
-    assert {name for _, name in alone.logged} == {request.request_id for request in one.requests}
+    UnitRunner(alone, RecordingAttempts(attempt=2)).answer(unit)
+    assert {name for _, name in alone.logged} == {request.request_id for request in unit.requests}
     assert current_context() == {}

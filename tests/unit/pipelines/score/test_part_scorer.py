@@ -50,9 +50,9 @@ def out(maia_data: str, tmp_path: Path) -> Store:
     samples = list(dataset.samples())[:2]
     rows = []
     for sample in samples:
-        for asked in build_requests(builder, sample):
-            text = "A" if asked.columns["task"] == "vsv" else sample.data["answers"][2]
-            rows.append(prediction_row(asked.columns, Reply(request_id="", outcome=Answer(text=text))))
+        for request in build_requests(builder, sample):
+            text = "A" if request.columns["task"] == "vsv" else sample.data["answers"][2]
+            rows.append(prediction_row(request.columns, Reply(request_id="", outcome=Answer(text=text))))
     rows[0] = prediction_row(rows[0], Reply(request_id="", outcome=Failure(type="timeout", message="late")))
     store = Store(str(tmp_path / "out"))
     store.put(PART, to_parquet(rows, PREDICTIONS))
@@ -74,10 +74,10 @@ def test_rows_are_scored_by_id(maia_data: str, out: Store) -> None:
     errors = [row for row in table if row["status"] == "error"]
     assert [dict(row["values"]) for row in errors] == [{}]
     letters = [dict(row["values"]) for row in table if row["task"] == "vsv" and row["status"] == "ok"]
-    assert all(one["correct"] == one["ts_at_a"] for one in letters)
+    assert all(row_values["correct"] == row_values["ts_at_a"] for row_values in letters)
     open_ = [dict(row["values"]) for row in table if row["task"] == "oevqa"]
-    assert [one["rouge"] for one in open_] == [1.0, 1.0]
-    assert all("accepted" not in one and "bertscore" not in one for one in open_)
+    assert [row_values["rouge"] for row_values in open_] == [1.0, 1.0]
+    assert all("accepted" not in row_values and "bertscore" not in row_values for row_values in open_)
 
 
 def test_up_to_date_scores_are_not_written_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ class LengthScorer:
     """Stands in for a scorer model."""
 
     def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-        assert all(len(own) == 8 for own in references)
+        assert all(len(texts) == 8 for texts in references)
         return [len(text) / 1000 for text in candidates]
 
 
@@ -130,11 +130,11 @@ def test_unavailable_default_scorer_is_reported_and_retried(
     scorer = PartScorer(spec(maia_data, out, default))
     scorer.score(PART)
     assert "no-such-model" in scorer.problems["bertscore"]
-    assert not any("bertscore" in one for one in values(out))
+    assert not any("bertscore" in row_values for row_values in values(out))
     monkeypatch.setattr(scoring, "look_for", lambda _: None)
     monkeypatch.setattr(scoring, "build_scorer", lambda *_: LengthScorer())
     PartScorer(spec(maia_data, out, default)).score(PART)
-    assert sum("bertscore" in one for one in values(out)) == 2
+    assert sum("bertscore" in row_values for row_values in values(out)) == 2
 
 
 def test_unavailable_named_scorer_ends_the_run(maia_data: str, out: Store, tmp_path: Path) -> None:

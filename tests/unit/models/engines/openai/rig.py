@@ -28,15 +28,15 @@ class Rig:
     def ask(self, *calls: Call) -> list[CallReply]:
         return list(self.engine.generate(calls, MEDIA))
 
-    def one(self, *parts: Any) -> Answer | Failure:
+    def ask_one(self, *parts: Any) -> Answer | Failure:
         (reply,) = self.ask(call("a/0", *parts))
         return reply.outcome
 
     @property
     def sent(self) -> dict[str, Any]:
         """The only request there was."""
-        (asked,) = self.endpoint.seen
-        return asked.body
+        (request,) = self.endpoint.requests
+        return request.body
 
 
 @contextmanager
@@ -56,4 +56,4 @@ def many(count: int) -> list[Call]:
 
 
 def kinds(replies: Sequence[CallReply]) -> list[str]:
-    return sorted(one.outcome.type if isinstance(one.outcome, Failure) else "answer" for one in replies)
+    return sorted(reply.outcome.type if isinstance(reply.outcome, Failure) else "answer" for reply in replies)

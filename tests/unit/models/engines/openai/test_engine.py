@@ -29,15 +29,15 @@ class TestRequests:
 
     def test_pictures_precede_text(self) -> None:
         with rig(always("A")) as at:
-            at.one("Look: ", CLIP, PICTURE)
+            at.ask_one("Look: ", CLIP, PICTURE)
             (message,) = at.sent["messages"]
             assert [part["type"] for part in message["content"]] == ["image_url"] * 5 + ["text"]
-            assert all(uri.startswith("data:image/jpeg;base64,") for uri in at.endpoint.seen[0].pictures)
+            assert all(uri.startswith("data:image/jpeg;base64,") for uri in at.endpoint.requests[0].pictures)
 
     def test_media_limits_are_applied(self) -> None:
         with rig(always("A"), limits={"max_frames": 2}) as at:
-            at.one(CLIP, "What happens?")
-            assert len(at.endpoint.seen[0].pictures) == 2
+            at.ask_one(CLIP, "What happens?")
+            assert len(at.endpoint.requests[0].pictures) == 2
 
     def test_clip_is_encoded_once_per_group(self, monkeypatch: pytest.MonkeyPatch) -> None:
         encoded: list[Media] = []
@@ -50,27 +50,29 @@ class TestRequests:
         with rig(always("A")) as at:
             at.ask(*(call(f"{index}/0", CLIP, PICTURE, f"{index}?") for index in range(5)))
             assert sorted(encoded, key=repr) == [PICTURE, CLIP]
-            assert len({tuple(asked.pictures) for asked in at.endpoint.seen}) == 1
+            assert len({tuple(request.pictures) for request in at.endpoint.requests}) == 1
 
     def test_system_prompt_of_the_spec_is_sent(self) -> None:
         with rig(always("A"), system="Be brief.") as at:
-            at.one("Hi")
+            at.ask_one("Hi")
             assert at.sent["messages"][0] == {"role": "system", "content": "Be brief."}
 
     def test_omitted_parameters_are_not_sent(self) -> None:
         with rig(always("A"), omit_parameters=["temperature", "seed"]) as at:
-            at.one("Hi")
+            at.ask_one("Hi")
             assert set(at.sent) == {"model", "messages", "max_tokens"}
 
     def test_max_completion_tokens_is_learned_once(self) -> None:
-        def script(asked: EndpointRequest) -> Action | str:
-            if "max_tokens" in asked.body:
+        def script(request: EndpointRequest) -> Action | str:
+            if "max_tokens" in request.body:
                 return Status(status=400, message="Unsupported 'max_tokens'; use 'max_completion_tokens' instead.")
             return "A"
 
         with rig(script, retries=0, concurrency=1) as at:
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
-            assert [set(asked.body) & {"max_tokens", "max_completion_tokens"} for asked in at.endpoint.seen] == [
+            assert [
+                set(request.body) & {"max_tokens", "max_completion_tokens"} for request in at.endpoint.requests
+            ] == [
                 {"max_tokens"},
                 *[{"max_completion_tokens"}] * 3,
             ]
@@ -78,22 +80,22 @@ class TestRequests:
 
     def test_rejected_token_limits_are_not_retried_forever(self) -> None:
         with rig([{"status": 400, "message": "neither max_tokens nor max_completion_tokens"}]) as at:
-            assert isinstance(at.one("Hi"), Failure)
-            assert len(at.endpoint.seen) == 2
+            assert isinstance(at.ask_one("Hi"), Failure)
+            assert len(at.endpoint.requests) == 2
 
     def test_key_is_sent_in_the_header(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SCRIPTED_KEY", KEY)
         with rig(always("A"), api_key_env="SCRIPTED_KEY") as at:
-            at.one("Hi")
-            assert at.endpoint.seen[0].headers["authorization"] == f"Bearer {KEY}"
+            at.ask_one("Hi")
+            assert at.endpoint.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
     def test_environment_does_not_change_requests(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
             monkeypatch.setenv(name, KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
         with rig(always("A")) as at:
-            at.one("Hi")
-            assert KEY not in str(at.endpoint.seen[0].headers)
+            at.ask_one("Hi")
+            assert KEY not in str(at.endpoint.requests[0].headers)
 
     def test_missing_key_is_reported_before_any_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("SCRIPTED_KEY", raising=False)
@@ -107,7 +109,7 @@ class TestRequests:
 class TestReplies:
     def test_reply_gives_text_tokens_and_finish_reason(self) -> None:
         with rig(lambda _: Say(text=" A) è vero ", cached_tokens=3)) as at:
-            assert at.one("four words in all") == Answer(
+            assert at.ask_one("four words in all") == Answer(
                 text=" A) è vero ", input_tokens=4, output_tokens=3, cached_tokens=3, decoding="greedy"
             )
 
@@ -120,16 +122,16 @@ class TestReplies:
     @pytest.mark.parametrize(("temperature", "decoding"), [(0.0, "greedy"), (0.5, "sampled")])
     def test_beams_are_reported_as_greedy(self, temperature: float, decoding: str) -> None:
         with rig([{"say": "A"}]) as at:
-            asked = call("a/0", "Hi")
-            beams = replace(asked.generation, num_beams=3, temperature=temperature)
-            (reply,) = at.ask(replace(asked, generation=beams))
+            greedy_call = call("a/0", "Hi")
+            beams = replace(greedy_call.generation, num_beams=3, temperature=temperature)
+            (reply,) = at.ask(replace(greedy_call, generation=beams))
             assert isinstance(reply.outcome, Answer)
             assert reply.outcome.decoding == decoding
-            assert "beams" not in repr(at.endpoint.seen)
+            assert "beams" not in repr(at.endpoint.requests)
 
     def test_content_filter_is_an_answer(self) -> None:
         with rig([{"empty": True, "finish_reason": "content_filter"}]) as at:
-            answer = at.one("Hi")
+            answer = at.ask_one("Hi")
             assert isinstance(answer, Answer)
             assert (answer.text, answer.finish_reason) == ("", "content_filter")
 
@@ -156,7 +158,7 @@ class TestReplies:
     )
     def test_replies_of_compatible_servers_are_read(self, reply: str, answer: Answer) -> None:
         with rig(lambda _: Raw(reply.encode())) as at:
-            assert at.one("Hi") == replace(answer, decoding="greedy")
+            assert at.ask_one("Hi") == replace(answer, decoding="greedy")
 
     @pytest.mark.parametrize(
         "reply",
@@ -164,10 +166,10 @@ class TestReplies:
     )
     def test_invalid_reply_is_retried_and_then_a_failure(self, reply: bytes) -> None:
         with rig(lambda _: Raw(reply), retries=2) as at:
-            outcome = at.one("Hi")
+            outcome = at.ask_one("Hi")
             assert isinstance(outcome, Failure)
             assert outcome.type == "bad_reply"
-            assert len(at.endpoint.seen) == 3
+            assert len(at.endpoint.requests) == 3
 
     def test_latency_is_that_of_the_last_attempt(self) -> None:
         with rig([{"status": 500, "times": 2}, {"say": "A"}]) as at:

@@ -87,8 +87,8 @@ def classify(status: int, body: object = None, text: str = "", headers: dict[str
     ],
 )
 def test_status_is_classified(status: int, body: object, *, kind: str, scope: FailureScope, is_transient: bool) -> None:
-    found = classify(status, body)
-    assert (found.failure.type, found.scope, found.is_transient) == (kind, scope, is_transient)
+    result = classify(status, body)
+    assert (result.failure.type, result.scope, result.is_transient) == (kind, scope, is_transient)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_retry_after_is_read_for_transient_statuses_only() -> None:
 
 def test_secrets_are_redacted_before_the_message_is_cut() -> None:
     key = "sk-" + "k" * 60
-    found = classify_status(
+    result = classify_status(
         400,
         {},
         body={"message": "x" * 480 + key},
@@ -123,7 +123,7 @@ def test_secrets_are_redacted_before_the_message_is_cut() -> None:
         now=NOW,
         redact=lambda text: text.replace(key, "***"),
     )
-    assert "sk-" not in found.failure.message
+    assert "sk-" not in result.failure.message
 
 
 def test_clip_shortens_to_one_line() -> None:
@@ -181,14 +181,14 @@ class TestRateLimiter:
         async def run() -> None:
             pacer = RateLimiter(60, time.now, time.sleep)
 
-            async def one() -> None:
+            async def attempt() -> None:
                 await pacer.wait_for_turn()
                 passed.append(time.now())
                 if len(passed) == 1:
                     await asyncio.sleep(0)  # the others take their turns and wait
                     pacer.pause(30.0)
 
-            await asyncio.gather(*(one() for _ in range(4)))
+            await asyncio.gather(*(attempt() for _ in range(4)))
 
         asyncio.run(run())
         assert passed[0] == 0.0

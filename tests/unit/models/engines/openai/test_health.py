@@ -17,9 +17,9 @@ from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
 
 class TestUnreachable:
     def test_refused_connection_is_reported(self) -> None:
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else comes to listen there
-            address = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+        with socket.socket() as unserved:
+            unserved.bind(("127.0.0.1", 0))  # bound and not listening: nobody else comes to listen there
+            address = f"http://127.0.0.1:{unserved.getsockname()[1]}/v1"
             self.check_refused_connection(address)
 
     def check_refused_connection(self, address: str) -> None:
@@ -48,7 +48,7 @@ class TestUnreachable:
             with pytest.raises(EngineUnreachableError, match=f"consecutive calls, the last time http_{status}: no"):
                 got.extend(replies)
             assert kinds(got) == [f"http_{status}"] * (STREAK_LIMIT - 1)
-            assert len(at.endpoint.seen) <= STREAK_LIMIT + 16
+            assert len(at.endpoint.requests) <= STREAK_LIMIT + 16
 
     def test_few_rejected_calls_are_failed_rows(self) -> None:
         with rig([{"status": 401}]) as at:
@@ -88,7 +88,7 @@ class TestSecrets:
     )
     def test_key_is_absent_from_failures(self, action: Action) -> None:
         with rig(lambda _: action, api_key_env="SCRIPTED_KEY", retries=0) as at:
-            outcome = at.one("Hi")
+            outcome = at.ask_one("Hi")
             assert isinstance(outcome, Failure)
             assert KEY[:8] not in outcome.message
 

@@ -64,14 +64,14 @@ class TestMessages:
 
     def test_system_prompt_is_optional(self) -> None:
         call = make_call(user("Hi"))
-        assert [one["role"] for one in chat_messages(call, {})] == ["user"]
+        assert [message["role"] for message in chat_messages(call, {})] == ["user"]
         assert chat_messages(call, {}, "Be brief.")[0] == {"role": "system", "content": "Be brief."}
 
     def test_system_turn_of_the_call_follows_the_one_of_the_spec(self) -> None:
         call = make_call(Turn("system", (Text("You judge."),)), user("Hi"))
         assert chat_messages(call, {})[0]["content"] == "You judge."
         both = chat_messages(call, {}, "Be brief.")
-        assert [one["role"] for one in both] == ["system", "user"]
+        assert [message["role"] for message in both] == ["system", "user"]
         assert both[0]["content"] == "Be brief.\n\nYou judge."
 
     def test_turns_are_preserved(self) -> None:
@@ -99,22 +99,22 @@ class TestDataUris:
     @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
     def test_original_bytes_of_a_picture_are_sent(self, form: str) -> None:
         frames = noise(1)
-        own = file_of(frames.pixels[0], form)
-        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), NO_LIMITS)
-        assert uri == f"data:image/{form.lower()};base64,{base64.b64encode(own).decode()}"
+        original = file_of(frames.pixels[0], form)
+        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=original), NO_LIMITS)
+        assert uri == f"data:image/{form.lower()};base64,{base64.b64encode(original).decode()}"
 
     def test_original_bytes_are_sent_within_the_limit(self) -> None:
         frames = noise(1)
-        own = file_of(frames.pixels[0], "PNG")
+        original = file_of(frames.pixels[0], "PNG")
         limits = Limits(max_pixels=56 * 84)
-        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), limits)
-        assert base64.b64decode(uri.partition(",")[2]) == own
+        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=original), limits)
+        assert base64.b64decode(uri.partition(",")[2]) == original
 
     def test_picture_above_the_limit_is_encoded_again(self) -> None:
         frames = noise(1)
         limits = Limits(max_pixels=56 * 84 // 4)
-        own = file_of(frames.pixels[0], "PNG")
-        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=own), limits)
+        original = file_of(frames.pixels[0], "PNG")
+        (uri,) = data_uris(PICTURE, Frames(pixels=frames.pixels, encoded=original), limits)
         kind, image = decode_uri(uri)
         assert (kind, image.size) == ("image/jpeg", (42, 28))
 
@@ -155,8 +155,8 @@ class TestDataUris:
         frames = noise(5, frames=9, height=100, width=200)
         uris = data_uris(CLIP, frames, Limits(max_frames=3, max_pixels=5000))
         assert [decode_uri(uri)[1].size for uri in uris] == [(100, 50)] * 3
-        kept = noise(5, frames=9, height=100, width=200).pixels[[0, 4, 8]]
-        assert uris == data_uris(CLIP, Frames(pixels=kept), Limits(max_pixels=5000))
+        sampled = noise(5, frames=9, height=100, width=200).pixels[[0, 4, 8]]
+        assert uris == data_uris(CLIP, Frames(pixels=sampled), Limits(max_pixels=5000))
 
     def test_encoded_bytes_of_a_clip_are_not_sent(self) -> None:
         frames = Frames(pixels=noise(1).pixels, encoded=file_of(noise(1).pixels[0], "PNG"))

@@ -18,9 +18,9 @@ class TestRetries:
     @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
     def test_transient_status_is_retried(self, status: int) -> None:
         with rig([{"status": status, "times": 2}, {"say": "A"}]) as at:
-            assert isinstance(at.one("Hi"), Answer)
-            assert len(at.endpoint.seen) == 3
-            assert len({str(asked.body) for asked in at.endpoint.seen}) == 1
+            assert isinstance(at.ask_one("Hi"), Answer)
+            assert len(at.endpoint.requests) == 3
+            assert len({str(request.body) for request in at.endpoint.requests}) == 1
             first, second = at.time.slept
             assert 0.375 <= first <= 0.625
             assert 0.75 <= second <= 1.25
@@ -28,26 +28,26 @@ class TestRetries:
     @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422])
     def test_permanent_status_fails_at_once(self, status: int) -> None:
         with rig([{"status": status, "message": "not like this"}]) as at:
-            assert at.one("Hi") == Failure(type=f"http_{status}", message="not like this")
-            assert len(at.endpoint.seen) == 1
+            assert at.ask_one("Hi") == Failure(type=f"http_{status}", message="not like this")
+            assert len(at.endpoint.requests) == 1
             assert at.time.slept == []
 
     def test_exhausted_quota_fails_at_once(self) -> None:
         with rig([{"status": 429, "code": "insufficient_quota"}]) as at:
-            assert isinstance(at.one("Hi"), Failure)
-            assert len(at.endpoint.seen) == 1
+            assert isinstance(at.ask_one("Hi"), Failure)
+            assert len(at.endpoint.requests) == 1
 
     def test_prompt_too_long_is_a_context_length_failure(self) -> None:
         with rig([{"status": 400, "code": "context_length_exceeded"}]) as at:
-            outcome = at.one("Hi")
+            outcome = at.ask_one("Hi")
             assert isinstance(outcome, Failure)
             assert outcome.type == "context_length"
 
     @pytest.mark.parametrize("retries", [0, 1, 4])
     def test_retries_are_limited_by_the_spec(self, retries: int) -> None:
         with rig([{"status": 500, "message": "out of order"}], retries=retries) as at:
-            assert at.one("Hi") == Failure(type="http_500", message="out of order")
-            assert len(at.endpoint.seen) == retries + 1
+            assert at.ask_one("Hi") == Failure(type="http_500", message="out of order")
+            assert len(at.endpoint.requests) == retries + 1
             assert len(at.time.slept) == retries
 
     @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ class TestRetries:
         date = formatdate(FakeTime().time + 20.0, usegmt=True)
         rule = {"status": status, "retry_after": date if retry_after == "DATE" else retry_after, "times": 1}
         with rig([rule, {"say": "A"}]) as at:
-            assert isinstance(at.one("Hi"), Answer)
+            assert isinstance(at.ask_one("Hi"), Answer)
             assert sum(at.time.slept) == pytest.approx(waited, rel=0.25 if waited == 0.5 else 1e-6)
 
-    @pytest.mark.parametrize(("rule", "held"), [({"retry_after": "9"}, [9.0]), ({}, [])])
-    def test_retry_after_of_one_call_delays_all(self, rule: dict[str, Any], held: list[float]) -> None:
+    @pytest.mark.parametrize(("rule", "delayed"), [({"retry_after": "9"}, [9.0]), ({}, [])])
+    def test_retry_after_of_one_call_delays_all(self, rule: dict[str, Any], delayed: list[float]) -> None:
         asked_for: list[float] = []
         with rig([{"status": 429, "times": 1, **rule}, {"say": "A"}]) as at:
             hold = at.engine._rate_limiter.pause
@@ -73,40 +73,40 @@ class TestRetries:
 
             at.engine._rate_limiter.pause = record_pause  # type: ignore[method-assign]
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
-        assert asked_for == held
+        assert asked_for == delayed
 
     def test_retry_after_beyond_the_maximum_fails(self) -> None:
         with rig([{"status": 429, "retry_after": str(LONGEST_WAIT_S + 1), "message": "come back tomorrow"}]) as at:
-            assert at.one("Hi") == Failure(type="http_429", message="come back tomorrow")
-            assert len(at.endpoint.seen) == 1
+            assert at.ask_one("Hi") == Failure(type="http_429", message="come back tomorrow")
+            assert len(at.endpoint.requests) == 1
             assert at.time.slept == []
 
     def test_broken_connection_is_retried(self) -> None:
         with rig([{"drop": True, "times": 2}, {"say": "A"}]) as at:
-            assert isinstance(at.one("Hi"), Answer)
+            assert isinstance(at.ask_one("Hi"), Answer)
             assert len(at.time.slept) == 2
 
     def test_connection_that_always_breaks_fails(self) -> None:
         with rig(lambda _: Drop(), retries=1) as at:
-            outcome = at.one("Hi")
+            outcome = at.ask_one("Hi")
             assert isinstance(outcome, Failure)
             assert outcome.type == "connection"
-            assert len(at.endpoint.seen) == 2
+            assert len(at.endpoint.requests) == 2
 
     def test_missing_reply_is_a_timeout(self) -> None:
         with rig(lambda _: Hang(), retries=1, timeout_s=1.5) as at:
-            assert at.one("Hi") == Failure(type="timeout", message="no reply within 1.5 s")
-            assert len(at.endpoint.seen) == 2
+            assert at.ask_one("Hi") == Failure(type="timeout", message="no reply within 1.5 s")
+            assert len(at.endpoint.requests) == 2
 
     def test_timeout_is_retried(self) -> None:
         with rig([{"hang_s": 60, "times": 1}, {"say": "A"}], timeout_s=1.5) as at:
-            assert isinstance(at.one("Hi"), Answer)
+            assert isinstance(at.ask_one("Hi"), Answer)
 
     def test_failed_call_spares_the_others(self) -> None:
         with rig([{"when": "question 3", "status": 400}, {"say": "A"}]) as at:
             replies = at.ask(*many(8))
             assert kinds(replies) == ["answer"] * 7 + ["http_400"]
-            assert {one.call_id for one in replies if isinstance(one.outcome, Failure)} == {"3/0"}
+            assert {reply.call_id for reply in replies if isinstance(reply.outcome, Failure)} == {"3/0"}
 
 
 class TestPace:
@@ -114,8 +114,8 @@ class TestPace:
     def test_concurrency_is_limited(self, concurrency: int) -> None:
         together = threading.Barrier(concurrency, timeout=60)
 
-        def script(asked: EndpointRequest) -> Say:
-            if asked.number < concurrency:
+        def script(request: EndpointRequest) -> Say:
+            if request.number < concurrency:
                 together.wait()  # all that may be in flight are, however slow this machine is
             return Say(text="A", delay_s=0.02)
 
@@ -129,13 +129,13 @@ class TestPace:
             at.ask(*many(2))
             # Six tries, 2 s apart; the back-off of 0.5 s falls within.
             assert at.time.time - FakeTime().time == pytest.approx(10.0)
-            assert len(at.endpoint.seen) == 6
+            assert len(at.endpoint.requests) == 6
 
     def test_replies_are_yielded_as_they_arrive(self) -> None:
         gate = threading.Event()
 
-        def script(asked: EndpointRequest) -> str:
-            if "question 0" in asked.text:
+        def script(request: EndpointRequest) -> str:
+            if "question 0" in request.text:
                 assert gate.wait(30)
             return "A"
 
@@ -144,7 +144,7 @@ class TestPace:
             early = [next(replies).call_id for _ in range(4)]
             gate.set()
             assert "0/0" not in early
-            assert [one.call_id for one in replies] == ["0/0"]
+            assert [reply.call_id for reply in replies] == ["0/0"]
 
     def test_iterator_closed_early_sends_no_more(self) -> None:
         with rig([{"when": "question 0", "say": "A"}, {"hang_s": 60}], concurrency=2) as at:
@@ -154,7 +154,7 @@ class TestPace:
             at.endpoint.script = always("A")
             assert kinds(at.ask(*many(4))) == ["answer"] * 4
             # At most the first answer and two calls under way when the iterator was closed, then the second group.
-            assert len(at.endpoint.seen) <= 3 + 4
+            assert len(at.endpoint.requests) <= 3 + 4
 
     def test_close_cancels_running_calls(self) -> None:
         with rig([{"when": "question 0", "say": "A"}, {"hang_s": 60}], concurrency=2) as at:
@@ -167,15 +167,15 @@ class TestPace:
     def test_close_ends_the_thread(self) -> None:
         before = set(threading.enumerate())
         with rig(always("A")) as at:
-            at.one("Hi")
+            at.ask_one("Hi")
             at.engine.close()
-            left = {one.name for one in set(threading.enumerate()) - before}
+            left = {thread.name for thread in set(threading.enumerate()) - before}
         assert not [name for name in left if name.startswith("endpoint of")]
 
     def test_engine_works_inside_a_running_loop(self) -> None:
         with rig(always("A")) as at:
 
             async def inside() -> Answer | Failure:
-                return at.one("Hi")
+                return at.ask_one("Hi")
 
             assert isinstance(asyncio.run(inside()), Answer)

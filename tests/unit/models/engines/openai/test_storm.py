@@ -30,16 +30,16 @@ TOO_MANY = FailedAttempt(failure=Failure(type="http_429", message=""), scope=Fai
 
 def test_storm_of_429s_loses_no_call() -> None:
     storms = (range(40, 50), range(150, 160))
-    found = figures(300, 1200, storms=storms)
-    assert found["rows"] == found["distinct"] == 300
-    assert found["kinds"] == {"ok": 299, "http_400": 1}
-    assert found["filtered"] == 2
-    assert found["wrong"] == 0
+    result = figures(300, 1200, storms=storms)
+    assert result["rows"] == result["distinct"] == 300
+    assert result["kinds"] == {"ok": 299, "http_400": 1}
+    assert result["filtered"] == 2
+    assert result["wrong"] == 0
     # 302 answers at the most: what was answered is asked again only where the answer came too late
-    assert found["billed"] <= 300 + 2
-    assert found["tries"] >= 300 + 20
+    assert result["billed"] <= 300 + 2
+    assert result["tries"] >= 300 + 20
     # Who heeds no pause is at 1.10. A machine that had much else to do meanwhile is tried again.
-    shares = [found["share_of_the_pace"]]
+    shares = [result["share_of_the_pace"]]
     while not 0.9 <= shares[-1] <= 1.05 and len(shares) < 3:
         shares.append(figures(300, 1200, storms=storms)["share_of_the_pace"])
     assert 0.9 <= shares[-1] <= 1.05, shares
@@ -68,7 +68,7 @@ def test_concurrency_limit_holds_and_no_attempt_starves(storm: list[bool], most:
     async def scene() -> int:
         window, out, highest = AdaptiveConcurrency(most), 0, 0
 
-        async def one(*, bad: bool) -> None:
+        async def attempt(*, bad: bool) -> None:
             nonlocal out, highest
             async with window:
                 out += 1
@@ -77,7 +77,7 @@ def test_concurrency_limit_holds_and_no_attempt_starves(storm: list[bool], most:
                 window.record(TOO_MANY if bad else Answer(text=""))
                 out -= 1
 
-        await asyncio.wait_for(asyncio.gather(*(one(bad=bad) for bad in storm)), 10)
+        await asyncio.wait_for(asyncio.gather(*(attempt(bad=bad) for bad in storm)), 10)
         return highest
 
     assert asyncio.run(scene()) <= most
@@ -97,41 +97,41 @@ def test_cancelled_wait_passes_its_slot_on() -> None:
 
 
 def test_truncated_reply_is_retried() -> None:
-    with rig(lambda asked: Half() if asked.number == 0 else Say(text="A")) as one:
-        answer = one.one("x")
+    with rig(lambda request: Half() if request.number == 0 else Say(text="A")) as at:
+        answer = at.ask_one("x")
         assert isinstance(answer, Answer)
-        assert len(one.endpoint.seen) == 2
+        assert len(at.endpoint.requests) == 2
 
 
 @pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
 def test_filtered_prompt_is_an_answer(code: str) -> None:
-    with rig(lambda _: Status(status=400, code=code)) as one:
-        assert one.one("x") == Answer(text="", finish_reason="content_filter", decoding="greedy")
+    with rig(lambda _: Status(status=400, code=code)) as at:
+        assert at.ask_one("x") == Answer(text="", finish_reason="content_filter", decoding="greedy")
 
 
 def test_no_call_is_sent_beyond_the_cost_limit() -> None:
-    with rig(lambda _: Say(text="a b c"), price=PRICE, cost_limit=60.0, concurrency=1) as one:
-        replies = one.ask(*many(40))
-        found = kinds(replies)
-        spent = one.engine.spent
-    assert found.count("cost_limit") + found.count("answer") == 40
-    assert len(one.endpoint.seen) == found.count("answer") == 12  # five tokens each: two read, three written
+    with rig(lambda _: Say(text="a b c"), price=PRICE, cost_limit=60.0, concurrency=1) as at:
+        replies = at.ask(*many(40))
+        outcomes = kinds(replies)
+        spent = at.engine.spent
+    assert outcomes.count("cost_limit") + outcomes.count("answer") == 40
+    assert len(at.endpoint.requests) == outcomes.count("answer") == 12  # five tokens each: two read, three written
     assert spent == 60.0
 
 
 def test_cost_in_flight_counts_against_the_limit() -> None:
     together = threading.Barrier(3, timeout=60)
 
-    def script(asked: EndpointRequest) -> Say:
-        if asked.number < 3:
+    def script(request: EndpointRequest) -> Say:
+        if request.number < 3:
             together.wait()
         return Say(text="a", delay_s=0.1)
 
-    with rig(script, price=PRICE, cost_limit=100.0, concurrency=32) as one:
-        kinds(one.ask(*many(64)))
+    with rig(script, price=PRICE, cost_limit=100.0, concurrency=32) as at:
+        kinds(at.ask(*many(64)))
         # one call more at the most: three tokens
-        assert 100.0 <= one.engine.spent <= 103.0
-        assert one.endpoint.most_at_once > 2
+        assert 100.0 <= at.engine.spent <= 103.0
+        assert at.endpoint.most_at_once > 2
 
 
 def test_cost_limit_requires_a_price() -> None:

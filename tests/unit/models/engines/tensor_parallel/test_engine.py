@@ -197,8 +197,8 @@ def test_what_an_engine_says_in_its_ranks_is_said_here(
     engine = tensor_parallel_engine(checkpoint_of("llama"), share_prefix=False)
     engine.close()
     lines = [(record.name, record.message) for record in caplog.records]
-    told = "rank 0: llama runs in padded batches: share_prefix is false"
-    assert lines == [("models.engines.transformers.engine", told)]
+    message = "rank 0: llama runs in padded batches: share_prefix is false"
+    assert lines == [("models.engines.transformers.engine", message)]
 
 
 def test_messages_cross_unchanged() -> None:
@@ -216,6 +216,6 @@ def test_messages_cross_unchanged() -> None:
 
 def _plain(media: Mapping[Media, Frames]) -> Sequence[object]:
     return [
-        (one, f.pixels.tolist(), f.seconds, f.fps, f.total_frames, f.encoded)
-        for one, f in sorted(media.items(), key=str)
+        (medium, f.pixels.tolist(), f.seconds, f.fps, f.total_frames, f.encoded)
+        for medium, f in sorted(media.items(), key=str)
     ]

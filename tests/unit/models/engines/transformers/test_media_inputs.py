@@ -88,10 +88,10 @@ def _processor(image: str, video: str | None, size: dict[str, int]) -> Any:
 
 def test_rules_of_a_processor_that_counts_pixels() -> None:
     size = {"shortest_edge": 100_352, "longest_edge": 602_112}
-    made = media_rules(_processor("Qwen2VLImageProcessor", "Qwen2VLVideoProcessor", size), Limits(max_pixels=50_176))
-    assert (made.kind, made.pixel_limit) == ("video", "processor")
-    assert made.images_kwargs == {"size": {"shortest_edge": 47_786, "longest_edge": 50_176}}
-    assert made.videos_kwargs == {
+    rules = media_rules(_processor("Qwen2VLImageProcessor", "Qwen2VLVideoProcessor", size), Limits(max_pixels=50_176))
+    assert (rules.kind, rules.pixel_limit) == ("video", "processor")
+    assert rules.images_kwargs == {"size": {"shortest_edge": 47_786, "longest_edge": 50_176}}
+    assert rules.videos_kwargs == {
         "do_sample_frames": False,
         "input_data_format": "channels_last",
         "cap_pixels_per_frame": True,
@@ -100,8 +100,8 @@ def test_rules_of_a_processor_that_counts_pixels() -> None:
 
 
 def test_rules_of_other_processors() -> None:
-    made = media_rules(_processor("LlavaImageProcessor", None, {}), Limits(max_pixels=50_176))
-    assert (made.kind, made.pixel_limit, made.images_kwargs, made.videos_kwargs) == ("image", "before", {}, {})
+    rules = media_rules(_processor("LlavaImageProcessor", None, {}), Limits(max_pixels=50_176))
+    assert (rules.kind, rules.pixel_limit, rules.images_kwargs, rules.videos_kwargs) == ("image", "before", {}, {})
     free = media_rules(_processor("Qwen2VLImageProcessor", "Qwen2VLVideoProcessor", {}), Limits())
     assert (free.pixel_limit, free.images_kwargs) == ("none", {})
     assert media_rules(None, Limits()).kind == "none"

@@ -48,17 +48,17 @@ def files() -> dict[str, list[Any]]:
 
 
 def read(folder: Path) -> tuple[dict[str, RawSample], list[Rejection], list[str]]:
-    found = list(read_mate(Folder(str(folder))))
-    samples = {one.sample_id: one for one in found if isinstance(one, RawSample)}
+    results = list(read_mate(Folder(str(folder))))
+    samples = {item.sample_id: item for item in results if isinstance(item, RawSample)}
     return (
         samples,
-        [one for one in found if isinstance(one, Rejection)],
-        [one.message for one in found if isinstance(one, Notice)],
+        [item for item in results if isinstance(item, Rejection)],
+        [item.message for item in results if isinstance(item, Notice)],
     )
 
 
 def cells(sample: RawSample | Sample) -> set[tuple[str, str]]:
-    return {(one["task"], one["setting"]) for one in sample.data["rows"]}
+    return {(item["task"], item["setting"]) for item in sample.data["rows"]}
 
 
 def as_sample(raw: RawSample) -> Sample:
@@ -70,16 +70,16 @@ def as_sample(raw: RawSample) -> Sample:
 
 
 def prompts(sample: Sample) -> dict[tuple[str, str], Prompt]:
-    found = {}
+    results = {}
     for task, settings in BENCHMARK.tasks.items():
         for setting in settings:
             for prompt in BENCHMARK.prompter.prompts(PromptInput(sample, task, setting, texts=TEXTS, seed=42)):
-                assert (task, setting) not in found
-                found[task, setting] = prompt
-    return found
+                assert (task, setting) not in results
+                results[task, setting] = prompt
+    return results
 
 
-def said(prompt: Prompt) -> tuple[Media, str]:
+def media_and_text(prompt: Prompt) -> tuple[Media, str]:
     ((turn,),) = (step.turns for step in prompt.steps)
     picture, words = turn.parts
     assert isinstance(picture, Media)
@@ -93,7 +93,7 @@ class TestDevelopment:
             BENCHMARK, Folder(str(development(tmp_path / "s", files()))), Store(str(tmp_path / "d"))
         )
         assert result.rejections == ()
-        samples = {one.sample_id: one for one in Dataset.open(Store(str(tmp_path / "d")), "mate").samples()}
+        samples = {item.sample_id: item for item in Dataset.open(Store(str(tmp_path / "d")), "mate").samples()}
         b, a = samples[name_of("B")], samples[name_of("A")]
         crossmodal = {("img2txt", setting) for setting in ("0-shot", "1-shot", "2-shot", "2-shot-cot")}
         assert cells(b) == crossmodal | {("txt2txt", "2-shot")}
@@ -105,18 +105,25 @@ class TestDevelopment:
 
     def test_words_go_out_byte_for_byte_behind_the_picture(self, tmp_path: Path) -> None:
         samples, _, _ = read(development(tmp_path / "s", files()))
-        made = prompts(as_sample(samples[name_of("B")]))
-        assert {said(prompt)[0].source for (task, _), prompt in made.items() if task != "txt2txt"} == {"picture"}
-        assert said(made["txt2txt", "2-shot"]) == (Media("image", "white"), "words about txt2txt with 2 examples  \n ")
-        assert said(made["img2txt", "2-shot-cot"])[1] == "step by step"
-        limits = {setting: prompt.steps[0].generation.max_new_tokens for (_, setting), prompt in made.items()}
+        prompts_by_cell = prompts(as_sample(samples[name_of("B")]))
+        assert {
+            media_and_text(prompt)[0].source for (task, _), prompt in prompts_by_cell.items() if task != "txt2txt"
+        } == {"picture"}
+        assert media_and_text(prompts_by_cell["txt2txt", "2-shot"]) == (
+            Media("image", "white"),
+            "words about txt2txt with 2 examples  \n ",
+        )
+        assert media_and_text(prompts_by_cell["img2txt", "2-shot-cot"])[1] == "step by step"
+        limits = {
+            setting: prompt.steps[0].generation.max_new_tokens for (_, setting), prompt in prompts_by_cell.items()
+        }
         assert limits == {"0-shot": 80, "1-shot": 80, "2-shot": 80, "2-shot-cot": 500}
-        assert {prompt.version for prompt in made.values()} == {"mate-input-v1"}
+        assert {prompt.version for prompt in prompts_by_cell.values()} == {"mate-input-v1"}
 
     def test_without_the_white_file_one_white_picture_is_made(self, tmp_path: Path) -> None:
         pictures = [f"{name_of(scene)}.png" for scene in "AB"]
         samples, rejections, notices = read(development(tmp_path / "s", files(), pictures))
-        assert said(prompts(as_sample(samples[name_of("B")]))["txt2txt", "2-shot"])[0] == WHITE_PICTURE
+        assert media_and_text(prompts(as_sample(samples[name_of("B")]))["txt2txt", "2-shot"])[0] == WHITE_PICTURE
         assert (WHITE_PICTURE.source, rejections) == ("blank:FFFFFF:480x320:0:0", [])
         assert not [notice for notice in notices if WHITE in notice]
 
@@ -133,19 +140,19 @@ class TestDevelopment:
         rows = [row("B", "txt2img", NAMED, "color", shots=shots, input_str=None)]
         samples, rejections, _ = read(development(tmp_path / "s", {"mm_2shot": rows, "mm_2shot_cot": rows}))
         assert rejections == []
-        made = prompts(as_sample(samples[name_of("B")]))
+        prompts_by_cell = prompts(as_sample(samples[name_of("B")]))
         shown = [question("txt2img", shot, "color") for shot in shots]
         for setting, cot in (("2-shot", False), ("2-shot-cot", True)):
             prompt = build_prompt(parse_scene(RAW["B"]), question("txt2img", NAMED, "color"), shown, cot=cot)
-            assert said(made["txt2img", setting])[1] == prompt
-        assert {prompt.version for prompt in made.values()} == {"mate-built-v1"}
+            assert media_and_text(prompts_by_cell["txt2img", setting])[1] == prompt
+        assert {prompt.version for prompt in prompts_by_cell.values()} == {"mate-built-v1"}
 
     def test_only_the_scene_without_a_picture_loses_rows(self, tmp_path: Path) -> None:
         samples, rejections, _ = read(development(tmp_path / "s", files(), [WHITE, f"{name_of('A')}.png"]))
         assert cells(samples[name_of("B")]) == {("txt2txt", "2-shot")}
         assert samples[name_of("B")].cluster == name_of("B")
         assert len(rejections) == 4
-        assert {one.reason for one in rejections} == {f"the picture img/{name_of('B')}.png is missing"}
+        assert {item.reason for item in rejections} == {f"the picture img/{name_of('B')}.png is missing"}
 
     @pytest.mark.parametrize(
         ("bad", "reason"),
@@ -203,7 +210,7 @@ class TestDevelopment:
         other = row("A", "txt2img", NAMED, "color", example_id=name_of("B"))
         elsewhere = row(shots=SHOTS, image=f"{name_of('A')}.png")
         _, rejections, _ = read(development(tmp_path / "s", {"mm_0shot": [row(), other], "mm_2shot": [elsewhere]}))
-        assert [one.reason[:15] for one in rejections] == [
+        assert [item.reason[:15] for item in rejections] == [
             "its scene diffe",
             "its picture 'd4"[:4] + rejections[1].reason[4:15],
         ]
@@ -240,7 +247,7 @@ class TestDevelopment:
     def test_unequal_questions_of_the_settings_stay_apart(self, tmp_path: Path) -> None:
         rows = {"mm_0shot": [row()], "mm_1shot": [row(pointer=("shape", "sphere"), target="size", shots=SHOTS[:1])]}
         samples, _, _ = read(development(tmp_path / "s", rows))
-        assert [one["gold"] for one in samples[name_of("B")].data["rows"]] == ["Object_0", 0.351]
+        assert [item["gold"] for item in samples[name_of("B")].data["rows"]] == ["Object_0", 0.351]
 
 
 class TestPublic:
@@ -249,12 +256,12 @@ class TestPublic:
         full = build_prompt(scene, RED_NAME, [question("img2txt", ("shape", "sphere"), "name")])
         bare = row("A", "txt2img", NAMED, "color")
         white = row(task="txt2txt", pointer=NAMED, target="rotation")
-        seen = row("A", "img2img", ("color", "gray"), "shape")
+        shown = row("A", "img2img", ("color", "gray"), "shape")
         return {
             "cross_modal": [public_row(row(), full, **how), public_row(bare, "What color has 'Object_1'?", **how)],
             "unimodal": [
                 public_row(white, "Which rotation has Object_1?", **how),
-                public_row(seen, "What shape has the gray one?", **how),
+                public_row(shown, "What shape has the gray one?", **how),
             ],
         }
 
@@ -265,31 +272,34 @@ class TestPublic:
         assert result.rejections == ()
         assert result.manifest.media == 3
         assert any("3 rows hold a question and no prompt" in notice for notice in result.manifest.notices)
-        samples = {one.sample_id: one for one in Dataset.open(Store(str(tmp_path / "d")), "mate").samples()}
-        made = {name: prompts(sample) for name, sample in samples.items()}
+        samples = {item.sample_id: item for item in Dataset.open(Store(str(tmp_path / "d")), "mate").samples()}
+        prompts_by_sample = {name: prompts(sample) for name, sample in samples.items()}
         shots = ("0-shot", "1-shot", "2-shot")
-        assert set(made[name_of("B")]) == {("img2txt", "1-shot"), *(("txt2txt", setting) for setting in shots)}
-        assert set(made[name_of("A")]) == {
+        assert set(prompts_by_sample[name_of("B")]) == {
+            ("img2txt", "1-shot"),
+            *(("txt2txt", setting) for setting in shots),
+        }
+        assert set(prompts_by_sample[name_of("A")]) == {
             *(("txt2img", setting) for setting in (*shots, "2-shot-cot")),
             *(("img2img", setting) for setting in shots),
         }
-        for own in made.values():
-            for (_, setting), prompt in own.items():
-                assert count_solved_examples(said(prompt)[1]) == int(setting[0])
+        for cell_prompts in prompts_by_sample.values():
+            for (_, setting), prompt in cell_prompts.items():
+                assert count_solved_examples(media_and_text(prompt)[1]) == int(setting[0])
         white = hashlib.sha256(png(WHITE)).hexdigest()
-        assert said(made[name_of("B")]["txt2txt", "0-shot"])[0].source == white
+        assert media_and_text(prompts_by_sample[name_of("B")]["txt2txt", "0-shot"])[0].source == white
         assert (
-            said(made[name_of("A")]["img2img", "0-shot"])[0].source
+            media_and_text(prompts_by_sample[name_of("A")]["img2img", "0-shot"])[0].source
             == hashlib.sha256(png(f"{name_of('A')}.png")).hexdigest()
         )
-        assert {own["pointer"][1] for own in samples[name_of("A")].data["rows"]} == {"Object_1", "gray"}
+        assert {item["pointer"][1] for item in samples[name_of("A")].data["rows"]} == {"Object_1", "gray"}
 
     def test_a_row_without_its_picture_costs_the_rows_that_show_it(self, tmp_path: Path) -> None:
         splits = self.splits()
         splits["cross_modal"][0]["image"] = None
         samples, rejections, _ = read(public(tmp_path / "s", splits))
         assert cells(samples[name_of("B")]) == {("txt2txt", setting) for setting in ("0-shot", "1-shot", "2-shot")}
-        assert [one.item for one in rejections] == [f"{name_of('B')} img2txt 1-shot"]
+        assert [item.item for item in rejections] == [f"{name_of('B')} img2txt 1-shot"]
 
     @pytest.mark.parametrize(
         ("field", "value", "reason"),
@@ -318,7 +328,7 @@ class TestPublic:
     def test_a_missing_column_is_named(self, tmp_path: Path) -> None:
         splits = {
             "cross_modal": [
-                {key: v for key, v in one.items() if key != "answer"} for one in self.splits()["cross_modal"]
+                {key: v for key, v in item.items() if key != "answer"} for item in self.splits()["cross_modal"]
             ]
         }
         with pytest.raises(SourceError, match="no column answer"):
@@ -332,10 +342,10 @@ class TestAnswers:
             "txt2img": row(task="txt2img", pointer=NAMED, target="color"),
             "txt2txt": row(task="txt2txt", pointer=NAMED, target="rotation"),
         }
-        _, made = parse_row(kinds[task], "", setting, tuple(TASKS))
-        assert not isinstance(made, str), made
-        sample = Sample(sample_id="x", data={"scene": RAW["B"], "rows": [made.as_data()]})
-        found = BENCHMARK.grader.read_answer(
+        _, parsed = parse_row(kinds[task], "", setting, tuple(TASKS))
+        assert not isinstance(parsed, str), parsed
+        sample = Sample(sample_id="x", data={"scene": RAW["B"], "rows": [parsed.as_data()]})
+        reading = BENCHMARK.grader.read_answer(
             Row(
                 request_id="r",
                 sample=sample,
@@ -347,7 +357,7 @@ class TestAnswers:
                 **{"status": "ok", **more},
             )
         )
-        return {**found.values, "_flags": found.flags, "_rule": found.rule}  # type: ignore[dict-item]
+        return {**reading.values, "_flags": reading.flags, "_rule": reading.rule}  # type: ignore[dict-item]
 
     def test_right_wrong_and_unread(self) -> None:
         right = self.ask('{"answer": "Object_0"}')
@@ -390,6 +400,6 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(sorted(row())), JSON, max_size=4))
 def test_no_row_breaks_the_reader(changes: dict[str, Any]) -> None:
-    item, made = parse_row({**row(), **changes}, "line 1", "0-shot", ("img2txt", "txt2img"))
+    item, parsed = parse_row({**row(), **changes}, "line 1", "0-shot", ("img2txt", "txt2img"))
     assert item == "line 1" or isinstance(changes.get("example_id", ""), str)
-    assert made
+    assert parsed

@@ -30,11 +30,11 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
     """What `reduce` gets when every row is answered so; None fails, `missing` was never run."""
     rows = []
     for sample in samples:
-        for own in sample.data["rows"]:
-            output = answer(sample, own)
+        for cell_row in sample.data["rows"]:
+            output = answer(sample, cell_row)
             status = {None: "error", "missing": "missing"}.get(output, "ok")
-            cell = {"task": own["task"], "setting": own["setting"], "variant": ""}
-            found = (
+            cell = {"task": cell_row["task"], "setting": cell_row["setting"], "variant": ""}
+            reading = (
                 BENCHMARK.grader.read_answer(
                     Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell)
                 )
@@ -49,10 +49,10 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
                     "category": sample.category,
                     "cluster": sample.sample_id,
                     "status": status,
-                    "answer": found.answer if found else None,
-                    "rule": found.rule if found else None,
-                    "flags": list(found.flags) if found else None,
-                    **(found.values if found else {}),
+                    "answer": reading.answer if reading else None,
+                    "rule": reading.rule if reading else None,
+                    "flags": list(reading.flags) if reading else None,
+                    **(reading.values if reading else {}),
                 }
             )
     return pd.DataFrame(rows)
@@ -65,22 +65,25 @@ def reduced(samples: Sequence[Sample], answer: Answer) -> list[Metric]:
 def find(
     metrics: Sequence[Metric], task: str, metric: str = "exact_match", category: str = "", setting: str = ""
 ) -> Metric:
-    (found,) = [
-        one
-        for one in metrics
-        if (one.task, one.metric, one.category) == (task, metric, category) and setting in ("", one.setting)
+    (selected,) = [
+        candidate
+        for candidate in metrics
+        if (candidate.task, candidate.metric, candidate.category) == (task, metric, category)
+        and setting in ("", candidate.setting)
     ]
-    return found
+    return selected
 
 
-def gold(_: Sample, own: dict[str, Any]) -> str:
-    return gold_json(own["gold"])
+def gold(_: Sample, cell_row: dict[str, Any]) -> str:
+    return gold_json(cell_row["gold"])
 
 
 def sample_of(name: str, *rows: dict[str, Any], setting: str = "2-shot", scene: Any = None) -> Sample:
-    made = [read_row({**one, "example_id": name, "scene": scene or one["scene"]}, setting=setting) for one in rows]
-    objects = {"camera_location": [], "objects": [item.as_json() for item in made[0].scene.objects]}
-    data = {"scene": objects, "rows": [one.as_data() for one in made]}
+    question_samples = [
+        read_row({**item, "example_id": name, "scene": scene or item["scene"]}, setting=setting) for item in rows
+    ]
+    objects = {"camera_location": [], "objects": [item.as_json() for item in question_samples[0].scene.objects]}
+    data = {"scene": objects, "rows": [item.as_data() for item in question_samples]}
     return Sample(sample_id=name, category=f"{len(objects['objects'])} objects", cluster=name, data=data)
 
 
@@ -89,12 +92,14 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[Sample]:
     """A generated data set of 32 scenes, without media."""
     out = tmp_path_factory.mktemp("mate") / "set"
     generate(out, (9, 10), 32, 5)
-    found = []
-    for one in read_mate(Folder(str(out))):
-        assert not type(one).__name__.startswith("Rej"), one
-        if hasattr(one, "sample_id"):
-            found.append(Sample(sample_id=one.sample_id, category=one.category, cluster=one.sample_id, data=one.data))
-    return found
+    result = []
+    for item in read_mate(Folder(str(out))):
+        assert not type(item).__name__.startswith("Rej"), item
+        if hasattr(item, "sample_id"):
+            result.append(
+                Sample(sample_id=item.sample_id, category=item.category, cluster=item.sample_id, data=item.data)
+            )
+    return result
 
 
 class TestCoordinatesOnly:
@@ -113,7 +118,7 @@ class TestCoordinatesOnly:
         }
         scene = {**RAW["B"], "objects": [*RAW["B"]["objects"], extra]}
         names = [(f'{{"answer": "Object_{i}"}}', "name") for i in (0, 1, 5, 3, 2, 4, 6)]
-        said = [
+        replies = [
             *names,
             ("no idea", "name"),
             ('{"answer": "Object_7"}', "name"),
@@ -121,11 +126,11 @@ class TestCoordinatesOnly:
             ('{"answer": "20.5"}', "rotation"),
             ('{"answer": 0.351}', "size"),
         ]
-        made = [
+        question_samples = [
             sample_of(f"{i:02d}", row(target=target, few_shot_attributes=None), scene=scene)
-            for i, (_, target) in enumerate(said)
+            for i, (_, target) in enumerate(replies)
         ]
-        return reduced(made, lambda sample, _: said[int(sample.sample_id)][0])
+        return reduced(question_samples, lambda sample, _: replies[int(sample.sample_id)][0])
 
     def test_accuracy_and_errors_out_of_scene(self, metrics: list[Metric]) -> None:
         right = find(metrics, "img2txt")
@@ -136,16 +141,16 @@ class TestCoordinatesOnly:
 
     def test_shares_by_overlap(self, metrics: list[Metric]) -> None:
         shares = {label: find(metrics, "crossmodal", "share", f"overlap={label}") for label in "43210-"}
-        assert {label: one.value for label, one in shares.items()} == {
+        assert {label: share.value for label, share in shares.items()} == {
             label: count / 12 for label, count in {"4": 1, "3": 1, "2": 3, "1": 3, "0": 1, "-": 3}.items()
         }
-        assert math.fsum(one.value or 0 for one in shares.values()) == pytest.approx(1)
+        assert math.fsum(share.value or 0 for share in shares.values()) == pytest.approx(1)
         assert find(metrics, "crossmodal", "in_scene_without_object").value == 1
 
     def test_nearer_than_its_like(self, metrics: list[Metric]) -> None:
         def closer(metric: str, label: str) -> tuple[float, int]:
-            found = find(metrics, "crossmodal", metric, f"overlap={label}")
-            return round((found.value or 0) * found.n), found.n
+            result = find(metrics, "crossmodal", metric, f"overlap={label}")
+            return round((result.value or 0) * result.n), result.n
 
         assert [closer("closer_than_average", label) for label in "3210"] == [(1, 1), (1, 3), (2, 3), (1, 1)]
         assert [closer("closer_in_depth", label) for label in "3210"] == [(1, 1), (3, 3), (3, 3), (1, 1)]
@@ -160,22 +165,28 @@ class TestCoordinatesOnly:
 class TestWhole:
     def test_a_perfect_oracle_is_right_everywhere_and_has_no_errors(self, samples: list[Sample]) -> None:
         metrics = reduced(samples, gold)
-        accuracy = [one for one in metrics if one.metric.startswith(("exact_match", "format_ok"))]
+        accuracy = [metric for metric in metrics if metric.metric.startswith(("exact_match", "format_ok"))]
         assert len(accuracy) > 300
-        assert {one.value for one in accuracy} == {1.0}
-        assert {(one.value, one.n, one.note) for one in metrics if one.metric == "ose"} == {(None, 0, "no errors")}
+        assert {metric.value for metric in accuracy} == {1.0}
+        assert {(metric.value, metric.n, metric.note) for metric in metrics if metric.metric == "ose"} == {
+            (None, 0, "no errors")
+        }
         assert find(metrics, "crossmodal", "share", "overlap=4", "2-shot").value == 1
         assert find(metrics, "crossmodal", "cot_delta").value == 0
 
     def test_no_json_is_out_of_scene(self, samples: list[Sample]) -> None:
         metrics = reduced(samples, lambda *_: "no idea")
-        assert {one.value for one in metrics if one.metric in ("exact_match", "format_ok")} == {0.0}
-        assert {one.value for one in metrics if one.metric == "ose"} == {1.0}
+        assert {metric.value for metric in metrics if metric.metric in ("exact_match", "format_ok")} == {0.0}
+        assert {metric.value for metric in metrics if metric.metric == "ose"} == {1.0}
         assert find(metrics, "crossmodal", "share", "overlap=-", "2-shot").value == 1
 
     def test_counts_add_up_and_every_cell_has_its_rows(self, samples: list[Sample]) -> None:
         metrics = reduced(samples, gold)
-        sizes = {(one.task, one.setting): one.n for one in metrics if one.metric == "exact_match" and not one.category}
+        sizes = {
+            (metric.task, metric.setting): metric.n
+            for metric in metrics
+            if metric.metric == "exact_match" and not metric.category
+        }
         settings = ("0-shot", "1-shot", "2-shot")
         assert sizes == {
             **{(task, s): 16 for task in ("img2txt", "txt2img") for s in (*settings, "2-shot-cot")},
@@ -184,51 +195,58 @@ class TestWhole:
             **{("unimodal", s): 32 for s in settings},
         }
         for setting in settings:
-            own = [one for one in metrics if one.setting == setting and one.metric == "exact_match"]
+            cell_row = [metric for metric in metrics if metric.setting == setting and metric.metric == "exact_match"]
             assert (
                 sum(
-                    one.n
-                    for one in own
-                    if one.task == "crossmodal" and one.category.endswith(" objects") and "@" not in one.category
+                    metric.n
+                    for metric in cell_row
+                    if metric.task == "crossmodal"
+                    and metric.category.endswith(" objects")
+                    and "@" not in metric.category
                 )
                 == 32
             )
             assert (
                 sum(
-                    one.n
-                    for one in own
-                    if one.task == "crossmodal"
-                    and one.category.startswith(("links=", "3D"))
-                    and "@" not in one.category
+                    metric.n
+                    for metric in cell_row
+                    if metric.task == "crossmodal"
+                    and metric.category.startswith(("links=", "3D"))
+                    and "@" not in metric.category
                 )
                 == 32
             )
-            assert sum(one.n for one in own if one.task == "crossmodal" and "@" in one.category) == 32
+            assert sum(metric.n for metric in cell_row if metric.task == "crossmodal" and "@" in metric.category) == 32
             assert (
                 sum(
-                    one.n
-                    for one in own
-                    if one.task == "img2txt" and one.category in ("Name", "Coords", "Rotation", "Size")
+                    metric.n
+                    for metric in cell_row
+                    if metric.task == "img2txt" and metric.category in ("Name", "Coords", "Rotation", "Size")
                 )
                 == 16
             )
             assert (
                 sum(
-                    one.n
-                    for one in own
-                    if one.task == "txt2txt" and one.category.startswith("pointer=") and "target" not in one.category
+                    metric.n
+                    for metric in cell_row
+                    if metric.task == "txt2txt"
+                    and metric.category.startswith("pointer=")
+                    and "target" not in metric.category
                 )
                 == 16
             )
 
     def test_names_join_with_the_published_ones(self, samples: list[Sample]) -> None:
         ours = {
-            (one.task, one.setting, one.subset, one.category, one.metric) for one in reduced(samples, lambda *_: "{}")
+            (metric.task, metric.setting, metric.subset, metric.category, metric.metric)
+            for metric in reduced(samples, lambda *_: "{}")
         }
         printed = published("mate")
         printed = printed[printed["setting"] != ""]
-        theirs = set(printed[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None))
-        rest = {key for key in theirs - ours if key[3] not in LINK_TYPES}
+        published_keys = set(
+            printed[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None)
+        )
+        rest = {key for key in published_keys - ours if key[3] not in LINK_TYPES}
         # Misprinted twice, and no error was made here that could lie nearer than others.
         assert rest == {("crossmodal", "2-shot", "", "Color+Size (2nd row)", "exact_match")}
 
@@ -239,15 +257,15 @@ class TestWhole:
 
         engine, texts = RandomEngine(ModelSpec(engine="random")), PromptTexts(BENCHMARK.prompt_texts)
 
-        def guess(sample: Sample, own: dict[str, Any]) -> str:
+        def guess(sample: Sample, cell_row: dict[str, Any]) -> str:
             step = next(
                 iter(
                     BENCHMARK.prompter.prompts(
-                        PromptInput(_pictured(sample), own["task"], own["setting"], texts=texts, seed=42)
+                        PromptInput(_pictured(sample), cell_row["task"], cell_row["setting"], texts=texts, seed=42)
                     )
                 )
             ).steps[0]
-            name = f"{sample.sample_id}/{own['task']}/{own['setting']}"
+            name = f"{sample.sample_id}/{cell_row['task']}/{cell_row['setting']}"
             (reply,) = engine.generate(
                 [Call(call_id=name, turns=step.turns, generation=step.generation, choices=step.choices)], {}
             )
@@ -282,8 +300,11 @@ class TestRates:
     OTHER = row("B", "txt2img", NAMED, "color", shots=[("name", "Object_1"), ("size", 0.35)])
 
     def test_the_average_is_the_mean_of_both_tasks(self) -> None:
-        made = [sample_of(f"a{i}", self.ONE) for i in range(3)] + [sample_of("b", self.OTHER)]
-        metrics = reduced(made, lambda sample, own: gold(sample, own) if sample.sample_id in ("a0", "b") else "no")
+        question_samples = [sample_of(f"a{i}", self.ONE) for i in range(3)] + [sample_of("b", self.OTHER)]
+        metrics = reduced(
+            question_samples,
+            lambda sample, cell_row: gold(sample, cell_row) if sample.sample_id in ("a0", "b") else "no",
+        )
         average = find(metrics, "crossmodal")
         assert (average.value, average.n) == (pytest.approx(2 / 3), 4)
         assert find(metrics, "crossmodal", category="6 objects").value == 2 / 4
@@ -296,32 +317,36 @@ class TestRates:
         assert (average.value, average.note) == (None, "no answer of txt2img")
 
     def test_intervals_draw_scenes(self) -> None:
-        made = [sample_of(f"{kind}{i}", raw) for kind, raw in (("a", self.ONE), ("b", self.OTHER)) for i in range(8)]
-        metrics = reduced(made, lambda sample, own: gold(sample, own) if sample.sample_id[1] in "012" else "no")
-        found = find(metrics, "img2txt")
-        assert (found.value, found.n) == (3 / 8, 8)
+        question_samples = [
+            sample_of(f"{kind}{i}", raw) for kind, raw in (("a", self.ONE), ("b", self.OTHER)) for i in range(8)
+        ]
+        metrics = reduced(
+            question_samples, lambda sample, cell_row: gold(sample, cell_row) if sample.sample_id[1] in "012" else "no"
+        )
+        result = find(metrics, "img2txt")
+        assert (result.value, result.n) == (3 / 8, 8)
         # Of eight scenes drawn out of eight, three of which are right, 0 to 6 are right 95 times in 100.
         low, high = (binom.ppf(q, 8, 3 / 8) / 8 for q in (0.025, 0.975))
-        assert (found.ci_low, found.ci_high) == (pytest.approx(low, abs=0.13), pytest.approx(high, abs=0.13))
+        assert (result.ci_low, result.ci_high) == (pytest.approx(low, abs=0.13), pytest.approx(high, abs=0.13))
         average = find(metrics, "crossmodal")
         assert average.ci_low is not None
         assert average.ci_high is not None
         assert average.ci_high - average.ci_low < high - low, "two tasks tell more than one"
 
     def test_where_none_or_all_are_right_every_draw_says_so(self) -> None:
-        made = [sample_of(f"a{i}", self.ONE) for i in range(4)]
-        none = find(reduced(made, lambda *_: "no"), "img2txt")
-        every = find(reduced(made, gold), "img2txt")
+        question_samples = [sample_of(f"a{i}", self.ONE) for i in range(4)]
+        none = find(reduced(question_samples, lambda *_: "no"), "img2txt")
+        every = find(reduced(question_samples, gold), "img2txt")
         assert (none.ci_low, none.ci_high, every.ci_low, every.ci_high) == (0.0, 0.0, 1.0, 1.0)
 
     def test_one_scene_has_no_interval(self) -> None:
-        found = find(reduced([sample_of("a", self.ONE)], gold), "img2txt")
-        assert (found.value, found.ci_low, found.ci_high) == (1.0, None, None)
+        result = find(reduced([sample_of("a", self.ONE)], gold), "img2txt")
+        assert (result.value, result.ci_low, result.ci_high) == (1.0, None, None)
 
     def test_failures_are_no_answers_and_what_was_never_run_does_not_count(self) -> None:
-        made = [sample_of(f"a{i}", self.ONE) for i in range(4)]
-        said = {"a0": gold_json("Object_0"), "a1": "no", "a2": None, "a3": "missing"}
-        metrics = reduced(made, lambda sample, _: said[sample.sample_id])
+        question_samples = [sample_of(f"a{i}", self.ONE) for i in range(4)]
+        replies = {"a0": gold_json("Object_0"), "a1": "no", "a2": None, "a3": "missing"}
+        metrics = reduced(question_samples, lambda sample, _: replies[sample.sample_id])
         right = find(metrics, "img2txt")
         assert (right.value, right.n, right.n_failed) == (1 / 2, 2, 1)
         assert find(metrics, "img2txt", "exact_match_failures_wrong").value == 1 / 3
@@ -333,23 +358,28 @@ class TestRates:
 
     def test_examples_on_the_very_object_are_told_apart(self) -> None:
         clean = row("B", "txt2img", NAMED, "color", shots=[("name", "Object_2"), ("size", 0.35)])
-        told = row("B", "txt2img", NAMED, "color", shots=[("3d_coords", [-2, 1, 0.7]), ("size", 0.35)])
+        solved = row("B", "txt2img", NAMED, "color", shots=[("3d_coords", [-2, 1, 0.7]), ("size", 0.35)])
         metrics = reduced(
-            [sample_of("a", clean), sample_of("b", told)], lambda s, own: gold(s, own) if s.sample_id == "b" else "no"
+            [sample_of("a", clean), sample_of("b", solved)],
+            lambda s, cell_row: gold(s, cell_row) if s.sample_id == "b" else "no",
         )
         assert find(metrics, "txt2img", category="shot_shows_target=true").value == 1
         assert find(metrics, "txt2img", category="shot_shows_target=false").value == 0
 
     def test_linking_types_take_only_a_single_smallest_combination(self) -> None:
-        made = [
+        question_samples = [
             sample_of("31", row(few_shot_attributes=None)),
             sample_of("34", row("B", "txt2img", ("name", "Object_2"), "color", few_shot_attributes=None)),
             sample_of("38", row("B", "txt2img", ("name", "Object_4"), "shape", few_shot_attributes=None)),
             sample_of("37", row("B", "txt2img", ("size", 0.35), "color", few_shot_attributes=None)),
         ]
-        metrics = [one for one in reduced(made, gold) if one.task == "crossmodal" and one.metric == "exact_match"]
-        found = {one.category: one.n for one in metrics if "@" not in one.category}
-        assert found == {
+        metrics = [
+            metric
+            for metric in reduced(question_samples, gold)
+            if metric.task == "crossmodal" and metric.metric == "exact_match"
+        ]
+        counts = {metric.category: metric.n for metric in metrics if "@" not in metric.category}
+        assert counts == {
             "": 4,
             "6 objects": 4,
             "3D coords only": 1,
@@ -360,13 +390,13 @@ class TestRates:
         }
 
     def test_chance_is_the_closed_form(self) -> None:
-        made = [
+        question_samples = [
             sample_of("a", row(few_shot_attributes=None)),
             sample_of("b", row(pointer=("shape", "sphere"), target="size", few_shot_attributes=None)),
             sample_of("c", row("B", "txt2img", NAMED, "color", few_shot_attributes=None)),
             sample_of("d", row("B", "txt2img", ("name", "Object_4"), "shape", few_shot_attributes=None)),
         ]
-        metrics = reduced(made, gold)
+        metrics = reduced(question_samples, gold)
         assert find(metrics, "img2txt", "chance", "Name").value == 1 / 6
         assert find(metrics, "img2txt", "chance", "Size").value == 2 / 6
         assert find(metrics, "txt2img", "chance").value == pytest.approx(0.1875)
@@ -374,7 +404,7 @@ class TestRates:
 
     def test_change_by_steps_is_of_the_mean_over_counts(self) -> None:
         small = row("A", "txt2img", NAMED, "color", few_shot_attributes=None)
-        made = [
+        question_samples = [
             Sample(
                 sample_id=name,
                 category="",
@@ -385,9 +415,12 @@ class TestRates:
             for base, cot in [(sample_of(name, raw), sample_of(name, raw, setting="2-shot-cot"))]
         ]
         right = {("a", "2-shot"), ("d", "2-shot-cot"), ("a", "2-shot-cot"), ("b", "2-shot-cot")}
-        metrics = reduced(made, lambda s, own: gold(s, own) if (s.sample_id, own["setting"]) in right else "no")
-        found = find(metrics, "crossmodal", "cot_delta")
-        assert found.value == pytest.approx((1 + 2 / 3) / 2 - (0 + 1 / 3) / 2)
-        assert found.ci_low is not None
-        assert found.ci_low <= found.value
-        assert not [one for one in metrics if one.metric == "cot_delta" and one.category]
+        metrics = reduced(
+            question_samples,
+            lambda s, cell_row: gold(s, cell_row) if (s.sample_id, cell_row["setting"]) in right else "no",
+        )
+        result = find(metrics, "crossmodal", "cot_delta")
+        assert result.value == pytest.approx((1 + 2 / 3) / 2 - (0 + 1 / 3) / 2)
+        assert result.ci_low is not None
+        assert result.ci_low <= result.value
+        assert not [metric for metric in metrics if metric.metric == "cot_delta" and metric.category]

@@ -60,11 +60,11 @@ def test_what_each_prompt_holds_and_hides(task: str, pointer: str, target: str, 
     assert prompt.count(form) == (2 if options and not cot else 1)
     assert sum(line.startswith("- ") for line in lines) == (3 if crossmodal else 0)
 
-    told = scene_lines(prompt)
-    assert len(told) == (0 if task == "img2img" else 1)
-    if told:
-        document = json.loads(told[0])
-        assert told[0] == json.dumps(document)
+    lines = scene_lines(prompt)
+    assert len(lines) == (0 if task == "img2img" else 1)
+    if lines:
+        document = json.loads(lines[0])
+        assert lines[0] == json.dumps(document)
         assert list(document) == ["camera_location", "objects"]
         hidden = {"img2txt": {pointer}, "txt2img": {target}}.get(task, set())
         assert document["objects"] == [item.as_json(hidden) for item in B.objects]

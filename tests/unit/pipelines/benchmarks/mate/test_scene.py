@@ -202,20 +202,20 @@ class TestLinking:
                 }
                 for item in scene.objects
             ]
-            own = looks.pop(place)
-            keys = [key for key in own if key not in hidden]
+            target = looks.pop(place)
+            keys = [key for key in target if key not in hidden]
             alone = [
                 names
                 for size in range(1, len(keys) + 1)
                 for names in combinations(keys, size)
-                if not any(all(other[key] == own[key] for key in names) for other in looks)
+                if not any(all(other[key] == target[key] for key in names) for other in looks)
             ]
             assert list(links.linking(scene, place, hidden).sets) == [
                 names for names in alone if "3d_coords" not in names
             ]
-            told = links.linking_attributes(scene, place, hidden)
-            assert [tuple(item) for item in told] == alone
-            assert told[0] == {key: scene.objects[place].value(key) for key in alone[0]}
+            smallest_sets = links.linking_attributes(scene, place, hidden)
+            assert [tuple(item) for item in smallest_sets] == alone
+            assert smallest_sets[0] == {key: scene.objects[place].value(key) for key in alone[0]}
 
 
 class TestAnalysis:
@@ -232,9 +232,9 @@ class TestAnalysis:
         verdict = judge(row["output"], question.gold(scene))
         assert verdict.exact_match is (row["verdict"] == "correct")
         assert analysis.in_scene(verdict.answer, scene, row["target"]) is (row["verdict"] != "out")
-        found = analysis.overlap(scene, question, verdict.answer)
-        assert found.label == row["overlap"]
-        assert (found.closer is None) is (row["named"] is None)
+        overlap = analysis.overlap(scene, question, verdict.answer)
+        assert overlap.label == row["overlap"]
+        assert (overlap.closer is None) is (row["named"] is None)
 
     def test_published_counts(self) -> None:
         summary = OverlapSummary(tuple(self.overlaps()))
@@ -254,9 +254,9 @@ class TestAnalysis:
             scene, question = SCENES[row["scene"]], question_of(row)
             verdict = judge(row["output"], question.gold(scene))
             rows.append((verdict.exact_match, analysis.in_scene(verdict.answer, scene, row["target"])))
-        found = out_of_scene(rows)
-        assert (found.errors, found.outside) == (11, 2)
-        assert found.share == pytest.approx(0.182, abs=5e-4)
+        summary = out_of_scene(rows)
+        assert (summary.errors, summary.outside) == (11, 2)
+        assert summary.share == pytest.approx(0.182, abs=5e-4)
         assert sum(correct for correct, _ in rows) == 1
 
     def test_the_shares_of_the_published_figure(self) -> None:
@@ -296,8 +296,8 @@ class TestAnalysis:
             for number, coords in enumerate(ring, start=1)
         ]
         scene = scenes.parse_scene({"objects": [base, *others]})
-        found = analysis.overlap(scene, asks("color", "green", "name"), read_strict('{"answer": "Object_3"}'))
-        assert found.closer == analysis.Closer(distance=True, depth=True, horizontal=True, alone=False)
+        overlap = analysis.overlap(scene, asks("color", "green", "name"), read_strict('{"answer": "Object_3"}'))
+        assert overlap.closer == analysis.Closer(distance=True, depth=True, horizontal=True, alone=False)
 
     def test_overlap_is_told_of_crossmodal_questions_alone(self) -> None:
         with pytest.raises(ValueError, match="txt2txt"):

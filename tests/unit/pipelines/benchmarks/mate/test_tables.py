@@ -60,25 +60,27 @@ ALL = [
 
 def as_frame(metrics: list[Metric], model: str = "ours") -> pd.DataFrame:
     columns = ["benchmark", "model", *Metric.__slots__]
-    frame = pd.DataFrame([{"benchmark": "mate", "model": model, **asdict(one)} for one in metrics], columns=columns)
+    frame = pd.DataFrame(
+        [{"benchmark": "mate", "model": model, **asdict(metric)} for metric in metrics], columns=columns
+    )
     for name in ("value", "ci_low", "ci_high"):
         frame[name] = frame[name].astype("float64")
     return frame
 
 
 def tables(metrics: list[Metric]) -> dict[str, Table]:
-    return {one.id: one for one in BENCHMARK.reporter.tables(results_of("mate", as_frame(metrics), PRINTED))}
+    return {table.id: table for table in BENCHMARK.reporter.tables(results_of("mate", as_frame(metrics), PRINTED))}
 
 
 def figures(metrics: list[Metric]) -> dict[str, Bars]:
-    found = BENCHMARK.reporter.figures(results_of("mate", as_frame(metrics), PRINTED))
-    assert all(isinstance(one, Bars) for one in found)
-    return {one.id: one for one in found if isinstance(one, Bars)}
+    drawn = BENCHMARK.reporter.figures(results_of("mate", as_frame(metrics), PRINTED))
+    assert all(isinstance(figure, Bars) for figure in drawn)
+    return {figure.id: figure for figure in drawn if isinstance(figure, Bars)}
 
 
 def cells(table: Table, label: str) -> list[float | None]:
-    (found,) = [row.cells for row in table.rows if row.label == label and row.origin != "heading"]
-    return [cell.value if isinstance(cell, TableValue) else cell for cell in found]  # type: ignore[misc]
+    (row_cells,) = [row.cells for row in table.rows if row.label == label and row.origin != "heading"]
+    return [cell.value if isinstance(cell, TableValue) else cell for cell in row_cells]  # type: ignore[misc]
 
 
 PAPER = [f"mate_table{number}" for number in (1, 2, 3, 4, 5, 8, 9)]
@@ -86,11 +88,11 @@ PAPER = [f"mate_table{number}" for number in (1, 2, 3, 4, 5, 8, 9)]
 
 @pytest.mark.parametrize("metrics", [[], ALL], ids=["none", "all"])
 def test_every_table_of_the_paper_is_made_and_printed(metrics: list[Metric]) -> None:
-    made = tables(metrics)
-    assert [name for name in made if name.startswith("mate_table")] == PAPER
-    own = {"mate_human", "mate_reading", "mate_coords_only", "mate_shots", "mate_pointers"}
-    assert set(made) - set(PAPER) == (own if metrics else set())
-    for table in made.values():
+    tables_by_id = tables(metrics)
+    assert [name for name in tables_by_id if name.startswith("mate_table")] == PAPER
+    additional = {"mate_human", "mate_reading", "mate_coords_only", "mate_shots", "mate_pointers"}
+    assert set(tables_by_id) - set(PAPER) == (additional if metrics else set())
+    for table in tables_by_id.values():
         for printed in (to_markdown(table), to_csv(table), to_latex(table), str(html(table))):
             assert printed
 
@@ -111,17 +113,17 @@ def test_table_1_has_people_chance_open_closed_and_ours() -> None:
 
 
 def test_the_papers_own_bounds() -> None:
-    made = tables([])
+    tables_by_id = tables([])
     best = {
         row.label: row.cells[2]
-        for row in made["mate_table1"].rows
+        for row in tables_by_id["mate_table1"].rows
         if row.origin == "published" and isinstance(row.cells[2], float)
     }
     assert max(value for name, value in best.items() if name not in ("GPT-4o", "Gemini 1.5", "Claude 3.5")) == 0.801
     assert max(best.values()) == 0.833
     ten = [
         row.cells[1].value
-        for row in made["mate_table4"].rows
+        for row in tables_by_id["mate_table4"].rows
         if row.origin == "published" and isinstance(row.cells[1], TableValue)
     ]
     assert max(value for value in ten if value is not None) == 0.705
@@ -181,11 +183,11 @@ def test_people_beside_models() -> None:
 
 
 def test_generated_data_stand_beside_nothing_published() -> None:
-    made = Metric(task="", setting="", metric="generated", value=5.0, n=5, unit="count")
-    for table in tables([*ALL, made]).values():
+    generated = Metric(task="", setting="", metric="generated", value=5.0, n=5, unit="count")
+    for table in tables([*ALL, generated]).values():
         assert "published" not in {row.origin for row in table.rows}
         assert not [row for row in table.rows if "published" in row.label]
-    assert any("Generated data" in note for note in tables([*ALL, made])["mate_table1"].notes)
+    assert any("Generated data" in note for note in tables([*ALL, generated])["mate_table1"].notes)
 
 
 def test_a_small_set_is_said_to_be_one() -> None:
@@ -193,32 +195,32 @@ def test_a_small_set_is_said_to_be_one() -> None:
 
 
 def test_another_setting_is_named_with_the_model() -> None:
-    made = tables([metric("img2txt", 0.5, setting="0-shot")])
-    assert cells(made["mate_table1"], "ours, 0-shot") == [0.5, None, None]
+    tables_by_id = tables([metric("img2txt", 0.5, setting="0-shot")])
+    assert cells(tables_by_id["mate_table1"], "ours, 0-shot") == [0.5, None, None]
 
 
 def test_figures() -> None:
     assert figures([]) == {}
-    made = figures(ALL)
-    assert set(made) == {"mate_figure2", "mate_figure4b", "mate_figure5"}
-    assert made["mate_figure2"].categories == ("3", "10")
-    human = next(one for one in made["mate_figure2"].series if one.label.startswith("Human"))
+    figures_by_id = figures(ALL)
+    assert set(figures_by_id) == {"mate_figure2", "mate_figure4b", "mate_figure5"}
+    assert figures_by_id["mate_figure2"].categories == ("3", "10")
+    human = next(series for series in figures_by_id["mate_figure2"].series if series.label.startswith("Human"))
     assert (human.values, human.origin) == ((None, 0.958), "reference")
-    assert made["mate_figure5"].categories == ("4", "3", "2", "1", "0", "-")
-    assert made["mate_figure5"].series[0].values == (0.5, 0.3, 0.1, 0.05, 0.0, 0.05)
-    assert made["mate_figure4b"].categories[0] == "3dc"
+    assert figures_by_id["mate_figure5"].categories == ("4", "3", "2", "1", "0", "-")
+    assert figures_by_id["mate_figure5"].series[0].values == (0.5, 0.3, 0.1, 0.05, 0.0, 0.05)
+    assert figures_by_id["mate_figure4b"].categories[0] == "3dc"
 
 
 def test_figure_4a_takes_seven_objects_or_the_count_with_the_fullest_groups() -> None:
     seven = [*ALL, metric("crossmodal", 0.5, category="7 objects")]
-    found = figures(seven)
-    assert "7 objects" in found["mate_figure4a"].title
-    assert found["mate_links_by_count"].series[0].values == (None, 0.25, None)
+    drawn = figures(seven)
+    assert "7 objects" in drawn["mate_figure4a"].title
+    assert drawn["mate_links_by_count"].series[0].values == (None, 0.25, None)
     names = ("links=1", "links=2", "links=3", "3D coords only")
     other = [
         metric("crossmodal", 0.5, category="12 objects"),
         *(metric("crossmodal", 0.5, category=f"{name} @12 objects") for name in names),
     ]
-    found = figures(other)["mate_figure4a"]
-    assert "12 objects" in found.title
-    assert "1: 100, 2: 100, 3: 100, 3dc: 100" in found.notes[0]
+    figure = figures(other)["mate_figure4a"]
+    assert "12 objects" in figure.title
+    assert "1: 100, 2: 100, 3: 100, 3dc: 100" in figure.notes[0]

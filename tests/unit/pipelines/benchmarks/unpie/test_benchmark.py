@@ -93,10 +93,12 @@ def test_full_splits_have_no_notice_of_their_size(tmp_path: Path) -> None:
 
 def flat(pun: Mapping[str, Any]) -> dict[str, Any]:
     """A row as a CSV file may hold it: a struct as JSON, the other flattened, the picture as base64."""
-    made = {key: value for key, value in pun.items() if key not in ("translation1", "translation2", "pun_exp_image")}
-    made["translation1"] = json.dumps(pun["translation1"], ensure_ascii=False)
-    made |= {f"translation2.{lang}": text for lang, text in pun["translation2"].items()}
-    return {**made, "pun_exp_image": base64.b64encode(pun["pun_exp_image"]["bytes"]).decode()}
+    flattened = {
+        key: value for key, value in pun.items() if key not in ("translation1", "translation2", "pun_exp_image")
+    }
+    flattened["translation1"] = json.dumps(pun["translation1"], ensure_ascii=False)
+    flattened |= {f"translation2.{lang}": text for lang, text in pun["translation2"].items()}
+    return {**flattened, "pun_exp_image": base64.b64encode(pun["pun_exp_image"]["bytes"]).decode()}
 
 
 def write_csv(path: Path, content: list[dict[str, Any]]) -> None:

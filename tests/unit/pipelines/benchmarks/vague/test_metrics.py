@@ -11,8 +11,8 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.metrics import REASONS
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
-from tests.support.vague_rows import found as metric_of
 from tests.support.vague_rows import frame, item, items, perfect, reduced
+from tests.support.vague_rows import metric_named as metric_of
 
 MCQ = [("mcq", "lm"), ("mcq", "sm"), ("mcq", "vlm"), ("mcq", "vlm-cot")]
 

@@ -162,14 +162,14 @@ def test_benchmark_is_found_by_name() -> None:
 def row(
     output: str | None = GOOD,
     setting: str = "zero-shot",
-    given: Mapping[str, float] | None = None,
+    similarity_scores: Mapping[str, float] | None = None,
     label: str = "entailment",
     **how: Any,
 ) -> Row:
     status = "error" if output is None else "ok"
     return Row(
         request_id="r", sample=sample(label=label), model="m", task="entailment", setting=setting, variant="",
-        status=status, output=output, given=given or {},
+        status=status, output=output, given=similarity_scores or {},
         **how,
     )  # fmt: skip
 

@@ -45,11 +45,11 @@ def test_predictions_give_each_annotator_a_model() -> None:
 
 def test_metrics_compare_a_model_with_an_annotator_on_the_same_rows() -> None:
     metrics = compared(ROWS, "zero-shot")
-    ours, theirs = macro_f1([1, 0], [1, 1]), macro_f1([1, 0], [1, 0])
-    assert metrics["f1_at_0_on_rows_of_ann"].value == pytest.approx(ours)
-    assert metrics["f1_at_0_of_ann"].value == pytest.approx(theirs)
+    model_f1, human_f1 = macro_f1([1, 0], [1, 1]), macro_f1([1, 0], [1, 0])
+    assert metrics["f1_at_0_on_rows_of_ann"].value == pytest.approx(model_f1)
+    assert metrics["f1_at_0_of_ann"].value == pytest.approx(human_f1)
     gap = metrics["gap_to_ann"]
-    assert gap.value == pytest.approx(ours - theirs)
+    assert gap.value == pytest.approx(model_f1 - human_f1)
     assert gap.ci_low is not None
     assert gap.ci_low <= (gap.value or 0) <= (gap.ci_high or 0)
     assert gap.n == 2

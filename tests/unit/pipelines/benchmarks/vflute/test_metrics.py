@@ -40,9 +40,9 @@ def metric_of(
 
 
 def value(metrics: Sequence[Metric], metric: str, subset: str = "", setting: str = "zero-shot") -> float:
-    found = metric_of(metrics, metric, subset, setting=setting).value
-    assert found is not None
-    return found
+    result = metric_of(metrics, metric, subset, setting=setting).value
+    assert result is not None
+    return result
 
 
 # ---------------------------------------------------------------------------------------------------- worked examples
@@ -144,9 +144,9 @@ def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
     rows = [replace(row, setting=name) for name in SETTINGS for row in whole_split(label=lambda gold, _: gold)]
     metrics = reduced(rows)
     ours = {(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics}
-    theirs = published("vflute")
-    theirs = theirs[theirs["setting"].ne("") & ~theirs["metric"].isin(["adequacy", "preference"])]
-    keys = theirs[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None)
+    printed = published("vflute")
+    printed = printed[printed["setting"].ne("") & ~printed["metric"].isin(["adequacy", "preference"])]
+    keys = printed[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None)
     assert {tuple(key) for key in keys} <= ours
     names = [(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics]
     assert len(names) == len(set(names))

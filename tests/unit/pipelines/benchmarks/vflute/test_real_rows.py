@@ -14,7 +14,7 @@ from pipelines.benchmarks.vflute.facts import subset_of
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from tests.support.paths import SHARED_DATA
 from tests.support.requests import PlannedRequest
-from tests.support.sweeps import found as metric_of
+from tests.support.sweeps import metric_named as metric_of
 from tests.support.sweeps import reduced
 
 PUBLIC = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"

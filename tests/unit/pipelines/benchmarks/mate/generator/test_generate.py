@@ -138,10 +138,10 @@ def test_a_run_over_the_same_folder_changes_nothing_and_over_another_set_is_refu
 
 def test_rows_say_what_made_them(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, _ in each(files):
-        made = row["generator"]
-        assert (made["version"], made["seed"]) == (GENERATOR_VERSION, 21)
-        assert made["parameters"]["object_counts"] == list(range(3, 11))
-        assert "workers" not in made["parameters"]
+        generator = row["generator"]
+        assert (generator["version"], generator["seed"]) == (GENERATOR_VERSION, 21)
+        assert generator["parameters"]["object_counts"] == list(range(3, 11))
+        assert "workers" not in generator["parameters"]
         assert row["scene_format"] == "json"
         assert row["object_count"] == len(scene.objects)
         assert row["example_id"] == hashlib.md5(json.dumps(row["scene"]).encode()).hexdigest()
@@ -176,11 +176,11 @@ def test_pointers_are_unique_and_gold_is_the_value_of_the_object_pointed_at(
 
 def test_the_prompt_hides_what_links_and_shows_the_rest(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
-        told = [line for line in row["input_str"].splitlines() if line.startswith("{")]
+        scene_documents = [line for line in row["input_str"].splitlines() if line.startswith("{")]
         if row["task"] == "img2img":
-            assert told == []
+            assert scene_documents == []
             continue
-        (line,) = told
+        (line,) = scene_documents
         assert json.loads(line)["objects"] == [item.as_json(question.hidden) for item in scene.objects]
         for hidden in question.hidden:
             values = COLORS if hidden == "color" else SHAPES
@@ -191,8 +191,8 @@ def test_the_prompt_hides_what_links_and_shows_the_rest(files: dict[str, list[di
 def test_all_files_ask_one_question_a_scene_and_examples_are_nested(files: dict[str, list[dict[str, Any]]]) -> None:
     for family in (["mm_0shot", "mm_1shot", "mm_2shot", "mm_2shot_cot"], ["um_0shot", "um_1shot", "um_2shot"]):
         for rows in zip(*(files[name] for name in family), strict=True):
-            asked = {(row["example_id"], str(row["pointer_attribute"]), row["gold_reference"]) for row in rows}
-            assert len(asked) == 1
+            questions = {(row["example_id"], str(row["pointer_attribute"]), row["gold_reference"]) for row in rows}
+            assert len(questions) == 1
             shots = [row["few_shot_attributes"] for row in rows]
             assert [len(shot) for shot in shots] == [0, 1, 2, 2][: len(rows)]
             assert shots[1] == shots[2][:1]
@@ -250,9 +250,11 @@ def test_an_oracle_blind_to_coordinates_guesses_among_look_alikes(files: dict[st
         place = question.object_index(scene)
         if linking(scene, place, question.hidden).k:
             continue
-        own, usable = scene.objects[place], [key for key in LINKABLE if key not in question.hidden]
+        target, usable = scene.objects[place], [key for key in LINKABLE if key not in question.hidden]
         alike = [
-            item for item in scene.objects if all(item.visible_value(key) == own.visible_value(key) for key in usable)
+            item
+            for item in scene.objects
+            if all(item.visible_value(key) == target.visible_value(key) for key in usable)
         ]
         assert len(alike) > 1
         gold = read_gold(row["gold_reference"])
@@ -282,12 +284,12 @@ def test_options_reach_the_files(tmp_path: Path) -> None:
     options = Options(
         tasks=("txt2img", "img2img"), shots=(0, 2), cot=False, shots_may_show_target=True, width=400, height=320
     )
-    made = generate(tmp_path / "set", (4, 4), 24, 3, 1, options=options)
-    assert made.rows == dict.fromkeys(["mm_0shot", "mm_2shot", "um_0shot", "um_2shot"], 24)
-    assert not (made.out / "img" / BLANK).exists()
-    rows = rows_of(made.out / "mm_2shot.jsonl")
+    dataset = generate(tmp_path / "set", (4, 4), 24, 3, 1, options=options)
+    assert dataset.rows == dict.fromkeys(["mm_0shot", "mm_2shot", "um_0shot", "um_2shot"], 24)
+    assert not (dataset.out / "img" / BLANK).exists()
+    rows = rows_of(dataset.out / "mm_2shot.jsonl")
     assert {row["task"] for row in rows} == {"txt2img"}
-    with Image.open(made.out / "img" / rows[0]["image"]) as image:
+    with Image.open(dataset.out / "img" / rows[0]["image"]) as image:
         assert image.size == (400, 320)
     leaks = [
         shot_shows_target(parse_scene(row["scene"]), find_object(parse_scene(row["scene"]), *pointer), shots)
@@ -299,11 +301,11 @@ def test_options_reach_the_files(tmp_path: Path) -> None:
 
 
 def test_large_scenes_have_a_camera_of_their_own_and_the_blank_keeps_its_size(tmp_path: Path) -> None:
-    made = generate(tmp_path / "set", (40, 40), 2, 3, 1)
-    row = rows_of(made.out / "um_0shot.jsonl")[0]
+    dataset = generate(tmp_path / "set", (40, 40), 2, 3, 1)
+    row = rows_of(dataset.out / "um_0shot.jsonl")[0]
     assert row["scene"]["camera_location"][0] == pytest.approx(2 * 9.915478112284436)
-    with Image.open(made.out / "img" / row["image"]) as image:
+    with Image.open(dataset.out / "img" / row["image"]) as image:
         assert image.size == (960, 640)
-    with Image.open(made.out / "img" / BLANK) as image:
+    with Image.open(dataset.out / "img" / BLANK) as image:
         assert image.size == (480, 320)
     assert len(pointer_pool(parse_scene(row["scene"]), ("name",))) == 40

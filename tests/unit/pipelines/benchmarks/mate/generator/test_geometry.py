@@ -128,18 +128,18 @@ def inside(solid: Solid, x: float, y: float) -> bool:
 @settings(deadline=None)
 @given(SOLIDS, st.sampled_from(SHAPES), st.floats(0, 360), st.floats(0, 6.3), st.floats(0.2, 2.5))
 def test_footprints_meet_where_they_share_ground(
-    one: Solid, shape: str, rotation: float, towards: float, away: float
+    solid: Solid, shape: str, rotation: float, towards: float, away: float
 ) -> None:
-    x, y, _ = one.coords
+    x, y, _ = solid.coords
     other = stand(shape, x + away * math.cos(towards), y + away * math.sin(towards), 0.35, rotation)
     grid = [(x + i / 20, y + j / 20) for i in range(-40, 41) for j in range(-40, 41)]
-    shared = sum(inside(one, *spot) and inside(other, *spot) for spot in grid)
-    meets = solids.footprints_meet(one, other)
-    assert meets == solids.footprints_meet(other, one)
+    shared = sum(inside(solid, *spot) and inside(other, *spot) for spot in grid)
+    meets = solids.footprints_meet(solid, other)
+    assert meets == solids.footprints_meet(other, solid)
     assert not shared or meets
     # A grid cannot see an overlap thinner than its mesh: let both grow a little for the other direction.
     grown = dataclasses.replace(other, radius=other.radius + 0.08)
-    larger = dataclasses.replace(one, radius=one.radius + 0.08)
+    larger = dataclasses.replace(solid, radius=solid.radius + 0.08)
     assert not meets or any(inside(larger, *spot) and inside(grown, *spot) for spot in grid)
 
 
@@ -148,11 +148,11 @@ def test_nearer_solids_cover_farther_ones() -> None:
     order = solids.far_to_near(scene, CAMERA)
     assert order == [2, 1, 0]
     outlines = [solids.outline(item, CAMERA) for item in scene]
-    seen = solids.visible_pixels(outlines, order, CAMERA)
+    pixels = solids.visible_pixels(outlines, order, CAMERA)
     areas = [solids.area(outline) for outline in outlines]
-    assert seen[0] == pytest.approx(areas[0], rel=0.05)
-    assert seen[1] < 0.8 * areas[1]
-    assert seen[2] == pytest.approx(areas[2], rel=0.1)
+    assert pixels[0] == pytest.approx(areas[0], rel=0.05)
+    assert pixels[1] < 0.8 * areas[1]
+    assert pixels[2] == pytest.approx(areas[2], rel=0.1)
 
 
 @settings(deadline=None)

@@ -42,15 +42,15 @@ LAYOUTS = [make_layout(SMALL, index) for index in range(SMALL.examples)] + [
 
 @pytest.fixture(params=LAYOUTS, ids=lambda layout: f"{layout.count}-{layout.turn}")
 def layout(request: pytest.FixtureRequest) -> Layout:
-    made = request.param
-    assert isinstance(made, Layout)
-    return made
+    scene_layout = request.param
+    assert isinstance(scene_layout, Layout)
+    return scene_layout
 
 
 def test_objects_stand_apart(layout: Layout) -> None:
     least = margin(layout.count)
-    for one, other in itertools.combinations(zip(layout.cast.looks, layout.spots, strict=True), 2):
-        (look, spot), (look2, spot2) = one, other
+    for first, second in itertools.combinations(zip(layout.cast.looks, layout.spots, strict=True), 2):
+        (look, spot), (look2, spot2) = first, second
         dx, dy = abs(spot[0] - spot2[0]), abs(spot[1] - spot2[1])
         assert min(dx, dy) >= least
         assert math.hypot(dx, dy) - look.radius - look2.radius >= 0.25
@@ -118,8 +118,8 @@ def test_a_scene_is_the_same_whenever_it_is_made() -> None:
 
 def test_other_seeds_counts_and_numbers_make_other_scenes() -> None:
     other = make_layout(plan_for(*range(3, 11), seed=6), 0)
-    seen = {layout.spots for layout in [*LAYOUTS, other]}
-    assert len(seen) == len(LAYOUTS) + 1
+    distinct = {layout.spots for layout in [*LAYOUTS, other]}
+    assert len(distinct) == len(LAYOUTS) + 1
 
 
 def test_every_shape_material_and_color_comes_up() -> None:
@@ -165,8 +165,8 @@ def test_an_attempt_ends_when_moving_does_not_help(monkeypatch: pytest.MonkeyPat
 def test_a_strict_rule_is_kept() -> None:
     layout = make_layout(plan_for(10, min_visible_share=0.9), 0)
     outlines = [outline(item, layout.camera) for item in layout.solids]
-    seen = visible_pixels(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
-    assert all(count >= 0.9 * unoccluded_pixels(polygon) for count, polygon in zip(seen, outlines, strict=True))
+    pixels = visible_pixels(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
+    assert all(count >= 0.9 * unoccluded_pixels(polygon) for count, polygon in zip(pixels, outlines, strict=True))
 
 
 def test_the_object_that_shows_least_is_the_one_to_move() -> None:

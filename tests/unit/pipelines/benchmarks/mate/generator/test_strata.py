@@ -24,13 +24,13 @@ def layouts(count: int, examples: int) -> tuple[Plan, list[Layout]]:
 
 @pytest.mark.parametrize(("count", "examples"), [(7, 32), (10, 32), (30, 16), (40, 8)])
 def test_strata_fill_alike_at_any_number_of_objects(count: int, examples: int) -> None:
-    plan, made = layouts(count, examples)
-    balance, asked = ask_all(plan, made)
+    plan, placed = layouts(count, examples)
+    balance, questions = ask_all(plan, placed)
     for task in KINDS["mm"]:
         used = [balance.used_strata[count, task, links] for links in STRATA]
         assert sum(used) == examples // 2
         assert max(used) - min(used) <= 1
-    for before, example in zip(made, asked, strict=True):
+    for before, example in zip(placed, questions, strict=True):
         after = example.layout
         assert after.spots == before.spots
         assert [look.size for look in after.cast.looks] == [look.size for look in before.cast.looks]
@@ -40,28 +40,28 @@ def test_strata_fill_alike_at_any_number_of_objects(count: int, examples: int) -
 
 
 def test_without_strata_coordinates_take_over_as_scenes_fill() -> None:
-    plan, made = layouts(30, 16)
-    balance, asked = ask_all(dataclasses.replace(plan, options=Options()), made)
+    plan, placed = layouts(30, 16)
+    balance, questions = ask_all(dataclasses.replace(plan, options=Options()), placed)
     used = sum(balance.used_strata[30, task, 0] for task in KINDS["mm"])
     assert used > 8
-    assert [example.layout for example in asked] == made
+    assert [example.layout for example in questions] == placed
 
 
-@pytest.mark.parametrize("wanted", STRATA)
+@pytest.mark.parametrize("link_count", STRATA)
 @pytest.mark.parametrize("count", [4, 10, 30])
-def test_a_built_object_has_the_links_it_was_built_for(count: int, wanted: int) -> None:
-    _, made = layouts(count, 16)
-    rng, built = stream("build", count, wanted), 0
-    for layout in made:
+def test_a_built_object_has_the_links_it_was_built_for(count: int, link_count: int) -> None:
+    _, placed = layouts(count, 16)
+    rng, built = stream("build", count, link_count), 0
+    for layout in placed:
         for hidden, shown in (("color", "shape"), ("shape", "color")):
             place = rng.randrange(count)
-            cast = build(rng, layout, place, attribute=shown, link_count=wanted)
+            cast = build(rng, layout, place, attribute=shown, link_count=link_count)
             if cast is None:
                 continue
             built += 1
             changed = dataclasses.replace(layout, cast=cast)
-            found = linking(changed.scene, place, (hidden,)).k
-            assert found == wanted
+            links = linking(changed.scene, place, (hidden,)).k
+            assert links == link_count
             assert [look.radius for look in cast.looks] == [look.radius for look in layout.cast.looks]
             assert (cast.key_colors, cast.key_shapes) == (layout.cast.key_colors, layout.cast.key_shapes)
     assert built >= (1 if count == 4 else 16)
@@ -72,7 +72,7 @@ def test_an_object_with_a_pointing_value_in_sight_links_by_it_alone() -> None:
     place = next(i for i, look in enumerate(layout.cast.looks) if look.color in layout.cast.key_colors)
     rng = stream("key")
     assert build(rng, layout, place, attribute="color", link_count=1) == layout.cast
-    assert all(build(rng, layout, place, attribute="color", link_count=wanted) is None for wanted in (2, 3, 0))
+    assert all(build(rng, layout, place, attribute="color", link_count=link_count) is None for link_count in (2, 3, 0))
 
 
 def test_what_the_sizes_around_do_not_allow_is_not_built() -> None:
@@ -87,7 +87,7 @@ def test_what_the_sizes_around_do_not_allow_is_not_built() -> None:
     )
     odd = dataclasses.replace(layout, cast=alone)
     rng = stream("sizes")
-    assert all(build(rng, odd, place, attribute="shape", link_count=wanted) is None for wanted in (2, 3, 0))
+    assert all(build(rng, odd, place, attribute="shape", link_count=link_count) is None for link_count in (2, 3, 0))
     everyone = dataclasses.replace(
         alone, looks=tuple(dataclasses.replace(look, radius=0.35) for look in layout.cast.looks)
     )
