@@ -118,12 +118,12 @@ def compare(count: Count, got: Tokens, want: Mapping[str, tuple[tuple[int, ...],
     """Add a run's answers to the counts."""
     for call_id, (alone, gaps) in want.items():
         count.prompts += 1
-        mine = got[call_id]
-        if mine == alone:
+        actual = got[call_id]
+        if actual == alone:
             count.equal += 1
             continue
-        pairs = enumerate(zip(mine, alone, strict=False))
-        first = next((place for place, (a, b) in pairs if a != b), min(len(mine), len(alone)))
+        pairs = enumerate(zip(actual, alone, strict=False))
+        first = next((place for place, (a, b) in pairs if a != b), min(len(actual), len(alone)))
         if first < len(gaps) and gaps[first] < ROUNDING:
             count.near_ties += 1
         else:
@@ -144,11 +144,11 @@ def engine_at(folder: Path, **more: Any) -> TransformersEngine:
 
 def with_stops(folder: Path) -> Path:
     """The same checkpoint with more tokens that end an answer."""
-    created = shutil.copytree(folder, folder.with_name(f"{folder.name}-stops"))
-    settings = json.loads((created / "generation_config.json").read_text())
+    stopping = shutil.copytree(folder, folder.with_name(f"{folder.name}-stops"))
+    settings = json.loads((stopping / "generation_config.json").read_text())
     settings["eos_token_id"] = [settings["eos_token_id"], *STOPS]
-    (created / "generation_config.json").write_text(json.dumps(settings))
-    return created
+    (stopping / "generation_config.json").write_text(json.dumps(settings))
+    return stopping
 
 
 def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
@@ -164,18 +164,18 @@ def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
     ended = {call_id: (cut(ids, STOPS), gaps) for call_id, (ids, gaps) in want.items()}
     if cut(ReferenceModel(stopping).generate(calls[-1])[0], STOPS) != ended[calls[-1].call_id][0]:
         raise RuntimeError(f"{architecture}: an end token does more than end the answer")
-    subset, forced = Count(), Count()
+    default_count, plain_count = Count(), Count()
     path = ""
     for batch in BATCHES:
         # Small batches are asked where answers end early, as that is where rows leave them.
         for where, expected in ((stopping, ended), (folder, want))[: 1 + (batch == BATCHES[-1])]:
             engine = engine_at(where, batch_size=batch)
-            compare(subset, generate_tokens(engine, calls), expected)
+            compare(default_count, generate_tokens(engine, calls), expected)
             path = path_of(engine)
     for where, expected in ((folder, want), (stopping, ended)):
-        compare(forced, generate_tokens(engine_at(where, share_prefix=False), calls), expected)
+        compare(plain_count, generate_tokens(engine_at(where, share_prefix=False), calls), expected)
     shorter = sum(ended[name][0] != want[name][0] for name in want)
-    return {"path": path, "own": asdict(subset), "plain_batches": asdict(forced), "ended_inside": shorter}
+    return {"path": path, "own": asdict(default_count), "plain_batches": asdict(plain_count), "ended_inside": shorter}
 
 
 def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
@@ -196,10 +196,10 @@ def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
 
 def row(architecture: str, exact: Mapping[str, Any], rough: Mapping[str, Any]) -> str:
     """One line of the table."""
-    subset, plain = exact["own"], exact["plain_batches"]
+    default, plain = exact["own"], exact["plain_batches"]
     share = [f"{rough[way] / rough['prompts']:.0%}" for way in ("own", "own_first_token", "plain_batches")]
     cells = [
-        architecture, exact["path"], subset["prompts"], subset["equal"], subset["near_ties"], subset["differing"],
+        architecture, exact["path"], default["prompts"], default["equal"], default["near_ties"], default["differing"],
         f"{plain['equal']}/{plain['near_ties']}/{plain['differing']}", *share,
     ]  # fmt: skip
     return "| " + " | ".join(str(cell) for cell in cells) + " |"

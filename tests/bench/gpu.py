@@ -188,8 +188,8 @@ def measure(args: argparse.Namespace, model: Path) -> dict[str, Any]:
         "questions": len(calls),
         "new_tokens": args.new,
         "tokens_a_prompt": prefills[0][1],
-        "questions_per_second": {way: spread(subset) for way, subset in rates.items()},
-        "tokens_per_second": {way: spread(subset) for way, subset in tokens.items()},
+        "questions_per_second": {way: spread(values) for way, values in rates.items()},
+        "tokens_per_second": {way: spread(values) for way, values in tokens.items()},
         "extrapolated_from": {way: count for way, (_, count) in ways.items()},
         "prefill_tflops": tflops,
         "prefill_share_of_peak": tflops["median"] / peak if peak else None,
@@ -217,9 +217,9 @@ def main() -> None:
         result = measure(args, checkpoint(Path(folder), args.shape, args.dtype))
     record(f"gpu-{args.shape}", result)
     rows = [
-        [way, subset["median"], f"{subset['low']:.4g}-{subset['high']:.4g}", result["tokens_per_second"][way]["median"],
+        [way, rate["median"], f"{rate['low']:.4g}-{rate['high']:.4g}", result["tokens_per_second"][way]["median"],
          result["peak_memory_gib"].get(way)]
-        for way, subset in result["questions_per_second"].items()
+        for way, rate in result["questions_per_second"].items()
     ]  # fmt: skip
     show(f"{args.shape} on {result['device']}", ["way", "questions/s", "spread", "tokens/s", "peak GiB"], rows)
     print(f"prefill: {result['prefill_tflops']['median']:.4g} TFLOP/s, of peak: {result['prefill_share_of_peak']}")

@@ -113,8 +113,8 @@ class Ways:
         self.rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
         self.cpu_rates: dict[str, list[float]] = {"alone": [], "plain": [], "shared": []}
         self.answers: list[Answer] = []
-        item = spec.model_copy(update={"share_prefix": False, "batch_size": 1})
-        alone_flops = sum(arithmetic(item, [call], clip, decode) for call in (calls[0], calls[-1])) / 2
+        one_at_a_time = spec.model_copy(update={"share_prefix": False, "batch_size": 1})
+        alone_flops = sum(arithmetic(one_at_a_time, [call], clip, decode) for call in (calls[0], calls[-1])) / 2
         shared_flops = arithmetic(spec, calls, clip, decode)
         self.flops = {"one_call_alone": alone_flops, "all_shared": shared_flops}
 
@@ -130,12 +130,12 @@ class Ways:
             calls = self._calls if way == "shared" else calls
             spec = self._spec.model_copy(update=change)
             lots = [[call] for call in calls] if way == "alone" else [calls]
-            created = [self._timed(TransformersEngine(spec), lot) for lot in lots]
-            self.rates[way].append(len(calls) / sum(seconds for seconds, _, _ in created))
-            self.cpu_rates[way].append(len(calls) / sum(cpu for _, cpu, _ in created))
-            self.answers = created[-1][2]
+            timings = [self._timed(TransformersEngine(spec), lot) for lot in lots]
+            self.rates[way].append(len(calls) / sum(seconds for seconds, _, _ in timings))
+            self.cpu_rates[way].append(len(calls) / sum(cpu for _, cpu, _ in timings))
+            self.answers = timings[-1][2]
         print(
-            f"run {turn + 1}: " + ", ".join(f"{way} {subset[-1]:.3f}/s" for way, subset in self.rates.items()),
+            f"run {turn + 1}: " + ", ".join(f"{way} {values[-1]:.3f}/s" for way, values in self.rates.items()),
             flush=True,
         )
 
@@ -165,8 +165,8 @@ class Ways:
             * statistics.median(self.rates["shared"])
             / len(self._calls),
             "operations_per_second_alone": self.flops["one_call_alone"] * statistics.median(self.rates["alone"]),
-            "calls_per_second": {way: spread(subset) for way, subset in self.rates.items()},
-            "calls_per_processor_second": {way: spread(subset) for way, subset in self.cpu_rates.items()},
+            "calls_per_second": {way: spread(values) for way, values in self.rates.items()},
+            "calls_per_processor_second": {way: spread(values) for way, values in self.cpu_rates.items()},
             "shared_over_alone": spread(ratios),
             "shared_over_alone_by_processor_time": spread(by_cpu),
             "share_of_limit": statistics.median(ratios) / limit,
@@ -183,8 +183,8 @@ def report(name: str, result: dict[str, Any]) -> None:
     """Write and print."""
     record(name, result)
     rows = [
-        [way, subset["median"], f"{subset['low']:.4g}-{subset['high']:.4g}"]
-        for way, subset in result["calls_per_second"].items()
+        [way, figures["median"], f"{figures['low']:.4g}-{figures['high']:.4g}"]
+        for way, figures in result["calls_per_second"].items()
     ]
     show(f"{name}: {result['calls']} questions about one clip", ["way", "questions/s", "spread"], rows)
     ratio, by_cpu = result["shared_over_alone"], result["shared_over_alone_by_processor_time"]

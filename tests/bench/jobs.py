@@ -50,8 +50,10 @@ def busy_shares(receipts: Sequence[Receipt]) -> dict[str, float]:
     """
     shares = {}
     for replica in {receipt.replica for receipt in receipts}:
-        subset = sorted((receipt for receipt in receipts if receipt.replica == replica), key=lambda entry: entry.began)
-        if len(subset) > 2:
-            span = subset[-1].ended - subset[0].ended
-            shares[replica] = sum(item.ended - item.began for item in subset[1:]) / span
+        receipts_of_replica = sorted(
+            (receipt for receipt in receipts if receipt.replica == replica), key=lambda receipt: receipt.began
+        )
+        if len(receipts_of_replica) > 2:
+            span = receipts_of_replica[-1].ended - receipts_of_replica[0].ended
+            shares[replica] = sum(item.ended - item.began for item in receipts_of_replica[1:]) / span
     return shares

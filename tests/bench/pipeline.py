@@ -56,14 +56,14 @@ class Phases(NullProgress):
 @contextmanager
 def watched() -> Iterator[dict[str, float]]:
     """The driver's largest resident size, and the processor seconds of it and of all processes below it."""
-    subset = psutil.Process()
+    driver = psutil.Process()
     observed: dict[str, float] = {"driver_mb": 0.0, "cpu_s": 0.0}
     cpu: dict[int, float] = {}
     done = threading.Event()
 
     def look() -> None:
-        observed["driver_mb"] = max(observed["driver_mb"], subset.memory_info().rss / 2**20)
-        for process in (subset, *subset.children(recursive=True)):
+        observed["driver_mb"] = max(observed["driver_mb"], driver.memory_info().rss / 2**20)
+        for process in (driver, *driver.children(recursive=True)):
             try:
                 times = process.cpu_times()
             except psutil.NoSuchProcess:
@@ -134,10 +134,10 @@ def main() -> None:
         for turn in range(args.runs):
             for size in sizes:
                 command = [sys.executable, "-m", "tests.bench.pipeline", "--measure", f"{folder}/{size}"]
-                created = subprocess.run(
+                process = subprocess.run(
                     [*command, "--replicas", str(args.replicas)], stdout=subprocess.PIPE, check=True, text=True
                 )
-                runs[size].append(json.loads(created.stdout.splitlines()[-1]))
+                runs[size].append(json.loads(process.stdout.splitlines()[-1]))
                 print(f"run {turn + 1}, {size}: {runs[size][-1]}", flush=True)
     names = ("per_second", "cpu_ms_per_request", "driver_mb", "planning_s")
     sums = {size: {name: spread([run[name] for run in subset]) for name in names} for size, subset in runs.items()}

@@ -28,9 +28,9 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 
 def record(name: str, result: Mapping[str, Any], file: Path = FILE) -> None:
     """Put one benchmark's result into the file; those of others stay."""
-    known_names: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
-    known_names[name] = {**result, "machine": _machine()}
-    file.write_text(json.dumps(known_names, indent=1) + "\n")
+    results: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    results[name] = {**result, "machine": _machine()}
+    file.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -34,11 +34,11 @@ def simulated() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, groups in shapes().items():
         for replicas in REPLICAS:
-            results = simulate(planned_units(groups, replicas), replicas, Costs())
+            outcome = simulate(planned_units(groups, replicas), replicas, Costs())
             rows.append(
                 {
-                    "shape": name, "replicas": replicas, "efficiency": results.efficiency, "busy": results.busy,
-                    "prefills": results.prefills, "least_prefills": results.least_prefills, "convoys": results.convoys,
+                    "shape": name, "replicas": replicas, "efficiency": outcome.efficiency, "busy": outcome.busy,
+                    "prefills": outcome.prefills, "least_prefills": outcome.least_prefills, "convoys": outcome.convoys,
                 }
             )  # fmt: skip
     return rows
@@ -68,8 +68,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             write_many(Path(folder), 40, 40 * 64)
             for turn in range(args.runs):
-                for replicas, subset in times.items():
-                    subset.append(sleeping(Path(folder), replicas, args.stall_s))
+                for replicas, seconds_of_runs in times.items():
+                    seconds_of_runs.append(sleeping(Path(folder), replicas, args.stall_s))
                 print(f"run {turn + 1}: {times[1][-1]:.1f} s on one, {times[2][-1]:.1f} s on two", flush=True)
         gain = spread([item / two / 2 for item, two in zip(times[1], times[2], strict=True)])
         result |= {"one_s": spread(times[1]), "two_s": spread(times[2]), "share_of_ideal": gain}

@@ -32,7 +32,7 @@ class Costs:
     prefill: float = 0.225
     """Of 2,250 shared tokens at 10,000 a second."""
     question: float = 0.0065
-    cached_prefixes: int = 4
+    prefix_cache_size: int = 4
     load: float = 0.5
     """Of fetching and decoding one clip, on one core."""
     loaders: int = 8
@@ -82,19 +82,19 @@ def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
     ready = iter(_loaded(convoys, costs.loaders * replicas, costs.load))
     free = [(0.0, index) for index in range(replicas) for _ in range(IN_FLIGHT)]
     idle_from = [0.0] * replicas
-    retained: list[OrderedDict[str, None]] = [OrderedDict() for _ in range(replicas)]
+    cached: list[OrderedDict[str, None]] = [OrderedDict() for _ in range(replicas)]
     work, prefills = 0.0, 0
     for convoy, loaded in ready:
         at, index = heapq.heappop(free)
         seconds = 0.0
         for group, questions in _questions_by_group(convoy):
-            if group not in retained[index]:
+            if group not in cached[index]:
                 prefills += 1
                 seconds += costs.prefill
-            retained[index][group] = None
-            retained[index].move_to_end(group)
-            if len(retained[index]) > costs.cached_prefixes:
-                retained[index].popitem(last=False)
+            cached[index][group] = None
+            cached[index].move_to_end(group)
+            if len(cached[index]) > costs.prefix_cache_size:
+                cached[index].popitem(last=False)
             seconds += questions * costs.question
         idle_from[index] = max(at, loaded, idle_from[index]) + seconds
         work += seconds

@@ -69,7 +69,7 @@ def main() -> int:
                     continue
                 _disturb_sweep(scene, name, disturb, seed, kills)
                 write_results(results, options.results)
-    bad = [f"{name}/{seed}" for name, subset in kills.items() for seed, item in subset.items() if not item["harmless"]]
+    bad = [f"{name}/{seed}" for name, runs in kills.items() for seed, item in runs.items() if not item["harmless"]]
     sys.stdout.write(f"{len(bad)} sweeps were harmed: {', '.join(bad)}\n" if bad else "no sweep was harmed\n")
     return 1 if bad else 0
 

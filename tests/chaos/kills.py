@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.chaos.processes import REPLICA, command_of, gone, named
+from tests.chaos.processes import REPLICA, command_of, named, wait_until_gone
 from tests.chaos.sweeps import Damage, Scene, in_hand, read_answers
 
 __all__ = ["KINDS", "kill_driver", "kill_worker"]
@@ -40,7 +40,7 @@ def kill_driver(scene: Scene, out: Path, seed: int) -> Damage:
             process.kill()
             kills += 1
             process.wait()
-            gone(below, DIE_S)
+            wait_until_gone(below, DIE_S)
             in_flight += in_hand(out, committed)
     scene.finish(out)
     return scene.damage(out, kills, in_flight=in_flight)

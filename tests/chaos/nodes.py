@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.chaos.processes import REPLICA, gone, named
+from tests.chaos.processes import REPLICA, named, wait_until_gone
 from tests.chaos.sweeps import Damage, Scene, in_hand, read_answers
 from tests.support.ray_head import RayHead, ray_head
 
@@ -51,7 +51,7 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
             node = draw.choice(busy or self._nodes)
             (raylet,), below, committed = named(node.pid, RAYLET), named(node.pid, REPLICA), read_answers(out)
             os.kill(raylet, signal.SIGKILL)
-            gone(below, DIE_S)
+            wait_until_gone(below, DIE_S)
             in_flight = in_hand(out, committed)
             scene.ended(process, out)
         finally:

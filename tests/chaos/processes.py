@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["REPLICA", "command_of", "descendants", "gone", "named"]
+__all__ = ["REPLICA", "command_of", "descendants", "named", "wait_until_gone"]
 
 REPLICA = "MapBatches(EngineActor)"
 """In the command line of an engine replica."""
@@ -24,9 +24,9 @@ def descendants(pid: int) -> set[int]:
     results: set[int] = set()
     open_ = [pid]
     while open_:
-        subset = children.get(open_.pop(), [])
-        results.update(subset)
-        open_ += subset
+        pids = children.get(open_.pop(), [])
+        results.update(pids)
+        open_ += pids
     return results
 
 
@@ -43,7 +43,7 @@ def named(pid: int, text: str) -> list[int]:
     return sorted(descendant for descendant in descendants(pid) if text in command_of(descendant))
 
 
-def gone(pids: Iterable[int], seconds: float) -> None:
+def wait_until_gone(pids: Iterable[int], seconds: float) -> None:
     """Wait until processes have ended; those that others have yet to ask about their end count as ended."""
     remaining, deadline = list(pids), time.monotonic() + seconds
     while remaining := [pid for pid in remaining if command_of(pid)]:

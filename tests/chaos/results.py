@@ -18,8 +18,8 @@ Results = dict[str, dict[str, Any]]
 
 def read_results(path: Path = RESULTS) -> Results:
     """What was done so far; a file that is not there is an empty one."""
-    known_names = json.loads(path.read_text()) if path.exists() else {}
-    return {name: known_names.get(name, {}) for name in ("kills", "rows", "soak", "cuts", "media")}
+    recorded = json.loads(path.read_text()) if path.exists() else {}
+    return {name: recorded.get(name, {}) for name in ("kills", "rows", "soak", "cuts", "media")}
 
 
 def write_results(results: Results, path: Path = RESULTS) -> None:

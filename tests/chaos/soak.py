@@ -27,7 +27,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from tests.bench.many import write_many
-from tests.chaos.processes import REPLICA, gone, named
+from tests.chaos.processes import REPLICA, named, wait_until_gone
 from tests.chaos.results import RESULTS, read_results, write_results
 from tests.chaos.sweeps import environment, parts
 
@@ -107,7 +107,7 @@ class Soak:
         self.kills["driver"] += 1
         process.kill()
         process.wait()
-        gone(replicas, DIE_S)
+        wait_until_gone(replicas, DIE_S)
         return True
 
     def _written(self) -> int:
@@ -180,18 +180,18 @@ def main() -> int:
             planned = write_many(Path(folder, "data"), max(1, options.requests // PER_GROUP), options.requests)
             soak = Soak(Path(folder), short, options.kill_every, options.replicas)
             soak.until_done()
-            matches = summary(soak, planned)
+            outcome = summary(soak, planned)
     finally:
         shutil.rmtree(short, ignore_errors=True)
     results = read_results(options.results)
-    results["soak"] = matches
+    results["soak"] = outcome
     write_results(results, options.results)
     for name in ("requests", "seconds", "killed", "runs", "lost", "doubled", "not_ok"):
-        sys.stdout.write(f"{name}: {matches[name]}\n")
+        sys.stdout.write(f"{name}: {outcome[name]}\n")
     for name in ("driver_mb", "store_mb", "store_objects"):
-        messages = ", ".join(f"{when} {value:g}" for when, value in matches[name].items())
-        sys.stdout.write(f"{name}: {messages}\n")
-    return 1 if matches["lost"] or matches["doubled"] or matches["not_ok"] else 0
+        values = ", ".join(f"{when} {value:g}" for when, value in outcome[name].items())
+        sys.stdout.write(f"{name}: {values}\n")
+    return 1 if outcome["lost"] or outcome["doubled"] or outcome["not_ok"] else 0
 
 
 if __name__ == "__main__":

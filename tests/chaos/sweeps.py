@@ -153,8 +153,8 @@ def sweep(scene: Scene, out: Path, *flags: str, env: dict[str, str]) -> subproce
 
 def environment(folder: Path) -> dict[str, str]:
     """A user's who has set nothing, on a machine that may be busy: Ray gives up its start after half a minute."""
-    retained = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**retained, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "RAY_raylet_start_wait_time_s": "120"}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    return {**inherited, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "RAY_raylet_start_wait_time_s": "120"}
 
 
 def make_scene(folder: Path, *, videos: int = 3, categories: int = 4) -> Scene:

@@ -34,28 +34,28 @@ def _kills(kills: Mapping[str, Any]) -> str:
         "| killed | sweeps | kills | rows planned | lost | doubled | changed | calls made again | were in flight |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, subset in sorted(kills.items()):
-        total = {key: sum(int(item[key]) for item in subset.values()) for key in COUNTED}
+    for name, by_seed in sorted(kills.items()):
+        total = {key: sum(int(item[key]) for item in by_seed.values()) for key in COUNTED}
         counts = " | ".join(f"{total[key]:,}" for key in ("kills", "planned", "lost", "doubled", "changed"))
         shares = [f"{total[key] / max(1, total['planned']):.1%}" for key in ("redone", "in_flight")]
-        at_most = "" if all(item["counted"] for item in subset.values()) else "at most "
-        lines.append(f"| {name} | {len(subset)} | {counts} | {at_most}{shares[0]} | {shares[1]} |")
+        at_most = "" if all(item["counted"] for item in by_seed.values()) else "at most "
+        lines.append(f"| {name} | {len(by_seed)} | {counts} | {at_most}{shares[0]} | {shares[1]} |")
     return "\n".join(lines)
 
 
 def _rows(rows: Mapping[str, Any]) -> str:
-    item = ", ".join(f"{name} {entry['rejected']:,} of {entry['rows']:,}" for name, entry in sorted(rows.items()))
-    return f"Damaged rows that ingest listed with a reason, the others being usable: {item}."
+    counts = ", ".join(f"{name} {entry['rejected']:,} of {entry['rows']:,}" for name, entry in sorted(rows.items()))
+    return f"Damaged rows that ingest listed with a reason, the others being usable: {counts}."
 
 
 def _cuts(cuts: Mapping[str, Any]) -> str:
-    messages = []
-    for place, subset in (("on a disk", cuts["disk"]), ("in a store that fails 5% of its answers", cuts["store"])):
-        old, new, neither = (subset.get(name, 0) for name in ("old", "new", "neither"))
-        messages.append(
+    parts = []
+    for place, counts in (("on a disk", cuts["disk"]), ("in a store that fails 5% of its answers", cuts["store"])):
+        old, new, neither = (counts.get(name, 0) for name in ("old", "new", "neither"))
+        parts.append(
             f"{place} {old + new + neither}: readers saw the old part {old} times, the new one {new}, else {neither}"
         )
-    return f"Commits cut before and after each step, {'; '.join(messages)}."
+    return f"Commits cut before and after each step, {'; '.join(parts)}."
 
 
 def _media(media: Mapping[str, Any]) -> str:

@@ -84,8 +84,8 @@ def s3_server(log: Path, failing: float = 0.0, mood: Path | None = None) -> Iter
 def command_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a user who has set nothing, with a home of its own and no hub."""
     home = tmp_path_factory.mktemp("home")
-    retained = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**retained, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    return {**inherited, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.fixture(scope="session")

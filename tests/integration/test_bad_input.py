@@ -139,12 +139,12 @@ def test_unreachable_object_store_is_reported(cli: Cli, maia_data: str, s3: S3, 
 
 def test_missing_bucket_is_reported(cli: Cli, maia_data: str, s3: S3) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://nobucket/out")
-    messages = "The specified bucket does not exist; create the bucket first"
-    assert f"s3://nobucket/out: {messages}" in cli("run", *flags, env=s3.env, code=3).stderr
-    assert f"s3://nobucket/x: {messages}" in cli("status", "s3://nobucket/x", env=s3.env, code=3).stderr
-    assert messages in cli("ingest", "maia", "s3://nobucket/x", "--data", maia_data, env=s3.env, code=3).stderr
+    message = "The specified bucket does not exist; create the bucket first"
+    assert f"s3://nobucket/out: {message}" in cli("run", *flags, env=s3.env, code=3).stderr
+    assert f"s3://nobucket/x: {message}" in cli("status", "s3://nobucket/x", env=s3.env, code=3).stderr
+    assert message in cli("ingest", "maia", "s3://nobucket/x", "--data", maia_data, env=s3.env, code=3).stderr
     flags = ("--models", "random", "--benchmarks", "maia", "--data", "s3://nobucket/data", "--out", "s3://bench/o")
-    assert messages in cli("run", *flags, env=s3.env, code=3).stderr
+    assert message in cli("run", *flags, env=s3.env, code=3).stderr
 
 
 @pytest.mark.slow

@@ -22,9 +22,9 @@ def showing(sample: Sample, specimen: Specimen, store: Store) -> Sample:
     (ref,) = sample.media
     digest, extension = hashlib.sha256(specimen.content).hexdigest(), Path(specimen.name).suffix
     store.put(f"media/{digest}{extension}", specimen.content)
-    subset = replace(ref, sha256=digest, extension=extension, bytes=len(specimen.content))
+    shown_medium = replace(ref, sha256=digest, extension=extension, bytes=len(specimen.content))
     name = f"{specimen.name}-{digest[:8]}"
-    return replace(sample, sample_id=name, cluster=name, media=(subset,))
+    return replace(sample, sample_id=name, cluster=name, media=(shown_medium,))
 
 
 @pytest.mark.slow

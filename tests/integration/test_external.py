@@ -96,5 +96,5 @@ def test_predictions_files_add_up_and_replace_their_own_settings(cli: Cli, maia_
     assert worse["pool_accuracy"]["value"] is None
     assert worse["rouge"]["value"] == 1.0
     status = json.loads(cli("status", str(tmp_path / "out"), "--json").stdout)
-    messages = {(cell["task"], cell["requests"], cell["done"], cell["pending"]) for cell in status["cells"]}
-    assert messages == {("vsv", 383, 383, 0), ("oevqa", 48, 48, 0)}
+    counts = {(cell["task"], cell["requests"], cell["done"], cell["pending"]) for cell in status["cells"]}
+    assert counts == {("vsv", 383, 383, 0), ("oevqa", 48, 48, 0)}

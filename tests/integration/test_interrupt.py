@@ -40,9 +40,9 @@ def descendants(pid: int) -> set[int]:
         children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
     results, open_ = set(), [pid]
     while open_:
-        subset = children.get(open_.pop(), [])
-        results.update(subset)
-        open_ += subset
+        pids = children.get(open_.pop(), [])
+        results.update(pids)
+        open_ += pids
     return results
 
 
@@ -121,11 +121,11 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
         assert time.monotonic() < deadline, abandoned
         time.sleep(0.5)
     assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".tmp" or path.name == LOCK]
-    retained = {path: path.read_bytes() for path in parts(tmp_path / "out")}
-    assert retained
+    committed = {path: path.read_bytes() for path in parts(tmp_path / "out")}
+    assert committed
     models.write_text("slow: {engine: random}\n")
     cli("predict", *flags, *place)
     table = pa.concat_tables([pq.ParquetFile(path).read() for path in parts(tmp_path / "out")])
     assert set(Counter(table["request_id"].to_pylist()).values()) == {1}
     assert table.num_rows == 3 * 384
-    assert all(path.read_bytes() == content for path, content in retained.items())
+    assert all(path.read_bytes() == content for path, content in committed.items())

@@ -41,18 +41,18 @@ def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(1200)
 def test_benchmark_is_one_file_and_model_is_one_entry(cli: Cli, tree: Path, sums: Path, tmp_path: Path) -> None:
-    own_tree = {"env": {"PYTHONPATH": str(tree)}, "cwd": tree}
-    payload = json.loads(cli("list", "benchmarks", "--json", **own_tree).stdout)
+    in_tree = {"env": {"PYTHONPATH": str(tree)}, "cwd": tree}
+    payload = json.loads(cli("list", "benchmarks", "--json", **in_tree).stdout)
     assert any("toy" in row.values() for row in payload)
-    models = json.loads(cli("list", "models", "--json", **own_tree).stdout)
+    models = json.loads(cli("list", "models", "--json", **in_tree).stdout)
     assert any("new-model" in row.values() for row in models)
     data, out = str(tmp_path / "data"), tmp_path / "out"
-    output = json.loads(cli("ingest", "toy", str(sums), "--data", data, "--json", **own_tree).stdout)
-    assert (output["samples"], output["rejected"]) == (7, 1)
-    subset = tmp_path / "own.yaml"
-    subset.write_text("own-model: {engine: random, seed: 6}\n")
-    flags = ("--models", "new-model,own-model", "--models-file", str(subset), "--benchmarks", "toy", "--data", data)
-    cli("run", *flags, "--out", str(out), **own_tree)
+    ingested = json.loads(cli("ingest", "toy", str(sums), "--data", data, "--json", **in_tree).stdout)
+    assert (ingested["samples"], ingested["rejected"]) == (7, 1)
+    models_file = tmp_path / "own.yaml"
+    models_file.write_text("own-model: {engine: random, seed: 6}\n")
+    flags = ("--models", "new-model,own-model", "--models-file", str(models_file), "--benchmarks", "toy")
+    cli("run", *flags, "--data", data, "--out", str(out), **in_tree)
     metrics = json.loads((out / "report" / "metrics.json").read_text())
     by_cell = {(row["model"], row["setting"]): row for row in metrics if row["metric"] == "accuracy"}
     assert {key: row["n"] for key, row in by_cell.items()} == {

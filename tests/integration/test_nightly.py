@@ -28,10 +28,10 @@ def test_nightly_runs_only_changed_pairs_over_five_nights(
 
 def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     models, history, out = tmp_path / "models.yaml", tmp_path / "kept", tmp_path / "out"
-    config, messages = tmp_path / "nightly.yaml", tmp_path / "told.md"
+    config, summary = tmp_path / "nightly.yaml", tmp_path / "told.md"
     config.write_text(
         f"models: [steady, other]\nbenchmarks: maia\ntasks: vsv\nsettings: black-video\ndata: {maia_data}\nout: {out}\n"
-        f"history: {history}\nmodels-file: {models}\nsummary: {messages}\n"
+        f"history: {history}\nmodels-file: {models}\nsummary: {summary}\n"
     )
 
     def night(steady: str, other: str, code: int = 0) -> dict[str, dict]:
@@ -47,7 +47,7 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert first["steady"]["requests"] == 384
     assert first["steady"]["cost_usd"] == first["steady"]["input_tokens"] > 0
     assert first["other"]["cost_usd"] is None
-    assert "all well" in messages.read_text()
+    assert "all well" in summary.read_text()
     # Night 2: nothing changed, and no cluster is needed to know it.
     second = night(random, "{engine: random, faults: {answer: zzz}}")
     assert [second[name]["state"] for name in ("steady", "other")] == ["unchanged", "unchanged"]
@@ -59,12 +59,12 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     moves = third["detail"]["moves"]
     assert {move["key"][2] for move in moves} == {"other"}
     assert any(move["whole"] and move["key"][6] == "statement_accuracy" for move in moves)
-    assert "## Moved" in messages.read_text()
+    assert "## Moved" in summary.read_text()
     # Night 4: one cannot be had; the other runs, and nothing of the first is forgotten.
     fourth = night("{engine: random, seed: 5}", "{engine: transformers, model: no/such-hub-id}", code=1)
     assert (fourth["steady"]["state"], fourth["other"]["state"]) == ("ran", "failed")
     assert fourth["other"]["measured"] == third["other"]["measured"]
-    assert "no/such" in messages.read_text()
+    assert "no/such" in summary.read_text()
     # Night 5: it is back as it was the third night, and is asked again because the last try failed.
     models.write_text(f"steady: {{engine: random, seed: 5}}\nother: {random}\n")
     assert run(["nightly", "--config", str(config), "--json", "--dry-run"]) == 0
@@ -73,6 +73,6 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     # What is kept: a night a file, the newest complete.
     assert len(list((history / "pairs").glob("*.parquet"))) == 4
     assert {row["model"] for row in pairs(history)} == {"steady", "other"}
-    retained = pq.ParquetFile(max((history / "metrics").glob("*.parquet"))).read().to_pylist()
-    assert {row["model"] for row in retained} == {"steady"}
+    history_rows = pq.ParquetFile(max((history / "metrics").glob("*.parquet"))).read().to_pylist()
+    assert {row["model"] for row in history_rows} == {"steady"}
     assert len(list((history / "summaries").glob("*.md"))) == 4

@@ -59,10 +59,10 @@ def test_run_reports_its_killed_embedded_ray_and_resumes(
     _, alive = psutil.wait_procs(below, 60)
     assert not alive
     assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
-    retained = {path: path.read_bytes() for path in parts(out)}
+    committed = {path: path.read_bytes() for path in parts(out)}
     (tmp_path / "models.yaml").write_text(ANSWERED)
     cli(*words)
-    assert all(path.read_bytes() == content for path, content in retained.items())
+    assert all(path.read_bytes() == content for path, content in committed.items())
     rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(["request_id", "status"]).to_pylist()]
     assert len(rows) == len({row["request_id"] for row in rows})
     assert {row["status"] for row in rows} == {"ok"}

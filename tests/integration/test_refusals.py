@@ -21,7 +21,7 @@ OPERATIONS: dict[str, Callable[[Store], object]] = {
     "list": lambda store: store.list(),
     "delete": lambda store: store.delete("a"),
 }
-SAID = {
+MESSAGES = {
     "ExpiredToken": r"ExpiredToken .*renew the credentials|check that the credentials are valid",
     "RequestTimeTooSkewed": r"RequestTimeTooSkewed .*this machine's clock|no permission",
 }
@@ -38,13 +38,13 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, 
         yield store, folder / "mood"
 
 
-@pytest.mark.parametrize("code", sorted(SAID))
+@pytest.mark.parametrize("code", sorted(MESSAGES))
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_store_refusal_names_the_remedy(refusing: tuple[Store, Path], operation: str, code: str) -> None:
     store, mood = refusing
     mood.write_text(code)
     try:
-        with pytest.raises(StoreError, match=SAID[code]):
+        with pytest.raises(StoreError, match=MESSAGES[code]):
             OPERATIONS[operation](store)
     finally:
         mood.unlink()

@@ -44,7 +44,7 @@ def test_replica_death_repeats_only_open_units_of_its_batch(
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        retained = {part: part.stat().st_mtime_ns for part in parts(out)}
+        modified = {part: part.stat().st_mtime_ns for part in parts(out)}
         done = read_answers(out)
         (replica,) = named(process.pid, "MapBatches(EngineActor)")
         os.kill(replica, signal.SIGKILL)
@@ -59,6 +59,6 @@ def test_replica_death_repeats_only_open_units_of_its_batch(
     assert {status for status, _ in read_answers(out).values()} == {"ok"}
     calls = Counter(out.with_suffix(".journal").read_text().split())
     assert set(calls.values()) == {1, 2}, "what was in hand was asked again, and nothing twice"
-    assert all(part.stat().st_mtime_ns == written for part, written in retained.items())
+    assert all(part.stat().st_mtime_ns == written for part, written in modified.items())
     assert not {call for call, n in calls.items() if n > 1 and call.rpartition("/")[0] in done}
     assert sum(calls.values()) - planned <= in_flight

@@ -79,10 +79,10 @@ def sweep_killed_once(
         wait_for_parts(s3, out, 2, first)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
-    retained = {key: read(s3, key) for key in keys(s3, f"{out}/predictions/")}
+    committed = {key: read(s3, key) for key in keys(s3, f"{out}/predictions/")}
     before = predictions(s3, out).num_rows
     done = cli(*command, env=s3.env)
-    return {"plan": plan, "out": out, "kept": retained, "before": before, "stdout": done.stdout}
+    return {"plan": plan, "out": out, "kept": committed, "before": before, "stdout": done.stdout}
 
 
 def check(s3: S3, run: dict, videos: int) -> None:

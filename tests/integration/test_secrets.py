@@ -113,9 +113,9 @@ def in_answers(head: RayHead, job: str, secrets: dict[str, bytes]) -> set[str]:
     states = [f"/api/v0/{kind}?detail=1" for kind in ("actors", "jobs", "runtime_envs", "tasks", "workers")]
 
     def answer(path: str) -> requests.Response:
-        messages = requests.get(head.url + path, headers={"Authorization": f"Bearer {head.token}"}, timeout=60)
-        assert messages.ok, f"{path}: {messages.text[:300]}"
-        return messages
+        response = requests.get(head.url + path, headers={"Authorization": f"Bearer {head.token}"}, timeout=60)
+        assert response.ok, f"{path}: {response.text[:300]}"
+        return response
 
     summary = "/nodes?view=summary"
     nodes = [f"/nodes/{node['raylet']['nodeId']}" for node in answer(summary).json()["data"]["summary"]]
@@ -166,6 +166,6 @@ def test_job_variables_appear_in_no_log_and_reach_all_processes(maia_data: str, 
         assert process.returncode == 0, log.read_text()
         observed |= in_answers(head, "planted", secrets | sealed) | in_files(head.folder, secrets | sealed)
         observed |= in_store(s3, secrets) | in_files(tmp_path, secrets)
-    assert {item for item in observed if not item.endswith("sealed")} == set()
-    where = {item.partition(":")[0].rpartition("/")[2] for item in observed}
+    assert {leak for leak in observed if not leak.endswith("sealed")} == set()
+    where = {leak.partition(":")[0].rpartition("/")[2] for leak in observed}
     assert {"arguments of a process", "planted", "runtime_env_agent.log"} <= where

@@ -35,8 +35,8 @@ def serving(
     """An endpoint for the length of a block: what it said of itself, its process, and the folder of its log."""
     models = folder / "models.yaml"
     models.write_text(f"{name}: {entry}")
-    subset = ("--port", "0", "--models-file", str(models), "--json")
-    command = [sys.executable, "-m", "jobs.cli", "serve", name, *subset, *flags]
+    serve_flags = ("--port", "0", "--models-file", str(models), "--json")
+    command = [sys.executable, "-m", "jobs.cli", "serve", name, *serve_flags, *flags]
     with (folder / "err").open("wb") as err:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env=env, text=True)
     try:
@@ -57,8 +57,8 @@ def serving(
 def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
     """A running endpoint, what it said of itself, and its process."""
     entry = "{engine: random, faults: {answer: '{\"correct\": true}', call_s: 0.05}}"
-    with serving(NAME, entry, tmp_path_factory.mktemp("serve"), command_env) as item:
-        yield item
+    with serving(NAME, entry, tmp_path_factory.mktemp("serve"), command_env) as endpoint:
+        yield endpoint
 
 
 def rows_of(part: Path) -> list[dict[str, Any]]:
@@ -84,9 +84,9 @@ def data_uri() -> str:
 
 
 def test_official_client_sends_text_and_a_picture(served) -> None:
-    output, _, _ = served
-    assert output["base_url"].startswith("http://127.0.0.1:")
-    with client(output) as asking:
+    announcement, _, _ = served
+    assert announcement["base_url"].startswith("http://127.0.0.1:")
+    with client(announcement) as asking:
         assert [item.id for item in asking.models.list()] == [NAME]
         for content in ("Right?", picture(data_uri())):
             turn = {"role": "user", "content": content}
@@ -96,12 +96,12 @@ def test_official_client_sends_text_and_a_picture(served) -> None:
 
 
 def test_errors_arrive_as_the_clients_exception_classes(served) -> None:
-    output, _, _ = served
+    announcement, _, _ = served
     turn = {"role": "user", "content": "x"}
     remote = {"role": "user", "content": picture("http://127.0.0.1:9/a.png")}
-    with client(output, api_key="wrong") as stranger, pytest.raises(openai.AuthenticationError):
+    with client(announcement, api_key="wrong") as stranger, pytest.raises(openai.AuthenticationError):
         stranger.models.list()
-    with client(output) as asking:
+    with client(announcement) as asking:
         with pytest.raises(openai.NotFoundError, match="is served here"):
             asking.chat.completions.create(model="other", messages=[turn])
         with pytest.raises(openai.BadRequestError, match="stream"):
@@ -111,13 +111,13 @@ def test_errors_arrive_as_the_clients_exception_classes(served) -> None:
 
 
 def test_concurrent_requests_are_batched_and_answered_separately(served) -> None:
-    output, _, _ = served
+    announcement, _, _ = served
 
     def ask(number: int) -> str:
         turn = {"role": "user", "content": f"question {number}"}
         return asking.chat.completions.create(model=NAME, messages=[turn]).id
 
-    with client(output) as asking, ThreadPoolExecutor(16) as threads:
+    with client(announcement) as asking, ThreadPoolExecutor(16) as threads:
         assert len(set(threads.map(ask, range(16)))) == 16
 
 
@@ -136,20 +136,20 @@ def judged(cli: Cli, name: str, announcement: dict[str, str], data: str, folder:
 
 @pytest.mark.slow
 def test_served_model_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
-    output, _, _ = served
-    row = judged(cli, NAME, output, maia_data, tmp_path)
+    announcement, _, _ = served
+    row = judged(cli, NAME, announcement, maia_data, tmp_path)
     assert (row["value"], row["n"], row["n_failed"]) == (1.0, 8, 0)
     for path in (tmp_path / "out").rglob("*"):
-        assert path.is_dir() or output["key"].encode() not in path.read_bytes()
+        assert path.is_dir() or announcement["key"].encode() not in path.read_bytes()
 
 
 def test_serve_stops_cleanly_and_prints_its_key_once(served) -> None:
-    output, process, folder = served
+    announcement, process, folder = served
     below = descendants(process.pid)
     assert below
     process.send_signal(signal.SIGINT)
     assert process.wait(120) == 0
-    assert output["key"] not in (folder / "err").read_text()
+    assert announcement["key"] not in (folder / "err").read_text()
     assert "Traceback" not in (folder / "err").read_text()
     deadline = time.monotonic() + 60
     while matching_below := [pid for pid in below if Path(f"/proc/{pid}").exists()]:
@@ -164,8 +164,8 @@ def test_served_checkpoint_answers_text_and_pictures_and_judges(
 ) -> None:
     folder = build_tiny(tmp_path / "checkpoint")
     entry = f"{{engine: transformers, model: {folder}, device: cpu, dtype: float32}}"
-    with serving("tiny", entry, tmp_path, command_env) as (output, _, _):
-        with client(output, api_key="none") as stranger, pytest.raises(openai.AuthenticationError):
+    with serving("tiny", entry, tmp_path, command_env) as (announcement, _, _):
+        with client(announcement, api_key="none") as stranger, pytest.raises(openai.AuthenticationError):
             stranger.models.list()
         contents = ["Chi entra?", *[[*picture(data_uri()), {"type": "text", "text": f"No. {n}?"}] for n in range(6)]]
 
@@ -173,15 +173,15 @@ def test_served_checkpoint_answers_text_and_pictures_and_judges(
             turn: Any = {"role": "user", "content": content}
             return asking.chat.completions.create(model="tiny", messages=[turn], temperature=0, max_tokens=5)
 
-        with client(output) as asking, ThreadPoolExecutor(len(contents)) as threads:
+        with client(announcement) as asking, ThreadPoolExecutor(len(contents)) as threads:
             first = [ask(content) for content in contents]
             replies = list(threads.map(ask, contents))
-        row = judged(cli, "tiny", output, maia_data, tmp_path)
-    said_by_judge = [row for part in tmp_path.glob("out/judgements/*/*/*.parquet") for row in rows_of(part)]
-    assert {item["status"] for item in said_by_judge} == {"ok"}
+        row = judged(cli, "tiny", announcement, maia_data, tmp_path)
+    judgements = [row for part in tmp_path.glob("out/judgements/*/*/*.parquet") for row in rows_of(part)]
+    assert {item["status"] for item in judgements} == {"ok"}
     # What random weights say is seldom a verdict; each answer is asked about three times at the most.
-    assert 8 <= len(said_by_judge) <= 3 * 8
-    assert len({item["sample_id"] for item in said_by_judge}) == 8
+    assert 8 <= len(judgements) <= 3 * 8
+    assert len({item["sample_id"] for item in judgements}) == 8
     assert row["n_failed"] == 0, row
     assert row["n"] <= 8, row
     assert [reply.choices[0].message.content for reply in replies] == [
@@ -199,10 +199,10 @@ def test_cluster_serves_one_model_at_a_time(cli: Cli, tmp_path: Path) -> None:
     with ray_head("--num-cpus=2") as head:
         where = ("--address", f"127.0.0.1:{head.gcs}")
         for _ in range(2):
-            with serving(NAME, "{engine: random}", tmp_path, head.env, *where) as (output, _, _):
+            with serving(NAME, "{engine: random}", tmp_path, head.env, *where) as (announcement, _, _):
                 stderr = cli("serve", "random", "--port", "0", *where, env=head.env, code=3).stderr
                 assert "runs on this cluster already (it serves vlmsweep)" in stderr
-                with client(output) as asking:
+                with client(announcement) as asking:
                     assert [item.id for item in asking.models.list()] == [NAME]
 
 

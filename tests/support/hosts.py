@@ -62,9 +62,9 @@ class Host:
         words = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self.namespace]
         words += ["unshare", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
         with log.open("ab") as out:
-            created = subprocess.Popen([*words, "/bin/sh", "-c", script], env=env, stdout=out, stderr=out)
-        self.inits.append(created)
-        return created
+            process = subprocess.Popen([*words, "/bin/sh", "-c", script], env=env, stdout=out, stderr=out)
+        self.inits.append(process)
+        return process
 
     def kill(self) -> None:
         """SIGKILL to every process of the host at once."""
@@ -98,10 +98,10 @@ def network(folder: Path, names: Sequence[str], net: str = "10.77.0") -> Iterato
     place.mkdir()
     hosts = {}
     for number, name in enumerate(("switch", *names), start=1):
-        subset = folder / f"of-{name}"
-        subset.mkdir()
-        hosts[name] = Host(name, f"{net}.{number}", f"vs{os.getpid()}-{name}", subset, place)
-    created = Network(place, hosts)
+        host_folder = folder / f"of-{name}"
+        host_folder.mkdir()
+        hosts[name] = Host(name, f"{net}.{number}", f"vs{os.getpid()}-{name}", host_folder, place)
+    net_of_hosts = Network(place, hosts)
     try:
         for host in hosts.values():
             _ip("netns", "add", host.namespace)
@@ -112,7 +112,7 @@ def network(folder: Path, names: Sequence[str], net: str = "10.77.0") -> Iterato
         _ip("-n", switch.namespace, "link", "set", "bridge", "up")
         for name in names:
             _plug(hosts[name], switch)
-        yield created
+        yield net_of_hosts
     finally:
         for host in hosts.values():
             host.kill()

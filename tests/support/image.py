@@ -48,7 +48,7 @@ class Stage:
 def stages_of(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
     """Arguments before the first stage, and all stages by name."""
     joined = re.sub(r"\\\n", " ", "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#")))
-    known_names: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     stages: dict[str, Stage] = {}
     local: Stage | None = None
     for line in filter(None, map(str.strip, joined.splitlines())):
@@ -59,10 +59,10 @@ def stages_of(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
             stages[local.name] = local
         elif local is None:
             assert word == "ARG", line
-            known_names.update([rest.split("=", 1)])
+            arguments.update([rest.split("=", 1)])
         else:
             local.steps.append(Step(word, rest.strip()))
-    return known_names, stages
+    return arguments, stages
 
 
 @dataclass

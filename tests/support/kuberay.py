@@ -24,7 +24,7 @@ ANY: Schema = {"type": "object"}
 """Of Kubernetes, or not used here."""
 
 
-def _one_of(*words: str) -> Schema:
+def _enum(*words: str) -> Schema:
     return {"enum": list(words)}
 
 
@@ -66,11 +66,11 @@ _WORKERS = _fields(
 _AUTOSCALER = _fields(
     resources=ANY,
     image=TEXT,
-    imagePullPolicy=_one_of("Always", "IfNotPresent", "Never"),
+    imagePullPolicy=_enum("Always", "IfNotPresent", "Never"),
     securityContext=ANY,
     idleTimeoutSeconds=COUNT,
-    upscalingMode=_one_of("Default", "Aggressive", "Conservative"),
-    version=_one_of("v1", "v2"),
+    upscalingMode=_enum("Default", "Aggressive", "Conservative"),
+    version=_enum("v1", "v2"),
     env=_list(ANY),
     envFrom=_list(ANY),
     volumeMounts=_list(ANY),
@@ -79,10 +79,10 @@ _AUTOSCALER = _fields(
 )
 _CLUSTER = _fields(
     ("headGroupSpec",),
-    upgradeStrategy=_fields(type=_one_of("Recreate", "None")),
-    authOptions=_fields(enableK8sTokenAuth=FLAG, secretName=TEXT, mode=_one_of("disabled", "token")),
+    upgradeStrategy=_fields(type=_enum("Recreate", "None")),
+    authOptions=_fields(enableK8sTokenAuth=FLAG, secretName=TEXT, mode=_enum("disabled", "token")),
     suspend=FLAG,
-    managedBy=_one_of("ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue"),
+    managedBy=_enum("ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue"),
     autoscalerOptions=_AUTOSCALER,
     headServiceAnnotations=WORDS,
     enableInTreeAutoscaling=FLAG,
@@ -102,12 +102,12 @@ _JOB = _fields(
     metadata=WORDS,
     clusterSelector=WORDS,
     submitterConfig=_fields(backoffLimit=COUNT),
-    managedBy=_one_of("ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue"),
+    managedBy=_enum("ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue"),
     deletionStrategy=ANY,
     entrypoint=TEXT,
     runtimeEnvYAML=TEXT,
     jobId=TEXT,
-    submissionMode=_one_of("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"),
+    submissionMode=_enum("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"),
     entrypointResources=TEXT,
     entrypointNumCpus=NUMBER,
     entrypointNumGpus=NUMBER,

@@ -43,26 +43,26 @@ def scene(rng: random.Random, count: int) -> dict[str, Any]:
 def samples(count: int, seed: int = 7) -> list[Sample]:
     """So many scenes of 3 to 10 objects in turn, one question each, in every setting of its task."""
     rng = random.Random(seed)
-    created: list[Sample] = []
+    results: list[Sample] = []
     for number, (task, pointer, target) in zip(range(count), cycle(_PAIRS), strict=False):
         while True:
             raw = scene(rng, 3 + number // len(_PAIRS) % 8)
             parsed = parse_scene(raw)
             if values := unique_values(parsed, pointer):
                 break
-        created.append(_sample(number, raw, task, (pointer, rng.choice(values)), target))
-    return created
+        results.append(_sample(number, raw, task, (pointer, rng.choice(values)), target))
+    return results
 
 
 def _sample(number: int, raw: dict[str, Any], task: str, pointer: tuple[str, Any], target: str) -> Sample:
-    requests = next(item for item in raw["objects"] if str(item[pointer[0]]) == str(pointer[1]))
+    pointed = next(item for item in raw["objects"] if str(item[pointer[0]]) == str(pointer[1]))
     rows = [
         {
             "task": task,
             "setting": setting,
             "pointer": list(pointer),
             "target": target,
-            "gold": requests[target],
+            "gold": pointed[target],
             "text": f"question {number} in {setting}" if number % 2 else None,  # else the prompt is built
             "shots": [],
             "shot_targets": [],

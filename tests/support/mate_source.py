@@ -39,24 +39,24 @@ def row(
     **changes: Any,
 ) -> dict[str, Any]:
     """A row of the development version; `changes` are laid over it, None leaves a field out."""
-    parsed, requests = parse_scene(RAW[which]), question(task, pointer, target)
-    created = {
+    scene, row_question = parse_scene(RAW[which]), question(task, pointer, target)
+    fields = {
         "example_id": name_of(which),
         "task": task,
         "input_str": f"words about {task} with {len(shots)} examples  \n ",
-        "gold_reference": json.dumps({"answer": requests.gold(parsed)}),
+        "gold_reference": json.dumps({"answer": row_question.gold(scene)}),
         "image": WHITE if task == "txt2txt" else f"{name_of(which)}.png",
         "scene": {**RAW[which], "image_filename": "x.png", "metadata": {"width": 480}},
         "scene_format": "json",
-        "object_count": len(parsed.objects),
+        "object_count": len(scene.objects),
         "pointer_attribute": {pointer[0]: pointer[1]},
-        "target_attribute": {target: requests.gold(parsed)},
+        "target_attribute": {target: row_question.gold(scene)},
         "few_shot_attributes": [list(shot) for shot in shots],
         "key_attributes": {"img": {}, "data": {}},
-        "linking_attributes": linking_attributes(parsed, requests.object_index(parsed), requests.hidden),
+        "linking_attributes": linking_attributes(scene, row_question.object_index(scene), row_question.hidden),
         **changes,
     }
-    return {key: value for key, value in created.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def development(folder: Path, files: Mapping[str, Iterable[Any]], pictures: Iterable[str] | None = None) -> Path:

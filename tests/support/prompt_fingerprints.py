@@ -56,11 +56,11 @@ def changed(recorded: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping
     """What is not as recorded, a sentence each."""
     faults = []
     for name, versions in now.items():
-        known_names = recorded.get(name, {})
+        fingerprints = recorded.get(name, {})
         for version, words in versions.items():
-            if version not in known_names:
+            if version not in fingerprints:
                 faults.append(f"{name}: {version} is not recorded; run python -m tests.support.prompt_fingerprints")
-            elif known_names[version] != words:
+            elif fingerprints[version] != words:
                 faults.append(f"{name}: {version} has changed; give the new wording a new version")
     return faults
 

@@ -16,8 +16,8 @@ def _send(pipe: connection.Connection, **message: Any) -> None:
 def log_as_rank(pipe: connection.Connection, level: int, rank: int) -> None:
     """Log lines of this project and of a library, on three levels."""
     forward_logs(partial(_send, pipe), level, rank)
-    subset, foreign = logging.getLogger("models.engines.some"), logging.getLogger("library")
-    subset.info("info of ours")
-    foreign.info("info of a library")
-    subset.warning("warning of %s", "ours")
-    foreign.error("error of a library", exc_info=ValueError("why"))
+    product, library = logging.getLogger("models.engines.some"), logging.getLogger("library")
+    product.info("info of ours")
+    library.info("info of a library")
+    product.warning("warning of %s", "ours")
+    library.error("error of a library", exc_info=ValueError("why"))

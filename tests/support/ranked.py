@@ -147,16 +147,16 @@ def main() -> int:
         subprocess.run([*argv, WHOLE], check=True)
         started = time.monotonic()
         code = disturbed([*argv, PAIR], out)
-        item, two = predictions(out, WHOLE), predictions(out, PAIR)
-        differing = sorted(key for key in item if key in two and item[key]["output"] != two[key]["output"])
+        whole, pair = predictions(out, WHOLE), predictions(out, PAIR)
+        differing = sorted(key for key in whole if key in pair and whole[key]["output"] != pair[key]["output"])
         results = {
             "source": str(source.name),
             "exit": code,
-            "rows": len(two),
-            "missing": len(set(item) - set(two)),
-            "errors": sum(row["status"] != "ok" for row in two.values()),
+            "rows": len(pair),
+            "missing": len(set(whole) - set(pair)),
+            "errors": sum(row["status"] != "ok" for row in pair.values()),
             "differing": len(differing),
-            "which": [(key, item[key]["output"], two[key]["output"]) for key in differing[:8]],
+            "which": [(key, whole[key]["output"], pair[key]["output"]) for key in differing[:8]],
             "whole_bytes": sum(path.stat().st_size for path in checkpoint.glob("*.safetensors")),
             "rank_bytes": shares(file),
             "seconds": round(time.monotonic() - started, 1),

@@ -27,8 +27,8 @@ def free_ports(count: int) -> list[int]:
     results: list[int] = []
     while len(results) < count:
         port = 20_000 + secrets.randbelow(12_000)
-        with socket.socket() as item, contextlib.suppress(OSError):
-            item.bind(("127.0.0.1", port))
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
             results += [port] if port not in results else []
     return results
 
@@ -90,8 +90,8 @@ def _members(folder: Path) -> list[int]:
     mark = f"{folder}/".encode()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            messages = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
-            if int(path.name) != os.getpid() and mark in messages:
+            process_text = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
+            if int(path.name) != os.getpid() and mark in process_text:
                 results.append(int(path.name))
     return results
 
@@ -105,11 +105,11 @@ def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -
     token_file = folder / "ray_token"
     token_file.write_text(token)
     token_file.chmod(0o600)
-    retained = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
     free, dashboard, client = free_ports(3)
     gcs = gcs or free
-    subset = {
-        **retained,
+    head_env = {
+        **inherited,
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "HOME": str(folder / "home"),
         "RAY_AUTH_MODE": "token",
@@ -117,7 +117,7 @@ def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -
         "HF_HUB_OFFLINE": "1",
         **(env or {}),
     }
-    head = RayHead(folder, token, subset, gcs, dashboard)
+    head = RayHead(folder, token, head_env, gcs, dashboard)
     try:
         head.start(
             *("--head", f"--port={gcs}", f"--dashboard-port={dashboard}", "--dashboard-host=127.0.0.1"),

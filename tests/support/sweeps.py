@@ -110,13 +110,13 @@ def _row(
         output=None if request.excluded else say(sample, request),
         finish_reason="stop",
     )
-    provided = {
+    similarities = {
         ask.column: max(compare(ask.candidate, reference) for reference in ask.references)
         for ask in (benchmark(name).similarity or (lambda _: ()))(row)
     }
     prompter = benchmark(name).judge
     question = prompter.judge_request(row, texts) if prompter else None
-    return replace(row, given=provided, verdict=_verdict(question, judge))
+    return replace(row, given=similarities, verdict=_verdict(question, judge))
 
 
 def _verdict(ask: object, judge: bool | None) -> Verdict:

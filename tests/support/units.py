@@ -53,12 +53,12 @@ class ScriptedEngine:
     warnings: tuple[str, ...] = ()
     has_own_timeout = False
 
-    def __init__(self, *, raise_on: str = "", drop: bool = False, gone: bool = False) -> None:
-        self.raise_on, self.drop, self.gone, self.batches = raise_on, drop, gone, []
+    def __init__(self, *, raise_on: str = "", drop: bool = False, unreachable: bool = False) -> None:
+        self.raise_on, self.drop, self.unreachable, self.batches = raise_on, drop, unreachable, []
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         self.batches.append(len(calls))
-        if self.gone:
+        if self.unreachable:
             raise EngineUnreachableError("the endpoint is down")
         for i, call in enumerate(calls):
             assert all(medium in media for medium in call.media)

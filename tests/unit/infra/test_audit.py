@@ -22,15 +22,13 @@ ADVISORIES = {
 @pytest.fixture
 def server() -> Iterator[tuple[str, dict[str, list[str]]]]:
     """An OSV server's address, and what it knows by package."""
-    known_names: dict[str, list[str]] = {}
+    advisories: dict[str, list[str]] = {}
 
     class Osv(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
             assert all(request["version"] and request["package"]["ecosystem"] == "PyPI" for request in queries)
-            results = [
-                [{"id": name} for name in known_names.get(request["package"]["name"], [])] for request in queries
-            ]
+            results = [[{"id": name} for name in advisories.get(request["package"]["name"], [])] for request in queries]
             self.answer({"results": [{"vulns": result} if result else {} for result in results]})
 
         def do_GET(self) -> None:
@@ -48,7 +46,7 @@ def server() -> Iterator[tuple[str, dict[str, list[str]]]]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Osv) as http:
         thread = threading.Thread(target=http.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{http.server_address[1]}", known_names
+        yield f"http://127.0.0.1:{http.server_address[1]}", advisories
         http.shutdown()
         thread.join()
 

@@ -65,16 +65,16 @@ def open_ports(ec2: Any) -> list[str]:
 
 
 def test_ssh_is_not_open_to_the_internet(cloud: Any, group: str) -> None:
-    created = started(yaml.safe_load(text_with(group)))
-    assert {tuple(n["node_config"]["SecurityGroupIds"]) for n in created["available_node_types"].values()} == {(group,)}
+    config = started(yaml.safe_load(text_with(group)))
+    assert {tuple(n["node_config"]["SecurityGroupIds"]) for n in config["available_node_types"].values()} == {(group,)}
     assert open_ports(cloud) == []
 
     # And this is why every node names a group: rules of ours beside Ray's group would not close it.
     raw = yaml.safe_load(text_with(group))
     for node in raw["available_node_types"].values():
         node["node_config"].pop("SecurityGroupIds", None)
-    mine = {"FromPort": 22, "ToPort": 22, "IpProtocol": "tcp", "IpRanges": [{"CidrIp": "192.0.2.1/32"}]}
-    raw["provider"]["security_group"] = {"GroupName": "made-by-ray", "IpPermissions": [mine]}
+    rule = {"FromPort": 22, "ToPort": 22, "IpProtocol": "tcp", "IpRanges": [{"CidrIp": "192.0.2.1/32"}]}
+    raw["provider"]["security_group"] = {"GroupName": "made-by-ray", "IpPermissions": [rule]}
     started(raw)
     assert open_ports(cloud) == ["made-by-ray"]
 
@@ -89,12 +89,12 @@ def allowed(name: str) -> list[str]:
 def test_head_policy_allows_only_what_ray_calls(cloud: Any, group: str) -> None:
     from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
 
-    created = started(yaml.safe_load(text_with(group)))
-    node = created["available_node_types"]["cpu"]["node_config"]
-    requests: set[str] = set()
-    provider = AWSNodeProvider({**created["provider"], "cache_stopped_nodes": False}, created["cluster_name"])
+    config = started(yaml.safe_load(text_with(group)))
+    node = config["available_node_types"]["cpu"]["node_config"]
+    actions: set[str] = set()
+    provider = AWSNodeProvider({**config["provider"], "cache_stopped_nodes": False}, config["cluster_name"])
     for client in (provider.ec2.meta.client, provider.ec2_fail_fast.meta.client):
-        client.meta.events.register("before-call.ec2", lambda model, **_: requests.add(f"ec2:{model.name}"))
+        client.meta.events.register("before-call.ec2", lambda model, **_: actions.add(f"ec2:{model.name}"))
     image = cloud.describe_images()["Images"][0]["ImageId"]
     provider.create_node({**node, "ImageId": image, "IamInstanceProfile": {}}, {"ray-node-type": "worker"}, 1)
     (item,) = provider.non_terminated_nodes({})
@@ -102,8 +102,8 @@ def test_head_policy_allows_only_what_ray_calls(cloud: Any, group: str) -> None:
     provider.terminate_node(item)
     assert provider.non_terminated_nodes({}) == []
     rights, few = allowed("aws-head-policy.json"), allowed("aws-worker-policy.json")
-    assert {"ec2:RunInstances", "ec2:CreateTags", "ec2:DescribeInstances", "ec2:TerminateInstances"} <= requests
-    assert requests <= {*rights}
+    assert {"ec2:RunInstances", "ec2:CreateTags", "ec2:DescribeInstances", "ec2:TerminateInstances"} <= actions
+    assert actions <= {*rights}
     assert "iam:PassRole" in rights
     assert not [action for action in rights + few if "*" in action]
     assert not [action for action in few if action.startswith(("ec2:", "iam:"))]

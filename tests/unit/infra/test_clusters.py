@@ -182,7 +182,7 @@ def test_token_is_a_file_and_no_port_is_open(name: str) -> None:
 def test_ray_start_flags_exist(name: str) -> None:
     from ray.scripts.scripts import start
 
-    known_params = {option for parameter in start.params for option in parameter.opts}
+    options = {option for parameter in start.params for option in parameter.opts}
     raw = config(name)
     for line in (*raw["head_start_ray_commands"], *raw["worker_start_ray_commands"]):
-        assert set(re.findall(r"--[a-z-]+", line)) <= known_params
+        assert set(re.findall(r"--[a-z-]+", line)) <= options

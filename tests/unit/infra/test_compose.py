@@ -118,10 +118,10 @@ def test_worker_claims_its_container_resources_only() -> None:
 def test_ray_start_flags_exist() -> None:
     from ray.scripts.scripts import start
 
-    known_params = {option for parameter in start.params for option in parameter.opts}
+    options = {option for parameter in start.params for option in parameter.opts}
     for name in ("head", "worker", "gpu-worker"):
         flags = {word.partition("=")[0] for word in SERVICES[name]["command"] if word.startswith("--")}
-        assert flags <= known_params
+        assert flags <= options
 
 
 def test_named_files_exist() -> None:
@@ -167,8 +167,8 @@ def test_demo_script_uses_existing_flags() -> None:
     used = re.findall(r"^vlmsweep (\w+) (.*)$", text, re.MULTILINE)
     assert [name for name, _ in used] == ["ingest", "submit"]
     for name, rest in used:
-        known_params = {option for parameter in commands[name].params for option in parameter.opts}
-        assert set(re.findall(r"--[a-z-]+", rest)) <= known_params
+        options = {option for parameter in commands[name].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= options
 
 
 def exported() -> set[str]:

@@ -92,8 +92,8 @@ def test_copied_files_are_in_the_build_context() -> None:
 
 
 def test_emulated_build_runs_the_steps_of_the_dockerfile() -> None:
-    known_names, stages = stages_of(TEXT)
-    assert known_names.keys() == {"PYTHON_IMAGE"}
+    arguments, stages = stages_of(TEXT)
+    assert arguments.keys() == {"PYTHON_IMAGE"}
     assert [stages[name].base for name in ("locked", "build-cpu", "cpu")] == ["${PYTHON_IMAGE}", "locked", "base"]
     assert [step.word for step in stages["cpu"].steps] == ["COPY"]
     (install,) = [step.text for step in stages["base"].steps if step.word == "RUN"]

@@ -20,8 +20,8 @@ def test_flags_of_documented_commands_exist(page: str) -> None:
     assert len(used) > 2
     for name, rest in used:
         assert name in COMMANDS, name
-        known_params = {option for parameter in COMMANDS[name].params for option in parameter.opts}
-        assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= known_params | {"--help"}, (name, rest)
+        options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= options | {"--help"}, (name, rest)
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))

@@ -195,8 +195,8 @@ def test_objects_fit_shared_memory(name: str, monkeypatch: pytest.MonkeyPatch) -
         (shared,) = [gib(volume["emptyDir"]["sizeLimit"]) for volume in pod["volumes"] if volume["name"] == "shm"]
         memory = gib(pod["containers"][0]["resources"]["limits"]["memory"])
         monkeypatch.setattr(utils, "get_shared_memory_bytes", lambda shared=shared: shared)
-        messages = spec["rayStartParams"].get("object-store-memory")
-        assert 0 < utils.resolve_object_store_memory(memory, messages and int(messages)) < shared < memory, group
+        store_size = spec["rayStartParams"].get("object-store-memory")
+        assert 0 < utils.resolve_object_store_memory(memory, store_size and int(store_size)) < shared < memory, group
 
 
 def gib(text: str) -> int:
@@ -237,5 +237,5 @@ def test_jobs_call_existing_commands() -> None:
     nightly = OBJECTS["raycronjob"][0]["spec"]["jobTemplate"]["entrypoint"]
     for line, start, command in ((sweep, "python -m jobs.sweep", "run"), (nightly, "vlmsweep nightly", "nightly")):
         assert line.startswith(start)
-        known_params = {option for parameter in commands[command].params for option in parameter.opts}
-        assert set(re.findall(r"--[a-z-]+", line)) <= known_params
+        options = {option for parameter in commands[command].params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", line)) <= options

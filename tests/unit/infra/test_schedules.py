@@ -93,18 +93,18 @@ def night(folder: Path, *, code: int, summary: str | None, ray: str = "") -> tup
 
 @pytest.mark.parametrize("code", [0, 1, 3])
 def test_nightly_job_returns_summary_and_exit_code(tmp_path: Path, code: int) -> None:
-    messages = "# Nightly 1 May: all well\n\n2 pairs run.\n"
-    ended, files = night(tmp_path, code=code, summary=messages)
+    summary = "# Nightly 1 May: all well\n\n2 pairs run.\n"
+    ended, files = night(tmp_path, code=code, summary=summary)
     assert ended == code
     assert files["GITHUB_OUTPUT"] == f"code={code}\n"
-    assert files["nightly.md"] == files["GITHUB_STEP_SUMMARY"] == messages
+    assert files["nightly.md"] == files["GITHUB_STEP_SUMMARY"] == summary
     assert files["submitted"] == (
         "job submit --address http://head:8265 --submission-id nightly-7-1 --working-dir send -- sh infra/nightly.sh\n"
     )
     words = files["send/called"].split()
     assert words[:3] == ["-m", "jobs.cli", "nightly"]
-    known_params = {option for p in typer.main.get_command(app).commands["nightly"].params for option in p.opts}
-    assert {word for word in words if word.startswith("--")} <= known_params
+    options = {option for p in typer.main.get_command(app).commands["nightly"].params for option in p.opts}
+    assert {word for word in words if word.startswith("--")} <= options
     assert words[words.index("--config") + 1] == "infra/nightly.yaml"
 
 

@@ -89,11 +89,11 @@ class TestCatalog:
             size = model_size(spec)
             assert size, name
             assert size.shape, name
-            stated, proposed = (
+            specified, proposed = (
                 plan_placement(spec, size, [ASSUMED_GPU_BYTES] * 16, tensor_parallel=degree)
                 for degree in (spec.tensor_parallel, None)
             )
-            assert stated.fits, name
+            assert specified.fits, name
             assert proposed.tensor_parallel == spec.tensor_parallel, name
 
     def test_catalog_trusts_no_remote_code(self) -> None:

@@ -244,10 +244,10 @@ def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
 def test_a_part_of_ray_that_is_gone_is_told_in_a_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def gone() -> NoReturn:
+    def dead_actor() -> NoReturn:
         raise ActorDiedError
 
-    monkeypatch.setattr("jobs.doctor.local_gpus", gone)
+    monkeypatch.setattr("jobs.doctor.local_gpus", dead_actor)
     assert run(["doctor"]) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("vlmsweep: Ray failed (ActorDiedError: ")

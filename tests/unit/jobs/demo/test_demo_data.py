@@ -54,8 +54,8 @@ def brightness(frame: av.VideoFrame) -> np.ndarray:
     return planes[: frame.height].astype(int)
 
 
-def difference(frames: list[np.ndarray], others: list[np.ndarray]) -> list[float]:
-    return [float(np.abs(a - b).mean()) for a, b in zip(frames, others, strict=True)]
+def difference(frames: list[np.ndarray], other_frames: list[np.ndarray]) -> list[float]:
+    return [float(np.abs(a - b).mean()) for a, b in zip(frames, other_frames, strict=True)]
 
 
 def test_committed_questions_are_what_the_builder_makes() -> None:

@@ -106,11 +106,11 @@ def test_violation_in_a_later_step_is_reported() -> None:
 
 
 def test_unreachable_error_passes_through() -> None:
-    def gone(_: Call) -> Answer:
+    def unreachable(_: Call) -> Answer:
         raise EngineUnreachableError("gone")
 
     with pytest.raises(EngineUnreachableError, match="gone"):
-        list(answer_requests(ScriptedEngine(gone), THREE, {}))
+        list(answer_requests(ScriptedEngine(unreachable), THREE, {}))
 
 
 def test_replies_before_a_violation_are_kept() -> None:

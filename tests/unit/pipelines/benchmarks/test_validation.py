@@ -76,7 +76,7 @@ def test_a_fault_in_words(record: type[BaseModel], change: dict[str, Any], messa
 @pytest.mark.parametrize("record", ROWS, ids=lambda record: record.__name__)
 def test_no_field_is_spoken_of_in_the_reader_s_language(record: type[BaseModel]) -> None:
     row = ROWS[record]
-    messages = [fault(record, {key: value for key, value in row.items() if key != gone}) for gone in row]
+    messages = [fault(record, {key: value for key, value in row.items() if key != missing}) for missing in row]
     messages += [fault(record, row | {name: odd}) for name in row for odd in ODD]
     assert any(messages)
     assert any("is missing" in message for message in messages)

@@ -152,7 +152,7 @@ def make_bleurt(folder: Path) -> Path:
     }
     tensors = {name: by_formula(name, shape) for name, shape in ported.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    stated = {
+    config = {
         "model_type": "bleurt",
         "architectures": ["BleurtForSequenceClassification"],
         "vocab_size": vocab_size,
@@ -164,7 +164,7 @@ def make_bleurt(folder: Path) -> Path:
         "num_labels": 1,
         **SIZES,
     }
-    (folder / "config.json").write_text(json.dumps(stated))
+    (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "model_max_length": 40}')
     return folder
 

@@ -47,10 +47,10 @@ def test_scores_equal_the_installed_package(encoder: Encoder, tmp_path: Path, fa
 
     folder = shutil.copytree(encoder(family), tmp_path / family)
     # The package's blank before a RoBERTa text no longer reaches the tokenizer; the tokenizer's own option does.
-    stated = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps(stated | {"add_prefix_space": True}))
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"add_prefix_space": True}))
     if family == "deberta":
-        (folder / "tokenizer_config.json").write_text(json.dumps(stated))
+        (folder / "tokenizer_config.json").write_text(json.dumps(config))
     # One pair a batch: the package lends padded batches a similarity of nought.
     package = bert_score.score(
         CANDIDATES, REFERENCES, model_type=str(folder), num_layers=2, idf=idf, nthreads=0, batch_size=1, device="cpu"
@@ -158,8 +158,8 @@ def test_half_precision_checkpoint_runs_in_float32(encoder: Encoder, tmp_path: P
     folder = shutil.copytree(encoder("bert"), tmp_path / "half")
     weights = {name: weight.half() for name, weight in load_file(folder / "model.safetensors").items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    stated = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(stated | {"dtype": "float16"}))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
     scorer = BertScorer(str(folder), 2)
     assert {weight.dtype for weight in scorer._encoder._encoder.parameters()} == {torch.float32}
 

@@ -68,8 +68,8 @@ def test_different_lengths_are_refused(bleurt_checkpoint: Path) -> None:
 @pytest.mark.parametrize("change", [{"model_type": "bert"}, {"embedding_size": None}])
 def test_other_checkpoint_is_refused(bleurt_checkpoint: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "other")
-    stated = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(stated | change))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
     with pytest.raises(ScorerUnavailableError, match="not a BLEURT-20"):
         BleurtScorer(str(folder))
 

@@ -179,9 +179,9 @@ def test_explanations_are_scored_by_bertscore_and_bleurt(
 
 
 def test_imported_score_columns_replace_the_scorers(swept: Callable[..., Swept], tmp_path: Path) -> None:
-    gone = str(tmp_path / "gone")
+    missing = str(tmp_path / "gone")
     rows, scorer = swept("vflute", bertscore_f1=0.8, bleurt=0.5).scored(
-        ScorerSpec("bertscore", gone, LAYER), ScorerSpec("bleurt", gone)
+        ScorerSpec("bertscore", missing, LAYER), ScorerSpec("bleurt", missing)
     )
     assert {row["values"]["es"] for row in rows} == {0.65}
     assert scorer.problems == {}  # the scorers are unused

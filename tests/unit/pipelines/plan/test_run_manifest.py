@@ -71,10 +71,10 @@ def test_prompt_fingerprints_are_those_recorded(tmp_path: Path) -> None:
 
 
 def test_dropped_settings_are_reported_with_the_way_back() -> None:
-    (gone,) = dropped_from_report([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
-    assert "vsv 1-frame, oevqa 1-frame" in gone
-    assert "--seed" in gone
-    assert "--tasks vsv,oevqa --settings black-video,1-frame" in gone
+    (dropped,) = dropped_from_report([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
+    assert "vsv 1-frame, oevqa 1-frame" in dropped
+    assert "--seed" in dropped
+    assert "--tasks vsv,oevqa --settings black-video,1-frame" in dropped
     (fewer,) = dropped_from_report([entry(FRAME, limit="1-8")], [entry(FRAME, ids=("video1/Sentiment_A",))])
     assert "--limit 1-8" in fewer
     assert "--sample-id video1/Sentiment_A" in fewer

@@ -131,15 +131,15 @@ def test_models_follow_one_another_without_gpus_or_with_a_cost_limit(
 
 def test_store_error_ends_all_models(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep, models = Sweep(maia_data, tmp_path, monkeypatch, 2), []
-    both, gone = threading.Barrier(2, timeout=120), threading.Event()
+    both, lost_store = threading.Barrier(2, timeout=120), threading.Event()
 
     def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
         models.append(job.model)
         both.wait()
         if job.model == "a":
-            gone.set()
+            lost_store.set()
             raise StoreError("the store is away")
-        assert gone.wait(120)
+        assert lost_store.wait(120)
         for _ in range(2000):
             answer(job, on_receipt)
 

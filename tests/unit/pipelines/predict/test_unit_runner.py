@@ -52,7 +52,7 @@ def test_dropped_call_is_retried_and_then_an_error(loaded: list[Loaded]) -> None
 
 def test_unreachable_endpoint_is_no_failed_row(loaded: list[Loaded]) -> None:
     with pytest.raises(EngineUnreachableError):
-        UnitRunner(ScriptedEngine(gone=True), RecordingAttempts()).answer(loaded[0])
+        UnitRunner(ScriptedEngine(unreachable=True), RecordingAttempts()).answer(loaded[0])
 
 
 def test_requests_are_sent_one_by_one_after_a_death_without_the_blamed_one(loaded: list[Loaded]) -> None:

@@ -123,10 +123,10 @@ def test_unavailable_default_scorer_is_reported_and_retried(
 ) -> None:
     default = ScorerSpec("bertscore", "no-such-model", 9, named=False)
 
-    def gone(*_: object) -> None:
+    def unavailable(*_: object) -> None:
         raise ScorerUnavailableError("no-such-model", "it is gone.", "Bring it.")
 
-    monkeypatch.setattr(scoring, "look_for", gone)
+    monkeypatch.setattr(scoring, "look_for", unavailable)
     scorer = PartScorer(spec(maia_data, out, default))
     scorer.score(PART)
     assert "no-such-model" in scorer.problems["bertscore"]

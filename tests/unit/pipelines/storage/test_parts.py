@@ -77,8 +77,8 @@ def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
     assert "b.parquet" in caplog.text
 
 
-@pytest.mark.parametrize(("late_status", "kept_status"), [("ok", "ok"), ("error", "ok")])
-def test_repair_removes_rows_that_were_committed_twice(tmp_path: Path, late_status: str, kept_status: str) -> None:
+@pytest.mark.parametrize(("late_status", "remaining_status"), [("ok", "ok"), ("error", "ok")])
+def test_repair_removes_rows_that_were_committed_twice(tmp_path: Path, late_status: str, remaining_status: str) -> None:
     store = Store(str(tmp_path))
     store.put(f"{FOLDER}/a.parquet", to_parquet(rows(0, 6), PREDICTIONS))
     store.put(f"{FOLDER}/b.parquet", to_parquet([*rows(4, 2, late_status), *rows(6, 2)], PREDICTIONS))
@@ -91,7 +91,7 @@ def test_repair_removes_rows_that_were_committed_twice(tmp_path: Path, late_stat
     assert not after.failed
     remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
     assert sorted(row["request_id"] for row in remaining) == [f"{i:032x}" for i in range(8)]
-    assert {row["status"] for row in remaining} == {kept_status}
+    assert {row["status"] for row in remaining} == {remaining_status}
 
 
 def test_repair_removes_an_error_that_another_part_answers(tmp_path: Path) -> None:

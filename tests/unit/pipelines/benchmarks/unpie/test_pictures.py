@@ -103,12 +103,12 @@ def test_prefetch_downloads_each_address_once(tmp_path: Path) -> None:
         return picture(address)
 
     pictures = PictureLoader(Folder(str(tmp_path)), fetcher)
-    available, gone = "http://photos.example.org/a.png", "HTTP://photos.example.org/gone.png"
-    pictures.prefetch([available, gone, available, None, PNG, "local.png"])
-    assert sorted(requested) == sorted([available, gone])
+    available, missing = "http://photos.example.org/a.png", "HTTP://photos.example.org/gone.png"
+    pictures.prefetch([available, missing, available, None, PNG, "local.png"])
+    assert sorted(requested) == sorted([available, missing])
     assert pictures.get(available).content == picture(available)
     with pytest.raises(PictureError, match="HTTP 404"):
-        pictures.get(gone)
+        pictures.get(missing)
     assert len(requested) == 2
 
 

@@ -42,14 +42,14 @@ def whole() -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def harmless(whole: dict[str, bytes]) -> Page:
+def plain_page(whole: dict[str, bytes]) -> Page:
     return Page(whole["report/index.html"].decode())
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_changes_no_element_of_the_page(text: str, harmless: Page) -> None:
+def test_hostile_text_changes_no_element_of_the_page(text: str, plain_page: Page) -> None:
     hostile = page_of(text)
-    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain_page.elements]
     assert hostile.other == []
     assert {name for _, attributes in hostile.elements for name in attributes} <= ATTRIBUTES
     assert all(LINK.fullmatch(target) for target in hostile.values("href"))
@@ -68,17 +68,17 @@ def test_hostile_text_adds_no_html_to_markdown(text: str) -> None:
         assert written.count(markdown(text)) >= 15
 
 
-def test_page_has_no_scripts_and_no_external_content(harmless: Page) -> None:
-    tags = {tag for tag, _ in harmless.elements}
+def test_page_has_no_scripts_and_no_external_content(plain_page: Page) -> None:
+    tags = {tag for tag, _ in plain_page.elements}
     assert not tags & {"script", "link", "iframe", "object", "embed", "form", "base", "video", "svg", "input", "button"}
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in harmless.values("src"))
-    assert [tag for tag, _ in harmless.elements].count("style") == 1
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in plain_page.values("src"))
+    assert [tag for tag, _ in plain_page.elements].count("style") == 1
 
 
-def test_policy_allows_only_the_own_style(whole: dict[str, bytes], harmless: Page) -> None:
+def test_policy_allows_only_the_own_style(whole: dict[str, bytes], plain_page: Page) -> None:
     (policy,) = (
         attributes["content"]
-        for _, attributes in harmless.elements
+        for _, attributes in plain_page.elements
         if attributes.get("http-equiv") == "Content-Security-Policy"
     )
     digest = base64.b64encode(hashlib.sha256(CSS.encode()).digest()).decode()
@@ -90,8 +90,8 @@ def test_policy_allows_only_the_own_style(whole: dict[str, bytes], harmless: Pag
     assert "url(" not in CSS
 
 
-def test_figures_in_the_page_are_inert_and_follow_the_colour_scheme(harmless: Page) -> None:
-    pictures = [base64.b64decode(source.partition(",")[2]) for source in harmless.values("src")]
+def test_figures_in_the_page_are_inert_and_follow_the_colour_scheme(plain_page: Page) -> None:
+    pictures = [base64.b64decode(source.partition(",")[2]) for source in plain_page.values("src")]
     assert len(pictures) == 6
     for picture in pictures:
         assert_inert(picture)
@@ -102,8 +102,8 @@ def test_figures_in_the_page_are_inert_and_follow_the_colour_scheme(harmless: Pa
         assert ET.fromstring(picture).tag.endswith("svg")
 
 
-def test_page_has_the_required_sections(harmless: Page) -> None:
-    text = "".join(harmless.text)
+def test_page_has_the_required_sections(plain_page: Page) -> None:
+    text = "".join(plain_page.text)
     for words in (
         "Warnings",
         "About this run",
@@ -115,7 +115,7 @@ def test_page_has_the_required_sections(harmless: Page) -> None:
         "n 120, 1 failed",
     ):
         assert words in text
-    opened = [attributes for tag, attributes in harmless.elements if tag == "details" and "open" in attributes]
+    opened = [attributes for tag, attributes in plain_page.elements if tag == "details" and "open" in attributes]
     # Failed requests and missing numbers are unfolded; remarks and examples are not.
     assert len(opened) == 2
 

@@ -141,9 +141,9 @@ def test_empty_table_is_formatted() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_escaped_in_html(text: str) -> None:
-    hostile, harmless = Page(html(table(text))), Page(html(table()))
-    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in harmless.elements]
-    assert [sorted(names) for _, names in hostile.elements] == [sorted(names) for _, names in harmless.elements]
+    hostile, plain_page = Page(html(table(text))), Page(html(table()))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain_page.elements]
+    assert [sorted(names) for _, names in hostile.elements] == [sorted(names) for _, names in plain_page.elements]
     assert hostile.other == []
     assert "".join(hostile.text).count(clean(text)) >= 7
 
