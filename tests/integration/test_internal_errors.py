@@ -16,8 +16,11 @@ PLANTED = '\n\ndef _planted(*args, **kwargs):\n    raise KeyError("planted")\n\n
 TARGETS = {
     "load": ("pipelines/predict/loader.py", "Loader.load"),
     "engine": ("models/engines/random_baseline.py", "RandomEngine.generate"),
+    "score": ("pipelines/benchmarks/maia/letters.py", "read_letter"),
+    "text scorer": ("pipelines/score/text_scorers.py", "look_for"),
     "reduce": ("pipelines/report/reduce.py", "reduce_entry"),
 }
+SLOW = ("score", "text scorer")
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run_sweep(tree: Path, env: dict[str, str], data: str, out: Path, limit: int) -> subprocess.CompletedProcess[str]:
-    flags = ("--models", "random", "--benchmarks", "maia", "--settings", "1-frame", "--tasks", "vsv")
+    flags = ("--models", "random", "--benchmarks", "maia", "--settings", "1-frame", "--tasks", "vsv,oevqa")
     command = [sys.executable, "-m", "jobs.cli", "run", *flags, "--limit", str(limit), "--log-format", "json"]
     return subprocess.run(
         [*command, "--data", data, "--out", str(out)],
@@ -51,7 +54,9 @@ def first_run(command_env: dict[str, str], maia_data: str, tmp_path_factory: pyt
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("stage", TARGETS)
+@pytest.mark.parametrize(
+    "stage", [pytest.param(stage, marks=[pytest.mark.slow] if stage in SLOW else []) for stage in TARGETS]
+)
 def test_bug_in_a_worker_ends_with_70_and_keeps_committed_rows(
     stage: str, tree: Path, first_run: Path, command_env: dict[str, str], maia_data: str, tmp_path: Path
 ) -> None:

@@ -55,7 +55,7 @@ def test_reduce_counts_the_worked_answers() -> None:
 
 
 def test_reduce_gives_full_scores_to_perfect_answers() -> None:
-    metrics = reduced(items(30, 10), perfect, given={"bertscore_f1": 1.0, "bertscore_f1_rescaled": 1.0})
+    metrics = reduced(items(30, 10), perfect, similarity_scores={"bertscore_f1": 1.0, "bertscore_f1_rescaled": 1.0})
     for subset, size in (("", 40), ("VCR", 30), ("Ego4D", 10)):
         accuracy = metric_of(metrics, "accuracy", subset=subset)
         assert (accuracy.value, accuracy.n, accuracy.ci_low, accuracy.ci_high) == (1.0, size, 1.0, 1.0)
@@ -183,7 +183,7 @@ def test_reduce_scores_freeform_answers_one_by_one() -> None:
         number = int(sample.sample_id.rpartition("-")[2])
         return ["", "I cannot say.", "Open it " * 10, str(sample.data["readings"]["correct"])][number]
 
-    metrics = reduced(samples, answer, cells=[("freeform", "vlm")], given={"bertscore_f1": 0.9})
+    metrics = reduced(samples, answer, cells=[("freeform", "vlm")], similarity_scores={"bertscore_f1": 0.9})
 
     def get(name: str, category: str = "") -> Metric:
         return metric_of(metrics, name, task="freeform", category=category)
@@ -238,7 +238,9 @@ def test_reduce_reports_accuracy_by_rating_and_data_facts() -> None:
 def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
     from tests.support.published_frames import published
 
-    metrics = reduced(items(6, 4, human=4), perfect, given={"bertscore_f1": 0.9, "bertscore_f1_rescaled": 0.4})
+    metrics = reduced(
+        items(6, 4, human=4), perfect, similarity_scores={"bertscore_f1": 0.9, "bertscore_f1_rescaled": 0.4}
+    )
     keys = [(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics]
     assert len(set(keys)) == len(keys)
     printed = published("vague")

@@ -175,7 +175,7 @@ def row(
 
 
 def test_read_answer_gives_labels_and_scores() -> None:
-    read = BENCHMARK.grader.read_answer(row(given={"bertscore_f1": 0.8, "bleurt": 0.5}))
+    read = BENCHMARK.grader.read_answer(row(similarity_scores={"bertscore_f1": 0.8, "bleurt": 0.5}))
     assert read.answer == "entailment"
     assert read.values == {
         "correct": 1.0, "label": 1.0, "label_robust": 1.0, "empty": 0.0, "empty_robust": 0.0,
@@ -186,7 +186,7 @@ def test_read_answer_gives_labels_and_scores() -> None:
 
 def test_read_answer_omits_unknown_scores() -> None:
     for scores in ({}, {"bertscore_f1": 0.8}, {"bleurt": 0.5}, {"bertscore_f1": 0.8, "bleurt": float("nan")}):
-        assert not {"es", "es_robust"} & BENCHMARK.grader.read_answer(row(given=scores)).values.keys()
+        assert not {"es", "es_robust"} & BENCHMARK.grader.read_answer(row(similarity_scores=scores)).values.keys()
 
 
 def test_read_answer_omits_a_missing_label() -> None:
@@ -224,16 +224,19 @@ def test_similarity_compares_an_equal_explanation_once() -> None:
 def test_columns_of_an_answers_file_hold_for_both_parsers() -> None:
     words = "The sky is grey. Therefore, yes. LABEL: entailment"
     scores = {"bertscore_f1": 0.8, "bleurt": 0.5}
-    assert [ask.column for ask in BENCHMARK.similarity(row(words, given=scores))] == ["bertscore_f1", "bleurt"]
-    assert BENCHMARK.grader.read_answer(row(words, given=scores)).values["es_robust"] == 0.65
+    assert [ask.column for ask in BENCHMARK.similarity(row(words, similarity_scores=scores))] == [
+        "bertscore_f1",
+        "bleurt",
+    ]
+    assert BENCHMARK.grader.read_answer(row(words, similarity_scores=scores)).values["es_robust"] == 0.65
 
 
 def test_similarity_scores_the_robust_explanation_separately() -> None:
     scores = {"bertscore_f1": 0.8, "bleurt": 0.5, "bertscore_f1_robust": 0.4, "bleurt_robust": 0.2}
-    read = BENCHMARK.grader.read_answer(row(given=scores))
+    read = BENCHMARK.grader.read_answer(row(similarity_scores=scores))
     assert (read.values["es"], read.values["es_robust"]) == (0.65, pytest.approx(0.3))
     half = {name: value for name, value in scores.items() if name != "bleurt_robust"}
-    assert "es_robust" not in BENCHMARK.grader.read_answer(row(given=half)).values
+    assert "es_robust" not in BENCHMARK.grader.read_answer(row(similarity_scores=half)).values
 
 
 def test_similarity_compares_nothing_for_label_only() -> None:
