@@ -141,10 +141,10 @@ def fixed_in(advisory: Mapping[str, Any]) -> list[str]:
     return [event["fixed"] for events in kinds for event in events if "fixed" in event]
 
 
-def classify(found: Iterable[Mapping[str, Any]], rules: Rules) -> tuple[list[str], list[str]]:
+def classify(results: Iterable[Mapping[str, Any]], rules: Rules) -> tuple[list[str], list[str]]:
     """Return what must be fixed, and what is only reported; advisories listed with a reason are neither."""
     wrong, messages = [], []
-    for result in found:
+    for result in results:
         if {result["id"], *result.get("aliases", ())} & rules.advisories.keys():
             continue
         fixes = fixed_in(result)

@@ -28,13 +28,13 @@ def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[di
     if not changed:
         return dict(run), []
     entries: Sequence[ManifestEntry] = run["entries"]
-    kept = [entry for entry in entries if entry.benchmark not in changed or not is_person(entry.model)]
+    unchanged = [entry for entry in entries if entry.benchmark not in changed or not is_person(entry.model)]
     new = [entry for name in sorted(changed) for entry in _import_people(context, name)]
     saved = save_run(
         out,
         load_run(out),
         sweep=run["sweep"],
-        entries=sorted([*kept, *new], key=lambda entry: (entry.benchmark, entry.model)),
+        entries=sorted([*unchanged, *new], key=lambda entry: (entry.benchmark, entry.model)),
         parts={
             "models": {entry.model: {"engine": "external"} for entry in new},
             "datasets": run["datasets"],

@@ -43,7 +43,7 @@ LISTS = (
 
 
 def config(idle_minutes: float, gcs: int) -> dict[str, Any]:
-    """The autoscaler's configuration: a head without work, workers from zero."""
+    """Return an autoscaler configuration: a head without work, workers from zero."""
     workers = {
         kind: {
             "resources": {"CPU": 4 if gpus else 8, "GPU": gpus, kind: 1, "object_store_memory": 100 << 20},
@@ -78,17 +78,17 @@ def config(idle_minutes: float, gcs: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sample:
-    """What there was at a moment."""
+    """The cluster at one moment."""
 
     second: float
     nodes: Counter[str]
     """By kind."""
     replicas: Counter[str]
-    """That are loaded, by kind of their node."""
+    """Loaded replicas, by kind of their node."""
     parts: Counter[str]
     """Committed, by model."""
     running_models: frozenset[str]
-    """Models that are being asked."""
+    """Models with requests in flight."""
 
 
 @dataclass
@@ -98,12 +98,12 @@ class Trace:
     samples: list[Sample] = field(default_factory=list)
 
     def seconds(self, of: Callable[[Sample], int]) -> float:
-        """A count, added up over time."""
+        """Integrate a count over time."""
         pairs = zip(self.samples, self.samples[1:], strict=False)
         return sum(of(before) * (after.second - before.second) for before, after in pairs)
 
     def marks(self) -> list[tuple[float, str]]:
-        """When models began and ended."""
+        """Return when each model began and ended."""
         results = []
         for before, after in zip(self.samples, self.samples[1:], strict=False):
             results += [
@@ -113,12 +113,12 @@ class Trace:
         return results
 
     def queue(self, model: str) -> list[int]:
-        """Units that are not committed, by sample; how many there are is known at the end."""
+        """Return a model's uncommitted units at each sample; the total is known at the end."""
         return [self.samples[-1].parts[model] - sample.parts[model] for sample in self.samples]
 
 
 def look(url: str, out: Path, started: float) -> Sample:
-    """What there is now."""
+    """Sample nodes, loaded replicas, committed parts and running models."""
     import ray
     from ray.util.state import list_actors
 
@@ -137,7 +137,7 @@ def look(url: str, out: Path, started: float) -> Sample:
 
 
 def begin(head: RayHead, folder: Path, out: Path, videos: int) -> subprocess.Popen[bytes]:
-    """The sweep, as a user begins it on a cluster that has no node with a GPU yet."""
+    """Start the sweep on a cluster that has no GPU node yet."""
     data, source = folder / "data", write_source(folder / "source", videos=videos, categories=4)
     checkpoint = build_tiny(folder / "checkpoint", "qwen2_5_vl")
     common = f"engine: transformers, model: {checkpoint}, dtype: float32, limits: {{max_pixels: 12544}}"
@@ -159,7 +159,7 @@ def begin(head: RayHead, folder: Path, out: Path, videos: int) -> subprocess.Pop
 
 
 def watched(head: RayHead, folder: Path, videos: int = VIDEOS) -> Trace:
-    """Run the sweep on a cluster from zero, and look until its last node is gone."""
+    """Run the sweep on a cluster from zero; sample it until its last node is removed."""
     import ray
 
     out, trace = folder / "out", Trace()
@@ -183,9 +183,9 @@ def watched(head: RayHead, folder: Path, videos: int = VIDEOS) -> Trace:
 
 
 def summarize(trace: Trace) -> str:
-    """What came and went, and the node-seconds."""
+    """Describe when models ran, and the node-seconds of each kind of node."""
     last = trace.samples[-1].second
-    lines = [f"{when:7.1f} s  {what}" for when, what in (*trace.marks(), (last, "all nodes gone"))]
+    lines = [f"{when:7.1f} s  {what}" for when, what in (*trace.marks(), (last, "all nodes removed"))]
     for model, kind in MODELS.items():
         loaded_s, node_s = trace.seconds(lambda s, k=kind: s.replicas[k]), trace.seconds(lambda s, k=kind: s.nodes[k])
         most = max(sample.nodes[kind] for sample in trace.samples)
@@ -197,7 +197,7 @@ def summarize(trace: Trace) -> str:
 
 
 def draw(trace: Trace, path: Path) -> None:
-    """The trace as a figure: nodes above, what waits below."""
+    """Draw the trace: nodes above, pending units below."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -227,7 +227,7 @@ def draw(trace: Trace, path: Path) -> None:
 
 @contextmanager
 def cluster_from_zero(folder: Path, idle_minutes: float) -> Iterator[RayHead]:
-    """A head without work, whose autoscaler starts the other nodes."""
+    """Yield a head without work, whose autoscaler starts the other nodes."""
     max_gpu_nodes = "_".join(f"{MOST[kind]}x{gpus}" for kind, gpus in KINDS.items() if gpus)
     env = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1", "RAY_enable_autoscaler_v2": "0"}
     (gcs,) = free_ports(1)

@@ -43,7 +43,7 @@ from tests.unit.models.engines.transformers.reference_answers import (
 
 LIMITS = (1, 64)
 LONG = (1, 3)
-"""Questions that are asked for a long answer too."""
+"""Questions that get the long limit too."""
 BATCHES = (1, 2, 100)
 STOPS = range(300, 360)
 """Tokens that end an answer in the second half of the matrix."""
@@ -63,7 +63,7 @@ class Count:
 
 
 def shown_to(architecture: str) -> list[tuple[Media, ...]]:
-    """What the questions are about: nothing, a picture, a clip, two pictures, as far as the model takes them."""
+    """Return the media to ask about: none, a picture, a clip, two pictures, as far as the model takes them."""
     if not sees(architecture):
         return [()]
     if architecture in ONE_PICTURE:
@@ -73,21 +73,21 @@ def shown_to(architecture: str) -> list[tuple[Media, ...]]:
 
 
 def sees(architecture: str) -> bool:
-    """Whether the architecture takes pictures."""
+    """Return whether the architecture takes pictures."""
     from tests.support.checkpoints.more_families import ALL_FAMILIES
 
     return ALL_FAMILIES[architecture].processor is not None
 
 
 def matrix(architecture: str) -> list[Call]:
-    """Every question about everything that can be shown with one token to say, two of them with 64."""
+    """Return every question about all media, limited to one token, and two of the questions limited to 64."""
     first, last = (calls_about(*shown_to(architecture), limits=(limit,)) for limit in LIMITS)
     long = [call for number, call in enumerate(last) if number % len(QUESTIONS) in LONG]
     return [replace(call, call_id=f"{call.generation.max_new_tokens}/{call.call_id}") for call in (*first, *long)]
 
 
 def generate_tokens(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens:
-    """The tokens of each answer, without the end token.
+    """Return the tokens of each answer, without the end token.
 
     Raises:
         RuntimeError: a call failed.
@@ -109,7 +109,7 @@ def generate_tokens(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens
 
 
 def cut(ids: Sequence[int], stops: range | tuple[int, ...]) -> tuple[int, ...]:
-    """The tokens before the first that ends an answer."""
+    """Return the tokens before the first stop token."""
     end = next((place for place, token in enumerate(ids) if token in stops), len(ids))
     return tuple(ids[:end])
 
@@ -131,19 +131,19 @@ def compare(count: Count, got: Tokens, want: Mapping[str, tuple[tuple[int, ...],
 
 
 def path_of(engine: TransformersEngine) -> str:
-    """`shared`, `encoder reused`, or `plain`."""
+    """Return `shared`, `encoder reused` or `plain`."""
     if engine.no_sharing_reason is None:
         return "shared"
     return "encoder reused" if engine.media_kind != "none" else "plain"
 
 
 def engine_at(folder: Path, **more: Any) -> TransformersEngine:
-    """The engine on the CPU."""
+    """Build the engine on the CPU."""
     return TransformersEngine(ModelSpec(engine="transformers", model=str(folder), device="cpu", **more))
 
 
 def with_stops(folder: Path) -> Path:
-    """The same checkpoint with more tokens that end an answer."""
+    """Copy the checkpoint, with more stop tokens."""
     stopping = shutil.copytree(folder, folder.with_name(f"{folder.name}-stops"))
     settings = json.loads((stopping / "generation_config.json").read_text())
     settings["eos_token_id"] = [settings["eos_token_id"], *STOPS]
@@ -152,7 +152,7 @@ def with_stops(folder: Path) -> Path:
 
 
 def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
-    """All batch sizes, with and without an end token inside, against one prompt at a time."""
+    """Compare all batch sizes, with and without a stop token inside, with one prompt at a time."""
     calls = matrix(architecture)
     alone = ReferenceModel(folder)
     want = {}
@@ -160,14 +160,14 @@ def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
         ids, gaps = alone.generate(call)
         want[call.call_id] = (tuple(ids), gaps)
     stopping = with_stops(folder)
-    # Greedy decoding stops at the first end token and is the same before it; the last call is asked all the same.
+    # Greedy decoding stops at the first end token and is the same before it; the last call checks it.
     ended = {call_id: (cut(ids, STOPS), gaps) for call_id, (ids, gaps) in want.items()}
     if cut(ReferenceModel(stopping).generate(calls[-1])[0], STOPS) != ended[calls[-1].call_id][0]:
         raise RuntimeError(f"{architecture}: an end token does more than end the answer")
     default_count, plain_count = Count(), Count()
     path = ""
     for batch in BATCHES:
-        # Small batches are asked where answers end early, as that is where rows leave them.
+        # Small batches run where answers end early, as that is where rows leave them.
         for where, expected in ((stopping, ended), (folder, want))[: 1 + (batch == BATCHES[-1])]:
             engine = engine_at(where, batch_size=batch)
             compare(default_count, generate_tokens(engine, calls), expected)
@@ -179,7 +179,7 @@ def in_float32(architecture: str, folder: Path) -> dict[str, Any]:
 
 
 def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
-    """How many answers differ from one prompt at a time, all in bfloat16."""
+    """Count the answers that differ from one prompt at a time, all in bfloat16."""
     calls = [
         replace(call, generation=Generation(max_new_tokens=8))
         for call in matrix(architecture)[: len(shown_to(architecture)) * len(QUESTIONS)]
@@ -195,7 +195,7 @@ def in_bfloat16(architecture: str, folder: Path) -> dict[str, Any]:
 
 
 def row(architecture: str, exact: Mapping[str, Any], rough: Mapping[str, Any]) -> str:
-    """One line of the table."""
+    """Format one line of the table."""
     default, plain = exact["own"], exact["plain_batches"]
     share = [f"{rough[way] / rough['prompts']:.0%}" for way in ("own", "own_first_token", "plain_batches")]
     cells = [

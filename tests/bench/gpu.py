@@ -44,7 +44,7 @@ HEAD_WIDTH = 128
 
 
 def checkpoint(folder: Path, shape: str, dtype: str) -> Path:
-    """A checkpoint of the shape with random weights: configuration and processor of the small one, made larger."""
+    """Write a checkpoint of the shape with random weights: the small configuration and processor, made larger."""
     small = build_tiny(folder, "qwen2_5_vl")
     if shape == "tiny":
         return small
@@ -73,14 +73,14 @@ def checkpoint(folder: Path, shape: str, dtype: str) -> Path:
 
 
 def frames(pixels: int) -> Frames:
-    """A clip of 4:3 noise."""
+    """Return a clip of 4:3 noise."""
     height = int((pixels * 3 / 4) ** 0.5)
     drawn = np.random.default_rng(0).integers(0, 256, (32, height, height * 4 // 3, 3), np.uint8)
     return Frames(pixels=drawn, seconds=tuple(n * 0.9 for n in range(32)), fps=25.0, total_frames=700)
 
 
 def questions(count: int, new: int) -> list[Call]:
-    """As long as MAIA's are, and no two alike."""
+    """Return distinct questions as long as MAIA's."""
     words = "Quale delle due affermazioni descrive meglio quello che si vede nel video? Rispondi con una lettera."
     return [
         Call(
@@ -100,7 +100,7 @@ class Bench:
         self._media = {CLIP: clip}
 
     def run(self, calls: Sequence[Call]) -> tuple[float, list[Answer]]:
-        """Seconds and answers; what was read before is forgotten first."""
+        """Return seconds and answers; the prefix cache is emptied first."""
         engine = self._engine
         if engine._shared is not None:
             engine._shared.clear()
@@ -116,7 +116,7 @@ class Bench:
         return seconds, [reply.outcome for reply in replies if isinstance(reply.outcome, Answer)]
 
     def prefill(self, call: Call) -> tuple[float, int, float]:
-        """Seconds of the vision tower and the language model over one prompt, its tokens, its arithmetic in TFLOP."""
+        """Measure one prompt: seconds in vision tower and language model, its tokens, its arithmetic in TFLOP."""
         engine = self._engine
         (prompt,) = engine._maker.make([call], self._media)
         if engine._shared is None:
@@ -148,7 +148,7 @@ def _peak(name: str) -> float | None:
 
 
 def measure(args: argparse.Namespace, model: Path) -> dict[str, Any]:
-    """All ways in turn, `--runs` times."""
+    """Measure all ways in turn, `--runs` times."""
     clip, calls = frames(args.pixels), questions(args.questions, args.new)
     base = ModelSpec(
         engine="transformers", model=str(model), dtype=args.dtype, device=args.device,

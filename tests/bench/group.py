@@ -45,7 +45,7 @@ PLAIN = 24
 
 
 def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Frames]]:
-    """The questions about the first clip at 32 frames, the clip, and how to decode it."""
+    """Return the questions about the first clip at 32 frames, the clip, and a function that decodes it."""
     source = REAL_MAIA if REAL_MAIA.is_dir() else ROOT / "jobs" / "demo" / "data" / "maia"
     ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(data)))
     dataset = Dataset.open(Store(str(data)), "maia")
@@ -74,7 +74,7 @@ def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Fram
 
 
 def arithmetic(spec: ModelSpec, calls: Sequence[Call], clip: Media, decode: Callable[[], Frames]) -> int:
-    """Floating-point operations of matrix products, attention and convolutions that answer these calls together."""
+    """Count the floating-point operations of matrix products, attention and convolutions for these calls together."""
     engine = TransformersEngine(spec)
     with FlopCounterMode(display=False) as counter:
         timed(engine, calls, clip, decode)
@@ -85,7 +85,7 @@ def arithmetic(spec: ModelSpec, calls: Sequence[Call], clip: Media, decode: Call
 def timed(
     engine: TransformersEngine, calls: Sequence[Call], clip: Media, decode: Callable[[], Frames]
 ) -> tuple[float, float, list[Answer]]:
-    """Seconds for a group, its decoding counted; processor seconds of this process; and the answers."""
+    """Measure a group, decoding included: seconds, processor seconds of this process, and the answers."""
     start, cpu = time.perf_counter(), time.process_time()
     replies = list(engine.generate(calls, {clip: decode()}))
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -119,7 +119,7 @@ class Ways:
         self.flops = {"one_call_alone": alone_flops, "all_shared": shared_flops}
 
     def run(self, turn: int) -> None:
-        """One turn of each."""
+        """Measure each way once."""
         changes: dict[str, dict[str, Any]] = {
             "alone": {"share_prefix": False, "batch_size": 1},
             "plain": {"share_prefix": False},
@@ -146,7 +146,7 @@ class Ways:
             engine.close()
 
     def result(self) -> dict[str, Any]:
-        """Rates, ratios and the limit."""
+        """Return rates, ratios and the limit."""
         tokens = sum(answer.input_tokens for answer in self.answers)
         computed = tokens - sum(answer.cached_tokens for answer in self.answers)
         ratios = _ratios(self.rates)

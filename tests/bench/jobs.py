@@ -18,7 +18,7 @@ __all__ = ["busy_shares", "run_units"]
 
 
 def run_units(data: Path, out: Path, model: ModelSpec, settings: tuple[str, ...], *, cpus: float = 0) -> list[Receipt]:
-    """Predict MAIA with one model; the receipts of all units in the order of their commits.
+    """Predict MAIA with one model; return the receipts of all units in the order of their commits.
 
     Args:
         data: ingested.
@@ -44,7 +44,7 @@ def run_units(data: Path, out: Path, model: ModelSpec, settings: tuple[str, ...]
 
 
 def busy_shares(receipts: Sequence[Receipt]) -> dict[str, float]:
-    """Share of the time from its first unit to its last in which each replica was at work; the first unit left out.
+    """Return each replica's busy share of the time from first to last unit, without the first unit.
 
     The first unit holds what happens once in a process: kernels are chosen, libraries loaded.
     """

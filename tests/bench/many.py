@@ -19,7 +19,7 @@ PER_SAMPLE = 9
 
 
 def write_many(folder: Path, groups: int, requests: int) -> int:
-    """Write a data set of so many clips that are asked about so many questions, as near as whole samples allow.
+    """Write a data set of so many clips with so many questions, as near as whole samples allow.
 
     Returns:
         The requests that there are in one setting.

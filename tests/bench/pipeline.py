@@ -43,19 +43,19 @@ class Phases(NullProgress):
         self.began: list[tuple[str, float]] = []
 
     def phase(self, title: str, total: int) -> None:
-        """A phase begins."""
+        """Begin a phase."""
         del total
         self.began.append((title, time.perf_counter()))
 
     def seconds(self, end: float) -> dict[str, float]:
-        """Seconds of each phase."""
+        """Return the seconds of each phase."""
         ends = [start for _, start in self.began[1:]] + [end]
         return {title: round(stop - start, 3) for (title, start), stop in zip(self.began, ends, strict=True)}
 
 
 @contextmanager
 def watched() -> Iterator[dict[str, float]]:
-    """The driver's largest resident size, and the processor seconds of it and of all processes below it."""
+    """Yield the driver's peak resident size, and the processor seconds of it and all processes below it."""
     driver = psutil.Process()
     observed: dict[str, float] = {"driver_mb": 0.0, "cpu_s": 0.0}
     cpu: dict[int, float] = {}
@@ -86,7 +86,7 @@ def watched() -> Iterator[dict[str, float]]:
 
 
 def measure_process(data: Path, replicas: int) -> dict[str, Any]:
-    """One sweep in this process."""
+    """Run one sweep in this process and measure it."""
     phases = Phases()
     with tempfile.TemporaryDirectory() as out:
         spec = RunSpec(

@@ -17,7 +17,7 @@ FILE = Path("bench-results.json")
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Median, extremes and all values."""
+    """Return the median, the extremes and all values."""
     return {
         "median": statistics.median(values),
         "low": min(values),

@@ -20,7 +20,7 @@ GROUPS = 10_000
 
 
 def shapes() -> dict[str, list[int]]:
-    """Questions by group: all alike; a few groups with most of the questions; one group alone; one beside many."""
+    """Return questions by group: equal groups; a few large ones; a single one; a large one beside many."""
     return {
         "even": [216] * GROUPS,
         "skewed": [max(1, round(40_000 / (1 + rank) ** 0.8)) for rank in range(GROUPS)],
@@ -30,7 +30,7 @@ def shapes() -> dict[str, list[int]]:
 
 
 def simulated() -> list[dict[str, object]]:
-    """Every shape on every number of replicas."""
+    """Simulate every shape on every number of replicas."""
     rows: list[dict[str, object]] = []
     for name, groups in shapes().items():
         for replicas in REPLICAS:
@@ -45,7 +45,7 @@ def simulated() -> list[dict[str, object]]:
 
 
 def sleeping(folder: Path, replicas: int, stall_s: float) -> float:
-    """Seconds from the first unit to the last with an engine that sleeps so long on every unit."""
+    """Return the seconds from first to last unit with an engine that sleeps so long on every unit."""
     with tempfile.TemporaryDirectory() as out:
         model = ModelSpec(
             engine="random", fault_injection=FaultInjection(stall_s=stall_s), replicas=Replicas(max=replicas)

@@ -27,7 +27,7 @@ _BUILDER = RequestBuilder(
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds of an engine, and how many beginnings it keeps."""
+    """Seconds of an engine, and how many prefixes it caches."""
 
     prefill: float = 0.225
     """Of 2,250 shared tokens at 10,000 a second."""
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def planned_units(groups: Sequence[int], replicas: int) -> list[WorkUnit]:
-    """The planner's units for groups of so many questions, forty groups a shard."""
+    """Return the planner's units for groups of so many questions, forty groups a shard."""
     maker = UnitMaker(_BUILDER, replicas, expected=sum(-(-questions // PER_SAMPLE) for questions in groups))
     units: list[WorkUnit] = []
     for shard in range(0, len(groups), SHARD_GROUPS):
@@ -68,7 +68,7 @@ def planned_units(groups: Sequence[int], replicas: int) -> list[WorkUnit]:
 
 
 def _samples(group: int, questions: int) -> list[SampleRequests]:
-    """A group's questions, eight a sample; ids as short as will name a unit."""
+    """Return a group's questions, eight a sample, with short ids."""
     samples = []
     for start in range(0, questions, PER_SAMPLE):
         rows = list(range(start, min(start + PER_SAMPLE, questions)))
@@ -77,7 +77,7 @@ def _samples(group: int, questions: int) -> list[SampleRequests]:
 
 
 def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
-    """Hand out convoys in order, each to the replica with the least in hand, as soon as one has room."""
+    """Simulate a run: batches go out in order, each to the least loaded replica with room."""
     convoys = batch_units(units, replicas)
     ready = iter(_loaded(convoys, costs.loaders * replicas, costs.load))
     free = [(0.0, index) for index in range(replicas) for _ in range(IN_FLIGHT)]
@@ -109,7 +109,7 @@ def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
 def _loaded(
     convoys: Sequence[Sequence[WorkUnit]], loaders: int, seconds: float
 ) -> Iterator[tuple[Sequence[WorkUnit], float]]:
-    """Convoys in the order in which they are ready, with the time."""
+    """Yield batches in the order in which they are ready, with the time."""
     free = [0.0] * loaders
     for convoy in convoys:
         at = heapq.heappop(free) + seconds * len({group for group, _ in _questions_by_group(convoy)})

@@ -1,7 +1,7 @@
-"""`make chaos`: break sweeps on purpose, many times, and write down what became of them.
+"""`make chaos`: disturb sweeps many times and record the outcomes.
 
-Results go to a JSON file, from which the guarantee table of README.md is written (`python -m tests.chaos.table`). A
-run that was cut off goes on where it was: what stands in the file is not done again.
+Results go to a JSON file, from which the guarantee table of README.md is written (`python -m tests.chaos.table`). An
+interrupted run resumes: disturbances in the file are not repeated.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tests.chaos.nodes import Nodes
 from tests.chaos.ranks import kill_rank
 from tests.chaos.results import RESULTS, read_results, write_results
 from tests.chaos.sweeps import Damage, Scene, make_scene
-from tests.support.hosts import why_not
+from tests.support.hosts import unavailable_reason
 
 HOSTS = "one host, after another's network"
 MOST_HOSTS = 3
-"""Seeds of what takes minutes each."""
+"""Seeds of the disturbances that take minutes each."""
 
 Disturbance = Callable[[Scene, Path, int], Damage]
 
 
 def disturbances(nodes: Nodes) -> dict[str, Disturbance]:
-    """What is done to a sweep, by name."""
+    """Return the disturbances of a sweep, by name."""
 
     def worker(kind: str) -> Disturbance:
         return lambda scene, out, seed: kill_worker(scene, out, seed, kind)
@@ -47,7 +47,7 @@ def disturbances(nodes: Nodes) -> dict[str, Disturbance]:
 
 
 def main() -> int:
-    """Run what is asked for; 0 when every sweep came out whole."""
+    """Disturb sweeps as the flags say; return 0 when no sweep lost, repeated or changed a row."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--only", default="", help="disturbances, separated by semicolons")
@@ -61,7 +61,7 @@ def main() -> int:
         for name, disturb in disturbances(nodes).items():
             if options.only and name not in options.only.split(";"):
                 continue
-            if name == HOSTS and (reason := why_not()):
+            if name == HOSTS and (reason := unavailable_reason()):
                 sys.stdout.write(f"skipped: {HOSTS}: {reason}\n")
                 continue
             for seed in range(min(options.seeds, MOST_HOSTS) if name == HOSTS else options.seeds):

@@ -68,7 +68,7 @@ os._exit(0)
 
 
 def part(word: str) -> bytes:
-    """A part whose rows say a word."""
+    """Build a part whose rows all hold a word."""
     from pipelines.schemas import PREDICTIONS
     from pipelines.storage.parts import to_parquet
 
@@ -77,7 +77,7 @@ def part(word: str) -> bytes:
 
 
 def cut_commit(folder: Path, step: str, when: str) -> int:
-    """Commit the new part over what is there in a process that ends `before` or `after` a step; its exit code."""
+    """Commit the new part in a process that ends `before` or `after` a step; return its exit code."""
     root = ROOT
     command = [sys.executable, "-c", _CHILD, str(folder), step, when]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root)}
@@ -85,8 +85,8 @@ def cut_commit(folder: Path, step: str, when: str) -> int:
 
 
 S3_STEPS = ("fence", "body", "send")
-"""Looking at the lock; the request going out (`after`: half of what it carries has gone); the request as a whole
-(`after`: the store has done it, nobody has read its answer)."""
+"""Reading the lock; sending the request (`after`: half of its body is sent); the request as a whole (`after`: the store
+has executed it, its response is unread)."""
 
 _S3_CHILD = """
 import asyncio.selector_events as events, os, sys
@@ -148,14 +148,14 @@ os._exit(0)
 
 
 def unit() -> WorkUnit:
-    """The unit whose part is committed."""
+    """Return the unit whose part is committed."""
     from pipelines.plan.units import WorkUnit
 
     return WorkUnit(benchmark="maia", part="predictions/part.parquet", slices=(), requests=50)
 
 
 def cut_commit_on_s3(out: str, commit: str, step: str, when: str, env: dict[str, str]) -> int:
-    """Commit a `part` (under its run's lock) or a `lock` (on a condition) over what is there; the exit code."""
+    """Commit a `part` (under the run's lock) or a `lock` (conditionally); return the exit code."""
     root = ROOT
     command = [sys.executable, "-c", _S3_CHILD, out, commit, step, when]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root), **env}

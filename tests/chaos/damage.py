@@ -31,12 +31,12 @@ LIMIT_S = 60.0
 
 @dataclass(slots=True)
 class Fates:
-    """What became of the corpus of damaged media."""
+    """The outcomes of decoding the corpus of damaged media."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """By `decodes`, `refused` and, for what ought not to be, `wrong`."""
+    """By `decodes`, `refused` and unexpected outcomes."""
     wrong: list[str] = field(default_factory=list)
-    """Names of files that ended otherwise than they must."""
+    """Names of files with another outcome than expected."""
     longest_s: float = 0.0
     most_bytes: int = 0
     """Peak of the decoder's process."""
@@ -72,7 +72,7 @@ def _peak(pid: int) -> int:
 
 
 def _readable_part(store: Store) -> str:
-    """What a reader sees: the part of before, the new one, or neither of them whole."""
+    """Return which part a reader gets: `old`, `new`, or `neither` of them complete."""
     tables = [table for _, table in iter_parts(store, "predictions")]
     words = {word for table in tables for word in table["output"].to_pylist()}
     return words.pop() if len(tables) == len(words) == 1 and tables[0].num_rows == 50 else "neither"
@@ -94,7 +94,7 @@ def _cut_on_disk(rounds: int) -> dict[str, int]:
 
 
 def _cut_on_store(rounds: int) -> dict[str, int]:
-    """Against a server that fails a share of its answers, to the one who commits and to the one who reads."""
+    """Cut commits to a server that fails a share of all requests, the reader's too."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="vlmsweep-cut-") as folder, s3_server(Path(folder, "log"), FAILING) as s3:
         os.environ.update(s3.env)
@@ -111,7 +111,7 @@ def _cut_on_store(rounds: int) -> dict[str, int]:
 
 
 def main() -> int:
-    """Do both; 0 when nothing was harmed."""
+    """Cut commits and decode damaged media; return 0 when readers always got a complete part or a reason."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--results", type=Path, default=RESULTS)

@@ -63,8 +63,8 @@ class _Site:
             process.kill()
             process.wait()
 
-    def tells(self) -> str:
-        """The ends of all logs."""
+    def log_tails(self) -> str:
+        """Return the ends of all logs."""
         return "\n".join(f"--- {path.name}\n{_end_of(path)}" for path in sorted(self.folder.glob("*.log")))
 
 
@@ -129,7 +129,7 @@ def _start(site: _Site) -> None:
 def _until_up(site: _Site, *names: str) -> None:
     deadline = time.monotonic() + 300
     while not all("Ray runtime started" in site.log(name).read_text() for name in names):
-        assert time.monotonic() < deadline, site.tells()
+        assert time.monotonic() < deadline, site.log_tails()
         time.sleep(0.5)
 
 
@@ -160,15 +160,15 @@ def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
             in_flight = _break(site, draw, submitted, out)
             code = submitted.wait(900)
         except BaseException:
-            sys.stderr.write(site.tells())
+            sys.stderr.write(site.log_tails())
             raise
-        assert code == 0, site.tells()
+        assert code == 0, site.log_tails()
         site.command(sys.executable, "-c", _FETCH, "s3://bench/out", str(out))
     return scene.damage(out, 1, in_flight=in_flight)
 
 
 def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes], out: Path) -> int:
-    """The cut begins now; the other worker dies at some moment from now until half a minute after it is mended.
+    """Cut one worker off at once; kill the other at some moment until half a minute after the network is mended.
 
     Returns:
         Calls that had begun and were not committed a moment before the cut, and before the kill.
@@ -181,7 +181,7 @@ def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes], out: P
     events = [(CUT_S, lambda: site.net.join(cut)), (dies_after, site.net.hosts[killed].kill)]
     for moment, event in sorted(events, key=lambda pair: pair[0]):
         time.sleep(max(0.0, begun + moment - time.monotonic()))
-        assert submitted.poll() is None, f"the sweep ended before it was disturbed\n{site.tells()}"
+        assert submitted.poll() is None, f"the sweep ended before it was disturbed\n{site.log_tails()}"
         if moment == dies_after:
             in_flight += _in_flight(site, out, "kill")
         event()
@@ -197,6 +197,6 @@ def _in_flight(site: _Site, out: Path, name: str) -> int:
 def _until(true: Callable[[], bool], submitted: subprocess.Popen[bytes], site: _Site, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not true():
-        assert submitted.poll() is None, site.tells()
-        assert time.monotonic() < deadline, site.tells()
+        assert submitted.poll() is None, site.log_tails()
+        assert time.monotonic() < deadline, site.log_tails()
         time.sleep(0.5)

@@ -70,7 +70,7 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
 
 
 def _worker_pids(process: subprocess.Popen[bytes], kind: str) -> list[int]:
-    """Processes of a kind. Ray's agents are none: a node ends with them, and a run with its own machine's node."""
+    """Return the processes of a kind, Ray's agents excepted: a node ends with them."""
     return [pid for pid in named(process.pid, KINDS[kind]) if not command_of(pid).strip().endswith("Agent")]
 
 

@@ -32,7 +32,7 @@ class Specimen:
 
 
 def corpus(seed: int = 1) -> Iterator[Specimen]:
-    """All of them; at least 200."""
+    """Yield all specimens; at least 200."""
     draw = Random(seed)
     pictures = {name: _picture(name) for name in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")}
     clips = {name: _clip(name) for name in ("mp4", "mkv", "avi")}
@@ -50,7 +50,7 @@ def corpus(seed: int = 1) -> Iterator[Specimen]:
 
 
 def _pixels(width: int = 64, height: int = 48) -> np.ndarray:
-    """A gradient, uint8 [height, width, 3]."""
+    """Return a gradient, uint8 [height, width, 3]."""
     across = np.linspace(0, 255, width, dtype=np.uint8)[None, :]
     down = np.linspace(0, 255, height, dtype=np.uint8)[:, None]
     return np.stack(np.broadcast_arrays(across, down, np.uint8(128)), axis=-1).astype(np.uint8)
@@ -153,7 +153,7 @@ def _odd_clips() -> Iterator[Specimen]:
 
 
 def _bombs() -> Iterator[Specimen]:
-    """Small files that say or hold that they are huge."""
+    """Yield small files that declare or expand to huge content."""
     for width, height in ((50_000, 50_000), (2**31 - 1, 2**31 - 1), (0, 10), (10, 0), (200_000, 200_000)):
         yield Specimen(f"says-{width}x{height}.png", "image", _png_that_says(width, height), "refused")
     huge = Image.new("1", (30_000, 30_000))

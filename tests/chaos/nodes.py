@@ -61,7 +61,7 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
         return scene.damage(out, 1, in_flight=in_flight)
 
     def _whole(self) -> RayHead:
-        """The cluster with all its nodes."""
+        """Return the cluster after all its nodes have joined."""
         if self._head is None:
             # Half a minute to start and a quarter of one to be found dead, where Ray is not told otherwise.
             times = {"RAY_raylet_start_wait_time_s": str(START_S), "RAY_health_check_period_ms": "1000"}
@@ -72,7 +72,7 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
         return self._head
 
     def _joined(self, head: RayHead) -> subprocess.Popen[bytes]:
-        """One node more."""
+        """Start one more node."""
         self._node_count += 1
         log = head.folder / f"node-{self._node_count}.log"
         join = (f"--address=127.0.0.1:{head.gcs}", "--num-cpus=2", "--object-store-memory=100000000")

@@ -13,7 +13,7 @@ REPLICA = "MapBatches(EngineActor)"
 
 
 def descendants(pid: int) -> set[int]:
-    """Processes below one."""
+    """Return all descendants of a process."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -31,7 +31,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def command_of(pid: int) -> str:
-    """Its command line; '' when it is gone."""
+    """Return the command line of a process; '' after it has ended."""
     try:
         return Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -39,12 +39,12 @@ def command_of(pid: int) -> str:
 
 
 def named(pid: int, text: str) -> list[int]:
-    """Processes below one whose command line holds a text, oldest first."""
+    """Return the descendants of a process whose command line holds a text, oldest first."""
     return sorted(descendant for descendant in descendants(pid) if text in command_of(descendant))
 
 
 def wait_until_gone(pids: Iterable[int], seconds: float) -> None:
-    """Wait until processes have ended; those that others have yet to ask about their end count as ended."""
+    """Wait until processes have ended; zombies count as ended."""
     remaining, deadline = list(pids), time.monotonic() + seconds
     while remaining := [pid for pid in remaining if command_of(pid)]:
         assert time.monotonic() < deadline, [command_of(pid) for pid in remaining]

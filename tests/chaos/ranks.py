@@ -25,7 +25,7 @@ _FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame")
 
 @cache
 def _undisturbed(scene: Scene) -> tuple[Answers, str, float]:
-    """What two ranks answer when nothing happens to them, and how long they live."""
+    """Return the answers of an undisturbed run with two ranks, and how long it took."""
     build_tiny(scene.folder / "model", "qwen2_5_vl")
     out = scene.folder / "undisturbed-ranks"
     process = _run(scene, out)
@@ -48,7 +48,7 @@ def _run(scene: Scene, out: Path) -> subprocess.Popen[bytes]:
 
 
 def _ranks(process: subprocess.Popen[bytes], scene: Scene, out: Path) -> list[int]:
-    """Both ranks, as soon as they are there."""
+    """Wait for both ranks and return their process ids."""
     deadline = time.monotonic() + 300
     while len(ranks := named(process.pid, RANK)) < 2:
         assert process.poll() is None, scene.log_tail(out)

@@ -17,7 +17,7 @@ Results = dict[str, dict[str, Any]]
 
 
 def read_results(path: Path = RESULTS) -> Results:
-    """What was done so far; a file that is not there is an empty one."""
+    """Read the results so far; a missing file is empty."""
     recorded = json.loads(path.read_text()) if path.exists() else {}
     return {name: recorded.get(name, {}) for name in ("kills", "rows", "soak", "cuts", "media")}
 

@@ -77,7 +77,7 @@ class Soak:
         assert code == 0, (self.folder / "log").read_text()[-3000:]
 
     def _once(self) -> int | None:
-        """One run; its exit code, or None when it was killed."""
+        """Run the sweep once; return its exit code, or None if it was killed."""
         process = self.start()
         before, answering = self._written(), 0.0
         try:
@@ -98,7 +98,7 @@ class Soak:
                 process.wait()
 
     def _kill(self, process: subprocess.Popen[bytes]) -> bool:
-        """A replica or the run, in turn; whether it was the run."""
+        """Kill a replica or the run, in turn; return whether it was the run."""
         replicas = named(process.pid, REPLICA)
         if self.kills.total() % 2 == 0 and replicas:
             self.kills["replica"] += 1
@@ -121,7 +121,7 @@ class Soak:
             self.samples.append((round(time.monotonic() - self.began, 1), round(driver, 1), round(size, 3), count))
 
     def _store(self) -> tuple[float, int]:
-        """MB and number of objects in the object store, as Ray's own dump of each ten seconds says."""
+        """Return MB and number of objects in the object store, from the dump that Ray writes every ten seconds."""
         dumps = sorted(self.short.glob("vlmsweep-*/session_2*/logs/debug_state.txt"), key=lambda p: p.stat().st_mtime)
         text = dumps[-1].read_text() if dumps else ""
         size = re.search(r"pinned objects size: (\d+)", text)
@@ -130,7 +130,7 @@ class Soak:
 
 
 def summary(soak: Soak, planned: int) -> dict[str, Any]:
-    """What came out: rows by id, and memory over time."""
+    """Summarize rows by id, and memory over time."""
     counts: Counter[str] = Counter()
     bad = 0
     for part in parts(soak.out):
@@ -156,7 +156,7 @@ def summary(soak: Soak, planned: int) -> dict[str, Any]:
 
 
 def over_time(values: list[float] | list[int]) -> dict[str, float]:
-    """The first, the median, the last and the largest; of the ends, the middle one of a tenth of all."""
+    """Return first, median, last and largest value; first and last are medians of a tenth of the values."""
     tenth = max(1, len(values) // 10)
     return {
         "first": median(values[:tenth]),
@@ -167,7 +167,7 @@ def over_time(values: list[float] | list[int]) -> dict[str, float]:
 
 
 def main() -> int:
-    """Soak; 0 when nothing was lost or doubled."""
+    """Soak; return 0 when nothing was lost or doubled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=1_000_000)
     parser.add_argument("--kill-every", type=float, default=60.0, help="seconds of answering")

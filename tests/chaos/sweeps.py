@@ -1,4 +1,4 @@
-"""A sweep to break: how it is run, what it leaves undisturbed, what is lost, doubled or changed when it is broken."""
+"""The sweep that is disturbed: its undisturbed result, and what is lost, doubled or changed by a disturbance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answers = dict[str, tuple[str, str]]
 
 @dataclass(slots=True)
 class Damage:
-    """What became of one disturbed sweep."""
+    """The outcome of one disturbed sweep."""
 
     planned: int
     kills: int
@@ -35,9 +35,9 @@ class Damage:
     changed: int
     metrics_equal: bool
     redone: int
-    """Calls made again; where calls cannot be counted, what of the plan was in hand at the most."""
+    """Repeated calls; where calls cannot be counted, the most that was in flight."""
     in_flight: int
-    """Calls that had begun and were not committed, at each kill."""
+    """Calls begun and not committed, summed over the kills."""
     counted: bool = True
     """Whether calls could be counted."""
     left_over: list[str] = field(default_factory=list)
@@ -56,17 +56,17 @@ class Scene:
     folder: Path
     data: Path
     seconds: float
-    """How long the undisturbed run took."""
+    """Duration of the undisturbed run."""
     answers: Answers
     metrics: str
 
     @property
     def calls_s(self) -> float:
-        """How long the engines alone take."""
+        """Seconds of the engines alone."""
         return len(self.answers) * CALL_S / REPLICAS
 
     def start(self, out: Path, *more: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """Begin the sweep; what it says goes to a file beside the output."""
+        """Start the sweep; its output goes to a log file beside `out`."""
         models = out.with_suffix(".yaml")
         models.write_text(_model(journal=out.with_suffix(".journal")))
         flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia")
@@ -77,7 +77,7 @@ class Scene:
         self.ended(self.start(out, *more), out)
 
     def ended(self, process: subprocess.Popen[bytes], out: Path, timeout: float = 600) -> None:
-        """See that a sweep comes to a good end."""
+        """Wait for the end of a sweep and assert that it succeeded."""
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -87,7 +87,7 @@ class Scene:
         assert code == 0, self.log_tail(out)
 
     def log_tail(self, out: Path) -> str:
-        """The end of what a sweep said."""
+        """Return the last 3,000 characters of a sweep's log."""
         return out.with_suffix(".log").read_text()[-3000:]
 
     def damage(
@@ -120,7 +120,7 @@ class Scene:
 
 
 def in_hand(out: Path, committed: Collection[str]) -> int:
-    """How many calls have begun and were not among what was committed just before."""
+    """Count calls that have begun and were not yet committed."""
     journal = out.with_suffix(".journal")
     calls = set(journal.read_text().split()) if journal.exists() else set()
     return sum(call.rpartition("/")[0] not in committed for call in calls)
@@ -130,29 +130,29 @@ _COLUMNS = ["request_id", "status", "output"]
 
 
 def parts(out: Path) -> list[Path]:
-    """Committed parts."""
+    """List the committed parts."""
     return sorted(out.glob("predictions/*/*/*.parquet"))
 
 
 def read_rows(out: Path) -> list[dict[str, str]]:
-    """Request id, status and output of all rows."""
+    """Read request id, status and output of all rows."""
     return [row for part in parts(out) for row in pq.ParquetFile(part).read(_COLUMNS).to_pylist()]
 
 
 def read_answers(out: Path) -> Answers:
-    """Status and output by request id."""
+    """Read status and output by request id."""
     return {row["request_id"]: (row["status"], row["output"]) for row in read_rows(out)}
 
 
 def sweep(scene: Scene, out: Path, *flags: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Begin `vlmsweep run` over the scene's data; what it says goes to a file beside the output."""
+    """Start `vlmsweep run` over the scene's data; its output goes to a log file beside `out`."""
     command = [sys.executable, "-m", "jobs.cli", "run", "--data", str(scene.data), "--out", str(out), *flags]
     with out.with_suffix(".log").open("ab") as log:
         return subprocess.Popen(command, env=env, stdout=log, stderr=log)
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """A user's who has set nothing, on a machine that may be busy: Ray gives up its start after half a minute."""
+    """Return a fresh user's environment; Ray waits longer than half a minute for a busy machine."""
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
     return {**inherited, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "RAY_raylet_start_wait_time_s": "120"}
 

@@ -16,7 +16,7 @@ COUNTED = ("kills", "planned", "lost", "doubled", "changed", "redone", "in_fligh
 
 
 def table(results: Results) -> str:
-    """What was killed, what became of it, and a line each on rows, cut commits, media and the soak."""
+    """Return the table of kills, and a line each on rows, cut commits, media and the soak."""
     texts = [_kills(results["kills"])]
     if results["rows"]:
         texts.append(_rows(results["rows"]))
@@ -77,7 +77,7 @@ def _soak(soak: Mapping[str, Any]) -> str:
 
 
 def with_table(page: str, results: Results) -> str:
-    """A page's text with the table between its marks."""
+    """Return a page's text with the table between its marks."""
     before, start, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not (start and end):

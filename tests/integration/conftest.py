@@ -20,7 +20,7 @@ TOO_BUSY = "run again when this machine is less busy"
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """`host:port` where connections are refused: bound and not listening, so that nobody else comes to listen there."""
+    """`host:port` where connections are refused: bound and not listening, so that no other process listens there."""
     with socket.socket() as unserved:
         unserved.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{unserved.getsockname()[1]}"
@@ -55,7 +55,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @contextlib.contextmanager
 def s3_server(log: Path, failing: float = 0.0, mood: Path | None = None) -> Iterator[S3]:
-    """An S3 server for the length of a block; a share of its answers may fail, or all in the mood of a file."""
+    """Yield an S3 server; a share of its responses may fail, or all while a file says so."""
     # The server is handed a socket that listens: a port that is only picked here may be another's before it is bound.
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     env = {

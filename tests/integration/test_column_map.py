@@ -27,7 +27,7 @@ sample_id: key
 
 
 def renamed(kind: str, index: int) -> dict[str, Any]:
-    """A pun as somebody else might hand it on."""
+    """Return a pun with other column names."""
     item = row("homographic", index)
     return {
         "key": f"{kind}-{index}",

@@ -18,7 +18,7 @@ from tests.support.small_data import ingest_all
 
 
 def showing(sample: Sample, specimen: Specimen, store: Store) -> Sample:
-    """A sample that shows a specimen instead, under the specimen's own hash."""
+    """Return a copy of a sample that shows a specimen under the specimen's own hash."""
     (ref,) = sample.media
     digest, extension = hashlib.sha256(specimen.content).hexdigest(), Path(specimen.name).suffix
     store.put(f"media/{digest}{extension}", specimen.content)

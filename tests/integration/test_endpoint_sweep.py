@@ -24,7 +24,7 @@ VIDEOS, QUESTIONS, PAIRS = 2, 48, 384
 
 
 def right(request: EndpointRequest) -> str:
-    """Always right: the true statements of the data set say `mostra`; open answers repeat a reference."""
+    """Answer correctly: true statements of the data set contain `mostra`; open answers repeat a reference."""
     pairs = dict(re.findall(r"^([AB])\) (.*)$", request.text, re.MULTILINE))
     if pairs:
         return next(letter for letter, text in pairs.items() if "mostra" in text)
@@ -34,7 +34,7 @@ def right(request: EndpointRequest) -> str:
 
 
 def judge(request: EndpointRequest) -> str:
-    """Accepts what repeats a reference; its first word on the half of the questions cannot be read."""
+    """Accept answers that repeat a reference; give an unreadable first reply to half of the questions."""
     candidate = re.search(r"<risposta>\n(.*)\n</risposta>", request.text, re.DOTALL)
     references = re.findall(r"^\d\. (.*)$", request.text, re.MULTILINE)
     assert candidate

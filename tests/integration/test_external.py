@@ -14,7 +14,7 @@ from tests.support.maia_source import questions
 
 
 def answers(model: str, *, skip: int = 0) -> list[dict]:
-    """One setting whole: `A` to every pair, a reference to every open question."""
+    """Return answers to one setting: `A` to every pair, a reference to every open question."""
     rows = []
     for video in questions(2):
         for entry in video["question_categories_A"] + video["question_categories_B"]:

@@ -30,7 +30,7 @@ def parts(out: Path) -> list[Path]:
 
 
 def descendants(pid: int) -> set[int]:
-    """Processes below one, by /proc."""
+    """Return the descendants of a process, from /proc."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -47,7 +47,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def open_memory() -> set[int]:
-    """Shared-memory files that living processes have open or mapped, by inode: semaphores are mapped by other names."""
+    """Return the inodes of shared-memory files in use: semaphores are mapped under other names."""
     results = set()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -61,12 +61,12 @@ def open_memory() -> set[int]:
 
 
 def abandoned_memory(before: set[Path]) -> set[Path]:
-    """Shared-memory files that are new and that nobody holds; other tests may hold some."""
+    """Return shared-memory files newer than `before` that no process holds."""
     results = set()
     new = set(Path("/dev/shm").iterdir()) - before
     mapped_inodes = open_memory() if new else set()
     for path in new:
-        with contextlib.suppress(FileNotFoundError):  # another test's, gone meanwhile
+        with contextlib.suppress(FileNotFoundError):  # another test's, deleted meanwhile
             if path.stat().st_ino not in mapped_inodes:
                 results.add(path)
     return results

@@ -69,7 +69,7 @@ def test_lock_of_a_dead_local_process_is_taken_over_at_once(out: Store) -> None:
 
 
 def two_at_once(out: Store, *, stale_after_s: float) -> list[str]:
-    """What becomes of two that begin together; who holds it does so until the other is refused."""
+    """Start two contenders; the winner holds the lock until the other is refused; return both outcomes."""
     ends: list[str] = []
     refused = threading.Event()
 
@@ -146,7 +146,7 @@ def test_one_of_two_simultaneous_runs_gets_the_lock_without_conditional_writes(
     both = threading.Barrier(2)
 
     def together(store: Store, *arguments: Any) -> tuple[bytes, str]:
-        """Both look before either writes."""
+        """Run a call only when both contenders have read."""
         with contextlib.suppress(threading.BrokenBarrierError):
             both.wait(20)
         both.abort()

@@ -13,7 +13,7 @@ from jobs.cli.main import run
 
 
 def pairs(history: Path) -> list[dict]:
-    """Of the newest night."""
+    """Read the pairs of the newest night."""
     return pq.ParquetFile(max((history / "pairs").glob("*.parquet"))).read().to_pylist()
 
 
@@ -52,7 +52,7 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     second = night(random, "{engine: random, faults: {answer: zzz}}")
     assert [second[name]["state"] for name in ("steady", "other")] == ["unchanged", "unchanged"]
     assert second["detail"]["cost_usd"] == 0
-    # Night 3: the answers of one model changed; only it runs, its numbers moved, and somebody is called.
+    # Night 3: the answers of one model changed; only it runs, its numbers moved, and an alert is sent.
     third = night(random, "{engine: random, seed: 7}", code=1)
     assert [third[name]["state"] for name in ("steady", "other")] == ["unchanged", "ran"]
     assert third["other"]["why"] == "changed: model"
@@ -65,7 +65,7 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert (fourth["steady"]["state"], fourth["other"]["state"]) == ("ran", "failed")
     assert fourth["other"]["measured"] == third["other"]["measured"]
     assert "no/such" in summary.read_text()
-    # Night 5: it is back as it was the third night, and is asked again because the last try failed.
+    # Night 5: it is back as in the third night, and runs again because the last attempt failed.
     models.write_text(f"steady: {{engine: random, seed: 5}}\nother: {random}\n")
     assert run(["nightly", "--config", str(config), "--json", "--dry-run"]) == 0
     plan = json.loads(capfd.readouterr().out.splitlines()[-1])["pairs"]

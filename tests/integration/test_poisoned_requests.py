@@ -34,7 +34,7 @@ def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, 
     assert {row["error_type"] for row in bad} == {"engine_died"}
     assert json.loads(done.stdout)["failed"] == 2
     assert {row["output"] for row in bad} == {None}
-    # The script of faults is not part of what is asked: the same model, well again, asks only what failed.
+    # Faults are not part of the fingerprint: the same model without faults repeats only the failed requests.
     models.write_text("deadly: {engine: random}\n")
     done = cli("run", *flags, *place, "--json")
     again = predictions(out, "deadly")

@@ -27,7 +27,7 @@ def words(maia_data: str, tmp_path: Path) -> list[str]:
 
 
 def begun(words: list[str], out: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A run that has committed something."""
+    """Start a run and wait for its first commit."""
     with (out.parent / "log").open("wb") as log:
         process = subprocess.Popen([sys.executable, "-m", "jobs.cli", *words], env=env, stdout=log, stderr=log)
     deadline = time.monotonic() + 400

@@ -1,4 +1,4 @@
-"""What a store that refuses is told as, operation by operation: never as a file that is not there."""
+"""Errors of a refusing store, operation by operation: never a missing file."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ KEY = "sk-planted-4f1c-of-the-model"
 
 
 def quoting(request: EndpointRequest) -> Action:
-    """Refuses every third question and says with which key it was asked."""
+    """Refuse every third question with a message that quotes the key."""
     if request.number % 3 == 0:
         return Status(status=400, message=f"no luck with {request.headers['authorization']}")
     return Say(text="A", delay_s=0.05)
@@ -41,7 +41,7 @@ def in_files(folder: Path, secrets: dict[str, bytes]) -> set[str]:
         try:
             if path.is_file() and not path.is_symlink():
                 results |= {f"{path}: {name}" for name in leaks(path.read_bytes(), secrets)}
-        except OSError:  # gone since it was listed
+        except OSError:  # deleted since it was listed
             continue
     return results
 
@@ -100,7 +100,7 @@ def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_d
 
 
 def in_anybody_s_arguments(secrets: dict[str, bytes]) -> set[str]:
-    """Arguments of every process of the machine: those of a cluster are nobody's children here."""
+    """Return leaks in the arguments of all processes: a cluster's are not our children."""
     results = set()
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or ()).encode()
@@ -109,7 +109,7 @@ def in_anybody_s_arguments(secrets: dict[str, bytes]) -> set[str]:
 
 
 def in_answers(head: RayHead, job: str, secrets: dict[str, bytes]) -> set[str]:
-    """What the cluster tells of the job, its runtime environments and its processes."""
+    """Return leaks in the cluster's API responses about the job, its runtime environments and its processes."""
     states = [f"/api/v0/{kind}?detail=1" for kind in ("actors", "jobs", "runtime_envs", "tasks", "workers")]
 
     def answer(path: str) -> requests.Response:

@@ -32,7 +32,7 @@ NAME = "tosser"
 def serving(
     name: str, entry: str, folder: Path, env: dict[str, str], *flags: str
 ) -> Iterator[tuple[dict[str, str], Any, Path]]:
-    """An endpoint for the length of a block: what it said of itself, its process, and the folder of its log."""
+    """Yield a serving process: the JSON line it printed, the process, and the folder of its log."""
     models = folder / "models.yaml"
     models.write_text(f"{name}: {entry}")
     serve_flags = ("--port", "0", "--models-file", str(models), "--json")
@@ -55,7 +55,7 @@ def serving(
 
 @pytest.fixture(scope="module")
 def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
-    """A running endpoint, what it said of itself, and its process."""
+    """The JSON line that a running endpoint printed, its process, and the folder of its log."""
     entry = "{engine: random, faults: {answer: '{\"correct\": true}', call_s: 0.05}}"
     with serving(NAME, entry, tmp_path_factory.mktemp("serve"), command_env) as endpoint:
         yield endpoint
@@ -122,7 +122,7 @@ def test_concurrent_requests_are_batched_and_answered_separately(served) -> None
 
 
 def judged(cli: Cli, name: str, announcement: dict[str, str], data: str, folder: Path) -> dict[str, Any]:
-    """MAIA's accuracy of a guesser's eight open answers, by a served judge."""
+    """Return MAIA's accuracy for a random model's eight open answers, by a served judge."""
     models = folder / "judged.yaml"
     entry = f"{{engine: openai, model: {name}, base_url: '{announcement['base_url']}', api_key_env: JUDGE_KEY}}"
     models.write_text(f"served: {entry}")
@@ -179,7 +179,7 @@ def test_served_checkpoint_answers_text_and_pictures_and_judges(
         row = judged(cli, "tiny", announcement, maia_data, tmp_path)
     judgements = [row for part in tmp_path.glob("out/judgements/*/*/*.parquet") for row in rows_of(part)]
     assert {item["status"] for item in judgements} == {"ok"}
-    # What random weights say is seldom a verdict; each answer is asked about three times at the most.
+    # Random weights seldom give a verdict; each answer is judged three times at the most.
     assert 8 <= len(judgements) <= 3 * 8
     assert len({item["sample_id"] for item in judgements}) == 8
     assert row["n_failed"] == 0, row

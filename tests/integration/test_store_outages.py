@@ -1,4 +1,4 @@
-"""A disk that is full, a store that stands still, that is gone, that takes no credentials: told, and gone on after."""
+"""A full disk, a stalled or missing store, refused credentials: reported, and a second run resumes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parts_of(s3: S3) -> list[bytes]:
 
 
 def committed(client: Any) -> list[str]:
-    """Requested often: a client of its own each time would cost a busy machine a good part of the run."""
+    """List committed parts with one client: a new one for every poll would slow the run down."""
     listed = client.list_objects_v2(Bucket="bench", Prefix="out/predictions/").get("Contents", [])
     return [item["Key"] for item in listed]
 

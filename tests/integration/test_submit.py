@@ -42,7 +42,7 @@ def shell(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayHead]:
 
 
 def _forget_token() -> None:
-    """Ray reads mode and token once a process."""
+    """Reset Ray's token: Ray reads mode and token once a process."""
     from ray._private.authentication_test_utils import reset_auth_token_state
 
     reset_auth_token_state()

@@ -159,11 +159,11 @@ class _Server(ThreadingHTTPServer):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went away is part of the script."""
+        """Ignore clients that went away: scripts make them."""
 
 
 class ScriptedEndpoint:
-    """Serves while entered; `seen` holds what was asked, `most_at_once` the most requests open at one time."""
+    """Serves while entered; `requests` holds all chat requests, `most_at_once` the most open at one time."""
 
     def __init__(self, script: Script, *, record: Path | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
         self.script = script
@@ -189,7 +189,7 @@ class ScriptedEndpoint:
         self.stop()
 
     def stop(self) -> None:
-        """Answer nobody any more; twice is as good as once."""
+        """Stop serving; a second call does nothing."""
         if self.stopping.is_set():
             return
         self.stopping.set()

@@ -1,4 +1,4 @@
-"""What a scripted endpoint is asked and what it does: single deeds, and rules that choose among them."""
+"""Requests and actions of a scripted endpoint, and rules that choose an action."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointRequest:
-    """One chat request as it came."""
+    """One chat request as received."""
 
     number: int
     """Chat requests that came before it."""
@@ -113,7 +113,7 @@ def always(text: str) -> Script:
 
 
 class Rule(BaseModel, extra="forbid"):
-    """What to do with a request that fits; exactly one deed is given."""
+    """The action for a matching request; exactly one is set."""
 
     when: str = ""
     """Text that the prompt holds; '' fits all."""

@@ -1,4 +1,4 @@
-"""Time that passes only when somebody sleeps."""
+"""Time that passes only in `sleep`."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ TRIALS: tuple[Trial, ...] = (
 
 
 def covered(architecture: str) -> list[str]:
-    """Entries of the catalog that run here by this architecture."""
+    """Return the entries of the catalog that run here by this architecture."""
     return [
         name
         for name, spec in load_models().items()
@@ -97,7 +97,7 @@ def covered(architecture: str) -> list[str]:
 
 
 def elsewhere() -> dict[str, str]:
-    """Entries that no engine here runs as they are listed, and why."""
+    """Return the entries that no engine here runs as listed, with the reason."""
     return {name: " ".join(spec.unsupported.reason.split()) for name, spec in load_models().items() if spec.unsupported}
 
 
@@ -151,7 +151,7 @@ def _without_template(checkpoint: Path) -> Path:
 
 
 def _left(out: Path, model: str) -> dict[str, Any]:
-    """What the run left of the model's own answers, whatever its role, and of metrics."""
+    """Read the model's answers, in whatever role, and the metrics."""
     parts = sorted(
         path for path in out.rglob("*.parquet") if f"model={model}" in str(path) and "scores" not in str(path)
     )
@@ -177,7 +177,7 @@ def _left(out: Path, model: str) -> dict[str, Any]:
 
 
 def healthy(row: Mapping[str, Any]) -> bool:
-    """Whether a trial came to its end with every row answered once and metrics made."""
+    """Return whether a trial finished with every row answered once and metrics written."""
     return row["exit"] == 0 and row["ok"] > 0 and row["metrics"] > 0 and not (row["error"] or row["repeated"])
 
 
@@ -188,7 +188,7 @@ _HEADS = (
 
 
 def written(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The matrix in Markdown."""
+    """Return the matrix in Markdown."""
     lines = ["| " + " | ".join(_HEADS) + " |", "|---" * len(_HEADS) + "|"]
     for row in rows:
         names = ", ".join(row["entries"]) or "none"
@@ -201,7 +201,7 @@ def written(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def page(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The whole page: the matrix, and what is not in it."""
+    """Return the whole page: the matrix, and the models outside it."""
     missing = "".join(f"- `{name}`: {why}\n" for name, why in elsewhere().items())
     return (
         "# Every architecture through the whole pipeline\n\n"
@@ -216,7 +216,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def run_trials(trials: Sequence[Trial], room: Path) -> Iterator[dict[str, Any]]:
-    """All trials on one Ray head, one after the other."""
+    """Run all trials on one Ray head, one after the other."""
     data = ingest_all(room / "sources")
     with ray_head("--num-cpus=2") as head:
         for number, trial in enumerate(trials):

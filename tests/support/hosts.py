@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Host", "Network", "network", "why_not"]
+__all__ = ["Host", "Network", "network", "unavailable_reason"]
 
 
-def why_not() -> str:
-    """Why this machine cannot have such hosts; '' where it can."""
+def unavailable_reason() -> str:
+    """Return why this machine cannot run network namespaces; '' where it can."""
     if os.geteuid() != 0:
         return "needs root, for network namespaces"
     missing = [tool for tool in ("ip", "setpriv", "unshare", "mount") if not shutil.which(tool)]
@@ -67,7 +67,7 @@ class Host:
         return process
 
     def kill(self) -> None:
-        """SIGKILL to every process of the host at once."""
+        """Kill every process of the host at once."""
         for container in self.inits:
             if container.poll() is None:
                 container.kill()
@@ -82,7 +82,7 @@ class Network:
     hosts: dict[str, Host]
 
     def cut(self, name: str) -> None:
-        """Pull a host's cable: nothing comes or goes, and nobody is told."""
+        """Cut a host's link: packets are dropped silently."""
         _ip("-n", self.hosts["switch"].namespace, "link", "set", _port(name), "down")
 
     def join(self, name: str) -> None:
@@ -92,7 +92,7 @@ class Network:
 
 @contextlib.contextmanager
 def network(folder: Path, names: Sequence[str], net: str = "10.77.0") -> Iterator[Network]:
-    """Hosts by name for the length of a block; every process in them ends with it, or with this process."""
+    """Yield hosts by name; all their processes end with the block or with this process."""
     _remove_left_over()
     place = folder / "own"
     place.mkdir()
@@ -120,7 +120,7 @@ def network(folder: Path, names: Sequence[str], net: str = "10.77.0") -> Iterato
 
 
 def _remove_left_over() -> None:
-    """Namespaces of processes that were killed."""
+    """Remove the namespaces of killed processes."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     for name in (line.split()[0] for line in listed.splitlines() if line):
         owner = name.removeprefix("vs").partition("-")[0]

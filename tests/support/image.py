@@ -46,7 +46,7 @@ class Stage:
 
 
 def stages_of(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
-    """Arguments before the first stage, and all stages by name."""
+    """Return the arguments before the first stage, and all stages by name."""
     joined = re.sub(r"\\\n", " ", "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#")))
     arguments: dict[str, str] = {}
     stages: dict[str, Stage] = {}

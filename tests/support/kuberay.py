@@ -127,7 +127,7 @@ _SPECS = {"RayCluster": _CLUSTER, "RayJob": _JOB, "RayCronJob": _CRON}
 
 
 def check(document: dict[str, Any]) -> None:
-    """See that one of KubeRay's objects has only fields that there are, with values that they take.
+    """Assert that a KubeRay object has only existing fields with valid values.
 
     Raises:
         jsonschema.ValidationError: it has not; says where.

@@ -17,7 +17,7 @@ WIDTH, HEIGHT, STEPS = 64, 48, 10
 
 
 def frame_of(index: int, clip: int = 0) -> np.ndarray:
-    """Frame `index`: tens as the left half's brightness, ones as the right half's, far enough apart for H.264."""
+    """Return frame `index`: tens as the left half's brightness, ones as the right half's, robust to H.264."""
     picture = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
     picture[:, : WIDTH // 2] = 20 + 20 * (index // STEPS)
     picture[:, WIDTH // 2 :] = 20 + 20 * (index % STEPS)
@@ -33,7 +33,7 @@ FRAMES_32_OF_40 = [
 
 
 def index_of(picture: np.ndarray) -> int:
-    """The number that a frame tells."""
+    """Read the number of a frame."""
     height, width = picture.shape[:2]
     low = picture[height // 2 :].astype(float).mean(axis=2)
     tens = round((low[:, : width // 2 - width // 8].mean() - 20) / 20)
@@ -56,7 +56,7 @@ def write_clip(path: Path, frames: int = 40, clip: int = 0, fps: int = 10) -> No
 
 
 def question(video: int, category: str) -> dict[str, Any]:
-    """One question with eight answers and eight pairs."""
+    """Return one question with eight answers and eight pairs."""
     return {
         "category": category,
         "question": f"Che cosa succede nel video {video} ({category})?",
@@ -67,7 +67,7 @@ def question(video: int, category: str) -> dict[str, Any]:
 
 
 def questions(videos: int, categories: int = 12) -> list[dict[str, Any]]:
-    """The content of the JSON file."""
+    """Return the content of the JSON file."""
     return [
         {
             "video": f"video{n}",

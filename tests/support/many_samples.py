@@ -41,7 +41,7 @@ class _Questions:
 
 
 def many(name: str, count: int) -> list[Sample]:
-    """About so many samples of a benchmark, with everything that its prompts show."""
+    """Return about so many samples of a benchmark, with every field that its prompts show."""
     return [_pictured(name, sample) for sample in _samples(name, count)]
 
 

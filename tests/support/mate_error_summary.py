@@ -62,7 +62,7 @@ class OverlapSummary:
         measure: Literal["distance", "depth", "horizontal", "alone"] = "distance",
         labels: Collection[OverlapLabel] = _MISSED,
     ) -> tuple[int, int]:
-        """Rows under `labels` for which the `measure` holds, and all rows under them."""
+        """Count rows under `labels` for which the `measure` holds, and all rows under them."""
         chosen = [row.closer for row in self.rows if row.closer is not None and row.label in labels]
         return sum(bool(getattr(item, measure)) for item in chosen), len(chosen)
 

@@ -21,7 +21,7 @@ _PAIRS = [
 
 
 def scene(rng: random.Random, count: int) -> dict[str, Any]:
-    """A scene of so many objects, as the data hold it."""
+    """Return a scene of so many objects in the data's format."""
     objects = []
     for number in range(count):
         large = rng.random() < 0.5
@@ -41,7 +41,7 @@ def scene(rng: random.Random, count: int) -> dict[str, Any]:
 
 
 def samples(count: int, seed: int = 7) -> list[Sample]:
-    """So many scenes of 3 to 10 objects in turn, one question each, in every setting of its task."""
+    """Return scenes of 3 to 10 objects in turn, one question each, in every setting of its task."""
     rng = random.Random(seed)
     results: list[Sample] = []
     for number, (task, pointer, target) in zip(range(count), cycle(_PAIRS), strict=False):

@@ -22,7 +22,7 @@ WHITE = "0" * 32 + ".png"
 
 
 def name_of(scene: str, number: int = 0) -> str:
-    """An id of 32 hexadecimal digits."""
+    """Return an id of 32 hexadecimal digits."""
     return f"{ord(scene[0]):x}{number:030x}"
 
 
@@ -38,7 +38,7 @@ def row(
     shots: Sequence[tuple[str, Any]] = (),
     **changes: Any,
 ) -> dict[str, Any]:
-    """A row of the development version; `changes` are laid over it, None leaves a field out."""
+    """Return a row of the development version; `changes` are laid over it, None leaves a field out."""
     scene, row_question = parse_scene(RAW[which]), question(task, pointer, target)
     fields = {
         "example_id": name_of(which),
@@ -75,7 +75,7 @@ def development(folder: Path, files: Mapping[str, Iterable[Any]], pictures: Iter
 
 
 def png(name: str) -> bytes:
-    """A picture of one colour that depends on the name; white for that of `txt2txt`."""
+    """Return a picture in one colour that depends on the name; white for `txt2txt`."""
     colour = (255, 255, 255) if name == WHITE else tuple((sum(name.encode()) * step) % 200 for step in (1, 3, 7))
     sink = io.BytesIO()
     Image.new("RGB", (6, 4), colour).save(sink, format="PNG")
@@ -83,7 +83,7 @@ def png(name: str) -> bytes:
 
 
 def public_row(raw: Mapping[str, Any], text: str, spelled: Any = json.dumps) -> dict[str, Any]:
-    """The same row as the public version has it."""
+    """Return the same row in the public version's format."""
     picture = png(raw["image"])
     (pointer,), (target,) = raw["pointer_attribute"], raw["target_attribute"]
     return {

@@ -1,4 +1,4 @@
-"""An S3 server that refuses as it is told: `python -m tests.support.moody_s3 SOCKET FILE`.
+"""An S3 server that refuses while a file says so: `python -m tests.support.moody_s3 SOCKET FILE`.
 
 The file's one line is the error code that every request is answered with; while there is none the server works.
 SOCKET is the number of an open descriptor that listens already.

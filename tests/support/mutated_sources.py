@@ -27,7 +27,7 @@ URI = "data:image/png;base64," + base64.b64encode(PICTURE).decode()
 
 
 def _maia(folder: Path, many: int) -> int:
-    """Questions of some videos that share one clip's content; each question is a row."""
+    """Return questions of some videos that share one clip's content; each question is a row."""
     count = ceil(many / PER_VIDEO)
     videos = maia_source.questions(count)
     number = 0

@@ -17,7 +17,7 @@ _HUGE: Final = 100_000
 
 
 def mutated(row: dict[str, Any], number: int) -> dict[str, Any]:
-    """A copy with one to three changes somewhere in it; every tenth is left as it is."""
+    """Return a copy with one to three random changes; every tenth copy is unchanged."""
     rng = random.Random(number)
     created = copy.deepcopy(row)
     for _ in range(0 if number % 10 == 0 else rng.choice((1, 1, 2, 3))):
@@ -47,7 +47,7 @@ def _change(rng: random.Random, row: dict[str, Any]) -> None:
 
 
 def _place(rng: random.Random, row: dict[str, Any]) -> tuple[Any, Any]:
-    """A field of the row or of something inside it; the place is None where there is none."""
+    """Return a field of the row or of something inside it; the place is None where there is none."""
     holder: Any = row
     while True:
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))

@@ -74,12 +74,12 @@ _SIGNS: Final = (
 
 @lru_cache(maxsize=2)
 def odd_answers(count: int) -> tuple[str, ...]:
-    """The first so many."""
+    """Return the first `count` odd texts."""
     return tuple(map(odd_answer, range(count)))
 
 
 def odd_answer(number: int) -> str:
-    """One odd text of up to some hundred characters, some of thousands."""
+    """Return one odd text, of up to some hundred characters or some thousands."""
     rng = random.Random(number)
     forms = (_letters, _repeated, _nested, _backwards, _refused, _listed, _mixed, _mixed)
     return forms[number % len(forms)](rng) * (1 if number % 500 else 40)

@@ -26,7 +26,7 @@ SAMPLES = 24
 
 
 def requests_of(name: str) -> list[PlannedRequest]:
-    """All requests of a few samples in every cell."""
+    """Return all requests of a few samples in every cell."""
     return [request for _, request in sample_requests(name, many(name, SAMPLES))]
 
 
@@ -36,7 +36,7 @@ def ids_of(name: str) -> str:
 
 
 def words_of(benchmark: BenchmarkDefinition, requests: Iterable[PlannedRequest]) -> dict[str, str]:
-    """Version -> hash of its template, and under `asked: VERSION` of the prompts that were built by it."""
+    """Map each version to its template's hash, and `asked: VERSION` to the hash of the prompts built from it."""
     results = {version: _hash([text]) for version, text in benchmark.prompt_texts.items()}
     built: dict[str, list[str]] = defaultdict(list)
     for request in requests:
@@ -46,14 +46,14 @@ def words_of(benchmark: BenchmarkDefinition, requests: Iterable[PlannedRequest])
 
 
 def current(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What all versions of these benchmarks say now."""
+    """Compute the fingerprints of all versions of these benchmarks."""
     from pipelines.benchmarks import benchmark
 
     return {name: {"ids": ids_of(name), **words_of(benchmark(name), requests_of(name))} for name in names}
 
 
 def changed(recorded: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """What is not as recorded, a sentence each."""
+    """Return the differences from the record, a sentence each."""
     faults = []
     for name, versions in now.items():
         fingerprints = recorded.get(name, {})
@@ -66,7 +66,7 @@ def changed(recorded: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping
 
 
 def golden_rows(name: str) -> int:
-    """Rows of a benchmark's golden files."""
+    """Count the rows of a benchmark's golden files."""
     return sum(len(path.read_text("utf-8").splitlines()) for path in sorted((GOLDEN / name).glob("*.jsonl")))
 
 

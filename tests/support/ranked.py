@@ -38,7 +38,7 @@ PAIR, WHOLE = "halves", "whole"
 
 
 def write_adapter(checkpoint: Path, folder: Path) -> Path:
-    """LoRA layers with random weights, on weights that are divided by columns and by rows."""
+    """Write a LoRA adapter with random weights for layers split by columns and by rows."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForImageTextToText
@@ -52,7 +52,7 @@ def write_adapter(checkpoint: Path, folder: Path) -> Path:
 
 
 def models_file(path: Path, checkpoint: Path, adapter: Path) -> Path:
-    """`whole` in one process, `halves` as up to two replicas of two ranks each."""
+    """Write the models: `whole` in one process, `halves` as up to two replicas of two ranks each."""
     common = {
         "engine": "transformers",
         "model": str(checkpoint),
@@ -68,7 +68,7 @@ def models_file(path: Path, checkpoint: Path, adapter: Path) -> Path:
 
 
 def predictions(out: Path, model: str) -> dict[str, dict[str, Any]]:
-    """Rows by what was asked; a row that is there twice is an error."""
+    """Read rows by request content; raise if a request has two rows."""
     parts = sorted(out.glob(f"predictions/benchmark=maia/model={model}/*.parquet"))
     rows = pa.concat_tables([pq.ParquetFile(part).read() for part in parts]).to_pylist() if parts else []
     if len({row["request_id"] for row in rows}) != len(rows):
@@ -77,7 +77,7 @@ def predictions(out: Path, model: str) -> dict[str, dict[str, Any]]:
 
 
 def ranks_under(root: int) -> list[int]:
-    """Processes that replicas of a run have started as ranks."""
+    """Return the rank processes that a run's replicas have started."""
     parents: dict[int, int] = {}
     lines: dict[int, str] = {}
     for folder in Path("/proc").iterdir():
@@ -118,7 +118,7 @@ def disturbed(argv: list[str], out: Path) -> int:
 
 
 def shares(file: Path) -> tuple[int, ...]:
-    """Bytes of weights in each rank."""
+    """Return the bytes of weights in each rank."""
     engine = build_engine(PAIR, ModelSpec.model_validate(json.loads(file.read_text())[PAIR]))
     if not isinstance(engine, TensorParallelEngine):
         raise TypeError(f"{engine} is no group of ranks")

@@ -22,8 +22,8 @@ BIN = Path(sys.executable).parent
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has. They lie below those that the system gives away and above those of Ray's workers, so that
-    nobody is given one of them before Ray, which takes seconds, binds it."""
+    """Return free ports. They lie below those that the system gives away and above those of Ray's workers, so that
+    no other process gets one of them before Ray, which takes seconds, binds it."""
     results: list[int] = []
     while len(results) < count:
         port = 20_000 + secrets.randbelow(12_000)
@@ -85,7 +85,7 @@ class RayHead:
 
 
 def _members(folder: Path) -> list[int]:
-    """Processes of this cluster that left its group: its folder stands in their command line or environment."""
+    """Return processes of this cluster outside its group: its folder is in their command line or environment."""
     results = []
     mark = f"{folder}/".encode()
     for path in Path("/proc").glob("[0-9]*"):
@@ -98,7 +98,7 @@ def _members(folder: Path) -> list[int]:
 
 @contextlib.contextmanager
 def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -> Iterator[RayHead]:
-    """A head with dashboard and token, on loopback alone; `gcs` is its port, when that must be known before."""
+    """Yield a head with dashboard and token, on loopback only; `gcs` fixes its port."""
     folder = Path(tempfile.mkdtemp(prefix="vsh-", dir="/tmp"))  # Ray's socket paths must stay short
     token = os.urandom(32).hex()
     (folder / "home").mkdir()

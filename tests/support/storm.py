@@ -63,7 +63,7 @@ class Weather:
 
 
 def paused(refused: list[float], end: float) -> float:
-    """Seconds up to `end` in which the endpoint had asked for silence."""
+    """Return the seconds up to `end` in which the endpoint had asked for a pause."""
     total, until = 0.0, float("-inf")
     for at in sorted(refused):
         if at < end:
@@ -73,7 +73,7 @@ def paused(refused: list[float], end: float) -> float:
 
 
 def _calm(times: list[float], refused: list[float]) -> float:
-    """Tries a second in the longest stretch without a 429; client and endpoint share one process here."""
+    """Return tries a second in the longest stretch without a 429; client and endpoint share one process here."""
     edges = [times[0], *sorted(refused), times[-1]]
     start, end = max(itertools.pairwise(edges), key=lambda pair: pair[1] - pair[0])
     return sum(start < at <= end for at in times) / (end - start)

@@ -1,4 +1,4 @@
-"""A sweep over samples in memory: asked, answered, scored and reduced by the product, without Ray or disk."""
+"""A sweep over samples in memory: planned, answered, scored and reduced by the product, without Ray or disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.plan.selection import cells_of
 from tests.support.requests import PlannedRequest, build_requests
 
 Say = Callable[[Sample, PlannedRequest], str]
-"""What a model answers to a request."""
+"""The model's answer to a request."""
 Compare = Callable[[str, str], float]
 """Candidate and reference -> similarity, in the place of a scorer model."""
 
@@ -28,7 +28,7 @@ Compare = Callable[[str, str], float]
 def sample_requests(
     name: str, samples: Sequence[Sample], tasks: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> Iterator[tuple[Sample, PlannedRequest]]:
-    """All requests of some cells, with their samples."""
+    """Yield all requests of some cells, with their samples."""
     builder = RequestBuilder(
         benchmark_name=name,
         dataset_fingerprint="f",
@@ -46,7 +46,7 @@ def sample_requests(
 
 
 def guessed(seed: int = 0) -> Say:
-    """What the `random` engine says."""
+    """Return the answers of the `random` engine."""
     engine = RandomEngine(ModelSpec(engine="random", seed=seed))
 
     def say(sample: Sample, request: PlannedRequest) -> str:
@@ -59,7 +59,7 @@ def guessed(seed: int = 0) -> Say:
 
 
 def same_words(candidate: str, reference: str) -> float:
-    """1 for the same text, else 0.5."""
+    """Return 1 for equal texts, else 0.5."""
     return 1.0 if candidate == reference else 0.5
 
 
@@ -72,7 +72,7 @@ def reduced(
     compare: Compare = same_words,
     judge: bool | None = None,
 ) -> list[Metric]:
-    """All metrics of these cells; `judge` is what a judge says to all that it is asked, None is no judge."""
+    """Reduce these cells to metrics; `judge` is the verdict on every question, None for no judge."""
     frame = scored(name, sample_requests(name, samples, tasks, settings), say, compare, judge)
     return benchmark(name).reporter.reduce(frame, {sample.sample_id: sample for sample in samples})
 
@@ -84,7 +84,7 @@ def scored(
     compare: Compare = same_words,
     judge: bool | None = None,
 ) -> pd.DataFrame:
-    """One row a request, as `Benchmark.reduce` takes them."""
+    """Score the requests; return one row each, as `Benchmark.reduce` takes them."""
     texts = PromptTexts(benchmark(name).prompt_texts)
     return pd.DataFrame([_scored(_row(name, texts, request, say, compare, judge), name) for request in requests])
 
@@ -147,14 +147,14 @@ def _scored(row: Row, name: str) -> dict[str, Any]:
 
 
 def metric_named(metrics: Sequence[Metric], name: str, **where: str) -> Metric:
-    """The one metric of a name at a place; the whole unless `where` says otherwise."""
+    """Return the only metric of a name at a place; of the whole unless `where` says otherwise."""
     expected = {"subset": "", "category": "", **where, "metric": name}
     (item,) = (m for m in metrics if all(getattr(m, key) == value for key, value in expected.items()))
     return item
 
 
 def counts(metrics: Sequence[Metric], **where: str) -> Mapping[tuple[str, str], float | None]:
-    """Metrics that are counts, by name and category."""
+    """Return the metrics that are counts, by name and category."""
     matching_metrics = (
         m for m in metrics if m.unit == "count" and all(getattr(m, key) == value for key, value in where.items())
     )

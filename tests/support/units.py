@@ -1,4 +1,4 @@
-"""Units of work for tests: what is asked of one, attempts kept in attempts, and an engine that does as told."""
+"""Units of work for tests, a record of attempts, and a scripted engine."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,14 +17,14 @@ from pipelines.storage.store import Store
 
 
 def units_of(maia_data: str, builder: RequestBuilder, out: str, limit: str = "2") -> list[WorkUnit]:
-    """Units of the first samples, their plan written to an output."""
+    """Return units of the first samples, their plan written to an output."""
     dataset = Dataset.open(Store(maia_data), "maia")
     plan = plan_requests(Store(out), dataset, builder, SampleSelection(Limit.parse(limit)))
     return plan_model(plan, builder, CompletedRequests()).units
 
 
 class RecordingAttempts:
-    """Attempts in attempts, as the ledger keeps them."""
+    """Records attempts as `AttemptTracker` does."""
 
     def __init__(self, attempt: int = 1, blamed: Mapping[str, str] | None = None) -> None:
         self.attempt, self.blamed, self.single = attempt, blamed or {}, []
@@ -48,7 +48,7 @@ class RecordingAttempts:
 
 
 class ScriptedEngine:
-    """An engine that says A, but fails as told."""
+    """An engine that answers A and fails as its arguments say."""
 
     warnings: tuple[str, ...] = ()
     has_own_timeout = False

@@ -45,7 +45,7 @@ def pictured(**data: Any) -> Sample:
 
 
 def samples(count: int, **data: Any) -> dict[str, Sample]:
-    """So many puns of each split."""
+    """Return `count` puns of each split."""
     created = [sample(split, index, **data) for split in CATEGORIES for index in range(count)]
     return {item.sample_id: item for item in created}
 
@@ -106,7 +106,7 @@ def reduced(rows: Sequence[Mapping[str, Any]], of: Mapping[str, Sample]) -> list
 
 
 def metric_of(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: str) -> Metric:
-    """The one metric of that name at a place."""
+    """Return the only metric of a name at a place."""
     expected = {"subset": "", "category": "", **where}
     (item,) = (
         metric

@@ -18,7 +18,7 @@ WORDS = {"de": "Der Bäcker {n} war {m}.", "fr": "Le boulanger {n} était {m}.",
 
 
 def picture(seed: str, form: str = "PNG") -> bytes:
-    """A picture of 6 by 5 pixels whose colours hang on the seed."""
+    """Return a picture of 6 by 5 pixels whose colours depend on the seed."""
     digest = hashlib.sha256(seed.encode()).digest()
     pixels = (digest * 3)[: 6 * 5 * 3]
     out = io.BytesIO()
@@ -27,12 +27,12 @@ def picture(seed: str, form: str = "PNG") -> bytes:
 
 
 def address(split: str, index: int, meaning: int) -> str:
-    """Where a disambiguator is said to be."""
+    """Return the address of a disambiguating picture."""
     return f"https://photos.example.org/{split}/{index}/{meaning}.png?size=large"
 
 
 def row(split: str, index: int) -> dict[str, Any]:
-    """One pun as the card describes it."""
+    """Return one pun as the card describes it."""
     return {
         "pun_sentence": f"She kneaded bread number {index} of {split} until he needed money.",
         "pun_phrase": "kneaded",
@@ -54,24 +54,24 @@ def row(split: str, index: int) -> dict[str, Any]:
 
 
 def rows(split: str, count: int = 2) -> list[dict[str, Any]]:
-    """The first puns of a split."""
+    """Return the first puns of a split."""
     return [row(split, index) for index in range(count)]
 
 
 def write_parquet(path: Path, content: Sequence[Mapping[str, Any]]) -> None:
-    """One file of the hub, in row groups of two."""
+    """Write one file of the hub, in row groups of two."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist([dict(item) for item in content]), path, row_group_size=2)
 
 
 def write_jsonl(path: Path, content: Sequence[Mapping[str, Any]]) -> None:
-    """A line a row."""
+    """Write one row a line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in content), encoding="utf-8")
 
 
 def mirror(folder: Path, addresses: Sequence[str], *, by: str = "sha256") -> None:
-    """Lay pictures into the mirror, named by the address's hash or as in the address."""
+    """Write pictures into the mirror, named by the address's hash or as in the address."""
     (folder / "mirror").mkdir(parents=True, exist_ok=True)
     for item in addresses:
         name = (
@@ -81,7 +81,7 @@ def mirror(folder: Path, addresses: Sequence[str], *, by: str = "sha256") -> Non
 
 
 def write_source(folder: Path, count: int = 2) -> Path:
-    """The data set as distributed, with all of its photos in the mirror; returns its folder."""
+    """Write the data set as distributed, with all photos in the mirror; return its folder."""
     for split in SPLITS:
         write_parquet(folder / "data" / f"{split}-00000-of-00001-0123456789abcdef.parquet", rows(split, count))
         mirror(folder, [address(split, index, meaning) for index in range(count) for meaning in range(2)])

@@ -19,7 +19,7 @@ Say = Callable[[Sample, str, str], str | None]
 
 
 def item(number: int, subset: str = "VCR", human: str = "", **data: Any) -> Sample:
-    """One sample; gold letters go round."""
+    """Return one sample; gold letters rotate."""
     return Sample(
         sample_id=f"{subset}-{number:05d}",
         subset=subset,
@@ -45,13 +45,13 @@ def item(number: int, subset: str = "VCR", human: str = "", **data: Any) -> Samp
 
 
 def items(vcr: int, ego4d: int = 0, human: int = 0, name: str = "human-400") -> list[Sample]:
-    """Samples of both subsets, the first `human` of them answered by a human."""
+    """Return samples of both subsets, the first `human` of them answered by a human."""
     both = [("VCR", number) for number in range(vcr)] + [("Ego4D", vcr + number) for number in range(ego4d)]
     return [item(number, subset, name if number < human else "") for subset, number in both]
 
 
 def perfect(sample: Sample, task: str, setting: str) -> str:
-    """Always right."""
+    """Answer every request correctly."""
     del setting
     letter: str = sample.data["ordering"][0]
     return letter if task == "mcq" else str(sample.data["readings"]["correct"])
@@ -65,7 +65,7 @@ def frame(
     status: Mapping[tuple[str, str], str] | None = None,
     similarity_scores: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Rows as `Benchmark.reduce` gets them. `status` overrides by (sample id, setting)."""
+    """Return rows as `Benchmark.reduce` gets them. `status` overrides by (sample id, setting)."""
     rows = []
     for sample in samples:
         for task, setting in cells:
@@ -92,12 +92,12 @@ def frame(
 
 
 def reduced(samples: Sequence[Sample], say: Say, **how: Any) -> list[Metric]:
-    """Their metrics."""
+    """Reduce the answers to metrics."""
     return BENCHMARK.reporter.reduce(frame(samples, say, **how), {sample.sample_id: sample for sample in samples})
 
 
 def metric_named(metrics: Sequence[Metric], metric: str, setting: str = "vlm", subset: str = "", **more: str) -> Metric:
-    """The one metric of that name."""
+    """Return the only metric of a name at a place."""
     expected = {"task": "mcq", "category": "", **more, "metric": metric, "setting": setting, "subset": subset}
     (entry,) = (m for m in metrics if all(getattr(m, name) == value for name, value in expected.items()))
     return entry

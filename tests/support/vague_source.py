@@ -25,7 +25,7 @@ ACTIONS = ("open", "close", "bring", "wash")
 
 
 def row(number: int, subset: str = "VCR") -> dict[str, Any]:
-    """One row, without its picture; gold letters go round."""
+    """Return one row without its picture; gold letters rotate."""
     name = f"00{number:02d}_Film_00.0{number % 10}.01@0" if subset == "VCR" else f"clip{number:03d}_frame{number}"
     verb = ACTIONS[number % len(ACTIONS)]
     return {
@@ -52,7 +52,7 @@ def row(number: int, subset: str = "VCR") -> dict[str, Any]:
 
 
 def sample(number: int = 2, **changes: Any) -> Sample:
-    """The canonical form of a row, with fields of its data changed."""
+    """Return the canonical form of a row, with fields of its data changed."""
     raw = row(number)
     data = {
         "direct": raw["direct"],
@@ -71,7 +71,7 @@ def sample(number: int = 2, **changes: Any) -> Sample:
 
 
 def rows(vcr: int = 8, ego4d: int = 4) -> list[dict[str, Any]]:
-    """Rows of both subsets, VCR first."""
+    """Return rows of both subsets, VCR first."""
     return [*(row(n) for n in range(vcr)), *(row(vcr + n, "Ego4D") for n in range(ego4d))]
 
 
@@ -83,7 +83,7 @@ def pixels(content: bytes) -> np.ndarray:
 
 
 def picture(number: int, *, tags: Sequence[Sequence[float]] = (), form: str = "JPEG") -> bytes:
-    """A bright picture of its own, with person tags where there are boxes."""
+    """Return a bright picture, different for each number, with person tags where there are boxes."""
     noise = np.random.default_rng(number).integers(110, 250, (12, 16, 3), dtype=np.uint8)
     sink = io.BytesIO()
     Image.fromarray(noise).resize((WIDTH, HEIGHT)).save(sink, form)
@@ -103,7 +103,7 @@ def write_hub(
     tagged: bool = True,
     cells: Mapping[int, Any] | None = None,
 ) -> Path:
-    """The hub's form, five rows a group. `cells` overrides image cells by row."""
+    """Write the hub's form, five rows a group. `cells` overrides image cells by row."""
     data = rows() if data is None else data
     images: list[Any] = [{"bytes": b, "path": None} for b in _pictures(data, tagged=tagged)]
     for place, cell in (cells or {}).items():
@@ -118,7 +118,7 @@ def write_hub(
 
 
 def write_drive(folder: Path, data: Sequence[dict[str, Any]] | None = None, *, tagged: bool = True) -> Path:
-    """The Drive folder's form."""
+    """Write the Drive folder's form."""
     data = rows() if data is None else data
     parts = {
         "vcr_1144_final.json": ("annotated_images", [entry for entry in data if "@" in entry["image_name"]]),

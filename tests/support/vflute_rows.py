@@ -39,12 +39,12 @@ class Scored:
 
 
 def frame(rows: Sequence[Scored]) -> pd.DataFrame:
-    """The rows, columns as `reduce` gets them; ids are places where no name is given."""
+    """Return the rows, columns as `reduce` gets them; ids are places where no name is given."""
     return pd.DataFrame([_row(item, place) for place, item in enumerate(rows)])
 
 
 def samples(rows: Sequence[Scored]) -> dict[str, Sample]:
-    """Their samples."""
+    """Return the samples of the rows."""
     words = {number: word for word, number in LABELS.items()}
     return {
         _name(item, place): Sample(
@@ -59,7 +59,7 @@ def samples(rows: Sequence[Scored]) -> dict[str, Sample]:
 
 
 def whole_split(**how: Any) -> list[Scored]:
-    """The whole test split; a callable in `how` is called with gold and place."""
+    """Return the whole test split; a callable in `how` is called with gold and place."""
     results: list[Scored] = []
     for subset, (entailed, contradicted) in TEST_SIZES.items():
         for gold in [1] * entailed + [0] * contradicted:

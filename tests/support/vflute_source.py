@@ -22,7 +22,7 @@ FIRST = {"test": 5000, "train": 20000}
 
 
 def picture(seed: int) -> bytes:
-    """A PNG of 4 x 3 pixels, its own for each seed."""
+    """Return a PNG of 4 x 3 pixels, different for each seed."""
     from PIL import Image
 
     sink = io.BytesIO()
@@ -31,7 +31,7 @@ def picture(seed: int) -> bytes:
 
 
 def rows(count: int = 12, split: str = "test") -> list[dict[str, Any]]:
-    """Rows in the hub's order with all fields of the authors' file; labels in turn, cartoons always entail."""
+    """Return rows in the hub's order with all fields of the authors' file; labels in turn, cartoons always entail."""
     results = []
     for n in range(count):
         source, phenomenon = KINDS[n % len(KINDS)]
@@ -52,14 +52,14 @@ def rows(count: int = 12, split: str = "test") -> list[dict[str, Any]]:
 
 
 def write_json(folder: Path, rows: Sequence[Any]) -> Path:
-    """`vflute-v2-test.json`."""
+    """Write `vflute-v2-test.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vflute-v2-test.json").write_text(json.dumps(list(rows), ensure_ascii=False), encoding="utf-8")
     return folder
 
 
 def write_csv(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """`vflute-v2-test.csv`."""
+    """Write `vflute-v2-test.csv`."""
     folder.mkdir(parents=True, exist_ok=True)
     names = ["id", "source_dataset", "phenomenon", "path", "claim", "label", "explanation", "prompt", "transformed"]
     with (folder / "vflute-v2-test.csv").open("w", newline="", encoding="utf-8") as file:
@@ -72,7 +72,7 @@ def write_csv(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def write_pictures(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """The files that rows name; memes and MuSE rows share one picture two by two, as in the real data."""
+    """Write the files that rows name; memes and MuSE rows share one picture two by two, as in the real data."""
     for n, row in enumerate(rows):
         path = folder / row["image"]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def write_pictures(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def write_parquet(folder: Path, split: str, parts: Sequence[Sequence[dict[str, Any]]], **columns: Any) -> Path:
-    """`data/SPLIT-0000i-of-0000n.parquet`; row groups of five rows. A row may carry its own `picture` bytes."""
+    """Write `data/SPLIT-0000i-of-0000n.parquet`, five rows a group. A row may carry its own `picture` bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

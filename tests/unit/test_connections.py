@@ -29,7 +29,7 @@ ALLOWED = {
 
 
 def reaching(path: Path) -> set[str]:
-    """Modules by which a file could reach out."""
+    """Return the modules by which a file could open connections."""
     names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -35,7 +35,7 @@ SIGLIP_SIDE = 56
 
 
 def vision_config(dims: Dimensions, **more: Any) -> dict[str, Any]:
-    """A vision tower, by the names that CLIP's configuration uses."""
+    """Return a vision tower, by the names that CLIP's configuration uses."""
     return {
         "hidden_size": dims.vision_hidden,
         "intermediate_size": dims.vision_inner,
@@ -88,7 +88,7 @@ def _llava_next(dims: Dimensions, tokenizer: Any) -> Any:
 
 
 def clip_config(dims: Dimensions) -> dict[str, Any]:
-    """A CLIP tower for pictures of `CLIP_SIDE`."""
+    """Return a CLIP tower for pictures of `CLIP_SIDE`."""
     return {
         "model_type": "clip_vision_model",
         **vision_config(dims, image_size=CLIP_SIDE, patch_size=14, projection_dim=dims.vision_hidden),
@@ -96,7 +96,7 @@ def clip_config(dims: Dimensions) -> dict[str, Any]:
 
 
 def pinpoints(side: int) -> list[list[int]]:
-    """Sizes (height, width) that a picture is cut into parts of: side by side, one above the other, two by two."""
+    """Return the grids (height, width) that a picture is tiled in: side by side, stacked, two by two."""
     return [[side, 2 * side], [2 * side, side], [2 * side, 2 * side]]
 
 

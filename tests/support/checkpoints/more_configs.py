@@ -148,7 +148,7 @@ def _mllama(dims: Dimensions, tokenizer: Any) -> Any:
 
 
 def _queries(dims: Dimensions, tokenizer: Any) -> dict[str, Any]:
-    """What BLIP-2 and InstructBLIP have in common: a vision tower and the transformer that asks it."""
+    """Return what BLIP-2 and InstructBLIP share: a vision tower and the query transformer."""
     tower_config = vision_config(dims, image_size=SIGLIP_SIDE, patch_size=14)
     return {
         "vision_config": tower_config,

@@ -33,7 +33,7 @@ class Clip:
         return round(self.seconds * FPS)
 
     def pictures(self) -> Iterator[Image.Image]:
-        """All pictures in order, RGB, 320 x 240."""
+        """Return all pictures in order, RGB, 320 x 240."""
         return (self.draw(index / FPS) for index in range(self.frames))
 
 

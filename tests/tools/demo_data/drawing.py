@@ -28,51 +28,51 @@ class Canvas:
         self._draw = ImageDraw.Draw(self._image, "RGBA")
 
     def box(self, left: float, top: float, right: float, bottom: float, color: Color, *, corner: float = 0) -> None:
-        """A rectangle, with rounded corners of radius `corner`."""
+        """Draw a rectangle, with rounded corners of radius `corner`."""
         edges = (left * SCALE, top * SCALE, right * SCALE - 1, bottom * SCALE - 1)
         self._draw.rounded_rectangle(edges, corner * SCALE, fill=color)
 
     def oval(self, center: Point, width: float, height: float, color: Color) -> None:
-        """An ellipse with upright axes; `width` and `height` are half axes."""
+        """Draw an ellipse with upright axes; `width` and `height` are half axes."""
         self._draw.ellipse(_around(center, width, height), fill=color)
 
     def disc(self, center: Point, radius: float, color: Color) -> None:
-        """A filled circle."""
+        """Draw a filled circle."""
         self.oval(center, radius, radius, color)
 
     def shape(self, points: Sequence[Point], color: Color) -> None:
-        """A filled polygon."""
+        """Draw a filled polygon."""
         self._draw.polygon([(x * SCALE, y * SCALE) for x, y in points], fill=color)
 
     def stroke(self, points: Sequence[Point], color: Color, width: float = 2) -> None:
-        """A line through all points, with round ends."""
+        """Draw a line through all points, with round ends."""
         scaled = [(x * SCALE, y * SCALE) for x, y in points]
         self._draw.line(scaled, fill=color, width=round(width * SCALE), joint="curve")
         for point in (points[0], points[-1]):
             self.disc(point, width / 2, color)
 
     def bow(self, center: Point, radius: float, angles: tuple[float, float], color: Color, width: float = 2) -> None:
-        """An arc from the first to the second angle: degrees, clockwise from the right."""
+        """Draw an arc from the first to the second angle: degrees, clockwise from the right."""
         start, end = angles
         steps = [math.radians(start + (end - start) * i / 12) for i in range(13)]
         x, y = center
         self.stroke([(x + radius * math.cos(a), y + radius * math.sin(a)) for a in steps], color, width)
 
     def words(self, center: Point, text: str, height: float, color: Color) -> None:
-        """A line of text around a point, in Pillow's own font."""
+        """Draw a line of text around a point, in Pillow's own font."""
         x, y = center
         font = ImageFont.load_default(size=height * SCALE)
         self._draw.text((x * SCALE, y * SCALE), text, fill=color, font=font, anchor="mm")
 
     def fade(self, top: float, bottom: float, colors: tuple[Color, Color]) -> None:
-        """A band over the full width that goes from the upper to the lower colour."""
+        """Draw a band over the full width that changes from the upper to the lower colour."""
         rows = round((bottom - top) * SCALE)
         column = np.linspace(colors[0], colors[1], rows).round().astype(np.uint8)
         band = Image.fromarray(column[:, None]).resize((WIDTH * SCALE, rows), Image.Resampling.NEAREST)
         self._image.paste(band, (0, round(top * SCALE)))
 
     def done(self) -> Image.Image:
-        """The finished picture."""
+        """Return the finished picture."""
         return self._image.resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
 
 
@@ -82,27 +82,27 @@ def _around(center: Point, width: float, height: float) -> tuple[float, float, f
 
 
 def between(time: float, start: float, end: float) -> float:
-    """How much of a span of time has passed, 0 before and 1 after it."""
+    """Return how much of a span of time has passed, 0 before and 1 after it."""
     return min(max((time - start) / (end - start), 0.0), 1.0)
 
 
 def smooth(part: float) -> float:
-    """The same way from 0 to 1, but setting off and arriving gently."""
+    """Ease a share between 0 and 1 in and out."""
     return part * part * (3 - 2 * part)
 
 
 def move(start: Point, end: Point, part: float) -> Point:
-    """The point at a part of the way."""
+    """Return the point at a part of the way."""
     return (start[0] + (end[0] - start[0]) * part, start[1] + (end[1] - start[1]) * part)
 
 
 def mix(first: Color, second: Color, part: float) -> Color:
-    """A colour between two."""
+    """Mix two colours."""
     return tuple(round(a + (b - a) * part) for a, b in zip(first, second, strict=True))
 
 
 def turned(point: Point, angle: float, origin: Point) -> Point:
-    """A point given relative to `origin`, turned clockwise about it by `angle` radians, as a point of the clip."""
+    """Return a point relative to `origin`, turned clockwise about it by `angle` radians, in clip coordinates."""
     x, y = point
     cos, sin = math.cos(angle), math.sin(angle)
     return (origin[0] + x * cos - y * sin, origin[1] + x * sin + y * cos)

@@ -77,12 +77,12 @@ class _Placed:
         return cls(name=name, at=at, size=numbers[2] if len(numbers) == 3 else 1.0, tint=tint)
 
     def point(self, text: str) -> Point:
-        """A point of the picture, from one of the thing's own."""
+        """Convert a point from the thing's coordinates to the picture's."""
         x, _, y = text.partition(",")
         return (self.at[0] + self.size * float(x), self.at[1] + self.size * float(y))
 
     def box(self, relative_box: Box) -> Box:
-        """A box of the picture, from one of the thing's own."""
+        """Convert a box from the thing's coordinates to the picture's."""
         remaining, top, right, bottom = (self.size * edge for edge in relative_box)
         (x, y) = self.at
         return (x + remaining, y + top, x + right, y + bottom)
@@ -90,7 +90,7 @@ class _Placed:
 
 @lru_cache(maxsize=1)
 def things() -> Mapping[str, Sequence[str]]:
-    """All things that can be drawn: name -> its shapes."""
+    """Read all things that can be drawn: name -> its shapes."""
     results: dict[str, list[str]] = {}
     for name in _FILES:
         results |= yaml.safe_load((files("tests.tools.demo_data") / name).read_text(encoding="utf-8"))
@@ -113,13 +113,13 @@ def draw(lines: Sequence[str]) -> Image.Image:
 
 
 def people_in(lines: Sequence[str]) -> list[Box]:
-    """Boxes around the people who can be spoken to, in the order drawn."""
+    """Return boxes around the people who can be spoken to, in the order drawn."""
     placed = [_Placed.read(line) for line in lines]
     return [item.box(_PEOPLE[item.name]) for item in placed if item.name in _PEOPLE]
 
 
 def encoded(picture: Image.Image, form: str = "PNG") -> bytes:
-    """The picture as a file; one version of Pillow always writes the same bytes."""
+    """Encode the picture; one version of Pillow always writes the same bytes."""
     sink = io.BytesIO()
     picture.save(sink, form, **({"quality": 92} if form == "JPEG" else {}))
     return sink.getvalue()

@@ -26,7 +26,7 @@ GRASS = ((14, 214), (48, 226), (88, 206), (112, 230), (150, 216), (196, 228), (2
 
 
 def draw_ball(time: float) -> Image.Image:
-    """The picture at a moment, in seconds."""
+    """Draw the picture at a moment, in seconds."""
     canvas = Canvas()
     _sky(canvas, time)
     _land(canvas)
@@ -44,7 +44,7 @@ def draw_ball(time: float) -> Image.Image:
 
 
 def _ball_x(time: float) -> float:
-    """Even speed until the house is passed, then an even slowing down to rest."""
+    """Return the ball's place: constant speed past the house, then slowing down to rest."""
     passed = (PAST_HOUSE - START) / SPEED
     if time <= passed:
         return START + SPEED * time
@@ -139,7 +139,7 @@ def _lit_window(canvas: Canvas) -> None:
 
 
 def _butterfly(canvas: Canvas, time: float) -> None:
-    """It leaves through the upper edge after about two seconds."""
+    """Draw the butterfly; it leaves through the upper edge after about two seconds."""
     x = 104 - 6 * time + 7 * math.sin(4 * time)
     y = 132 - 70 * time
     wing = 3 + 5 * abs(math.cos(9 * time))

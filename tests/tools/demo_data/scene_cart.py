@@ -23,7 +23,7 @@ INK = (40, 44, 70)
 
 
 def draw_cart(time: float) -> Image.Image:
-    """The picture at a moment, in seconds."""
+    """Draw the picture at a moment, in seconds."""
     canvas = Canvas()
     _far(canvas)
     _balloon(canvas, time)
@@ -38,7 +38,7 @@ def draw_cart(time: float) -> Image.Image:
 
 
 def _cart_at(time: float) -> Point:
-    """The point of the slope below the middle of the cart."""
+    """Return the point of the slope below the middle of the cart."""
     if time < LEAVES:
         part = LOW + (HIGH - LOW) * smooth(between(time, 0, STOPS))
     else:
@@ -70,7 +70,7 @@ def _far(canvas: Canvas) -> None:
 
 
 def _balloon(canvas: Canvas, time: float) -> None:
-    """It leaves through the left edge after about two and a half seconds."""
+    """Draw the balloon; it leaves through the left edge after about two and a half seconds."""
     x, y = 104 - 52 * time, 46 - 5 * time
     green, white = (60, 160, 96), (250, 250, 246)
     for dx in (-10, 10):
@@ -142,7 +142,7 @@ def _pumpkin(canvas: Canvas, center: Point, size: float) -> None:
 
 
 def _bird(canvas: Canvas, center: Point, *, flying: bool, time: float) -> None:
-    """A yellow bird that looks to the left."""
+    """Draw a yellow bird that looks to the left."""
     x, y = center
     yellow, shade = (252, 214, 60), (232, 178, 34)
     canvas.shape([(x + 6, y), (x + 17, y - 4), (x + 16, y + 4)], shade)

@@ -23,7 +23,7 @@ LIFE = 1.5
 
 
 def draw_kitchen(time: float) -> Image.Image:
-    """The picture at a moment, in seconds."""
+    """Draw the picture at a moment, in seconds."""
     canvas = Canvas(WALL)
     _outside(canvas, time)
     _wall(canvas)
@@ -42,7 +42,7 @@ def draw_kitchen(time: float) -> Image.Image:
 
 
 def _hand_at(time: float) -> Point:
-    """Where the fingers are: on the knob of the lid while they hold it."""
+    """Return where the fingers are: on the knob of the lid while they hold it."""
     away, knob = (WIDTH + 40.0, 56.0), (POT[0], RIM_Y - 14)
     if time < LETS_GO:
         x, y = move(away, knob, smooth(between(time, COMES, COVERS)))
@@ -51,7 +51,7 @@ def _hand_at(time: float) -> Point:
 
 
 def _outside(canvas: Canvas, time: float) -> None:
-    """Sky, a hill, and a grey cat that walks out of the window to the left."""
+    """Draw sky, a hill, and a grey cat that walks out of the window to the left."""
     canvas.box(18, 30, 106, 118, (150, 208, 246))
     canvas.oval((84, 130), 60, 34, (136, 190, 110))
     x, y = 62 - 46 * time, 101.0
@@ -83,7 +83,7 @@ def _wall(canvas: Canvas) -> None:
 
 
 def _clock(canvas: Canvas, time: float) -> None:
-    """Noon at the first moment, a quarter past at the last."""
+    """Draw the clock: noon at the first moment, a quarter past at the last."""
     x, y = 262.0, 52.0
     canvas.disc((x + 1, y + 2), 27, (120, 90, 60, 70))
     canvas.disc((x, y), 27, (156, 92, 52))
@@ -176,7 +176,7 @@ def _lid(canvas: Canvas, knob: Point) -> None:
 
 
 def _hand(canvas: Canvas, fingers: Point) -> None:
-    """A right arm that comes from the upper right, in a green sleeve."""
+    """Draw a right arm that comes from the upper right, in a green sleeve."""
     x, y = fingers
     skin, line = (240, 192, 156), (214, 156, 118)
     canvas.shape([(x + 42, y - 36), (x + 50, y - 12), (x + 300, y - 70), (x + 300, y - 110)], (62, 148, 92))

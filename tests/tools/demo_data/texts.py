@@ -29,7 +29,7 @@ class Question(BaseModel):
     pool: Annotated[list[_Words], Field(min_length=8, max_length=8)]
 
     def as_distributed(self) -> dict[str, str | list[str]]:
-        """The entry of the data set: three lists that one index links.
+        """Return the entry of the data set: three lists that one index links.
 
         Raises:
             ValueError: a line of the pool is not in the form that `split_line` reads.
@@ -54,7 +54,7 @@ class VideoTexts(BaseModel):
     questions: Annotated[list[Question], Field(min_length=24, max_length=24)]
 
     def as_distributed(self) -> dict[str, object]:
-        """The object of the data set; the order of the categories differs between the clips, as in the original."""
+        """Return the object of the data set; the order of categories differs between the clips, as published."""
         halves = {
             half: [question.as_distributed() for question in self.questions if question.category.endswith(half)]
             for half in "AB"
@@ -68,7 +68,7 @@ class VideoTexts(BaseModel):
 
 
 def read_texts(number: int) -> VideoTexts:
-    """The texts of clip `number`.
+    """Return the texts of clip `number`.
 
     Raises:
         FileNotFoundError: there is no such clip.

@@ -18,7 +18,7 @@ _LANGUAGES = ("de", "fr", "ko")
 
 
 def read_puns() -> dict[str, list[dict[str, Any]]]:
-    """The puns of `unpie.yaml` by split."""
+    """Return the puns of `unpie.yaml` by split."""
     puns: dict[str, list[dict[str, Any]]] = yaml.safe_load(
         (files("tests.tools.demo_data") / "unpie.yaml").read_text(encoding="utf-8")
     )
@@ -52,7 +52,7 @@ def _row(split: str, place: int, pun: Mapping[str, Any]) -> dict[str, Any]:
     for number, sense in enumerate(pun["senses"], start=1):
         row[f"meaning{number}"] = sense["gloss"]
         row[f"translation{number}"] = {language: sense[language] for language in _LANGUAGES}
-        # Nobody answers at this address: what it names is in the mirror, as photos that were fetched before are.
+        # The address does not exist: its pictures are in the mirror, like photos fetched before.
         row[f"disamb_image{number}"] = f"https://photos.example/{split}/{place}/{number}.png"
     picture = encoded(draw(pun["both"]))
     return {**row, "pun_exp_image": {"bytes": picture, "path": f"{split}-{place}.png"}}

@@ -23,7 +23,7 @@ _ORDERINGS = ("ABCD", "BADC", "CDAB", "DCBA")
 
 
 def vague_rows() -> list[tuple[dict[str, Any], list[str]]]:
-    """All items as distributed, each with the lines of its picture."""
+    """Return all items as distributed, each with the lines of its picture."""
     items = yaml.safe_load((files("tests.tools.demo_data") / "vague.yaml").read_text(encoding="utf-8"))
     return [(_row(place, item), item["picture"]) for place, item in enumerate(items)]
 

@@ -18,7 +18,7 @@ _HUB = ("claim", "label", "explanation", "phenomenon", "source_dataset")
 
 
 def read_texts() -> dict[str, Any]:
-    """What `vflute.yaml` holds: `instructions`, `pictures` by name, and the rows of `test` and `train`."""
+    """Read `vflute.yaml`: `instructions`, `pictures` by name, and the rows of `test` and `train`."""
     texts: dict[str, Any] = yaml.safe_load((files("tests.tools.demo_data") / "vflute.yaml").read_text(encoding="utf-8"))
     return texts
 

@@ -1,4 +1,4 @@
-"""Values that travel sealed: who has the cluster's token opens them, nobody else, and nothing tells them."""
+"""Encrypted environment values: only the cluster's token decrypts them, and no message contains them."""
 
 from __future__ import annotations
 

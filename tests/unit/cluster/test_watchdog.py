@@ -1,4 +1,4 @@
-"""A Ray that is gone ends the process; one that is whole, or has lost what it can do without, does not."""
+"""A dead Ray ends the process; a healthy one, or one without a dispensable part, does not."""
 
 import subprocess
 import sys

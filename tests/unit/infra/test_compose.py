@@ -21,7 +21,7 @@ HERE = ROOT / "infra" / "compose"
 
 
 def accepted(document: dict) -> list[str]:
-    """By the Compose specification: unknown keys and names that nothing defines are refused."""
+    """Validate by the Compose specification: unknown keys and undefined names are refused."""
     compose = compose_spec.PyCompose.from_json(json.dumps(document))
     compose.validate()
     return compose.service_names()
@@ -96,7 +96,7 @@ def test_workers_scale_and_have_shared_memory() -> None:
 
 
 def size(text: str) -> int:
-    """Bytes as Docker reads them: its gb are GiB."""
+    """Return bytes as Docker reads them: its gb are GiB."""
     number, unit = re.fullmatch(r"(\d+)([mg])b?", text).groups()
     return int(number) << {"m": 20, "g": 30}[unit]
 
@@ -172,7 +172,7 @@ def test_demo_script_uses_existing_flags() -> None:
 
 
 def exported() -> set[str]:
-    """Names of metrics that Ray's own dashboards draw, which is what 2.60 exports, and of ours."""
+    """Return the metrics that Ray 2.60's own dashboards draw, and ours."""
     import ray.dashboard.modules.metrics.dashboards as drawn
 
     sources = Path(drawn.__file__).parent.glob("*.py")

@@ -71,7 +71,7 @@ END
 
 
 def night(folder: Path, *, code: int, summary: str | None, ray: str = "") -> tuple[int, dict[str, str]]:
-    """The workflow's own step and infra/nightly.sh with a `ray` that runs the job at once and a `python` that ends."""
+    """Run the workflow's own step and infra/nightly.sh with a `ray` that runs the job and a scripted `python`."""
     (step,) = [item for item in yaml.safe_load(WORKFLOWS[1].read_text())["jobs"]["nightly"]["steps"] if "id" in item]
     writes = "" if summary is None else f"printf %s {shlex.quote(summary)} > nightly.md\n"
     fakes = {

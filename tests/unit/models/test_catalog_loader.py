@@ -25,7 +25,7 @@ def write(tmp_path: Path, text: str | bytes, name: str = "models.yaml") -> Path:
 
 
 def error_of(tmp_path: Path, text: str | bytes) -> str:
-    """What is said about a file, its folder left out."""
+    """Return the error message about a file, without its folder."""
     with pytest.raises(ModelsFileError) as caught:
         load_models([write(tmp_path, text)])
     return str(caught.value).replace(f"{tmp_path}/", "")

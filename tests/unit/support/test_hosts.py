@@ -1,4 +1,4 @@
-"""Hosts in network namespaces: apart, joined by a bridge, cut off, and gone at the end."""
+"""Hosts in network namespaces: joined by a bridge, cut off, removed at the end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hosts import Host, network, why_not
+from tests.support.hosts import Host, network, unavailable_reason
 
 KNOCK = "import socket, sys; socket.create_connection((sys.argv[1], 7000), timeout=2)"
 SERVE = "import socket, time; s = socket.create_server(('0.0.0.0', 7000)); print('up', flush=True); time.sleep(280)"
 
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")
+pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "-")
 
 
 def test_hosts_are_disconnected_and_removed_with_the_block(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_hosts_are_disconnected_and_removed_with_the_block(tmp_path: Path) -> No
     with network(tmp_path, ("a", "b"), net="10.78.0") as net:
 
         def reached_in_time(host: Host) -> bool:
-            """The kernel takes its time over a link that is up again, and a machine over a process."""
+            """Return whether a host is reached: a mended link and a new process take a moment."""
             return any(reached(host) for _ in range(10))
 
         server = net.hosts["b"].start(sys.executable, "-u", "-c", SERVE, env=env, log=log)

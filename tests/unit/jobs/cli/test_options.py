@@ -45,7 +45,7 @@ def test_known_keys_are_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def taken(command: object, folder: Path, text: str) -> dict[str, object]:
-    """What a command is given when the file holds all of it."""
+    """Return the values that a command gets when the file holds all of them."""
     flag_values: dict[str, object] = {}
     app = typer.Typer()
     spied = app.command()(command)

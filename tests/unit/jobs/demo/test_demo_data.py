@@ -49,7 +49,7 @@ def decoded(path: Path) -> list[np.ndarray]:
 
 
 def brightness(frame: av.VideoFrame) -> np.ndarray:
-    """Colours lose more than the encoder takes: clips keep them at half the size."""
+    """Return the brightness plane: colours lose more in encoding, as clips keep them at half the size."""
     planes: np.ndarray = frame.reformat(format="yuv420p").to_ndarray()
     return planes[: frame.height].astype(int)
 

@@ -1,4 +1,4 @@
-"""What leaves the machine with `vlmsweep submit` and `ray job submit`, and what the job is told."""
+"""The files and settings that `vlmsweep submit` and `ray job submit` send."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ BRIEF = "import os, sys; print(os.environ['NAME'], *sys.argv[1:])"
 
 
 def python(folder: Path, name: str) -> Path:
-    """An interpreter that tells its name and its arguments."""
+    """Write an interpreter that prints its name and its arguments."""
     path = folder / name / "python"
     path.parent.mkdir(parents=True)
     path.write_text(f'#!/bin/sh\nNAME={name} exec {sys.executable} -c "{BRIEF}" "$@"\n')

@@ -30,7 +30,7 @@ UNICODE = "Perché l'ombrello è rosso? \U0001f302 우산 \u2602\ufe0f «così»
 
 
 def texts(replies: Sequence[CallReply]) -> dict[str, str]:
-    """Texts by call id; a failure is none."""
+    """Return texts by call id; fail on a failure."""
     texts_by_call = {}
     for reply in replies:
         assert isinstance(reply.outcome, Answer), reply.outcome

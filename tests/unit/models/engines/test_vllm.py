@@ -48,7 +48,7 @@ class EngineDeadError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """Those that are asked for."""
+    """Those requested."""
 
     temperature: float = 1.0
     max_tokens: int | None = 16
@@ -152,7 +152,7 @@ def vllm_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, FakeLLM]:
-    """The engine and its stand-in; `takes` is the class of the model, `limits` the spec's."""
+    """Return the engine and its fake LLM; `takes` is the class of the model, `limits` the spec's."""
     instances: list[FakeLLM] = []
 
     def make(**settings: Any) -> FakeLLM:

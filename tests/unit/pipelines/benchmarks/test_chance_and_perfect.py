@@ -56,7 +56,7 @@ def test_vflute_is_guessed_at_what_a_fair_coin_has(setting: str) -> None:
 
 
 def closed_form(sample: Sample, task: str, target: str) -> float:
-    """By hand: uniform over the objects for what the text tells, over the options for what the picture shows."""
+    """Return chance by hand: uniform over the objects if the text decides, over the options if the picture does."""
     if task in ("txt2img", "img2img"):
         return 1 / 8 if target == "color" else 1 / 4
     objects = sample.data["scene"]["objects"]
@@ -126,7 +126,7 @@ RIGHT = {
 
 
 def perfect(sample: Sample, request: PlannedRequest) -> str:
-    """The right answer to a request, from the sample's own data."""
+    """Return the right answer to a request, from the sample's own data."""
     answers = {"maia": _of_maia, "mate": _of_mate, "unpie": _of_unpie, "vague": _of_vague, "vflute": _of_vflute}
     return answers[request.columns["benchmark"]](sample, request)
 

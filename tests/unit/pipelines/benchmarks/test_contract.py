@@ -75,7 +75,7 @@ def test_a_benchmark_tells_what_it_is(name: str) -> None:
 def test_an_entry_of_the_catalog_is_whole(name: str) -> None:
     spec = load_models()[name]
     assert ModelSpec.model_validate(spec.model_dump(exclude_unset=True)) == spec
-    if spec.runs_locally:  # `main` is told by `is_unpinned`, and a run of it warns
+    if spec.runs_locally:  # `main` counts as unpinned, and a run of it warns
         assert spec.revision
         assert is_unpinned(spec) == (spec.revision == "main")
         assert is_unpinned(spec) or len(spec.revision) == 40

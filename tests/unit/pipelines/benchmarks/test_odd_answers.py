@@ -66,7 +66,7 @@ def translation(language: unpie_reading.Language) -> Reader:
 
 
 def matched(raw: str) -> bool | None:
-    """Whether the phrase was named; None for a wrong answer."""
+    """Return whether the phrase was named; None for a wrong answer."""
     return unpie_reading.exact_match(raw, "buoys").normalised or None
 
 

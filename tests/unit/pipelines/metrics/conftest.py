@@ -33,7 +33,7 @@ SYLLABLES = ["the", "in", "on", "lo", "se", "do", "or", "ca", "ne", "il", "ing"]
 
 
 def by_formula(name: str, shape: torch.Size) -> torch.Tensor:
-    """Values of a weight that depend on its name and shape alone."""
+    """Return weights that depend on their name and shape only."""
     phase = zlib.crc32(name.encode()) % 997
     places = torch.arange(shape.numel(), dtype=torch.float64)
     noise = torch.frac(torch.sin(places * 12.9898 + phase) * 43758.5453)
@@ -93,7 +93,7 @@ def _write_sentence_pieces(folder: Path) -> int:
 
 
 def make_encoder(folder: Path, family: str) -> Path:
-    """Writes a tiny encoder of a family with its tokenizer's files."""
+    """Write a tiny encoder of a family with its tokenizer's files."""
     folder.mkdir(parents=True)
     if family == "bert":
         (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "model_max_length": 40}')
@@ -139,7 +139,7 @@ def make_encoder(folder: Path, family: str) -> Path:
 
 
 def make_bleurt(folder: Path) -> Path:
-    """Writes a tiny BLEURT-20 in the form of the PyTorch port."""
+    """Write a tiny BLEURT-20 in the form of the PyTorch port."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True)

@@ -17,7 +17,7 @@ ROWS = st.lists(
 
 
 def macro_f1(gold: Sequence[int], answers: Sequence[int]) -> float:
-    """Macro F1 of the product, from the counts that it takes."""
+    """Return Macro F1 of the product, from the counts that it takes."""
     right = np.array(gold) == np.array(answers)
     counts = (right & (np.array(gold) == 1), right & (np.array(gold) == 0), np.ones_like(right))
     return float(f1.macro_f1(*(np.array([float(column.sum())]) for column in counts))[0])

@@ -32,7 +32,7 @@ def builder() -> RequestBuilder:
 
 
 def cut(groups: Sequence[int], replicas: int, per_sample: int = 1) -> list[WorkUnit]:
-    """Units of groups with so many samples each, all in one part of the plan."""
+    """Return units of groups with so many samples each, all in one part of the plan."""
     pool = {}
     row = 0
     for index, samples in enumerate(groups):

@@ -52,7 +52,7 @@ def plan(out: Store, dataset: Dataset, builder: RequestBuilder) -> StoredPlan:
 
 
 def requests_in(unit: WorkUnit, builder: RequestBuilder, out: Store) -> list[str]:
-    """The requests that a worker makes of a unit."""
+    """Return the requests that a worker makes of a unit."""
     reader = PlanReader(out)
     return [builder.request_id(row) for s in unit.slices for row in reader.rows(s.plan_part, s.rows)]
 

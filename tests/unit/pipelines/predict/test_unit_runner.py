@@ -90,7 +90,7 @@ class DyingEngine(ScriptedEngine):
 
 
 def died(unit: Loaded, error: type[EngineDiedError]) -> tuple[str, RecordingAttempts, RecordingAttempts]:
-    """The request under which an engine's processes died, and what was noted: all asked together, and one by one."""
+    """Return the request that killed the engine, and the attempts recorded: all requests together, and one by one."""
     victim = unit.requests[3].request_id
     together, alone = RecordingAttempts(), RecordingAttempts(attempt=2)
     for attempts in (together, alone):

@@ -146,7 +146,7 @@ def test_backoff_depends_on_its_arguments_only() -> None:
 
 class TestRateLimiter:
     def turns(self, per_minute: float | None, count: int, hold: tuple[int, float] | None = None) -> list[float]:
-        """Times at which `count` tries were let pass; before the n-th one a pause is asked for."""
+        """Return the times at which `count` attempts pass; a pause is requested before the n-th."""
         time = FakeTime(0.0)
 
         async def run() -> list[float]:

@@ -18,7 +18,7 @@ from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
 class TestUnreachable:
     def test_refused_connection_is_reported(self) -> None:
         with socket.socket() as unserved:
-            unserved.bind(("127.0.0.1", 0))  # bound and not listening: nobody else comes to listen there
+            unserved.bind(("127.0.0.1", 0))  # bound and not listening: no other process listens there
             address = f"http://127.0.0.1:{unserved.getsockname()[1]}/v1"
             self.check_refused_connection(address)
 

@@ -35,7 +35,7 @@ def test_storm_of_429s_loses_no_call() -> None:
     assert result["kinds"] == {"ok": 299, "http_400": 1}
     assert result["filtered"] == 2
     assert result["wrong"] == 0
-    # 302 answers at the most: what was answered is asked again only where the answer came too late
+    # 302 answers at the most: an answered call is repeated only if its answer came too late
     assert result["billed"] <= 300 + 2
     assert result["tries"] >= 300 + 20
     # Who heeds no pause is at 1.10. A machine that had much else to do meanwhile is tried again.

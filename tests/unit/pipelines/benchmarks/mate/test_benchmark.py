@@ -33,7 +33,7 @@ NAMED = ("name", "Object_1")
 
 
 def files() -> dict[str, list[Any]]:
-    """A scene with all of its rows, and one without its unimodal ones."""
+    """Return a scene with all of its rows, and one without its unimodal ones."""
     pointed = [("name", "Object_2"), ("name", "Object_3")]
     return {
         "mm_0shot": [row(), row("A", "txt2img", NAMED, "color")],

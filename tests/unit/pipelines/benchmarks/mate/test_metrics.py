@@ -27,7 +27,7 @@ NAMED = ("name", "Object_1")
 
 
 def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
-    """What `reduce` gets when every row is answered so; None fails, `missing` was never run."""
+    """Return the frame for `reduce` when every row gets this answer; None fails, `missing` was never run."""
     rows = []
     for sample in samples:
         for cell_row in sample.data["rows"]:

@@ -157,7 +157,7 @@ def test_steps_of_an_example_from_text_to_picture() -> None:
     shot = Question(task="txt2img", pointer_attribute="name", pointer_value="Object_2", target_attribute="shape")
     line = prompts.build_prompt(B, question, (shot,), cot=True).splitlines()[-3]
     assert "color gray, material rubber, size 0.351 and 3D coordinates [2, 2, 0.35]" in line
-    # Two combinations of two single it out; the first in the order of the keys is told.
+    # Two combinations of two single it out; the prompt names the first in the order of the keys.
     assert "only one there with size 0.351 and material rubber" in line
     assert '{"size": 0.351, "material": "rubber"} and also {"color": "gray", "3d_coords": [2, 2, 0.35]}' in line
     assert line.endswith('has the shape cube. {"answer": "cube"}')

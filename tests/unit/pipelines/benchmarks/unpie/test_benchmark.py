@@ -92,7 +92,7 @@ def test_full_splits_have_no_notice_of_their_size(tmp_path: Path) -> None:
 
 
 def flat(pun: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as a CSV file may hold it: a struct as JSON, the other flattened, the picture as base64."""
+    """Return a row as a CSV file may hold it: a struct as JSON, the other flattened, the picture as base64."""
     flattened = {
         key: value for key, value in pun.items() if key not in ("translation1", "translation2", "pun_exp_image")
     }

@@ -25,12 +25,12 @@ FEW = samples(4)
 
 
 def placed(good: bool, meaning: int) -> Mapping[str, Any]:
-    """A translation nearer to the asked meaning, or to the other."""
+    """Return a translation nearer to the requested meaning, or to the other."""
     return similar(*(CLOSE if good == (meaning == 0) else CLOSE[::-1]))
 
 
 def verdicts(place: int) -> Mapping[str, Any]:
-    """What 1,000 variants come to: 300 yes, 650 no, 30 unread, 20 empty."""
+    """Return 1,000 verdicts: 300 yes, 650 no, 30 unread, 20 empty."""
     if place < 300:
         return {"output": "A pun.", "verdict": judged(True)}
     if place < 950:
@@ -61,7 +61,7 @@ def test_category_all_is_the_mean_of_both_kinds(row: dict[str, Any]) -> None:
 
 
 def _light(pun: Sample, variant: str, accepted: float) -> dict[str, Any]:
-    """A judged row, not read, for two thousand of them."""
+    """Return an unread judged row, cheap enough for two thousand."""
     return {
         "sample_id": pun.sample_id,
         "task": "reconstruction",
@@ -147,7 +147,7 @@ def test_pair_with_a_failure_is_not_counted() -> None:
 
 
 def everything(quality: str) -> list[dict[str, Any]]:
-    """All cells, answered perfectly, or with one and the same answer."""
+    """Return all cells, answered perfectly, or all with the same answer."""
     perfect = quality == "perfect"
     rows: list[dict[str, Any]] = []
     for setting in ("lm", "sm", "vlm"):

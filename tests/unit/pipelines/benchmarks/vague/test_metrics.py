@@ -90,7 +90,7 @@ def test_accuracy_of_random_guesses_is_near_chance() -> None:
 
 
 def half(sample: Sample, task: str, setting: str) -> str:
-    """Right with a picture, superficial on odd items without."""
+    """Answer correctly with a picture, superficially on odd items without."""
     del task
     odd = int(sample.sample_id.rpartition("-")[2]) % 2
     return letter_of(sample, "su" if odd and setting == "lm" else "correct")

@@ -53,7 +53,7 @@ def row_of(table: Table, label: str, under: str = "") -> TableRow:
 
 
 def shaky(sample: Sample, task: str, setting: str) -> str:
-    """Right but for every fourth, which is superficial, and every tenth, which says nothing."""
+    """Answer correctly, but superficially every fourth time and emptily every tenth."""
     place = int(sample.sample_id.rpartition("-")[2])
     if place % 10 == 0:
         return "I don't know."

@@ -259,7 +259,7 @@ def test_read_refuses_a_file_without_a_column(tmp_path: Path) -> None:
 
 
 def expected(train: list[dict[str, Any]]) -> list[str]:
-    """The choice made again, the slow way."""
+    """Repeat the selection in a slow way."""
     order = sorted(range(len(train)), key=lambda n: hashlib.sha256(f"42|train|{n}".encode()).hexdigest())
     taken: list[int] = []
     for source, label in EXEMPLARS:

@@ -63,7 +63,7 @@ def test_beyond_ten_objects_keep_their_size_in_pixels(count: int) -> None:
 
 
 def surface(solid: Solid) -> list[Point]:
-    """Points of a solid drawn at random, the outermost included."""
+    """Return points of a solid drawn at random, the outermost included."""
     rng, (x, y, z), r = random.Random(3), solid.coords, solid.radius
     points = []
     for _ in range(4000):

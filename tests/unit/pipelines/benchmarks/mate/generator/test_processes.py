@@ -1,4 +1,4 @@
-"""Helper processes: started in the way that is safe where they are asked for."""
+"""Helper processes: forked or spawned, whichever is safe in the parent."""
 
 import json
 import subprocess
