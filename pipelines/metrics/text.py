@@ -32,21 +32,36 @@ def check_paired(candidates: Sequence[str], references: References) -> None:
             raise ValueError(f"item {index} has no reference text")
 
 
-class _WordTokenizer:
-    def tokenize(self, text: str) -> list[str]:
-        return words(text)
-
-
 def rouge_l(candidates: Sequence[str], references: References) -> list[float]:
-    """Compute ROUGE-L F1 (beta 1) on words, the best over the references (Lin 2004), by rouge-score."""
+    """Compute ROUGE-L F1 (beta 1) on words, the best over the references (Lin 2004); equal to rouge-score's."""
     check_paired(candidates, references)
-    from rouge_score.rouge_scorer import RougeScorer
-
-    scorer = RougeScorer(["rougeL"], tokenizer=_WordTokenizer())
     return [
-        max(float(scorer.score(reference, candidate)["rougeL"].fmeasure) for reference in group)
+        max(_rouge_l_f1(words(candidate), words(reference)) for reference in group)
         for candidate, group in zip(candidates, references, strict=True)
     ]
+
+
+def _rouge_l_f1(candidate: Sequence[str], reference: Sequence[str]) -> float:
+    common = lcs_length(candidate, reference)
+    if not common:
+        return 0.0
+    precision, recall = common / len(candidate), common / len(reference)
+    return 2 * precision * recall / (precision + recall)
+
+
+def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence, a column of its table at a time as bits (Hyyro 2004).
+
+    rouge-score fills the table cell by cell, and takes two seconds to import.
+    """
+    positions: dict[str, int] = {}
+    for index, token in enumerate(first):
+        positions[token] = positions.get(token, 0) | 1 << index
+    column = full = (1 << len(first)) - 1
+    for token in second:
+        matches = column & positions.get(token, 0)
+        column = (column + matches | column - matches) & full
+    return len(first) - column.bit_count()
 
 
 def _bleu(order: int, *, lowercase: bool, effective_order: bool) -> Any:

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
 
 from pipelines.metrics import text
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
@@ -14,6 +15,17 @@ REFERENCES = st.lists(st.text(alphabet="abcàè", min_size=1, max_size=8), min_s
 @pytest.mark.parametrize("row", golden("rouge_l"), ids=row_name)
 def test_rouge_l_matches_golden_rows(row: dict[str, Any]) -> None:
     assert text.rouge_l([row["candidate"]], [row["references"]]) == [pytest.approx(row["expected"], abs=5e-5)]
+
+
+@settings(deadline=None)
+@given(first=TEXTS, second=TEXTS)
+def test_rouge_l_equals_rouge_score(first: str, second: str) -> None:
+    class Tokenizer:
+        def tokenize(self, sentence: str) -> list[str]:
+            return text.words(sentence)
+
+    expected = RougeScorer(["rougeL"], tokenizer=Tokenizer()).score(f"a {first}", second)["rougeL"].fmeasure
+    assert text.rouge_l([second], [[f"a {first}"]]) == [expected]
 
 
 @pytest.mark.parametrize("row", golden("bleu1"), ids=row_name)
