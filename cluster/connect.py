@@ -12,6 +12,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from cluster.watchdog import watch_embedded_ray, watch_head
 log = logging.getLogger(__name__)
 
 PING_S = 5.0
+START_S = 180
 _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
 
@@ -78,22 +80,53 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": folder}
         else:
             options["address"] = address
-        try:
-            with _kept_signals(), contextlib.nullcontext() if verbose else _silent_stderr():
-                ray.init(**options)
-        except Exception as error:
-            # Ray raises the bare class where a machine is too busy to start it within half a minute.
-            if type(error) is not Exception and not isinstance(error, _CANNOT_START):
-                raise
-            target = f"the cluster at {address}" if address else "a local Ray"
-            remedy = "check the address and that it runs" if address else "run again when this machine is less busy"
-            raise ClusterError(f"{target} cannot be used: {error}; {remedy}") from error
+        _start(options, "a local Ray" if address is None else f"the cluster at {address}", verbose=verbose)
         stack.callback(ray.shutdown)
         head = ray.get_runtime_context().gcs_address
         stack.enter_context(watch_embedded_ray(folder) if address is None else watch_head(head, check_reachable))
         _CONNECTED[address] = _inspect(address)
         stack.callback(_CONNECTED.pop, address)
         yield _CONNECTED[address]
+
+
+def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None:
+    import ray
+
+    try:
+        with _kept_signals(), _long_start(), contextlib.nullcontext() if verbose else _silent_stderr():
+            ray.init(**options)
+    except Exception as error:
+        # Ray raises the bare class where a machine is too busy to start it in time.
+        if type(error) is not Exception and not isinstance(error, _CANNOT_START):
+            raise
+        remedy = "run again when this machine is less busy"
+        if options["address"] != "local":
+            remedy = "check the address and that it runs"
+        raise ClusterError(f"{target} cannot be used: {error}; {remedy}") from error
+
+
+@contextlib.contextmanager
+def _long_start() -> Iterator[None]:
+    """Give an embedded Ray `START_S` to start: its own limit is half a minute, too short on a busy machine."""
+    from ray._private import services
+
+    original = services.get_node
+    deadline = time.monotonic() + START_S
+
+    def get_node(*args: object) -> object:
+        while True:
+            try:
+                return original(*args)
+            except RuntimeError:  # the node is not up
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
+
+    services.get_node = get_node
+    try:
+        yield
+    finally:
+        services.get_node = original
 
 
 def _inspect(address: str | None) -> ClusterInfo:
@@ -124,6 +157,7 @@ def _embedded_settings() -> dict[str, str]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_gcs_server_port_wait_time_s": str(START_S),
         "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }

@@ -195,6 +195,11 @@ class ModelSpec(_StrictModel):
         return self.engine == "random"
 
     @property
+    def needs_no_isolation(self) -> bool:
+        """Whether answering can neither end nor stall its process: small jobs may run in the driver."""
+        return self.is_random and self.fault_injection == FaultInjection()
+
+    @property
     def runs_locally(self) -> bool:
         """Whether weights are loaded and answers computed on machines of the cluster."""
         return self.engine in ("transformers", "vllm")

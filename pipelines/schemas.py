@@ -89,6 +89,11 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
     }
 
 
+def prediction_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return rows as a table of PREDICTIONS; missing columns are null."""
+    return pa.Table.from_pylist(rows, PREDICTIONS)
+
+
 def _clean(text: str) -> str:
     """Replace unpaired surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")

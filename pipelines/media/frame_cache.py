@@ -49,8 +49,9 @@ class LocalFrameCache:
 class SharedFrameCache:
     """Caches frames in this process, and in Ray's object store for all processes."""
 
-    def __init__(self, actor: Any) -> None:
-        self._actor, self._local = actor, LocalFrameCache()
+    def __init__(self, shared: Any) -> None:
+        """Use the job's `SharedFrames`, called through its actor."""
+        self._shared, self._local = shared, LocalFrameCache()
 
     def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
         """Return the frames of a key, as `FrameSource.fetch`."""
@@ -60,7 +61,7 @@ class SharedFrameCache:
         import ray
 
         try:
-            state, value = ray.get(self._actor.claim.remote(key))
+            state, value = self._shared.claim(key)
             if state == "cached":
                 frames: Frames = ray.get(value[0])
                 return frames
@@ -76,17 +77,17 @@ class SharedFrameCache:
         try:
             frames = decode()
         except DecodeError as error:
-            self._actor.fail.remote(key, str(error))
+            self._shared.send("fail", key, str(error))
             raise
         except BaseException:
-            self._actor.release.remote(key)
+            self._shared.send("release", key)
             raise
-        self._actor.put.remote(key, [ray.put(frames)], _size(frames))
+        self._shared.send("put", key, [ray.put(frames)], _size(frames))
         return frames
 
 
-class FrameCacheActor:
-    """Tracks which process decodes which medium, and references to the frames. One actor per run."""
+class SharedFrames:
+    """Tracks which process decodes which medium, and references to the frames. One per job, in its actor."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._size = max_bytes, 0

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from cluster.connect import connect
 from cluster.errors import ClusterError
+from cluster.lazy import open_cluster
 from models.errors import ModelError
 from pipelines.errors import DamagedPartError, DatasetError, LockedError, ModelUnavailableError, UsageError
 from pipelines.ingest.dataset import Datasets
@@ -88,7 +88,7 @@ def run_night(
 def _run_due_pairs(spec: RunSpec, history: History, night: NightlyResult, progress: ProgressListener) -> None:
     statuses = due_pairs(spec, history)
     night.pairs = [_unchanged(night.name, status) for status in statuses if not status.why]
-    with connect(spec.address) if any(status.why for status in statuses) else nullcontext():
+    with open_cluster(spec.address) if any(status.why for status in statuses) else nullcontext():
         for model in spec.models:
             due = [status for status in statuses if status.model == model and status.why]
             if due:

@@ -22,7 +22,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import SampleSelection
 from pipelines.plan.stored_plan import PLAN, ROW_GROUP, PlanPart, StoredPlan
-from pipelines.storage.parts import batched, batches_to_parquet
+from pipelines.storage.parts import batched, batches_to_parquet, num_rows
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -113,7 +113,7 @@ def plan_requests(
         content = batches_to_parquet(batched(rows, ROW_GROUP), PLAN)
         path = f"{folder}/part-{sha256(content).hexdigest()[:24]}.parquet"
         _put(store, path, content)
-        parts.append(PlanPart(path=path, samples=len(samples)))
+        parts.append(PlanPart(path=path, samples=len(samples), rows=num_rows(content)))
     inputs = _inputs(builder, selection, captions)
     plan = StoredPlan(store, tuple(parts))
     index = json.dumps({"inputs": inputs, "parts": plan.parts_to_json()}, indent=1, ensure_ascii=True)

@@ -82,6 +82,8 @@ class PlanPart:
     path: str
     samples: int
     """Samples that it covers, with or without requests."""
+    rows: int = 0
+    """0 in an index of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,11 @@ class StoredPlan:
     def samples(self) -> int:
         """Samples that the plan covers."""
         return sum(part.samples for part in self.parts)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the plan, excluded ones included."""
+        return sum(part.rows for part in self.parts)
 
     def iter_part(self, part: PlanPart, *, payload: bool = True) -> Iterator[tuple[int, PlanRow]]:
         """Yield the rows of one part with their index in it; without messages and media files if not `payload`.

@@ -6,25 +6,23 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
 from models.spec import ModelSpec
-from pipelines.errors import StoreError
 from pipelines.logging_context import worker_log_context
 from pipelines.media.frame_cache import SharedFrameCache
 from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
+from pipelines.predict.job_actor import RemoteObject
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import LoaderSpec
 from pipelines.ray_data import carry_errors
+from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
-RETRY_PAUSES_S = (1.0, 2.0, 4.0)
-TRANSIENT_PAUSES_S = (8.0, 16.0, 32.0, 60.0, 60.0)
-"""Further pauses before a store is retried, only where it is unreachable or overloaded, not where it refuses."""
 MAX_ENGINE_DEATHS = 6
 """Consecutive deaths of engines, with nothing answered between them, after which a model is given up."""
 MAX_LOADER_DEATHS = 3
@@ -36,38 +34,25 @@ LogFields = Mapping[str, str] | None
 """Fields of log lines (`logging_context.fields_for_workers`); None leaves Ray's own form."""
 
 
-class RemoteObject:
-    """Calls the methods of an actor as if it were local: each call waits for its result."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        import ray
-
-        method = getattr(self._actor, name)
-        return lambda *args: ray.get(method.remote(*args))
-
-
 @lru_cache(maxsize=2)
-def _loader(spec: LoaderSpec, frame_cache: Any) -> Any:
+def _loader(spec: LoaderSpec, job_actor: Any) -> Any:
     """Build one loader a worker process: its decoder and last plan parts are reused between units."""
-    return spec.build(SharedFrameCache(frame_cache))
+    return spec.build(SharedFrameCache(RemoteObject(job_actor, "frame_cache")))
 
 
 @carry_errors
-def load_units(batch: Any, spec: LoaderSpec, frame_cache: Any, attempts: Any, log_fields: LogFields = None) -> Any:
+def load_units(batch: Any, spec: LoaderSpec, job_actor: Any, log_fields: LogFields = None) -> Any:
     """Load a batch of units; Ray calls this again elsewhere when its process dies."""
     from pipelines.predict.serialization import pack_units
 
     began = time.monotonic()
     units = [WorkUnit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
     exclusive_groups = frozenset(json.loads(batch["exclusive_groups"][0].as_py()))
-    loader = _loader(spec, frame_cache)
+    loader, attempts = _loader(spec, job_actor), RemoteObject(job_actor, "attempts")
     loaded = []
     for unit in units:
         with worker_log_context(log_fields, part=unit.part):
-            loaded.append(_load(unit, loader, exclusive_groups, RemoteObject(attempts)))
+            loaded.append(_load(unit, loader, exclusive_groups, attempts))
     packed = pack_units(loaded)
     count_loading(time.monotonic() - began)
     return packed
@@ -80,7 +65,7 @@ def _load(unit: WorkUnit, loader: Any, exclusive_groups: frozenset[str], attempt
         log.warning("%d processes died while they loaded this unit", deaths)
     try:
         load = partial(loader.load, unit, exclusive_groups, skip_media=deaths >= MAX_LOADER_DEATHS)
-        loaded = _retry_store(load)
+        loaded = retry_store(load)
         log.info("%d requests are loaded", unit.requests)
         return loaded
     finally:
@@ -104,38 +89,8 @@ def commit_units(batch: Any, out: str, lock_token: str, log_fields: LogFields = 
     receipts = []
     for answered in unpack_answers(batch):
         with worker_log_context(log_fields, part=answered.unit.part):
-            receipts.append(_commit(answered, committer))
+            receipts.append(retry_store(partial(committer.commit, answered)).to_dict())
     return pa.table({"receipts": [json.dumps(receipts)]})
-
-
-def _commit(answered: Any, committer: Any) -> dict[str, Any]:
-    from pipelines.predict.commit import first_failures, new_tokens
-
-    if answered.fatal:
-        return {"part": "", "fatal": answered.fatal}
-    unit, rows, span = answered.unit, answered.rows, answered.span
-    return {
-        "part": unit.part,
-        "fatal": "",
-        "span": [span.replica, span.began, span.ended],
-        "counts": [] if answered.is_committed else _retry_store(partial(committer.commit, unit, rows)),
-        "tokens": new_tokens(unit, rows),
-        "failed": first_failures(rows),
-        "cost_limit_reached": "cost_limit" in rows["error_type"].to_pylist(),
-    }
-
-
-def _retry_store(action: Callable[[], Any]) -> Any:
-    """Run an action, again after pauses when the store fails; if it refuses, a few times only."""
-    for pause in (*RETRY_PAUSES_S, *TRANSIENT_PAUSES_S):
-        try:
-            return action()
-        except StoreError as error:
-            if pause in TRANSIENT_PAUSES_S and not error.is_transient:
-                raise
-            log.info("retried in %g s: %s", pause, error)
-            time.sleep(pause)
-    return action()
 
 
 class EngineActor:
@@ -146,8 +101,7 @@ class EngineActor:
         model: str,
         spec: ModelSpec,
         *,
-        attempts: Any,
-        board: Any,
+        job_actor: Any,
         out: str,
         log_fields: LogFields = None,
     ) -> None:
@@ -160,14 +114,17 @@ class EngineActor:
         from pipelines.predict.unit_runner import UnitRunner
 
         self._model, self._log_fields, self._out = model, log_fields, Store(out)
-        self._attempts, self._board = RemoteObject(attempts), RemoteObject(board)
+        self._attempts, self._board = (RemoteObject(job_actor, name) for name in ("attempts", "board"))
         self._name = str(ray.get_runtime_context().get_actor_id())
         self._bug: Exception | None = None
         self._fatal = self._board.given_up()
         if self._fatal:
             return
         try:
-            with progress_listener(partial(board.record_progress.remote, self._name)), worker_log_context(log_fields):
+            with (
+                progress_listener(partial(self._board.send, "record_progress", self._name)),
+                worker_log_context(log_fields),
+            ):
                 engine = build_engine(model, spec)
                 log.info("the engine is loaded")
             self._board.record_start(engine.warnings)
@@ -186,12 +143,12 @@ class EngineActor:
 
         When a replica dies, Ray calls another with the same batch and drops as many rows as have arrived.
         """
-        from pipelines.predict.serialization import AnsweredUnit, pack_answers, unpack_units
+        from pipelines.predict.serialization import pack_answers, unpack_units
 
         if self._bug:
             raise self._bug
         has_many = len(batch["units"].chunk(0)[0].values) > 1
-        pending: list[AnsweredUnit] = []
+        pending: list[Any] = []
         for loaded in unpack_units(batch):
             if pending and sum(a.unit.requests for a in pending) + loaded.unit.requests > MAX_UNIT_REQUESTS:
                 yield pack_answers(pending)
@@ -202,7 +159,8 @@ class EngineActor:
 
     def _answer(self, loaded: Any, *, may_be_committed: bool) -> Any:
         from models.errors import EngineDiedError, EngineUnreachableError
-        from pipelines.predict.serialization import AnsweredUnit, ReplicaSpan, to_table
+        from pipelines.predict.records import AnsweredUnit, ReplicaSpan
+        from pipelines.schemas import prediction_table
 
         began = time.time()
         unit = loaded.unit
@@ -221,12 +179,12 @@ class EngineActor:
                 count_answering(self._model, answered_s=ended - began, waited_s=began - self._free_since)
                 self._free_since = ended
                 log.info("%d rows are answered in %.1f s", len(rows), ended - began)
-                return AnsweredUnit(unit=unit, rows=to_table(rows), span=ReplicaSpan(self._name, began, ended))
+                return AnsweredUnit(unit=unit, rows=prediction_table(rows), span=ReplicaSpan(self._name, began, ended))
         return AnsweredUnit(unit=unit, fatal=self._fatal)
 
     def _is_committed(self, part: str) -> bool:
         """Return whether this unit was stored before a replica died at a later one of its batch."""
-        return self._attempts.was_answered(part) and bool(_retry_store(partial(self._out.exists, part)))
+        return self._attempts.was_answered(part) and bool(retry_store(partial(self._out.exists, part)))
 
     def _end_stalled(self, error: Exception) -> None:
         """End this process from another thread than the one stuck in the engine."""

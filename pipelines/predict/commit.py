@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
 from pipelines.plan.units import WorkUnit
+from pipelines.predict.records import AnsweredUnit, Receipt
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.lock_owner import check_lock
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
+
+LOGGED_FAILURES = 3
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
+_COLUMNS = ("request_id", "task", "setting", "status", "error_type", *_TOKENS)
 
 
 class Committer:
@@ -19,38 +26,32 @@ class Committer:
     def __init__(self, out: str, lock: str = "") -> None:
         self._out, self._lock = Store(out), lock
 
-    def commit(self, unit: WorkUnit, rows: pa.Table) -> list[tuple[str, str, str, int]]:
-        """Write the part and return (task, setting, status, rows) of new rows; FencedError if another run took over."""
-        content = to_parquet(rows.sort_by("request_id"), PREDICTIONS)
-        check_lock(self._out, self._lock)
-        self._out.put(unit.part, content)
-        retried = set(unit.retried)
-        columns = (rows[name].to_pylist() for name in ("request_id", "task", "setting", "status"))
-        counts = Counter(
-            (task, setting, status)
-            for request_id, task, setting, status in zip(*columns, strict=True)
-            if not retried or request_id in retried
+    def commit(self, answered: AnsweredUnit) -> Receipt:
+        """Write the part of a unit, unless an earlier attempt has; FencedError if another run took over."""
+        unit, rows, span = answered.unit, answered.rows, answered.span
+        if answered.fatal:
+            return Receipt(part="", counts={}, fatal=answered.fatal)
+        if not answered.is_committed:
+            content = to_parquet(rows.sort_by("request_id"), PREDICTIONS)
+            check_lock(self._out, self._lock)
+            self._out.put(unit.part, content)
+        new_rows = _new_rows(unit, rows)
+        read, written, cached = (sum(row[name] or 0 for row in new_rows) for name in _TOKENS)
+        failed = [(row["request_id"], row["error_type"] or "") for row in new_rows if row["status"] == "error"]
+        return Receipt(
+            part=unit.part,
+            counts=Counter((row["task"], row["setting"], row["status"]) for row in new_rows),
+            replica=span.replica,
+            began=span.began,
+            ended=span.ended,
+            tokens=(read, written),
+            cached=cached,
+            failed=tuple(failed[:LOGGED_FAILURES]),
+            cost_limit_reached="cost_limit" in rows["error_type"].to_pylist(),
         )
-        return [(*key, n) for key, n in counts.items()]
 
 
-def new_tokens(unit: WorkUnit, rows: pa.Table) -> list[int]:
-    """Return the tokens read, written and cached for the new rows of a unit."""
+def _new_rows(unit: WorkUnit, rows: pa.Table) -> list[Mapping[str, Any]]:
+    """Return the rows that are not kept from an earlier part."""
     retried = set(unit.retried)
-    new_rows = [
-        row for row in rows.select(["request_id", *_TOKENS]).to_pylist() if not retried or row["request_id"] in retried
-    ]
-    return [sum(row[name] or 0 for row in new_rows) for name in _TOKENS]
-
-
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
-
-
-LOGGED_FAILURES = 3
-
-
-def first_failures(rows: pa.Table) -> list[tuple[str, str]]:
-    """Return request id and error type of the first few failed rows."""
-    columns = rows.select(["request_id", "status", "error_type"]).to_pylist()
-    failed = [(row["request_id"], row["error_type"] or "") for row in columns if row["status"] == "error"]
-    return failed[:LOGGED_FAILURES]
+    return [row for row in rows.select(_COLUMNS).to_pylist() if not retried or row["request_id"] in retried]

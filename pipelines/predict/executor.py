@@ -10,7 +10,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from cluster.connect import ClusterInfo
@@ -19,13 +19,12 @@ from cluster.placement import wait_for_capacity
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import fields_for_workers
-from pipelines.media.frame_cache import FrameCacheActor, frame_cache_bytes
+from pipelines.media.frame_cache import frame_cache_bytes
 from pipelines.plan.batches import batch_units, exclusive_media_groups
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.actors import EngineActor, commit_units, load_units
-from pipelines.predict.attempts import AttemptTracker
+from pipelines.predict.job_actor import JobActor, RemoteObject
 from pipelines.predict.records import Job, Receipt
-from pipelines.predict.replica_board import ReplicaBoard
 from pipelines.predict.startup_log import ReplicaStartupLog
 from pipelines.ray_data import quiet_ray_data, run_rows
 
@@ -50,31 +49,6 @@ MAX_PASSES = 3
 """How often units that the cluster loses are sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Actors:
-    attempts: Any
-    board: Any
-    frame_cache: Any
-
-    @classmethod
-    def start(cls) -> _Actors:
-        import ray
-
-        options = _driver_node_options()
-        cache_bytes = frame_cache_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
-        return cls(
-            attempts=ray.remote(**options)(AttemptTracker).remote(),
-            board=ray.remote(**options)(ReplicaBoard).remote(),
-            frame_cache=ray.remote(**options)(FrameCacheActor).remote(cache_bytes),
-        )
-
-    def kill(self) -> None:
-        import ray
-
-        for actor in (self.attempts, self.board, self.frame_cache):
-            ray.kill(actor)
-
-
 def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
     """Run all units of a job; `on_receipt` is called in this process for each committed one.
 
@@ -88,56 +62,44 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
 
     demand = _replica_demand(job.spec, cluster)
     _check_capacity(job, cluster, demand)
-    actors = _Actors.start()
+    actor = _start_job_actor()
+    board, frame_cache = RemoteObject(actor, "board"), RemoteObject(actor, "frame_cache")
     try:
-        with ReplicaStartupLog(job.model, demand, actors.board):
-            for receipt in _receipts(job, cluster, actors):
+        with ReplicaStartupLog(job.model, demand, board):
+            for receipt in _receipts(job, cluster, actor):
                 on_receipt(receipt)
-        for warning in ray.get(actors.board.warnings.remote()):
+        for warning in board.warnings():
             log.warning("%s", warning)
-        log.debug("media of %s: %s", job.model, ray.get(actors.frame_cache.counts.remote()))
+        log.debug("media of %s: %s", job.model, frame_cache.counts())
     finally:
-        actors.kill()
+        ray.kill(actor)
 
 
-def _receipts(job: Job, cluster: ClusterInfo, actors: _Actors) -> Iterator[Receipt]:
+def _receipts(job: Job, cluster: ClusterInfo, job_actor: Any) -> Iterator[Receipt]:
     """Yield a receipt for every unit; units that the cluster lost are sent again."""
     open_units = {unit.part: unit for unit in job.units}
     for _ in range(MAX_PASSES):
-        for row in run_rows(_stream(replace(job, units=tuple(open_units.values())), cluster, actors)):
-            for raw in json.loads(row["receipts"]):
-                if raw["fatal"]:
-                    raise ModelUnavailableError(f"model {job.model!r}: {raw['fatal']}")
-                if open_units.pop(raw["part"], None):
-                    yield _receipt(raw)
+        for row in run_rows(_stream(replace(job, units=tuple(open_units.values())), cluster, job_actor)):
+            for receipt in map(Receipt.from_dict, json.loads(row["receipts"])):
+                if receipt.fatal:
+                    raise ModelUnavailableError(f"model {job.model!r}: {receipt.fatal}")
+                if open_units.pop(receipt.part, None):
+                    yield receipt
         if not open_units:
             return
         log.warning("model %r: %d units were lost by the cluster and are sent again", job.model, len(open_units))
     raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {MAX_PASSES} times")
 
 
-def _receipt(raw: Mapping[str, Any]) -> Receipt:
-    replica, began, ended = raw["span"]
-    return Receipt(
-        part=raw["part"],
-        counts={(task, setting, status): n for task, setting, status, n in raw["counts"]},
-        replica=replica,
-        began=began,
-        ended=ended,
-        tokens=(raw["tokens"][0], raw["tokens"][1]),
-        cached=raw["tokens"][2],
-        failed=tuple((request_id, error) for request_id, error in raw["failed"]),
-        cost_limit_reached=raw["cost_limit_reached"],
-    )
-
-
-def _driver_node_options() -> dict[str, Any]:
-    """Return options of an actor that no other node's end can kill; should its process die, it restarts empty."""
+def _start_job_actor() -> Any:
+    """Start the job's actor where no other node's end can kill it; should its process die, it restarts empty."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+    cache_bytes = frame_cache_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
     this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    return {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": this_node}
+    options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": this_node}
+    return ray.remote(**options)(JobActor).remote(cache_bytes)
 
 
 def _replica_demand(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, float]:
@@ -156,7 +118,7 @@ def _check_capacity(job: Job, cluster: ClusterInfo, demand: Mapping[str, float])
         raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
 
 
-def _stream(job: Job, cluster: ClusterInfo, actors: _Actors) -> Any:
+def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
     import ray.data as rd
 
     replicas, log_fields = _replicas(job, cluster), fields_for_workers(run=job.lock_token, model=job.model)
@@ -177,12 +139,7 @@ def _stream(job: Job, cluster: ClusterInfo, actors: _Actors) -> Any:
                 **common,
                 num_cpus=LOAD_CPUS,
                 compute=rd.TaskPoolStrategy(size=min(len(items), LOADS_PER_REPLICA * replicas)),
-                fn_kwargs={
-                    "spec": job.loader,
-                    "frame_cache": actors.frame_cache,
-                    "attempts": actors.attempts,
-                    "log_fields": log_fields,
-                },
+                fn_kwargs={"spec": job.loader, "job_actor": job_actor, "log_fields": log_fields},
             )
             .map_batches(
                 EngineActor,
@@ -191,8 +148,7 @@ def _stream(job: Job, cluster: ClusterInfo, actors: _Actors) -> Any:
                 fn_constructor_kwargs={
                     "model": job.model,
                     "spec": job.spec,
-                    "attempts": actors.attempts,
-                    "board": actors.board,
+                    "job_actor": job_actor,
                     "out": job.out,
                     "log_fields": log_fields,
                 },

@@ -7,6 +7,7 @@ prefix `ray_`, and `_total` to counters.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,12 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+def _has_ray() -> bool:
+    """Return whether this process takes part in a cluster, which the metrics belong to."""
+    ray = sys.modules.get("ray")
+    return ray is not None and ray.is_initialized()
+
+
 @cache
 def _metric(name: str) -> Any:
     from ray.util.metrics import Counter, Gauge
@@ -40,8 +47,13 @@ def _metric(name: str) -> Any:
 
 
 def _increase(name: str, by: float, **tags: str) -> None:
-    if by > 0:  # Ray refuses a counter that stands still
+    if by > 0 and _has_ray():  # Ray refuses a counter that stands still
         _metric(name).inc(by, tags=tags)
+
+
+def _set(name: str, value: float, **tags: str) -> None:
+    if _has_ray():
+        _metric(name).set(value, tags=tags)
 
 
 def count_commit(model: str, receipt: Receipt) -> None:
@@ -63,12 +75,12 @@ def count_commit(model: str, receipt: Receipt) -> None:
 
 def count_waiting(model: str, requests: int) -> None:
     """Set how many requests of a model are not committed yet."""
-    _metric("vlmsweep_waiting_requests").set(float(requests), tags={"model": model})
+    _set("vlmsweep_waiting_requests", float(requests), model=model)
 
 
 def count_spent(model: str, dollars: float) -> None:
     """Set the dollars spent on a model in this run."""
-    _metric("vlmsweep_spent_dollars").set(dollars, tags={"model": model})
+    _set("vlmsweep_spent_dollars", dollars, model=model)
 
 
 def count_answering(model: str, *, answered_s: float, waited_s: float) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
+
+import pyarrow as pa
 
 from models.spec import ModelSpec
 from pipelines.media.frame_cache import FrameSource
 from pipelines.plan.units import WorkUnit
+from pipelines.schemas import PREDICTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,28 @@ class CellCount:
             raise ValueError(f"{cell}: ok, error, excluded and missing do not add up to {self.requests} requests")
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaSpan:
+    """Which replica answered a unit, and when: seconds since the epoch."""
+
+    replica: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredUnit:
+    """A unit on its way from a replica to its commit."""
+
+    unit: WorkUnit
+    rows: pa.Table = field(default_factory=PREDICTIONS.empty_table)
+    fatal: str = ""
+    """Why the model is unavailable; then there are no rows."""
+    is_committed: bool = False
+    """An earlier attempt committed this unit: there are no rows, and nothing is to be written."""
+    span: ReplicaSpan = ReplicaSpan()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """The receipt of a committed unit."""
@@ -82,3 +107,21 @@ class Receipt:
     """Prompt tokens that were cached."""
     failed: tuple[tuple[str, str], ...] = ()
     """Request id and type of the first few errors, for the log."""
+    fatal: str = ""
+    """Why the model is unavailable; then nothing was committed."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the receipt as JSON values."""
+        return {**asdict(self), "counts": [[*cell, rows] for cell, rows in self.counts.items()]}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Receipt:
+        """Return the receipt of `to_dict`."""
+        return cls(
+            **{
+                **raw,
+                "counts": {(task, setting, status): rows for task, setting, status, rows in raw["counts"]},
+                "tokens": tuple(raw["tokens"]),
+                "failed": tuple((request_id, error_type) for request_id, error_type in raw["failed"]),
+            }
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,8 @@ from models.messages import Frames, Media
 from pipelines.media.decoder import blank_frames
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.loader import Loaded
-from pipelines.schemas import PREDICTIONS
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaSpan:
-    """Which replica answered a unit, and when: seconds since the epoch."""
-
-    replica: str = ""
-    began: float = 0.0
-    ended: float = 0.0
+from pipelines.predict.records import AnsweredUnit, ReplicaSpan
+from pipelines.schemas import PREDICTIONS, prediction_table
 
 
 def pack_units(batch: Sequence[Loaded]) -> pa.Table:
@@ -55,7 +47,7 @@ def pack_units(batch: Sequence[Loaded]) -> pa.Table:
             "units": pa.array([units], texts),
             "columns": pa.array([columns], texts),
             "requests": pa.array([[dump_requests(loaded.requests) for loaded in batch]], bytes_),
-            "ready": pa.array([[_to_ipc(to_table(loaded.ready)) for loaded in batch]], bytes_),
+            "ready": pa.array([[_to_ipc(prediction_table(loaded.ready)) for loaded in batch]], bytes_),
             "heads": pa.array([json.dumps(heads)], pa.large_string()),
             "blobs": pa.array([[memoryview(blob) for blob in blobs]], bytes_),
         }
@@ -97,19 +89,6 @@ def _unpack_media(table: pa.Table) -> dict[Media, Frames]:
     return media_frames
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweredUnit:
-    """A unit on its way from a replica to its commit."""
-
-    unit: WorkUnit
-    rows: pa.Table = field(default_factory=PREDICTIONS.empty_table)
-    fatal: str = ""
-    """Why the model is unavailable; then there are no rows."""
-    is_committed: bool = False
-    """An earlier attempt committed this unit: there are no rows, and nothing is to be written."""
-    span: ReplicaSpan = ReplicaSpan()
-
-
 def pack_answers(answers: Sequence[AnsweredUnit]) -> pa.Table:
     """Pack answered units into one row."""
     heads = [
@@ -140,11 +119,6 @@ def unpack_answers(table: pa.Table) -> Iterator[AnsweredUnit]:
             is_committed=head["is_committed"],
             span=ReplicaSpan(*head["span"]),
         )
-
-
-def to_table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Return rows as a table of PREDICTIONS; missing columns are null."""
-    return pa.Table.from_pylist(rows, PREDICTIONS)
 
 
 def _to_ipc(rows: pa.Table) -> bytes:

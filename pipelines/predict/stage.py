@@ -11,6 +11,7 @@ from typing import Protocol
 
 from cluster.connect import ClusterInfo
 from cluster.errors import RunCancelledError
+from cluster.lazy import LazyCluster
 from cluster.placement import gpus_of_nodes
 from cluster.scheduling.concurrent import run_concurrently
 from cluster.scheduling.gpu_scheduler import GpuScheduler, can_run_concurrently, choose_schedule
@@ -23,6 +24,7 @@ from pipelines.plan.planner import load_completed, plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_units
+from pipelines.predict.in_process import fits_in_process, run_in_process
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
 from pipelines.predict.records import Job, Receipt, count_statuses
@@ -32,10 +34,10 @@ from pipelines.progress import ProgressListener
 log = logging.getLogger(__name__)
 
 
-def caption(context: SweepContext, cluster: ClusterInfo, costs: CostTracker) -> None:
+def caption(context: SweepContext, cluster: LazyCluster, costs: CostTracker) -> None:
     """Caption every picture without a caption; ModelUnavailableError if the captioner of a flag is unavailable."""
     for name, model in context.spec.captioners.items():
-        job = _job(context, name, model, caption_plans(context, name))
+        job = model_job(context, name, model, caption_plans(context, name))
         if not job.units:
             continue
         try:
@@ -61,7 +63,7 @@ def caption_plans(context: SweepContext, captioner: str) -> list[ModelPlan]:
 
 def predict(
     context: SweepContext,
-    cluster: ClusterInfo,
+    cluster: LazyCluster,
     plans: Mapping[str, Sequence[ModelPlan]],
     status: StatusWriter,
     costs: CostTracker,
@@ -73,13 +75,15 @@ def predict(
     """
     specs = context.spec.models
     jobs = {
-        name: job for name, model_plans in plans.items() if (job := _job(context, name, specs[name], model_plans)).units
+        name: job
+        for name, model_plans in plans.items()
+        if (job := model_job(context, name, specs[name], model_plans)).units
     }
     problems = []
 
     def run_model(
         name: str,
-        cluster: ClusterInfo,
+        cluster: LazyCluster | ClusterInfo,
         progress: ProgressListener,
         on_receipt: Callable[[Receipt], None],
         is_stopped: Callable[[], bool] = lambda: False,
@@ -96,19 +100,25 @@ def predict(
         finally:
             status.end(name)
 
-    nodes = cluster.max_gpu_nodes or (gpus_of_nodes() if cluster.gpus else ())
-    if can_run_concurrently(len(jobs), nodes, costs.limit):
+    capacity = None if all(_stays_here(job, cluster) for job in jobs.values()) else cluster.connect()
+    nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
+    if capacity and can_run_concurrently(len(jobs), nodes, costs.limit):
         workloads = [model_workload(name, plans[name], specs[name]) for name in jobs]
         total = sum(unit.requests for job in jobs.values() for unit in job.units)
         context.progress.phase(f"predict {', '.join(jobs)}", total)
-        predict_concurrently(choose_schedule(workloads, nodes), cluster, context.progress, status, run_model)
+        predict_concurrently(choose_schedule(workloads, nodes), capacity, context.progress, status, run_model)
     else:
         for name in jobs:
             run_model(name, cluster, context.progress, partial(status.record, name))
     return problems
 
 
-def _job(context: SweepContext, name: str, model: ModelSpec, plans: Sequence[ModelPlan]) -> Job:
+def _stays_here(job: Job, cluster: LazyCluster) -> bool:
+    return cluster.is_embedded and fits_in_process(job)
+
+
+def model_job(context: SweepContext, name: str, model: ModelSpec, plans: Sequence[ModelPlan]) -> Job:
+    """Return the pending work of a model's plans as one job."""
     loader = UnitLoaderSpec(
         context=context.worker(),
         builders=tuple(plan.builder for plan in plans),
@@ -122,13 +132,13 @@ def _job(context: SweepContext, name: str, model: ModelSpec, plans: Sequence[Mod
 def run_job(
     title: str,
     job: Job,
-    cluster: ClusterInfo,
+    cluster: LazyCluster | ClusterInfo,
     progress: ProgressListener,
     costs: CostTracker,
     *,
     on_commit: Callable[[Receipt], None] | None = None,
 ) -> None:
-    """Run one model's units; report rows to the listener and tokens to the cost tracker.
+    """Run one model's units on the cluster, or a small job here; report rows and tokens.
 
     Raises:
         CostLimitReachedError: the run's limit is reached; committed rows stay.
@@ -155,7 +165,13 @@ def run_job(
         log.info("%s: %d requests in %d units", title, waiting, len(job.units))
         count_waiting(job.model, waiting)
         try:
-            run_units(replace(job, spec=costs.limited(job.spec)), cluster, on_receipt)
+            job = replace(job, spec=costs.limited(job.spec))
+            if isinstance(cluster, ClusterInfo):
+                run_units(job, cluster, on_receipt)
+            elif _stays_here(job, cluster):
+                run_in_process(job, on_receipt)
+            else:
+                run_units(job, cluster.connect(), on_receipt)
         finally:
             count_waiting(job.model, 0)
 

@@ -34,7 +34,7 @@ class ReplicaStartupLog:
     demand: Mapping[str, float]
     """Ray's resources for one replica."""
     board: Any
-    """The actor of a `ReplicaBoard`."""
+    """The job's `ReplicaBoard`, called through its actor."""
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
@@ -54,9 +54,9 @@ class ReplicaStartupLog:
         has_logged_wait = False
         while not self._ended.wait(CHECK_S):
             try:
-                if ray.get(self.board.started.remote(), timeout=BOARD_TIMEOUT_S):
+                if ray.get(self.board.send("started"), timeout=BOARD_TIMEOUT_S):
                     return
-                loads: list[LoadProgress] = ray.get(self.board.progress.remote(), timeout=BOARD_TIMEOUT_S)
+                loads: list[LoadProgress] = ray.get(self.board.send("progress"), timeout=BOARD_TIMEOUT_S)
             except ray.exceptions.RayError:
                 continue  # the board is as busy as its machine; when it is gone, so is this block
             now = monotonic()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
+from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.published import load_published
@@ -20,25 +22,41 @@ from pipelines.report.reduce import EntryResults, PlannedEntry, reduce_ensemble,
 from pipelines.report.render import draw, render
 from pipelines.storage.store import Store
 
+T = TypeVar("T")
+
 FEW_FIGURES = 6  # per process at least: starting one takes as long as drawing so many
+MAX_ROWS_HERE = 20_000  # reduced in this process by a run on one machine
 
 
-def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[EntryResults]:
-    """Reduce every entry, and the ensembles, each in a task of its own on the cluster."""
-    import ray
-
-    task, together = ray.remote(num_cpus=0.5)(reduce_entry), ray.remote(num_cpus=0.5)(reduce_ensemble)
+def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster: LazyCluster) -> list[EntryResults]:
+    """Reduce every entry, and the ensembles: here if they are small, else each in a task of its own on the cluster."""
     planned = [PlannedEntry(entry, context.entry_plans(entry)) for entry in entries]
     names = sorted({entry.benchmark for entry in entries})
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = {name: _people(context, name) for name in names}
     joint = [group for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
+    tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out.uri) for entry in planned]
+    tasks += [partial(reduce_ensemble, group, context.out.uri) for group in joint if len(group) > 1]
+    rows = sum(plan.plan.rows for entry in planned for plan in entry.plans)
+    if cluster.is_embedded and rows <= MAX_ROWS_HERE:
+        return [task() for task in tasks]
+    cluster.connect()
+    return _run_tasks(tasks, cpus=0.5)
+
+
+def _run_tasks(tasks: Sequence[Callable[[], T]], *, cpus: float) -> list[T]:
+    """Run functions on the cluster, each in a task of its own."""
+    import ray
+
+    call = ray.remote(num_cpus=cpus)(_call)
     try:
-        pending = [task.remote(entry, people[entry.entry.benchmark], context.out.uri) for entry in planned]
-        pending += [together.remote(group, context.out.uri) for group in joint if len(group) > 1]
-        return list(ray.get(pending))
+        return list(ray.get([call.remote(task) for task in tasks]))
     except ray.exceptions.RayError as error:
         raise translate_ray_error(error) from error
+
+
+def _call(task: Callable[[], T]) -> T:
+    return task()
 
 
 def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
@@ -47,7 +65,13 @@ def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
     return [PlannedEntry(entry, context.entry_plans(entry)) for entry in people]
 
 
-def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults], warnings: Sequence[str]) -> None:
+def publish(
+    out: Store,
+    run: Mapping[str, Any],
+    reduced: Sequence[EntryResults],
+    warnings: Sequence[str],
+    cluster: LazyCluster,
+) -> None:
     """Write `report/` from the results of the entries."""
     rows = [row for results in reduced for row in results.metrics]
     names = sorted({row["benchmark"] for row in rows})
@@ -66,7 +90,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         efficiency=tuple(results.efficiency for results in reduced if results.efficiency),
     )
     there = {info.path for info in out.list("report")}
-    files = render(data, lambda path: out.get(path) if path in there else None, _draw_side_by_side)
+    files = render(data, lambda path: out.get(path) if path in there else None, partial(_draw, cluster))
     stale = there - set(files)
     for path, content in files.items():
         out.put(path, content)
@@ -74,20 +98,13 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         out.delete(path)
 
 
-def _draw_side_by_side(figures: Sequence[Figure]) -> list[bytes]:
+def _draw(cluster: LazyCluster, figures: Sequence[Figure]) -> list[bytes]:
     """Draw in this process and, if there are many figures, in others in parallel."""
-    import ray
-
-    count = min(int(ray.cluster_resources().get("CPU", 1)), len(figures) // FEW_FIGURES, 8)
+    count = min(int(cluster.connect().cpus), len(figures) // FEW_FIGURES, 8) if cluster.is_connected else 1
     if count < 2:
         return draw(figures)
-    shares = [figures[start::count] for start in range(count)]
-    elsewhere = [ray.remote(num_cpus=1)(draw).remote(share) for share in shares[1:]]
-    try:
-        drawn = [draw(shares[0]), *ray.get(elsewhere)]
-    except ray.exceptions.RayError as error:
-        raise translate_ray_error(error) from error
-    return [drawn[place % count][place // count] for place in range(len(figures))]
+    shares = _run_tasks([partial(draw, figures[start::count]) for start in range(count)], cpus=1)
+    return [shares[place % count][place // count] for place in range(len(figures))]
 
 
 def _facts(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pipelines.plan.run_spec import ScorerSpec
 from pipelines.schemas import SCORES
 from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext, iter_rows
-from pipelines.score.text_scorers import TextScorer, build_scorer, look_for
+from pipelines.score.text_scorers import TextScorer, build_scorer, is_available, look_for
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 
@@ -39,6 +39,12 @@ class ScoringSpec:
     """Of any model: its wording and seed count."""
     scorers: tuple[ScorerSpec, ...]
     device: str = "cpu"
+
+    def has_scorer_model(self) -> bool:
+        """Return whether a text-similarity model may be loaded: the benchmark wants one and it is available."""
+        if self.builder.benchmark.similarity is None:
+            return False
+        return any(is_available(scorer.model) for scorer in self.scorers)
 
 
 class PartScorer:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from cluster.connect import ClusterInfo
+from cluster.lazy import LazyCluster
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import Row
 from pipelines.errors import ModelUnavailableError
@@ -29,6 +30,8 @@ ROUNDS = 3
 SCORER_CPUS = 0.5
 AUTOSCALED_SCORERS = 8
 """The most scorers in a cluster that grows by load: its size at the moment says nothing."""
+MAX_ROWS_HERE = 5000
+"""Scored in this process by a run on one machine, unless a scorer is a model."""
 MAX_PARTS_PER_CALL = 16
 CALLS_PER_SCORER = 4
 """Minimum number of calls per scorer, so that all end at one time."""
@@ -85,17 +88,18 @@ def scoring_context(entry: ManifestEntry) -> ScoringContext:
 def planned_rows(context: SweepContext, entry: ManifestEntry, scoring: ScoringContext) -> Iterator[Row]:
     """Yield the answered requests of an entry's plan, part by part."""
     planned_ids = context.planned_ids(entry)
-    for path in _prediction_parts([entry], context.out):
+    for path, _ in _prediction_parts([entry], context.out):
         for row in iter_rows(context.out, path, scoring):
             if row.request_id in planned_ids:
                 yield row
 
 
-def _prediction_parts(entries: Sequence[ManifestEntry], out: Store) -> Iterator[str]:
+def _prediction_parts(entries: Sequence[ManifestEntry], out: Store) -> Iterator[tuple[str, int]]:
+    """Yield the prediction parts of entries, and their numbers of rows."""
     for entry in entries:
         folder = part_folder("predictions", entry.benchmark, entry.model)
-        for path, _ in iter_parts(out, folder, ["request_id"]):
-            yield path
+        for path, rows in iter_parts(out, folder, ["request_id"]):
+            yield path, rows.num_rows
 
 
 class _ScorerActor:
@@ -107,24 +111,16 @@ class _ScorerActor:
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         import ray
 
-        from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
-
         if self._scorer is None:  # not in __init__: Ray would start the actor again after an error there
             self._scorer = PartScorer(self._spec, ray.get(self._judge) if self._judge is not None else None)
-        fatal, parts = "", 0
-        try:
-            for path in json.loads(str(batch["paths"][0])):
-                self._scorer.score(path)
-                parts += 1
-        except ScorerUnavailableError as error:
-            fatal = str(error)
-        return {"parts": [parts], "problems": [json.dumps(self._scorer.problems)], "fatal": [fatal]}
+        scored = _scored(self._scorer, json.loads(str(batch["paths"][0])))
+        return {name: [value] for name, value in scored.items()}
 
 
 def score_parts(
     context: SweepContext,
     entries: Sequence[ManifestEntry],
-    cluster: ClusterInfo,
+    cluster: LazyCluster,
     *,
     judge: JudgeReplies | None,
     scorers: Sequence[ScorerSpec],
@@ -137,27 +133,50 @@ def score_parts(
     problems: dict[str, str] = {}
     for group in _same_inputs(entries):
         spec = ScoringSpec(
-            context=WorkerContext(group[0].data, context.out.uri),
-            builder=group[0].builder,
-            scorers=tuple(scorers),
-            device="cuda" if cluster.gpus and scorers else "cpu",
+            context=WorkerContext(group[0].data, context.out.uri), builder=group[0].builder, scorers=tuple(scorers)
         )
-        paths = list(_prediction_parts(group, context.out))
-        context.progress.phase(f"score {group[0].benchmark}", len(paths))
-        for row in _score(spec, paths, judge, cluster):
-            if row["fatal"]:
-                raise ModelUnavailableError(row["fatal"])
-            problems |= json.loads(row["problems"])
-            context.progress.advance(int(row["parts"]), 0)
+        rows = dict(_prediction_parts(group, context.out))
+        context.progress.phase(f"score {group[0].benchmark}", len(rows))
+        is_small = cluster.is_embedded and sum(rows.values()) <= MAX_ROWS_HERE and not spec.has_scorer_model()
+        batches = _score_here(spec, list(rows), judge) if is_small else _score(spec, list(rows), judge, cluster)
+        for batch in batches:
+            if batch["fatal"]:
+                raise ModelUnavailableError(batch["fatal"])
+            problems |= json.loads(batch["problems"])
+            context.progress.advance(int(batch["parts"]), 0)
     return sorted(problems.values())
 
 
-def _score(spec: ScoringSpec, paths: Sequence[str], judge: JudgeReplies | None, cluster: ClusterInfo) -> Iterator[Any]:
+def _score_here(spec: ScoringSpec, paths: Sequence[str], judge: JudgeReplies | None) -> Iterator[dict[str, Any]]:
+    scorer = PartScorer(spec, judge)
+    for path in paths:
+        yield _scored(scorer, [path])
+
+
+def _scored(scorer: PartScorer, paths: Sequence[str]) -> dict[str, Any]:
+    """Score parts; return how many, why scorers are unavailable, and why the run must end."""
+    from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+
+    fatal, parts = "", 0
+    try:
+        for path in paths:
+            scorer.score(path)
+            parts += 1
+    except ScorerUnavailableError as error:
+        fatal = str(error)
+    return {"parts": parts, "problems": json.dumps(scorer.problems), "fatal": fatal}
+
+
+def _score(
+    spec: ScoringSpec, paths: Sequence[str], judge: JudgeReplies | None, lazy_cluster: LazyCluster
+) -> Iterator[Any]:
     if not paths:
         return
     import ray
     import ray.data as rd
 
+    cluster = lazy_cluster.connect()
+    spec = replace(spec, device="cuda" if cluster.gpus and spec.scorers else "cpu")
     quiet_ray_data()
     judge_ref = ray.put(judge) if judge else None
     max_scorers = int(cluster.gpus) if spec.device == "cuda" else int(cluster.cpus / SCORER_CPUS / 2)

@@ -53,6 +53,17 @@ def build_scorer(spec: ScorerSpec, device: str) -> TextScorer:
     return _Bert(BertScorer(spec.model, spec.layer, device=device))
 
 
+def is_available(model: str) -> bool:
+    """Return whether a scorer's files are local or the hub answers (see `look_for`)."""
+    from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+
+    try:
+        look_for(model)
+    except ScorerUnavailableError:
+        return False
+    return True
+
+
 def look_for(model: str) -> None:
     """Check in seconds that a scorer's files are local or the hub answers, as the library retries for half a minute.
 

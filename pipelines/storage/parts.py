@@ -86,6 +86,11 @@ def read_parquet(content: bytes, columns: list[str] | None = None) -> pa.Table:
     return file.read(columns=columns, use_threads=False)
 
 
+def num_rows(content: bytes) -> int:
+    """Return the number of rows of a Parquet file."""
+    return int(pq.read_metadata(pa.BufferReader(content)).num_rows)
+
+
 def iter_parts(
     store: Store, folder: str, columns: list[str] | None = None, *, repair: bool = False
 ) -> Iterator[tuple[str, pa.Table]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cluster.connect import ClusterInfo, refresh
+from cluster.lazy import LazyCluster
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
@@ -23,22 +23,22 @@ STAGES = ("predict", "score", "report")
 def score_and_report(
     context: SweepContext,
     run: Mapping[str, Any],
-    cluster: ClusterInfo,
+    cluster: LazyCluster,
     result: SweepResult,
     *,
     stages: Sequence[str] = STAGES,
 ) -> None:
     """Score and report all entries of an output; fill in the result."""
-    cluster = refresh(cluster)
     entries = _usable_entries(context, run["entries"], result)
     if "score" in stages:
         for name in sorted({entry.benchmark for entry in entries}):
             _score(context, [entry for entry in entries if entry.benchmark == name], cluster, result)
     if "report" in stages:
         context.progress.phase("report", len(entries))
-        reduced = reduce_all(context, entries)
+        reduced = reduce_all(context, entries, cluster)
         spent = "; ".join(result.spending.lines())
-        publish(context.out, {**run, "spent": spent}, reduced, [*result.warnings, *result.unavailable])
+        warnings = [*result.warnings, *result.unavailable]
+        publish(context.out, {**run, "spent": spent}, reduced, warnings, cluster)
         context.progress.advance(len(entries), 0)
         result.counts = [count for results in reduced for count in results.counts]
         result.metrics = [row for results in reduced for row in results.metrics]
@@ -46,14 +46,14 @@ def score_and_report(
         result.report = f"{context.out.uri}/report/index.html"
 
 
-def score_human_entries(context: SweepContext, entries: Sequence[ManifestEntry], cluster: ClusterInfo) -> None:
+def score_human_entries(context: SweepContext, entries: Sequence[ManifestEntry], cluster: LazyCluster) -> None:
     """Score new answers of people without judge and scorers, where only the report is wanted."""
     for name in sorted({entry.benchmark for entry in entries}):
         of_benchmark = [entry for entry in entries if entry.benchmark == name]
         score_parts(context, of_benchmark, cluster, judge=None, scorers=[])
 
 
-def _score(context: SweepContext, entries: Sequence[ManifestEntry], cluster: ClusterInfo, result: SweepResult) -> None:
+def _score(context: SweepContext, entries: Sequence[ManifestEntry], cluster: LazyCluster, result: SweepResult) -> None:
     """Send the judge what is open, then score every prediction part whose scores are missing or out of date."""
     name, spec, judge = entries[0].benchmark, context.spec, None
     if spec.judge:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cluster.connect import connect
+from cluster.lazy import open_cluster
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
@@ -79,7 +79,7 @@ def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepR
     prune_plans(context, run["entries"])
     run, _ = add_human_entries(context, run)
     result = SweepResult(warnings=dropped_from_report(earlier_entries, entries))
-    with connect(spec.address) as cluster:
+    with open_cluster(spec.address) as cluster:
         score_and_report(context, run, cluster, result)
     write_counts(out, result.counts)
     names = {entry.model for entry in entries}

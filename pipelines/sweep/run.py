@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from cluster.connect import connect
+from cluster.lazy import open_cluster
 from pipelines.errors import ModelUnavailableError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
@@ -42,7 +42,7 @@ def run_sweep(
     check_data(spec, context.datasets)
     check_human(spec.human, Store(spec.data))
     result = SweepResult(warnings=sweep_warnings(spec), spending=CostTracker(spec.cost_limit))
-    with run_lock(out) as context.lock_token, _without_temporary_files(out), connect(spec.address) as cluster:
+    with run_lock(out) as context.lock_token, _without_temporary_files(out), open_cluster(spec.address) as cluster:
         if "predict" in stages:
             caption(context, cluster, result.spending)  # first: prompts hold captions, and ids hash prompts
         plans = plan_sweep(context)

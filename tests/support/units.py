@@ -12,7 +12,9 @@ from pipelines.plan.records import CompletedRequests
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import Limit, SampleSelection
 from pipelines.plan.units import WorkUnit
-from pipelines.predict.serialization import AnsweredUnit, pack_answers, to_table, unpack_answers
+from pipelines.predict.records import AnsweredUnit
+from pipelines.predict.serialization import pack_answers, unpack_answers
+from pipelines.schemas import prediction_table
 from pipelines.storage.store import Store
 
 
@@ -76,5 +78,5 @@ def words_of(request: Request) -> str:
 
 
 def carried(unit: WorkUnit, rows: list[dict[str, Any]]) -> AnsweredUnit:
-    (answered,) = unpack_answers(pack_answers([AnsweredUnit(unit=unit, rows=to_table(rows))]))
+    (answered,) = unpack_answers(pack_answers([AnsweredUnit(unit=unit, rows=prediction_table(rows))]))
     return answered

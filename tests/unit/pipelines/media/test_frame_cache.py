@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from models.messages import Frames
-from pipelines.media.frame_cache import FrameCacheActor, LocalFrameCache, frame_cache_bytes
+from pipelines.media.frame_cache import LocalFrameCache, SharedFrames, frame_cache_bytes
 
 
 def frames(size: int = 10) -> Frames:
@@ -40,7 +40,7 @@ def test_local_cache_holds_an_oversized_medium_alone() -> None:
 
 def test_one_of_concurrent_readers_decodes_and_the_others_wait() -> None:
     async def scenario() -> list[str]:
-        cache = FrameCacheActor(max_bytes=100)
+        cache = SharedFrames(max_bytes=100)
         assert await cache.claim("a") == ("decode", None)
         waiting = [asyncio.create_task(cache.claim("a")) for _ in range(5)]
         await asyncio.sleep(0.01)
@@ -56,7 +56,7 @@ def test_one_of_concurrent_readers_decodes_and_the_others_wait() -> None:
 
 def test_failure_is_cached_and_a_released_claim_can_be_taken() -> None:
     async def scenario() -> None:
-        cache = FrameCacheActor(max_bytes=100)
+        cache = SharedFrames(max_bytes=100)
         assert (await cache.claim("bad"))[0] == "decode"
         await cache.fail("bad", "truncated")
         assert await cache.claim("bad") == ("failed", "truncated")
@@ -71,7 +71,7 @@ def test_claim_of_a_dead_process_is_taken_over(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("pipelines.media.frame_cache.CLAIM_S", 0.02)
 
     async def scenario() -> list[str]:
-        cache = FrameCacheActor(max_bytes=100)
+        cache = SharedFrames(max_bytes=100)
         await cache.claim("a")
         second, _ = await asyncio.wait_for(cache.claim("a"), 60)
         await cache.put("a", ["pixels"], 1)  # the first process, late
@@ -83,7 +83,7 @@ def test_claim_of_a_dead_process_is_taken_over(monkeypatch: pytest.MonkeyPatch) 
 
 def test_shared_cache_is_bounded() -> None:
     async def scenario() -> list[str]:
-        cache = FrameCacheActor(max_bytes=100)
+        cache = SharedFrames(max_bytes=100)
         for key in "abcd":
             await cache.claim(key)
             await cache.put(key, [key], 40)

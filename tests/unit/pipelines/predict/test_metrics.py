@@ -47,6 +47,7 @@ class RecordedMetrics:
 def recorded(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
     values = RecordedMetrics()
     monkeypatch.setattr(metrics, "_metric", values.metric)
+    monkeypatch.setattr(metrics, "_has_ray", lambda: True)
     return values
 
 

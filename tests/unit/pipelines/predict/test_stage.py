@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import pipelines.predict.stage as page
 from cluster.connect import ClusterInfo
+from cluster.lazy import LazyCluster
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.schedule import schedule
 from models.spec import ModelSpec, Replicas
@@ -26,6 +28,15 @@ from pipelines.predict.status import StatusWriter, read_status
 from pipelines.storage.store import Store
 
 Execute = Callable[[Job, ClusterInfo, Callable[[Receipt], None]], None]
+
+
+class ConnectedCluster(LazyCluster):
+    def __init__(self, info: ClusterInfo) -> None:
+        super().__init__("", ExitStack())
+        self._capacity = info
+
+    def connect(self) -> ClusterInfo:
+        return self._capacity
 
 
 class Sweep:
@@ -47,7 +58,7 @@ class Sweep:
         context = SweepContext.open(self.spec)
         plans = plan_sweep(context)
         board = StatusWriter(self.out, plans)
-        cluster = ClusterInfo("", 8.0, float(self._gpus), max_gpu_nodes=max_gpu_nodes)
+        cluster = ConnectedCluster(ClusterInfo("", 8.0, float(self._gpus), max_gpu_nodes=max_gpu_nodes))
         return page.predict(context, cluster, plans, board, CostTracker(limit))
 
 

@@ -10,8 +10,10 @@ from models.errors import EngineDiedError, EngineStalledError, EngineUnreachable
 from models.messages import Answer, Call, CallReply, Frames, Media
 from pipelines.logging_context import current_context
 from pipelines.predict.loader import Loaded
-from pipelines.predict.serialization import AnsweredUnit, pack_answers, to_table, unpack_answers
+from pipelines.predict.records import AnsweredUnit
+from pipelines.predict.serialization import pack_answers, unpack_answers
 from pipelines.predict.unit_runner import UnitRunner
+from pipelines.schemas import prediction_table
 from tests.support.units import RecordingAttempts, ScriptedEngine, carried, words_of
 
 
@@ -113,7 +115,9 @@ def test_stall_of_a_rank_is_not_forgiven(loaded: list[Loaded]) -> None:
 
 def test_answered_units_survive_packing(loaded: list[Loaded]) -> None:
     answers = [
-        AnsweredUnit(unit=unit.unit, rows=to_table(UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(unit)))
+        AnsweredUnit(
+            unit=unit.unit, rows=prediction_table(UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(unit))
+        )
         for unit in loaded
     ]
     answers += [AnsweredUnit(unit=loaded[0].unit, fatal="gone"), AnsweredUnit(unit=loaded[0].unit, is_committed=True)]

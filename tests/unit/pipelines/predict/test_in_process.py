@@ -1,0 +1,80 @@
+"""Small jobs of the guessing model run in the driver, with the rows that a cluster would give."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cluster.lazy import open_cluster
+from models.spec import FaultInjection, ModelSpec
+from pipelines.errors import StoreError
+from pipelines.plan.context import SweepContext
+from pipelines.plan.planner import plan_sweep
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import Limit
+from pipelines.predict import in_process
+from pipelines.predict.commit import Committer
+from pipelines.predict.cost_tracker import CostTracker
+from pipelines.predict.in_process import fits_in_process, run_in_process
+from pipelines.predict.records import AnsweredUnit, Job, Receipt
+from pipelines.predict.stage import model_job, predict
+from pipelines.predict.status import StatusWriter
+from pipelines.storage.parts import iter_parts, part_folder
+from pipelines.storage.store import Store
+
+GUESSING = ModelSpec(engine="random")
+
+
+def run_spec(data: str, out: Path, spec: ModelSpec = GUESSING) -> RunSpec:
+    return RunSpec(data=data, out=str(out), models={"m": spec}, benchmarks=("maia",), limit=Limit(last=4))
+
+
+def job_of(data: str, out: Path, spec: ModelSpec = GUESSING) -> Job:
+    context = SweepContext.open(run_spec(data, out, spec))
+    return model_job(context, "m", spec, plan_sweep(context)["m"])
+
+
+def test_each_request_is_committed_once_and_reported(maia_data: str, tmp_path: Path) -> None:
+    job, receipts = job_of(maia_data, tmp_path), list[Receipt]()
+    run_in_process(job, receipts.append)
+    out = Store(str(tmp_path))
+    ids = [
+        request_id
+        for _, rows in iter_parts(out, part_folder("predictions", "maia", "m"), ["request_id"])
+        for request_id in rows["request_id"].to_pylist()
+    ]
+    planned = sum(unit.requests for unit in job.units)
+    assert len(ids) == len(set(ids)) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
+
+
+def test_only_small_jobs_of_an_engine_that_cannot_die_stay_in_the_driver(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of(maia_data, tmp_path)
+    assert fits_in_process(job)
+    assert not fits_in_process(replace(job, spec=ModelSpec(engine="random", faults=FaultInjection(die_after=3))))
+    assert not fits_in_process(replace(job, spec=ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1/v1")))
+    monkeypatch.setattr(in_process, "MAX_REQUESTS", 1)
+    assert not fits_in_process(job)
+
+
+def test_predict_starts_no_cluster_for_a_small_job(maia_data: str, tmp_path: Path) -> None:
+    context = SweepContext.open(run_spec(maia_data, tmp_path))
+    plans = plan_sweep(context)
+    with open_cluster(None) as cluster:
+        predict(context, cluster, plans, StatusWriter(context.out, plans), CostTracker(None))
+        assert not cluster.is_connected
+    assert "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
+
+
+def test_refusing_store_ends_the_job(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(committer: Committer, answered: AnsweredUnit) -> Receipt:
+        raise StoreError(f"{answered.unit.part}: access denied")
+
+    monkeypatch.setattr(Committer, "commit", refuse)
+    monkeypatch.setattr("pipelines.storage.retry.RETRY_PAUSES_S", (0.0,))
+    with pytest.raises(StoreError, match="access denied"):
+        run_in_process(job_of(maia_data, tmp_path), lambda _: None)
