@@ -3,61 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from models.messages import Failure, Reply
 
+_Column: TypeAlias = tuple[str, pa.DataType]
+
+
+def schema_of(record: type, types: Mapping[str, pa.DataType] = MappingProxyType({})) -> pa.Schema:
+    """Return the columns of a dataclass of strings, integers and floats; `types` names those of other fields."""
+    plain = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
+    kinds = {field.name: str(field.type).removesuffix(" | None") for field in fields(record)}
+    return pa.schema([(name, types[name] if name in types else plain[kind]) for name, kind in kinds.items()])
+
+
+def _columns(kind: pa.DataType, *names: str) -> list[_Column]:
+    return [(name, kind) for name in names]
+
+
+_IDENTITY = _columns(pa.string(), "request_id", "sample_id", "benchmark", "task", "setting", "variant", "model")
+
 PREDICTIONS = pa.schema(
     [
-        ("request_id", pa.string()),
-        ("sample_id", pa.string()),
-        ("benchmark", pa.string()),
-        ("task", pa.string()),
-        ("setting", pa.string()),
-        ("variant", pa.string()),
-        ("model", pa.string()),
-        ("model_revision", pa.string()),
-        ("dataset_fingerprint", pa.string()),
-        ("prompt_version", pa.string()),
-        ("prompt_sha256", pa.string()),
-        ("output", pa.string()),
+        *_IDENTITY,
+        *_columns(pa.string(), "model_revision", "dataset_fingerprint", "prompt_version", "prompt_sha256", "output"),
         ("status", pa.string()),  # ok | error | excluded
-        ("error_type", pa.string()),
-        ("error", pa.string()),
-        ("finish_reason", pa.string()),
+        *_columns(pa.string(), "error_type", "error", "finish_reason"),
         ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model generated the text
-        ("input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()),
-        ("cached_tokens", pa.int64()),
-        ("head_tokens", pa.int64()),  # see models.messages.Answer
-        ("least_tokens", pa.int64()),
+        *_columns(pa.int64(), "input_tokens", "output_tokens", "cached_tokens"),
+        *_columns(pa.int64(), "head_tokens", "least_tokens"),  # see models.messages.Answer
         ("latency_s", pa.float64()),
         ("steps", pa.list_(pa.string())),
         ("given", pa.map_(pa.string(), pa.float64())),  # float columns of an imported predictions file
     ]
 )
-
-
 SCORES = pa.schema(
     [
-        ("request_id", pa.string()),
-        ("sample_id", pa.string()),
-        ("benchmark", pa.string()),
-        ("task", pa.string()),
-        ("setting", pa.string()),
-        ("variant", pa.string()),
-        ("model", pa.string()),
-        ("subset", pa.string()),
-        ("category", pa.string()),
-        ("cluster", pa.string()),
-        ("status", pa.string()),
-        ("answer", pa.string()),
-        ("rule", pa.string()),
+        *_IDENTITY,
+        *_columns(pa.string(), "subset", "category", "cluster", "status", "answer", "rule"),
         ("flags", pa.list_(pa.string())),
-        ("finish_reason", pa.string()),
-        ("verdict_state", pa.string()),
+        *_columns(pa.string(), "finish_reason", "verdict_state"),
         ("values", pa.map_(pa.string(), pa.float64())),
     ]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jobs.cli.options import takes
@@ -42,17 +43,13 @@ def score(flags: ScoreFlags) -> int:
     from pipelines.sweep.external import score_external
 
     prepare(verbose=flags.verbose)
-    spec = external_spec(flags)
+    spec, path = external_spec(flags), flags.predictions
     if flags.dry_run:
         from jobs.dry_run.command import show_file
 
-        show_file(spec, flags.predictions, as_json=flags.json)
+        show_file(spec, path, as_json=flags.json)
         return 0
-    progress = Progress(quiet=flags.json)
-    with results_only_on_stdout():
-        result = score_external(spec, flags.predictions, progress=progress)
-    progress.finish()
-    return print_result(result, spec, as_json=flags.json)
+    return _execute(spec, lambda progress: score_external(spec, path, progress=progress), as_json=flags.json)
 
 
 @takes(SweepFlags)
@@ -76,11 +73,15 @@ def _run_stages(flags: SweepFlags, stages: tuple[str, ...]) -> int:
 
         show_stages(spec, stages, as_json=flags.json)
         return 0
-    progress = Progress(quiet=flags.json)
+    return _execute(spec, lambda progress: run_sweep(spec, stages=stages, progress=progress), as_json=flags.json)
+
+
+def _execute(spec: RunSpec, sweep: Callable[[Progress], SweepResult], *, as_json: bool) -> int:
+    progress = Progress(quiet=as_json)
     with results_only_on_stdout():
-        result = run_sweep(spec, stages=stages, progress=progress)
+        result = sweep(progress)
     progress.finish()
-    return print_result(result, spec, as_json=flags.json)
+    return print_result(result, spec, as_json=as_json)
 
 
 def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,7 +11,7 @@ from pipelines.benchmarks.aggregation import MetricSpec, with_intervals
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results, filled, with_interval
-from pipelines.benchmarks.tables import Table, TableRow, TableValue
+from pipelines.benchmarks.tables import Table, TableRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ class DefaultReporter:
         keys = _whole_keys(results)
         if not keys:
             return []
-        series = [_series(model, [results.find(key.of(model)) for key in keys]) for model in results.models()]
+        series = [Series.of(model, [results.find(key.of(model)) for key in keys]) for model in results.models()]
         return [
             Bars(
                 id=f"{results.benchmark}_accuracy_figure",
@@ -115,15 +115,6 @@ def _whole_keys(results: Results) -> list[Key]:
 
 def _label(key: Key) -> str:
     return f"{key.task}, {key.setting}"
-
-
-def _series(label: str, numbers: Sequence[TableValue | None]) -> Series:
-    return Series(
-        label=label,
-        values=tuple(number.value if number else None for number in numbers),
-        low=tuple(number.low if number else None for number in numbers),
-        high=tuple(number.high if number else None for number in numbers),
-    )
 
 
 REPORTER: Final = DefaultReporter()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipelines.benchmarks.tables import Origin, _check_id
+from pipelines.benchmarks.tables import Origin, TableValue, _check_id
 
 _MAX_SLUG_CHARS = 50
 
@@ -21,6 +21,16 @@ class Series:
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()  # ends of confidence intervals, one a value, or empty
     origin: Origin = "ours"
+
+    @classmethod
+    def of(cls, label: str, numbers: Sequence[TableValue | None]) -> Series:
+        """Return a series of measured numbers with their intervals; None is a gap."""
+        return cls(
+            label=label,
+            values=tuple(number.value if number else None for number in numbers),
+            low=tuple(number.low if number else None for number in numbers),
+            high=tuple(number.high if number else None for number in numbers),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
-"""Batches of foreign Parquet files, with limits: a file of a kilobyte can unfold to gigabytes."""
+"""Foreign Parquet files, read in batches with limits: a file of a kilobyte can unfold to gigabytes."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.errors import SourceError
 
@@ -15,6 +17,37 @@ MOST_ROWS: Final = 2_000_000  # rows of one file
 MOST_WORDS: Final = 512 << 20  # decoded bytes of the columns of words of one file or row group, which are held together
 MOST_PICTURES: Final = 16 << 30  # decoded bytes of all columns of one file, of which a batch is held at a time
 _AT_ONCE: Final = 1 << 30  # bytes that a batch may decode to when every value is as large as its packed column
+
+
+def open_parquet(content: bytes, where: str, required: Sequence[str] = ()) -> pq.ParquetFile:
+    """Open a file; SourceError if it is not Parquet or lacks one of the `required` columns."""
+    import pyarrow.parquet as pq
+
+    with _readable(where):
+        file = pq.ParquetFile(io.BytesIO(content))
+    names = file.schema_arrow.names
+    missing = [name for name in required if name not in names]
+    if missing:
+        raise SourceError(f"{where}: no column {', '.join(missing)}; found {', '.join(names)}")
+    return file
+
+
+@contextlib.contextmanager
+def _readable(where: str) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{where}: cannot be read as Parquet ({str(error)[:200]}); fetch the file again") from error
+
+
+def parquet_rows(
+    file: pq.ParquetFile, columns: Sequence[str], *, rows: int, most: int, where: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of some columns of a file; arguments and errors as of `batches`."""
+    for batch in batches(file, columns, rows=rows, most=most, where=where):
+        yield from batch.to_pylist()
 
 
 def batches(
@@ -37,26 +70,26 @@ def batches(
         group: number of the row group; None reads all.
 
     Raises:
-        SourceError: there are too many rows or bytes.
-        pyarrow.ArrowException, OSError: the file is damaged.
+        SourceError: there are too many rows or bytes, or the file is damaged.
     """
     groups = range(file.num_row_groups) if group is None else [group]
     seen = decoded = 0
     _few_enough(file.metadata.num_rows, where)
-    for batch in file.iter_batches(
-        batch_size=min(rows, _fitting(file, columns, groups)),
-        row_groups=list(groups),
-        columns=list(columns),
-        use_threads=False,
-    ):
-        seen, decoded = seen + batch.num_rows, decoded + batch.nbytes
-        _few_enough(seen, where)  # what the footer says may be untrue
-        if decoded > most:
-            raise SourceError(
-                f"{where}: {', '.join(columns)} unfold to more than {most:,} bytes in {seen:,} rows, the limit for one "
-                "file; a file of this benchmark is far smaller: fetch it again, or split it"
-            )
-        yield batch
+    with _readable(where):
+        for batch in file.iter_batches(
+            batch_size=min(rows, _fitting(file, columns, groups)),
+            row_groups=list(groups),
+            columns=list(columns),
+            use_threads=False,
+        ):
+            seen, decoded = seen + batch.num_rows, decoded + batch.nbytes
+            _few_enough(seen, where)  # what the footer says may be untrue
+            if decoded > most:
+                raise SourceError(
+                    f"{where}: {', '.join(columns)} unfold to more than {most:,} bytes in {seen:,} rows, the limit for "
+                    "one file; a file of this benchmark is far smaller: fetch it again, or split it"
+                )
+            yield batch
 
 
 def _few_enough(rows: int, where: str) -> None:

@@ -201,5 +201,5 @@ class PairedTest:
     value_b: float
     ci_low: float | None
     ci_high: float | None  # ends of the 95% interval of B minus A
-    p: float  # two-sided
+    p: float | None  # two-sided; None where it cannot be tested
     test: str  # name of the test

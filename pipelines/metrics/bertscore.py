@@ -1,7 +1,6 @@
 """BERTScore (Zhang et al. 2020) as in bert-score 0.3.13, except that padding never matches: batches do not matter."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -61,21 +60,19 @@ def best_of(scores: Sequence[BertScore]) -> BertScore:
 class BertScorer:
     """An encoder that scores pairs of texts; identical texts within 1,024 pairs are encoded once."""
 
-    def __init__(  # noqa: PLR0913 - the settings of a BERTScore
+    def __init__(
         self,
         model: str,
         layer: int | None = None,
         *,
         device: str = "cpu",
         batch_size: int = 64,
-        idf: bool = False,
         revision: str | None = None,
         local_files_only: bool = False,
     ) -> None:
         """Load the encoder (directory or hub id, safetensors) in float32, without the layers above `layer`.
 
-        Layer 0 is the embeddings, None the package's choice; UsageError if it is unknown. `idf` weighs tokens by their
-        inverse document frequency in the references of a call.
+        Layer 0 is the embeddings, None the package's choice; UsageError if it is unknown.
         """
         if layer is None:
             if model not in DEFAULT_LAYERS:
@@ -83,7 +80,7 @@ class BertScorer:
             layer = DEFAULT_LAYERS[model]
         source = Source(model=model, revision=revision, local_files_only=local_files_only)
         self._encoder = TokenEncoder(source, layer, device=device, batch_size=batch_size)
-        self._device, self._batch_size, self._idf = device, batch_size, idf
+        self._device, self._batch_size = device, batch_size
         self.model, self.layer, self.revision = model, layer, revision
 
     def score(self, candidates: Sequence[str], references: Sequence[str]) -> list[BertScore]:
@@ -91,19 +88,17 @@ class BertScorer:
         if len(candidates) != len(references):
             raise ValueError(f"{len(candidates)} candidates but {len(references)} references")
         pairs = [(c.strip(), r.strip()) for c, r in zip(candidates, references, strict=True)]
-        idf = self._frequencies([reference for _, reference in pairs]) if self._idf else None
         scores: list[BertScore] = []
         for start in range(0, len(pairs), _WINDOW):
-            scores.extend(self._score_window(pairs[start : start + _WINDOW], idf))
+            scores.extend(self._score_window(pairs[start : start + _WINDOW]))
         return scores
 
-    def _score_window(self, pairs: Sequence[tuple[str, str]], idf: "_Weights | None") -> list[BertScore]:
+    def _score_window(self, pairs: Sequence[tuple[str, str]]) -> list[BertScore]:
         import torch
 
-        weights = idf or _Weights(weightless=self._encoder.special_ids)
         scores = [EMPTY] * len(pairs)
         with torch.inference_mode():
-            encoded = self._encode(sorted({text for pair in pairs for text in pair if text}), weights)
+            encoded = self._encode(sorted({text for pair in pairs for text in pair if text}))
             full = [i for i, (c, r) in enumerate(pairs) if c and r]
             full.sort(key=lambda i: -sum(len(encoded[text].weights) for text in pairs[i]))
             for batch in batches(full, self._batch_size):
@@ -112,35 +107,18 @@ class BertScorer:
                     scores[i] = score
         return scores
 
-    def _frequencies(self, references: Sequence[str]) -> "_Weights":
-        counts: Counter[int] = Counter()
-        for ids in self._encoder.tokens([text for text in references if text]):
-            counts.update(set(ids))
-        return _Weights(weightless=self._encoder.special_ids, n_documents=len(references), counts=counts)
-
-    def _encode(self, texts: Sequence[str], weights: "_Weights") -> dict[str, _Encoded]:
+    def _encode(self, texts: Sequence[str]) -> dict[str, _Encoded]:
         import torch
 
         tokens = self._encoder.tokens(texts)
         rows = zip(texts, self._encoder.vectors(tokens), tokens, strict=True)
-        return {text: _Encoded(vectors, torch.tensor(weights.of(ids))) for text, vectors, ids in rows}
+        return {text: _Encoded(vectors, torch.tensor(self._weights(ids))) for text, vectors, ids in rows}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Weights:
-    weightless: frozenset[int]
-    n_documents: int = 0
-    counts: Mapping[int, int] | None = None
-
-    def of(self, ids: Sequence[int]) -> list[float]:
-        raw = [0.0 if token in self.weightless else self._raw(token) for token in ids]
+    def _weights(self, ids: Sequence[int]) -> list[float]:
+        """Return the weights of a text's tokens: equal, and 0 for special ones."""
+        raw = [float(token not in self._encoder.special_ids) for token in ids]
         total = sum(raw)
         return [weight / total for weight in raw] if total > 0 else raw
-
-    def _raw(self, token: int) -> float:
-        if self.counts is None:
-            return 1.0
-        return math.log((self.n_documents + 1) / (self.counts.get(token, 0) + 1))
 
 
 def _match(candidates: Sequence[_Encoded], references: Sequence[_Encoded], device: str) -> list[BertScore]:

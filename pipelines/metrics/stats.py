@@ -5,16 +5,15 @@ and resamples and the seed: equal for every metric and model on the same rows, i
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
-Statistic: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]  # (rows,), weights (draws, rows) -> (draws,)
 
 RESAMPLES: Final = 10_000
 SEED: Final = 42
@@ -71,97 +70,63 @@ def bootstrap_replicates(
     values: ArrayLike,
     clusters: Sequence[Any] | NDArray[Any] | None = None,
     *,
-    statistic: Literal["mean"] | Statistic = "mean",
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> FloatArray:
-    """Compute a statistic on resamples of clusters, drawn with replacement: (resamples,), NaN where undefined.
+    """Return means on resamples of clusters, drawn with replacement: (resamples,).
 
     `values` are N finite numbers, at least one; `clusters` N names of one sortable type (None: every row is a cluster).
-    A mean takes time and memory for clusters only; any other statistic works on rows, in blocks of draws.
     """
     rows = _finite(values)
     if rows.size == 0:
         raise ValueError("no rows to resample")
-    numbers = _cluster_numbers(clusters, rows.size)
-    if statistic == "mean":
-        totals = _cluster_totals(rows, numbers)
-        return drawn_ratios(totals[:, :1], totals[:, 1:], resamples=resamples, seed=seed)[:, 0]
-    n_clusters = int(numbers.max()) + 1
-    blocks = _draws(n_clusters, resamples=resamples, seed=seed, width=rows.size)
-    return np.concatenate([statistic(rows, counts[:, numbers]) for counts in blocks])
+    totals = _cluster_totals(rows, _cluster_numbers(clusters, rows.size))
+    return drawn_ratios(totals[:, :1], totals[:, 1:], resamples=resamples, seed=seed)[:, 0]
 
 
-def _percentiles(replicates: FloatArray, level: float) -> Interval | None:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level {level} is not between 0 and 1")
+def _percentiles(replicates: FloatArray) -> Interval | None:
     defined = replicates[~np.isnan(replicates)]
     if defined.size == 0:
         return None
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(defined, [tail, 1.0 - tail])
+    low, high = np.quantile(defined, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
     return Interval(float(low), float(high))
 
 
-def bootstrap_ci(
-    values: ArrayLike,
-    clusters: Sequence[Any] | NDArray[Any] | None = None,
-    *,
-    statistic: Literal["mean"] | Statistic = "mean",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    level: float = LEVEL,
-) -> Interval | None:
-    """Return a percentile interval of `bootstrap_replicates`; None with fewer than two clusters or no defined draw."""
+def bootstrap_ci(values: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None = None) -> Interval | None:
+    """Return a percentile interval of `bootstrap_replicates`; None with fewer than two clusters."""
     rows = _finite(values)
     if np.unique(_cluster_numbers(clusters, rows.size)).size < 2:
         return None
-    replicates = bootstrap_replicates(rows, clusters, statistic=statistic, resamples=resamples, seed=seed)
-    return _percentiles(replicates, level)
+    return _percentiles(bootstrap_replicates(rows, clusters))
 
 
 def _difference(
-    a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None, **options: Any
+    a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None, resamples: int = RESAMPLES
 ) -> FloatArray:
     first, second = _finite(a), _finite(b)
     if first.size != second.size:
         raise ValueError(f"paired values differ in length: {first.size} and {second.size}")
-    return bootstrap_replicates(first, clusters, **options) - bootstrap_replicates(second, clusters, **options)
+    sides = (bootstrap_replicates(side, clusters, resamples=resamples) for side in (first, second))
+    return next(sides) - next(sides)
 
 
-def paired_bootstrap_ci(  # noqa: PLR0913 - as bootstrap_ci, for two
-    a: ArrayLike,
-    b: ArrayLike,
-    clusters: Sequence[Any] | NDArray[Any] | None = None,
-    *,
-    statistic: Literal["mean"] | Statistic = "mean",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    level: float = LEVEL,
+def paired_bootstrap_ci(
+    a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None = None
 ) -> Interval | None:
     """Return the percentile bootstrap interval of A minus B on the same rows and draws, or None as `bootstrap_ci`."""
-    n_rows = _finite(a).size
-    if np.unique(_cluster_numbers(clusters, n_rows)).size < 2:
+    if np.unique(_cluster_numbers(clusters, _finite(a).size)).size < 2:
         return None
-    replicates = _difference(a, b, clusters, statistic=statistic, resamples=resamples, seed=seed)
-    return _percentiles(replicates, level)
+    return _percentiles(_difference(a, b, clusters))
 
 
 def paired_bootstrap_p(
-    a: ArrayLike,
-    b: ArrayLike,
-    clusters: Sequence[Any] | NDArray[Any] | None = None,
-    *,
-    statistic: Literal["mean"] | Statistic = "mean",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
+    a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None = None, *, resamples: int = RESAMPLES
 ) -> float:
     """Return the one-sided p-value of "A is better than B" on the same rows, by paired bootstrap (Koehn 2004).
 
     p = (1 + number of draws with A - B <= 0 or undefined) / (resamples + 1).
     """
-    replicates = _difference(a, b, clusters, statistic=statistic, resamples=resamples, seed=seed)
-    losses = int(np.count_nonzero(~(replicates > 0.0)))
+    losses = int(np.count_nonzero(~(_difference(a, b, clusters, resamples) > 0.0)))
     return (1 + losses) / (resamples + 1)
 
 
@@ -187,16 +152,16 @@ def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESA
     return ratios
 
 
-def interval_of(replicates: FloatArray, value: float, *, level: float = LEVEL) -> Interval | None:
+def interval_of(replicates: FloatArray, value: float) -> Interval | None:
     """Return the percentile interval of replicates, None if undefined; rounding noise does not exclude `value`."""
-    interval = _percentiles(replicates, level)
+    interval = _percentiles(replicates)
     if interval is None:
         return None
     low, high = (value if math.isclose(end, value, abs_tol=1e-12) else end for end in (interval.low, interval.high))
     return Interval(low, high)
 
 
-def wilson_ci(successes: int, n: int, *, level: float = LEVEL) -> Interval | None:
+def wilson_ci(successes: int, n: int) -> Interval | None:
     """Return the Wilson score interval of a proportion (Wilson 1927), by statsmodels; None without trials."""
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} trials")
@@ -204,7 +169,7 @@ def wilson_ci(successes: int, n: int, *, level: float = LEVEL) -> Interval | Non
         return None
     from statsmodels.stats.proportion import proportion_confint
 
-    low, high = proportion_confint(successes, n, alpha=1.0 - level, method="wilson")
+    low, high = proportion_confint(successes, n, alpha=1.0 - LEVEL, method="wilson")
     return Interval(float(low), float(high))
 
 

@@ -15,30 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.schemas import schema_of
 from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
 
 MAX_NIGHTS = 100  # searched for a pair; all are read for a new pair
 
-PAIRS = pa.schema(
-    [
-        ("night", pa.string()),
-        ("model", pa.string()),
-        ("benchmark", pa.string()),
-        ("state", pa.string()),  # ran | unchanged | failed
-        ("why", pa.string()),  # what changed, or what failed
-        ("fingerprint", pa.string()),  # '' if the pair has to run again
-        ("parts", pa.map_(pa.string(), pa.string())),  # model, dataset, prompt, judge ... -> hash
-        ("measured", pa.string()),  # the night of the current metrics
-        ("requests", pa.int64()),
-        ("failed", pa.int64()),
-        ("input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()),
-        ("seconds", pa.float64()),
-        ("cost_usd", pa.float64()),
-        ("out", pa.string()),
-    ]
-)
 METRICS = pa.schema(
     [
         ("night", pa.string()),
@@ -60,11 +42,11 @@ class Pair:
     night: str
     model: str
     benchmark: str
-    state: str
-    why: str = ""
-    fingerprint: str = ""
-    parts: Mapping[str, str] = field(default_factory=dict)
-    measured: str = ""
+    state: str  # ran | unchanged | failed
+    why: str = ""  # what changed, or what failed
+    fingerprint: str = ""  # '' if the pair has to run again
+    parts: Mapping[str, str] = field(default_factory=dict)  # model, dataset, prompt, judge ... -> hash
+    measured: str = ""  # the night of the current metrics
     requests: int = 0
     failed: int = 0
     input_tokens: int = 0  # of this night's requests, including judge and captioner
@@ -72,6 +54,9 @@ class Pair:
     seconds: float = 0.0  # of this model's sweep, divided among its benchmarks by requests
     cost_usd: float | None = None  # None if no price is known
     out: str = ""
+
+
+PAIRS = schema_of(Pair, {"parts": pa.map_(pa.string(), pa.string())})
 
 
 def night_name(now: datetime) -> str:

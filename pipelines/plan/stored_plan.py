@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -11,28 +11,10 @@ import pyarrow as pa
 
 from models.message_codec import load_steps
 from models.messages import Media, Step
+from pipelines.schemas import schema_of
 from pipelines.storage.parts import open_part
 from pipelines.storage.store import Store
 
-PLAN = pa.schema(
-    [
-        ("sample_id", pa.string()),
-        ("task", pa.string()),
-        ("setting", pa.string()),
-        ("variant", pa.string()),
-        ("media_group", pa.string()),
-        ("prompt_version", pa.string()),
-        ("prompt_sha256", pa.string()),
-        ("excluded", pa.string()),
-        ("generation", pa.string()),  # JSON: the benchmark's settings of each step
-        ("prompt_tokens", pa.int64()),
-        ("media_tokens", pa.int64()),
-        ("first_media_tokens", pa.int64()),
-        ("decoded_bytes", pa.int64()),
-        ("media_files", pa.map_(pa.string(), pa.string())),  # content hash -> path in the dataset
-        ("messages", pa.string()),  # JSON: models.message_codec.dump_steps
-    ]
-)
 ROW_GROUP: Final = 512
 """Rows that are built, written and read together."""
 CACHED_PARTS = 4
@@ -54,13 +36,15 @@ class PlanRow:
     excluded: str
     """Why it is never sent; '' when it is."""
     generation: str
+    """JSON: the benchmark's settings of each step."""
     prompt_tokens: int = 0
     media_tokens: int = 0
     first_media_tokens: int = 0
     decoded_bytes: int = 0
     media_files: Mapping[str, str]
+    """Content hash -> path in the dataset."""
     messages: str
-    """Empty, like `media_files`, where rows are read without their payload."""
+    """JSON (`models.message_codec.dump_steps`); empty, like `media_files`, where rows are read without payload."""
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -69,10 +53,10 @@ class PlanRow:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the columns of `PLAN`."""
-        return {**{name: getattr(self, name) for name in _NAMES}, "media_files": list(self.media_files.items())}
+        return {**{name: getattr(self, name) for name in PLAN.names}, "media_files": list(self.media_files.items())}
 
 
-_NAMES = tuple(field.name for field in fields(PlanRow))
+PLAN: Final = schema_of(PlanRow, {"media_files": pa.map_(pa.string(), pa.string())})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

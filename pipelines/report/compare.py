@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PairedTests
-from pipelines.benchmarks.records import Sample
+from pipelines.benchmarks.records import PairedTest, Sample
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry, load_run
@@ -188,20 +188,29 @@ def _score_difference(
     elif interval:
         sides = [paired_bootstrap_p(x, y, clusters) for x, y in ((a, b), (b, a))]
         p, test = min(1.0, 2 * min(sides)), "bootstrap"
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    means = sum(a) / len(a), sum(b) / len(b)
+    paired = PairedTest(
+        metric=name, n=len(a), value_a=means[0], value_b=means[1], ci_low=low, ci_high=high, p=p, test=test
+    )
+    return _difference(pair, keys, paired, only_one=only_one)
+
+
+def _difference(pair: _Pair, keys: Sequence[_Key], test: PairedTest, *, only_one: int) -> Difference:
     return Difference(
         **pair.names,
         task=keys[0][0],
         setting=keys[0][1],
-        value=name,
-        n=len(a),
+        value=test.metric,
+        n=test.n,
         only_one=only_one,
-        mean_a=sum(a) / len(a),
-        mean_b=sum(b) / len(b),
-        delta=(sum(b) - sum(a)) / len(a),
-        ci_low=interval.low if interval else None,
-        ci_high=interval.high if interval else None,
-        p=p,
-        test=test,
+        mean_a=test.value_a,
+        mean_b=test.value_b,
+        delta=test.value_b - test.value_a,
+        ci_low=test.ci_low,
+        ci_high=test.ci_high,
+        p=test.p,
+        test=test.test,
         changed=pair.changed(keys),
     )
 
@@ -234,22 +243,7 @@ def _tests_of_cell(
         return
     first, second = (_frame([rows[key] for key in keys]) for rows in (rows_a, rows_b))
     for test in paired_tests(first, second, cell[1], samples):
-        yield Difference(
-            **pair.names,
-            task=cell[0],
-            setting=cell[1],
-            value=test.metric,
-            n=test.n,
-            only_one=len(rows_a.keys() | rows_b.keys()) - len(keys),
-            mean_a=test.value_a,
-            mean_b=test.value_b,
-            delta=test.value_b - test.value_a,
-            ci_low=test.ci_low,
-            ci_high=test.ci_high,
-            p=test.p,
-            test=test.test,
-            changed=pair.changed(keys),
-        )
+        yield _difference(pair, keys, test, only_one=len(rows_a.keys() | rows_b.keys()) - len(keys))
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
@@ -12,7 +12,7 @@ from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.ingest.human_files import is_person
-from pipelines.report.tables.overview import number_or_none
+from pipelines.report.tables.overview import measured_value, number_or_none
 
 _Row: TypeAlias = Mapping[Any, Any]
 _RowIndex: TypeAlias = Mapping[tuple[str, ...], _Row]  # by task, metric, subset, category, setting, model
@@ -84,7 +84,7 @@ def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:
     if not groups:
         return []
     models = dict.fromkeys(line.model for lines in groups.values() for line in lines if line.origin == "ours")
-    ours = [_series(model, [_value_of(lines, model) for lines in groups.values()]) for model in models]
+    ours = [Series.of(model, [_value_of(lines, model) for lines in groups.values()]) for model in models]
     best = tuple(_best(lines) for lines in groups.values())
     first = [next(line for line in lines if line.origin == "ours") for lines in groups.values()]
     human, chance = tuple(line.human.value for line in first), tuple(line.chance for line in first)
@@ -225,14 +225,7 @@ def _fixed_gap(value: TableValue, human: float | None) -> TableValue:
 
 
 def _measured(row: _Row) -> TableValue:
-    value = number_or_none(row["value"])
-    return TableValue(
-        value=value,
-        low=number_or_none(row["ci_low"]),
-        high=number_or_none(row["ci_high"]),
-        n=int(row["n"]),
-        note=str(row.get("note") or "") if value is None else "",
-    )
+    return replace(measured_value(row), n_failed=None)
 
 
 def _table_row(line: _Line) -> TableRow:
@@ -271,15 +264,6 @@ def _best(lines: Sequence[_Line]) -> float | None:
     return max(
         (line.value.value for line in lines if line.origin == "published" and line.value.value is not None),
         default=None,
-    )
-
-
-def _series(label: str, values: Sequence[TableValue]) -> Series:
-    return Series(
-        label=label,
-        values=tuple(value.value for value in values),
-        low=tuple(value.low for value in values),
-        high=tuple(value.high for value in values),
     )
 
 

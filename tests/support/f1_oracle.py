@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
-from pipelines.metrics.stats import FloatArray, Statistic
+from pipelines.metrics.stats import FloatArray, cluster_draws
+
+Statistic: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]  # (rows,), weights (draws, rows) -> (draws,)
 
 _CLASSES = (1, 0)
 
@@ -17,7 +20,7 @@ def macro_f1(gold: Sequence[int], answers: Sequence[int]) -> float:
 
 
 def macro_f1_statistic(gold: Sequence[int]) -> Statistic:
-    """Return macro F1 as a statistic of the bootstrap in `metrics.stats`, whose values are the answers."""
+    """Return macro F1 of weighted rows as a function of the answers and the weights of each draw."""
     truth = np.asarray(gold)
 
     def statistic(answers: FloatArray, weights: FloatArray) -> FloatArray:
@@ -42,3 +45,10 @@ def answers_at_k(gold: Sequence[int], predicted: Sequence[int | None], scores: S
 def f1_at_k(gold: Sequence[int], predicted: Sequence[int | None], scores: Sequence[float], k: int) -> float:
     """Return macro F1 of `answers_at_k`."""
     return macro_f1(gold, answers_at_k(gold, predicted, scores, k))
+
+
+def drawn_macro_f1(gold: Sequence[int], answers: Sequence[float], clusters: Sequence[str] | None = None) -> FloatArray:
+    """Return macro F1 on each draw of clusters (None: every row is one), with every row repeated as it is drawn."""
+    numbers = np.arange(len(gold)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    weights = cluster_draws(int(numbers.max()) + 1)[:, numbers]
+    return macro_f1_statistic(gold)(np.asarray(answers, dtype=np.float64), weights)

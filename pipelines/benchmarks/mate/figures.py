@@ -147,12 +147,7 @@ def _link_shares(mate: MateResults) -> Iterator[Figure]:
 
 def _series(label: str, numbers: list[TableValue] | list[TableValue | None]) -> Series:
     measured = [number if number is not None and number.value is not None else None for number in numbers]
-    return Series(
-        label=label,
-        values=tuple(number.value if number else None for number in measured),
-        low=tuple(number.low if number else None for number in measured),
-        high=tuple(number.high if number else None for number in measured),
-    )
+    return Series.of(label, measured)
 
 
 def _with_values(series: list[Series]) -> list[Series]:

@@ -5,7 +5,6 @@ The rows of one scene are spread over seven files or two splits and become one s
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,7 @@ from pipelines.benchmarks.mate.scene_rows import (
     picture_problem,
     sample_of,
 )
-from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
+from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, open_parquet, parquet_rows
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
 from pipelines.benchmarks.source import Source
 from pipelines.errors import SourceError
@@ -95,8 +94,6 @@ def _read(line: bytes, place: str, setting: str, tasks: tuple[str, ...]) -> tupl
 
 
 _COLUMNS: Final = ("id", "scene", "question", "answer", "task", "pointer_attribute", "target_attribute")
-
-
 _BATCH: Final = 64  # rows per batch with pictures
 
 
@@ -169,25 +166,13 @@ def _content(raw: Mapping[str, Any]) -> bytes | None:
 
 def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield rows with their places; the picture's column next to id and task, or all the others."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    content = source.read_bytes(path)
-    try:
-        file = pq.ParquetFile(io.BytesIO(content))
-        names = list(file.schema_arrow.names)
-        lacking = [name for name in _COLUMNS if name not in names]
-        if lacking:
-            raise SourceError(
-                f"{source.uri}/{path}: no column {', '.join(lacking)}; the columns are {', '.join(names)}"
-            )
-        matching_names = [
-            name for name in names if (name in ("id", "task", "image")) == with_picture or name in ("id", "task")
-        ]
-        number, most = 0, MOST_PICTURES if with_picture else MOST_WORDS
-        for batch in batches(file, matching_names, rows=_BATCH, most=most, where=f"{source.uri}/{path}"):
-            for raw in batch.to_pylist():
-                number += 1
-                yield f"row {number}", raw
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{source.uri}/{path}: not readable as Parquet ({error!s:.120}); fetch it again") from error
+    where = f"{source.uri}/{path}"
+    file = open_parquet(source.read_bytes(path), where, _COLUMNS)
+    names = [
+        name
+        for name in file.schema_arrow.names
+        if (name in ("id", "task", "image")) == with_picture or name in ("id", "task")
+    ]
+    most = MOST_PICTURES if with_picture else MOST_WORDS
+    for number, raw in enumerate(parquet_rows(file, names, rows=_BATCH, most=most, where=where), start=1):
+        yield f"row {number}", raw

@@ -38,23 +38,13 @@ def _input_bars(unpie: UnpieResults) -> Iterator[Figure]:
                 title=f"UNPIE: {task}{f', {subset}' if subset else ''}, {metric.replace('_', ' ')} by input",
                 categories=tuple(models),
                 series=tuple(
-                    _series(unpie, models, TYPES[setting], key)
+                    Series.of(TYPES[setting], [unpie.find(key.of(model)) for model in models])
                     for setting, key in keys.items()
                     if unpie.results.models_with([key])
                 ),
                 y_label="percent",
                 notes=("Mean of homographic and heterographic puns, with 95% intervals.", *unpie.subset_notes(task)),
             )
-
-
-def _series(unpie: UnpieResults, models: list[str], label: str, key: Key) -> Series:
-    numbers = [unpie.find(key.of(model)) for model in models]
-    return Series(
-        label=label,
-        values=tuple(number.value if number else None for number in numbers),
-        low=tuple(number.low if number else None for number in numbers),
-        high=tuple(number.high if number else None for number in numbers),
-    )
 
 
 def _margins(unpie: UnpieResults) -> Iterator[Figure]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.benchmarks.parquet_source import MOST_PICTURES, batches
+from pipelines.benchmarks.parquet_source import MOST_PICTURES, open_parquet, parquet_rows
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.unpie.column_map import Shape, merge_shapes, shape_of
 from pipelines.errors import SourceError
@@ -96,7 +96,6 @@ def open_file(source: Source, path: str) -> RowFile:
 
 def _parquet(content: bytes, where: str) -> RowFile:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     def shape(kind: Any) -> Shape:
         if pa.types.is_struct(kind):
@@ -105,10 +104,9 @@ def _parquet(content: bytes, where: str) -> RowFile:
             return [shape(kind.value_type)]
         return None
 
-    file = pq.ParquetFile(io.BytesIO(content))
+    file = open_parquet(content, where)
     shapes = {field.name: shape(field.type) for field in file.schema_arrow}
-    row_batches = batches(file, list(shapes), rows=_BATCH_ROWS, most=MOST_PICTURES, where=where)
-    return RowFile(shapes, (row for batch in row_batches for row in batch.to_pylist()))
+    return RowFile(shapes, parquet_rows(file, list(shapes), rows=_BATCH_ROWS, most=MOST_PICTURES, where=where))
 
 
 def _json(text: str) -> list[dict[str, Any] | str]:

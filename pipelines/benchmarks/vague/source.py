@@ -6,7 +6,6 @@ set.
 
 from __future__ import annotations
 
-import io
 import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
+from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, open_parquet, parquet_rows
 from pipelines.benchmarks.records import MediaFile, Rejection
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vague.person_tags import Box
@@ -112,7 +111,7 @@ class SourceFile:
             yield from ((item, self._picture_file(item)) for item in selected)
             return
         by_index = {item.index: item for item in selected}
-        for index, row in _parquet_rows(_open_parquet(self.content, self._uri), [_IMAGE], self._uri):
+        for index, row in _parquet_rows(open_parquet(self.content, self._uri), [_IMAGE], self._uri):
             if item := by_index.get(index):
                 content = _image_bytes(row[_IMAGE])
                 path = _picture_name(item, content)
@@ -230,38 +229,17 @@ def _json_file(source: Source, path: str) -> SourceFile | None:
 def _parquet_file(source: Source, path: str) -> SourceFile:
     uri = f"{source.uri}/{path}"
     content = source.read_bytes(path)
-    parquet = _open_parquet(content, uri)
+    parquet = open_parquet(content, uri, (_IMAGE, "image_name", "indirect", "mcq"))
     schema = parquet.schema_arrow
-    missing = [name for name in (_IMAGE, "image_name", "indirect", "mcq") if name not in schema.names]
-    if missing:
-        raise SourceError(f"{uri}: no column {', '.join(missing)}; found {', '.join(schema.names)}")
     readings = schema.field("mcq").type
     _reject_version_1(uri, [readings.field(i).name for i in range(readings.num_fields)])
     columns = [name for name in _Row.model_fields if name in schema.names]
     return _validate_rows(source, path, _parquet_rows(parquet, columns, uri), content)
 
 
-def _open_parquet(content: bytes, uri: str) -> ParquetFile:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(io.BytesIO(content))
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{uri}: not readable as Parquet ({str(error)[:200]}); fetch the file again") from error
-
-
 def _parquet_rows(parquet: ParquetFile, columns: list[str], uri: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    import pyarrow as pa
-
-    index, most = 0, MOST_PICTURES if _IMAGE in columns else MOST_WORDS
-    try:
-        for batch in batches(parquet, columns, rows=_BATCH_ROWS, most=most, where=uri):
-            for row in batch.to_pylist():
-                yield index, row
-                index += 1
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{uri}: damaged at row {index + 1} ({str(error)[:200]}); fetch the file again") from error
+    most = MOST_PICTURES if _IMAGE in columns else MOST_WORDS
+    return enumerate(parquet_rows(parquet, columns, rows=_BATCH_ROWS, most=most, where=uri))
 
 
 def _image_bytes(cell: Any) -> bytes:

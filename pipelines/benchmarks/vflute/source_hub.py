@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches
+from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
@@ -96,8 +95,9 @@ def hub_claims(source: Source, files: Sequence[str]) -> set[str]:
     """Return all captions of a split without reading pictures."""
     claims: set[str] = set()
     for path in files:
-        for batch in _batches(_open_parquet(source, path), ["claim"], MOST_WORDS, f"{source.uri}/{path}"):
-            claims.update(claim for claim in batch.column(0).to_pylist() if isinstance(claim, str))
+        where = f"{source.uri}/{path}"
+        for row in parquet_rows(_open(source, path), ["claim"], rows=_BATCH_ROWS, most=MOST_WORDS, where=where):
+            claims |= {row["claim"]} if isinstance(row["claim"], str) else set()
     return claims
 
 
@@ -105,12 +105,10 @@ def hub_rows(source: Source, files: Sequence[str], split: str) -> Iterator[HubRo
     """Yield rows with their pictures, a few in memory at a time; SourceError for an unreadable file."""
     index = 0
     for path in files:
-        for batch in _batches(
-            _open_parquet(source, path), [*_TEXT_COLUMNS, "image"], MOST_PICTURES, f"{source.uri}/{path}"
-        ):
-            for fields in batch.to_pylist():
-                yield _row(fields, index, split, path)
-                index += 1
+        columns, where = [*_TEXT_COLUMNS, "image"], f"{source.uri}/{path}"
+        for fields in parquet_rows(_open(source, path), columns, rows=_BATCH_ROWS, most=MOST_PICTURES, where=where):
+            yield _row(fields, index, split, path)
+            index += 1
 
 
 def select_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> ExemplarSelection:
@@ -118,9 +116,9 @@ def select_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> E
     best = _BestCandidates(counts={kind: EXEMPLARS.count(kind) for kind in EXEMPLARS})
     index = 0
     for path in files:
-        file = _open_parquet(source, path)
+        file, where = _open(source, path), f"{source.uri}/{path}"
         for group in range(file.num_row_groups):
-            text_batches = _batches(file, _TEXT_COLUMNS, MOST_WORDS, f"{source.uri}/{path}", group)
+            text_batches = batches(file, _TEXT_COLUMNS, rows=_BATCH_ROWS, most=MOST_WORDS, where=where, group=group)
             texts = [row for batch in text_batches for row in batch.to_pylist()]
             _add_candidates(best, texts, index, avoid, _Pictures(file, group, source, path))
             index += len(texts)
@@ -163,11 +161,10 @@ class _Pictures:
         import pyarrow as pa
 
         if self._table is None:
-            import pyarrow as pa
-
             uri = f"{self.source.uri}/{self.path}"
-            picture_batches = _batches(self._file, ["image"], _MAX_GROUP_BYTES, uri, self._group)
-            self._table = pa.Table.from_batches(picture_batches)
+            self._table = pa.Table.from_batches(
+                batches(self._file, ["image"], rows=_BATCH_ROWS, most=_MAX_GROUP_BYTES, where=uri, group=self._group)
+            )
         return self._table.column(0)[index].as_py()
 
 
@@ -201,33 +198,8 @@ def _is_picture(source: Source, content: bytes) -> bool:
     return True
 
 
-def _open_parquet(source: Source, path: str) -> pq.ParquetFile:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(io.BytesIO(source.read_bytes(path)))
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(f"{source.uri}/{path}", error) from error
-    missing = [name for name in (*_TEXT_COLUMNS, "image") if name not in file.schema_arrow.names]
-    if missing:
-        raise SourceError(f"{source.uri}/{path}: no column {', '.join(missing)}")
-    return file
-
-
-def _unreadable(where: str, error: Exception) -> SourceError:
-    return SourceError(f"{where}: cannot be read as Parquet ({str(error)[:200]}); fetch the file again")
-
-
-def _batches(
-    file: pq.ParquetFile, columns: Sequence[str], most: int, where: str, group: int | None = None
-) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    try:
-        yield from batches(file, columns, rows=_BATCH_ROWS, most=most, where=where, group=group)
-    except (pa.ArrowException, OSError) as error:
-        raise _unreadable(where, error) from error
+def _open(source: Source, path: str) -> pq.ParquetFile:
+    return open_parquet(source.read_bytes(path), f"{source.uri}/{path}", (*_TEXT_COLUMNS, "image"))
 
 
 def _row(fields: Mapping[str, Any], index: int, split: str, path: str) -> HubRow | Rejection:

@@ -28,7 +28,7 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]])
         return None
     settings = _ordered([str(row["setting"]) for row in rows], part.settings)
     tasks = _ordered([str(row["task"]) for row in rows], ())
-    cells = {(row["task"], row["model"], row["setting"]): _headline_cell(row) for row in rows}
+    cells = {(row["task"], row["model"], row["setting"]): measured_value(row) for row in rows}
     lines: list[TableRow] = []
     for task in tasks:
         lines += [TableRow(label=task, origin="heading")] if len(tasks) > 1 else []
@@ -149,7 +149,8 @@ def _is_headline(row: Mapping[str, Any], part: BenchmarkSection) -> bool:
     return bool(is_whole and row["benchmark"] == part.name and row["metric"] == part.headline)
 
 
-def _headline_cell(row: Mapping[str, Any]) -> TableValue:
+def measured_value(row: Mapping[str, Any]) -> TableValue:
+    """Return a row of `metrics.json` as a cell; of a missing value its note."""
     value = number_or_none(row["value"])
     return TableValue(
         value=value,

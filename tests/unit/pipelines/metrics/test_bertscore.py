@@ -40,9 +40,8 @@ def test_bertscore_equals_the_package_golden_values(encoder: Encoder, family: st
         assert numbers(score) == pytest.approx((row["precision"], row["recall"], row["f1"]), abs=1e-5), row_name(row)
 
 
-@pytest.mark.parametrize("idf", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_scores_equal_the_installed_package(encoder: Encoder, tmp_path: Path, family: str, idf: bool) -> None:
+def test_scores_equal_the_installed_package(encoder: Encoder, tmp_path: Path, family: str) -> None:
     import bert_score
 
     folder = shutil.copytree(encoder(family), tmp_path / family)
@@ -53,9 +52,9 @@ def test_scores_equal_the_installed_package(encoder: Encoder, tmp_path: Path, fa
         (folder / "tokenizer_config.json").write_text(json.dumps(config))
     # One pair a batch: the package lends padded batches a similarity of nought.
     package = bert_score.score(
-        CANDIDATES, REFERENCES, model_type=str(folder), num_layers=2, idf=idf, nthreads=0, batch_size=1, device="cpu"
+        CANDIDATES, REFERENCES, model_type=str(folder), num_layers=2, nthreads=0, batch_size=1, device="cpu"
     )
-    ours = BertScorer(str(folder), 2, idf=idf).score(CANDIDATES, REFERENCES)
+    ours = BertScorer(str(folder), 2).score(CANDIDATES, REFERENCES)
     for expected, score in zip(torch.stack(package, dim=1).tolist(), ours, strict=True):
         assert numbers(score) == pytest.approx(expected, abs=1e-5)
 
@@ -68,7 +67,7 @@ def test_bertscore_is_independent_of_the_batch_size(encoder: Encoder, family: st
 
 
 def test_bertscore_is_independent_of_the_window(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer = BertScorer(str(encoder("bert")), 2, idf=True)
+    scorer = BertScorer(str(encoder("bert")), 2)
     whole = scorer.score(CANDIDATES, REFERENCES)
     monkeypatch.setattr("pipelines.metrics.bertscore._WINDOW", 2)
     for a, b in zip(whole, scorer.score(CANDIDATES, REFERENCES), strict=True):

@@ -322,7 +322,7 @@ class TestPublic:
     def test_a_broken_file_is_named(self, tmp_path: Path) -> None:
         source = public(tmp_path / "s", self.splits())
         (source / "data" / "cross_modal-00000-of-00001.parquet").write_bytes(b"PAR1 no")
-        with pytest.raises(SourceError, match=r"cross_modal.*not readable as Parquet"):
+        with pytest.raises(SourceError, match=r"cross_modal.*cannot be read as Parquet"):
             read(source)
 
     def test_a_missing_column_is_named(self, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_read_refuses_version_1_under_any_file_name(tmp_path: Path) -> None:
         ("vcr_1144_final.json", b"{}", "an array"),
         ("vcr_1144_final.json", b"[{", "not readable as JSON"),
         ("ego4d_533_final.json", b"\xff\xfe", "not readable as JSON"),
-        ("data/train-00000-of-00001.parquet", b"PAR1", "not readable as Parquet"),
+        ("data/train-00000-of-00001.parquet", b"PAR1", "cannot be read as Parquet"),
     ],
 )
 def test_read_refuses_a_folder_of_other_files(name: str, content: bytes, words: str, tmp_path: Path) -> None:
