@@ -111,6 +111,11 @@ class HumanBaseline:
         return (), ()
 
 
+def human_prediction(benchmark: str, annotator: str, output: str, **cell: str) -> dict[str, str]:
+    """Return a person's answer as a row of a predictions file; `cell`: task, setting, sample_id and variant."""
+    return {"benchmark": benchmark, "model": f"{ANNOTATOR}{annotator}", **cell, "output": output}
+
+
 def csv_rows(
     text: str, columns: Sequence[str], *, may_be_empty: Sequence[str] = (), optional: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, Any]]]:

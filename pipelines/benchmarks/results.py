@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.records import Metric, PublishedValue
-from pipelines.benchmarks.tables import TableCell, TableRow, TableValue
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 Source: TypeAlias = Literal["ours", "published"]
 
@@ -141,6 +141,11 @@ def section(heading: str, rows: Iterable[TableRow]) -> list[TableRow]:
     """Return the rows under a heading; nothing where there are none."""
     block = list(rows)
     return [TableRow(label=heading, origin="heading"), *block] if block else []
+
+
+def with_our_rows(tables: Iterable[Table]) -> list[Table]:
+    """Return the tables that have a row of ours."""
+    return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
 
 
 def filled(rows: Iterable[TableRow]) -> list[TableRow]:

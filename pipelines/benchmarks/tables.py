@@ -27,6 +27,12 @@ class TableValue:
     note: str = ""  # why the value is missing, or why it is not to be trusted; becomes a footnote
     doubtful: bool = False  # cannot be right, such as a misprint: shown, and never marked as the best
 
+    def minus(self, reference: float | None) -> TableValue:
+        """Return the difference from a fixed number, with this number's interval alone."""
+        ends = (self.value, self.low, self.high)
+        value, low, high = (None if end is None or reference is None else end - reference for end in ends)
+        return TableValue(value=value, low=low, high=high)
+
 
 TableCell: TypeAlias = str | float | int | TableValue | None
 """A float is a fraction and printed by the column's style; an int is a count; a bool is a check mark or nothing; None

@@ -144,32 +144,29 @@ def _run_model(
 
 def _ran(night: str, status: PairStatus, counts: Sequence[CellCount], *, within_budget: bool) -> Pair:
     """Return the record of a pair that ran; without a fingerprint, it runs again the next night."""
-    failed = sum(count.error for count in counts)
     return Pair(
-        night=night,
-        model=status.model,
-        benchmark=status.benchmark,
+        **_identity(night, status),
         state="ran",
         why=status.why,
         fingerprint=status.fingerprint if within_budget else "",
-        parts=status.parts,
         measured=night,
         requests=sum(count.requests for count in counts),
-        failed=failed,
+        failed=sum(count.error for count in counts),
     )
 
 
 def _failed(night: str, status: PairStatus, message: str, out: str) -> Pair:
     return Pair(
-        night=night,
-        model=status.model,
-        benchmark=status.benchmark,
+        **_identity(night, status),
         state="failed",
         why=" ".join(message.split())[:500],
-        parts=status.parts,
         measured=status.before.measured if status.before else "",
         out=out,
     )
+
+
+def _identity(night: str, status: PairStatus) -> dict[str, Any]:
+    return {"night": night, "model": status.model, "benchmark": status.benchmark, "parts": status.parts}
 
 
 def _shifts(night: NightlyResult, statuses: Sequence[PairStatus], history: History) -> Iterator[MetricShift]:

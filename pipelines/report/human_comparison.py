@@ -143,7 +143,7 @@ def _own_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
         value=value,
         human=human,
         chance=_chance(level, row, index),
-        gap=_fixed_gap(value, level.value),
+        gap=value.minus(level.value),
     )
 
 
@@ -212,16 +212,9 @@ def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> 
             value=value,
             human=TableValue(value=level.value, n=level.n),
             chance=level.chance,
-            gap=_fixed_gap(value, level.value),
+            gap=value.minus(level.value),
             origin="published",
         )
-
-
-def _fixed_gap(value: TableValue, human: float | None) -> TableValue:
-    def minus(end: float | None) -> float | None:
-        return None if end is None or human is None else end - human
-
-    return TableValue(value=minus(value.value), low=minus(value.low), high=minus(value.high))
 
 
 def _measured(row: _Row) -> TableValue:

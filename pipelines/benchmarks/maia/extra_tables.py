@@ -16,7 +16,7 @@ from pipelines.benchmarks.maia.results import (
     STATEMENTS,
     MaiaResults,
 )
-from pipelines.benchmarks.results import Key, Source, filled, mean_of, section, without_interval
+from pipelines.benchmarks.results import Key, Source, filled, mean_of, section, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 
 _COMPARED: Final[Mapping[Key, str]] = {
@@ -62,7 +62,7 @@ _PUBLISHED_DELTAS: Final = (
 def extra_tables(maia: MaiaResults) -> list[Table]:
     """Return the tables that have any row of ours."""
     tables = (_comparison(maia), _deltas(maia), _reading(maia), _pools(maia), _contingency(maia))
-    return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
+    return with_our_rows(tables)
 
 
 def _comparison(maia: MaiaResults) -> Table:

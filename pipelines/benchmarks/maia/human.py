@@ -12,7 +12,6 @@ import numpy as np
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
-    ANNOTATOR,
     SAME_ITEMS,
     HumanBaseline,
     HumanKind,
@@ -20,6 +19,7 @@ from pipelines.benchmarks.human import (
     csv_rows,
     gap_metric,
     human_metric,
+    human_prediction,
 )
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.records import Metric, Sample
@@ -193,26 +193,26 @@ def _comparison(rows: pd.DataFrame, task: str, setting: str, metric: str) -> Ite
 HUMAN_BASELINE: Final = MaiaHumanBaseline()
 
 
-def answers_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str, str]]:
+def answers_as_predictions(text: str) -> list[dict[str, str]]:
     """Return human answers as rows of a predictions file, one model per annotator.
 
-    `text` is CSV with the columns question_id, annotator, answer; `setting` the input that the annotators saw.
+    `text` is CSV with the columns question_id, annotator, answer.
 
     Raises:
         ValueError: a column or a value is missing, or an annotator answers a question twice.
     """
     rows = _unique_rows(text, ("question_id", "annotator", "answer"))
     return [
-        _prediction(annotator, answer, task="oevqa", setting=setting, sample_id=question, variant="")
+        human_prediction("maia", annotator, answer, task="oevqa", setting=_SETTING, sample_id=question, variant="")
         for question, annotator, answer in rows
     ]
 
 
-def letters_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str, str]]:
+def letters_as_predictions(text: str) -> list[dict[str, str]]:
     """Return human choices between statements as rows of a predictions file, one model per annotator.
 
     `text` is CSV with the columns pair_id, such as `video7/Incertezza_B/3`, annotator, and letter: A or B in the order
-    drawn for the sweep's seed; `setting` is the input that the annotators saw.
+    drawn for the sweep's seed.
 
     Raises:
         ValueError: a column or a value is missing or wrong, or an annotator decides a pair twice.
@@ -222,8 +222,8 @@ def letters_as_predictions(text: str, setting: str = _SETTING) -> list[dict[str,
         question, _, index = pair.rpartition("/")
         if letter not in ("A", "B") or not question or index not in map(str, range(POOL_SIZE)):
             raise ValueError(f"pair_id {pair!r}, letter {letter!r}: expected such as video7/Incertezza_B/3 and A or B")
-        row = _prediction(annotator, letter, task="vsv", setting=setting, sample_id=question, variant=index)
-        predictions.append(row)
+        cell = {"task": "vsv", "setting": _SETTING, "sample_id": question, "variant": index}
+        predictions.append(human_prediction("maia", annotator, letter, **cell))
     return predictions
 
 
@@ -251,10 +251,6 @@ def judge_kappa(text: str) -> Metric:
         unit="",
         note="" if value is not None else "all ratings are the same",
     )
-
-
-def _prediction(annotator: str, output: str, **cell: str) -> dict[str, str]:
-    return {"benchmark": "maia", "model": f"{ANNOTATOR}{annotator}", **cell, "output": output}
 
 
 def _unique_rows(text: str, columns: tuple[str, str, str]) -> list[tuple[str, str, str]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pipelines.benchmarks.mate.results import MateResults, accuracy
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS
-from pipelines.benchmarks.results import Key, count_of, filled, section, with_interval, without_interval
+from pipelines.benchmarks.results import Key, count_of, filled, section, with_interval, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 _TASKS: Final = {
@@ -26,7 +26,7 @@ _COORDS_SECTION: Final = "Section 6.2"
 def extra_tables(mate: MateResults) -> list[Table]:
     """Lay out the tables for which there is any number of ours."""
     tables = (_human_table(mate), _reading_table(mate), _coords_table(mate), _shots_table(mate), _pointer_table(mate))
-    return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
+    return with_our_rows(tables)
 
 
 def _human_table(mate: MateResults) -> Table:

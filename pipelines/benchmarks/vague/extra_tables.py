@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
-from pipelines.benchmarks.results import Key, Results, count_of, without_interval
+from pipelines.benchmarks.results import Key, Results, count_of, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS
 from pipelines.benchmarks.vague.results import (
@@ -62,16 +62,17 @@ def extra_tables(results: Results) -> list[Table]:
     ids = ("vague_human", "vague_human_approx")
     tables = [_human_table(results, subset, name) for subset, name in zip(subsets, ids, strict=False)]
     tables += [_parsing_table(results), _letters_table(results), _rating_table(results), _freeform_table(results)]
-    return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
+    return with_our_rows(tables)
 
 
 def _human_table(results: Results, subset: str, name: str) -> Table:
     is_approximate = subset != HUMAN_LISTED
     human_key = mcq_key("accuracy", "vlm", HUMAN, HUMAN_LISTED)
     human = results.value(human_key, table="Table 2")
+    gap = TableValue(value=_CHANCE).minus(human)
     rows = [
         _human_row(results, "Table 2", HUMAN, human_key, None),
-        TableRow(label="Random", cells=(_CHANCE, _minus(_CHANCE, human), *(None,) * 8), origin="reference"),
+        TableRow(label="Random", cells=(_CHANCE, gap.value, *(None,) * 8), origin="reference"),
     ]
     if not is_approximate:
         published = [model for model in results.models("published", table="Table 2") if model != HUMAN]
@@ -96,10 +97,6 @@ def _human_table(results: Results, subset: str, name: str) -> Table:
     )
 
 
-def _minus(value: float | None, reference: float | None) -> float | None:
-    return None if value is None or reference is None else value - reference
-
-
 def _human_row(results: Results, table: str, label: str, key: Key, human: float | None) -> TableRow:
     *errors, correct = chosen = counts(results, key, table, (*ERRORS, "count_correct"))
     number = results.find(key, table=table)
@@ -107,9 +104,10 @@ def _human_row(results: Results, table: str, label: str, key: Key, human: float 
     size = HUMAN_ITEMS if table else None if number is None else number.n
     interval = wilson_ci(correct, size) if correct is not None and size and key.model != HUMAN else None
     low, high = (interval.low, interval.high) if interval else (None, None)
+    accuracy = TableValue(value=value, low=low, high=high, n=None if table else size)
     cells: tuple[TableCell, ...] = (
-        TableValue(value=value, low=low, high=high, n=None if table else size),
-        TableValue(value=_minus(value, human), low=_minus(low, human), high=_minus(high, human)),
+        accuracy,
+        accuracy.minus(human),
         *chosen,
         _invalid(results, table, key, chosen),
         *_shares(errors),

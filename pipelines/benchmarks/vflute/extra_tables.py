@@ -100,8 +100,7 @@ def _human_row(results: Results, entry: ModelSetting, group: Group, best: float 
     is_same = bool(results.annotators and human and at_0 and human.n and human.n == at_0.n)
     gap: TableCell = None
     if human is not None and human.value is not None and at_0 is not None and at_0.value is not None:
-        low, high = (None if end is None else end - human.value for end in (at_0.low, at_0.high))
-        gap = TableValue(value=at_0.value - human.value, low=low, high=high)
+        gap = at_0.minus(human.value)
     names = ("f1_at_0", "f1_at_53", "f1_at_60", "accuracy", "none_rate", "empty_explanation_rate")
     return TableRow(
         label=group[0] or "Overall",

@@ -11,7 +11,6 @@ import numpy as np
 from pipelines.benchmarks.aggregation import MetricSpec, Statistic, with_intervals
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
-    ANNOTATOR,
     SAME_ITEMS,
     HumanBaseline,
     HumanKind,
@@ -19,6 +18,7 @@ from pipelines.benchmarks.human import (
     csv_rows,
     gap_metric,
     human_metric,
+    human_prediction,
 )
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Results
@@ -92,15 +92,7 @@ class VfluteHumanBaseline(HumanBaseline):
         if kind != "labels":
             return []
         return [
-            {
-                "benchmark": "vflute",
-                "model": f"{ANNOTATOR}{annotator}",
-                "task": TASK,
-                "setting": "label-only",
-                "sample_id": item,
-                "variant": "",
-                "output": label,
-            }
+            human_prediction("vflute", annotator, label, task=TASK, setting="label-only", sample_id=item, variant="")
             for annotator, labels in parse_labels(text).items()
             for item, label in labels.items()
         ]

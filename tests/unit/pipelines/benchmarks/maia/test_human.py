@@ -60,8 +60,8 @@ def test_answers_as_predictions_returns_one_row_per_answer() -> None:
 
 
 def test_letters_as_predictions_returns_one_row_per_pair() -> None:
-    (row,) = letters_as_predictions("pair_id,annotator,letter\nvideo7/Incertezza_B/3,anna,B\n", "1-frame")
-    assert (row["task"], row["setting"], row["sample_id"]) == ("vsv", "1-frame", "video7/Incertezza_B")
+    (row,) = letters_as_predictions("pair_id,annotator,letter\nvideo7/Incertezza_B/3,anna,B\n")
+    assert (row["task"], row["setting"], row["sample_id"]) == ("vsv", "32-frames", "video7/Incertezza_B")
     assert (row["variant"], row["output"]) == ("3", "B")
 
 
