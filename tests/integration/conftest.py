@@ -19,7 +19,7 @@ TOO_BUSY = "run again when this machine is less busy"
 
 
 @pytest.fixture
-def nobody() -> Iterator[str]:
+def closed_port() -> Iterator[str]:
     """`host:port` where connections are refused: bound and not listening, so that no other process listens there."""
     with socket.socket() as unserved:
         unserved.bind(("127.0.0.1", 0))

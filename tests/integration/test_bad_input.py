@@ -129,8 +129,8 @@ def test_unwritable_output_is_reported(cli: Cli, maia_data: str) -> None:
     assert "/proc/no/out" in done.stderr
 
 
-def test_unreachable_object_store_is_reported(cli: Cli, maia_data: str, s3: S3, nobody: str) -> None:
-    env = {**s3.env, "AWS_ENDPOINT_URL": f"http://{nobody}"}
+def test_unreachable_object_store_is_reported(cli: Cli, maia_data: str, s3: S3, closed_port: str) -> None:
+    env = {**s3.env, "AWS_ENDPOINT_URL": f"http://{closed_port}"}
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/out")
     done = cli("run", *flags, env=env, code=3)
     assert "AWS_ENDPOINT_URL" in done.stderr
@@ -149,10 +149,10 @@ def test_missing_bucket_is_reported(cli: Cli, maia_data: str, s3: S3) -> None:
 
 @pytest.mark.slow
 def test_unreachable_judge_exits_with_3_and_keeps_predictions(
-    cli: Cli, maia_data: str, tmp_path: Path, nobody: str
+    cli: Cli, maia_data: str, tmp_path: Path, closed_port: str
 ) -> None:
     models = tmp_path / "models.yaml"
-    models.write_text(f"judge: {{engine: openai, model: j, base_url: 'http://{nobody}/v1', retries: 1}}\n")
+    models.write_text(f"judge: {{engine: openai, model: j, base_url: 'http://{closed_port}/v1', retries: 1}}\n")
     flags = ("--models", "random", "--benchmarks", "maia", "--limit", "1", "--data", maia_data)
     out = tmp_path / "o"
     done = cli("run", *flags, "--out", str(out), "--models-file", str(models), "--judge", "judge", code=3)
@@ -175,9 +175,9 @@ def test_missing_checkpoint_is_reported_before_the_run_starts(cli: Cli, maia_dat
     assert "/no/such/checkpoint" in done.stderr
 
 
-def test_unreachable_cluster_is_reported(cli: Cli, maia_data: str, tmp_path: Path, nobody: str) -> None:
+def test_unreachable_cluster_is_reported(cli: Cli, maia_data: str, tmp_path: Path, closed_port: str) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
-    done = cli("run", *flags, "--address", nobody, code=3, timeout=100)
+    done = cli("run", *flags, "--address", closed_port, code=3, timeout=100)
     assert "cannot be reached" in done.stderr
 
 

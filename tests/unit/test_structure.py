@@ -26,20 +26,8 @@ MOST_FLOORS = 10
 MOST_FILES = 20
 MOST_LINES = 40_000
 BANNED_NAMES = {
-    "one",
-    "found",
-    "told",
-    "own",
-    "asked",
-    "wanted",
-    "known",
-    "who",
-    "made",
-    "said",
-    "theirs",
-    "whose",
-    "kept",
-}
+    "one", "found", "told", "own", "asked", "wanted", "known", "who", "made", "said", "theirs", "whose", "kept",
+}  # fmt: skip
 
 
 def parse(*folders: str) -> dict[Path, ast.Module]:

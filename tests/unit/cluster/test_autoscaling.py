@@ -14,13 +14,13 @@ COUNTS = st.dictionaries(st.integers(1, 16), st.integers(1, 30), min_size=1, max
 
 
 @given(COUNTS)
-def test_a_label_is_read_as_it_is_written(counts: dict[int, int]) -> None:
+def test_written_label_is_parsed_back(counts: dict[int, int]) -> None:
     text = "_".join(f"{count}x{gpus}" for gpus, count in counts.items())
     assert parse_max_nodes_label(text) == tuple(sorted((g for g, n in counts.items() for _ in range(n)), reverse=True))
 
 
 @given(st.text(max_size=12))
-def test_any_other_text_is_refused_in_words(text: str) -> None:
+def test_any_text_gives_valid_counts_or_an_error_with_the_syntax(text: str) -> None:
     try:
         counts = parse_max_nodes_label(text)
     except ValueError as error:
@@ -31,7 +31,7 @@ def test_any_other_text_is_refused_in_words(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "8", "8x", "x8", "0x8", "8x0", "8x1,4x8", "8x1_", "-1x8", "999999x1", "8x1 _4x8"])
-def test_not_a_label(text: str) -> None:
+def test_malformed_label_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=MAX_NODES_LABEL):
         parse_max_nodes_label(text)
 
@@ -42,12 +42,12 @@ def cluster(monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]]) -> Non
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
 
 
-def test_the_label_of_a_living_node_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_of_a_live_node_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     dead = {"Alive": False, "Labels": {MAX_NODES_LABEL: "9x9"}}
     cluster(monkeypatch, [dead, {"Alive": True}, {"Alive": True, "Labels": {MAX_NODES_LABEL: "2x1_1x4"}}])
     assert max_gpu_nodes() == (4, 1, 1)
 
 
-def test_a_cluster_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_without_a_label_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster(monkeypatch, [{"Alive": True, "Labels": {"ray.io/node-id": "1"}}])
     assert max_gpu_nodes() == ()

@@ -16,13 +16,13 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "init", init)
 
 
-def test_a_machine_too_busy_for_ray_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_ray_start_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(Exception("The current node timed out during startup."), monkeypatch)
     with pytest.raises(ClusterError, match=r"a local Ray cannot be used: .*timed out.* less busy"), connect(None):
         pass
 
 
-def test_a_fault_of_the_program_is_not_laid_on_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_is_not_reported_as_a_cluster_error(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(KeyError("missing"), monkeypatch)
     with pytest.raises(KeyError), connect(None):
         pass

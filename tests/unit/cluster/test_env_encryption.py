@@ -30,7 +30,7 @@ def token(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Callabl
     reset_auth_token_state()
 
 
-def test_the_token_opens_what_it_sealed_and_nothing_shows(token: Callable[[str | None], None]) -> None:
+def test_token_decrypts_what_it_encrypted_and_no_value_shows(token: Callable[[str | None], None]) -> None:
     token(TOKEN)
     text, other = encrypt_env(VALUES), encrypt_env(VALUES)
     assert decrypt_env(text) == decrypt_env(other) == VALUES
@@ -40,7 +40,7 @@ def test_the_token_opens_what_it_sealed_and_nothing_shows(token: Callable[[str |
     assert not [word for word in (*VALUES, *VALUES.values(), TOKEN) if word in text]
 
 
-def test_another_token_or_none_opens_nothing(token: Callable[[str | None], None]) -> None:
+def test_other_or_missing_token_decrypts_nothing(token: Callable[[str | None], None]) -> None:
     token(TOKEN)
     text = encrypt_env(VALUES)
     token("8" * 64)
@@ -52,7 +52,7 @@ def test_another_token_or_none_opens_nothing(token: Callable[[str | None], None]
 
 
 @pytest.mark.parametrize("place", [0, 10, 40, 100, -2])
-def test_a_changed_text_is_refused(place: int, token: Callable[[str | None], None]) -> None:
+def test_altered_ciphertext_is_refused(place: int, token: Callable[[str | None], None]) -> None:
     token(TOKEN)
     letters = list(encrypt_env(VALUES))
     letters[place] = "A" if letters[place] != "A" else "B"
@@ -62,13 +62,13 @@ def test_a_changed_text_is_refused(place: int, token: Callable[[str | None], Non
 
 
 @pytest.mark.parametrize("text", ["x", "x.y", ".", "AAAA.é", "=.="])
-def test_what_was_never_sealed_is_refused(text: str, token: Callable[[str | None], None]) -> None:
+def test_unencrypted_text_is_refused(text: str, token: Callable[[str | None], None]) -> None:
     token(TOKEN)
     with pytest.raises(EncryptionError, match="damaged"):
         decrypt_env(text)
 
 
-def test_without_a_token_nothing_is_sealed(token: Callable[[str | None], None]) -> None:
+def test_encryption_needs_a_token(token: Callable[[str | None], None]) -> None:
     token(None)
     with pytest.raises(
         EncryptionError, match=r"--env AWS_SECRET_ACCESS_KEY, KEY, WORD: .*RAY_AUTH_TOKEN_PATH"

@@ -70,7 +70,7 @@ def order(folder: Path) -> JobRequest:
     )
 
 
-def test_a_head_that_has_just_started_is_asked_again(
+def test_request_to_a_starting_head_is_retried(
     head: tuple[str, type[Head]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url, kind = head
@@ -82,7 +82,7 @@ def test_a_head_that_has_just_started_is_asked_again(
     assert "accepts no jobs yet" in caplog.text
 
 
-def test_one_that_never_takes_a_job_is_told(
+def test_head_that_never_accepts_a_job_is_reported(
     head: tuple[str, type[Head]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, kind = head
@@ -93,7 +93,7 @@ def test_one_that_never_takes_a_job_is_told(
     assert len(kind.orders) > 1
 
 
-def test_another_refusal_is_told_at_once(head: tuple[str, type[Head]], tmp_path: Path) -> None:
+def test_other_refusals_are_reported_at_once(head: tuple[str, type[Head]], tmp_path: Path) -> None:
     url, kind = head
     kind.refusals, kind.refusal = 1, "the disk is full"
     with pytest.raises(ClusterError, match="the disk is full"):

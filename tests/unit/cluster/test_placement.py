@@ -33,7 +33,7 @@ BARE = {"CPU": 64.0}
         ({"CPU": 1}, [], "a replica needs 1 CPU on one node, and no node has 1 CPU"),
     ],
 )
-def test_what_is_lacking(demand: dict[str, float], nodes: list[dict[str, float]], words: str) -> None:
+def test_shortage_is_described(demand: dict[str, float], nodes: list[dict[str, float]], words: str) -> None:
     there = {0: "none", 2: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs", 3: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs"}
     assert placement.describe_shortage(demand, nodes) == (f"{words} (nodes: {there[len(nodes)]})" if words else "")
 
@@ -75,14 +75,14 @@ def four() -> dict[str, float]:
     return {"GPU": 4.0}
 
 
-def test_one_machine_says_it_at_once(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+def test_shortage_on_one_machine_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
         placement.wait_for_capacity(four, patience_s=50, grows=False)
     assert (cluster.now, cluster.placement_groups) == (0.0, [])
 
 
-def test_a_cluster_that_does_not_grow_says_it_within_a_minute(
+def test_shortage_on_a_fixed_cluster_is_reported_within_a_minute(
     monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
 ) -> None:
     cluster = Cluster(monkeypatch, [], [])
@@ -92,7 +92,7 @@ def test_a_cluster_that_does_not_grow_says_it_within_a_minute(
     assert (cluster.placement_groups, cluster.taken_back) == ([[four]], ["the group"])
 
 
-def test_a_node_on_its_way_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+def test_joining_node_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
     placement.wait_for_capacity(four, patience_s=50, grows=True)
     assert cluster.now > 150
@@ -102,7 +102,7 @@ def test_a_node_on_its_way_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: 
     )  # or its node would stay for ever
 
 
-def test_who_is_told_to_stop_waits_no_longer(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+def test_cancelled_run_stops_waiting(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100, [True] * 100)
     with pytest.raises(RunCancelledError):
         placement.wait_for_capacity(four, patience_s=50, grows=True, stopped=lambda: cluster.now > 7)
@@ -110,7 +110,7 @@ def test_who_is_told_to_stop_waits_no_longer(monkeypatch: pytest.MonkeyPatch, fo
     assert cluster.taken_back == ["the group"]
 
 
-def test_a_wish_is_not_taken_back_from_a_cluster_that_is_gone(
+def test_placement_group_of_a_dead_cluster_is_not_removed(
     monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
 ) -> None:
     import ray

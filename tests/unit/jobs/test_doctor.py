@@ -27,7 +27,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, *cards: int, memory: int = 64) -> N
     monkeypatch.setattr(doctor, "_this_node", lambda: node)
 
 
-def test_what_is_not_asked_for_is_no_fault(
+def test_unavailable_models_that_no_flag_names_are_notes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     machine(monkeypatch)
@@ -65,14 +65,14 @@ def test_sums(
     assert detail in checks[model]["detail"]
 
 
-def test_each_node_of_a_cluster_is_looked_at_by_itself() -> None:
+def test_gpus_are_counted_per_node() -> None:
     nodes = [Node(name=name, cpus=8, memory=GB, gpu_bytes=(80 * GB,) * 2) for name in "ab"]
     (name, spec), *_ = select_models(["qwen2.5-vl-72b"], load_models()).items()
     check = doctor._model(name, spec, nodes, named=True)
     assert check.state == "bad"  # four GPUs in all, but no node has them together
 
 
-def test_places_and_clusters_out_of_reach_end_with_3(
+def test_unreachable_folders_and_clusters_end_with_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     machine(monkeypatch)
@@ -84,7 +84,7 @@ def test_places_and_clusters_out_of_reach_end_with_3(
     assert "127.0.0.1:9" in checks["cluster"]["detail"]
 
 
-def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_key_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert "OPENAI_API_KEY" in findings(capsys, "--models", "gpt-4o", code=3)["gpt-4o"]["detail"]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")

@@ -40,7 +40,7 @@ def one_by_one(works: list[ModelWorkload], gpus: int) -> float:
     return sum(w.load_s + w.seconds / min(gpus // w.gpus, len(w.units), w.max_replicas) for w in works)
 
 
-def test_small_ones_run_beside_a_big_one_that_cannot_take_all() -> None:
+def test_small_models_run_beside_a_large_one_that_leaves_gpus_free() -> None:
     big, small = work("big", 4, *[100.0] * 4, most=1), [work(f"s{i}", 1, 50.0, 50.0) for i in range(4)]
     end, intervals = played([*small, big], [8])
     assert {begin for begin, _, _ in intervals.values()} == {0.0}
@@ -48,7 +48,7 @@ def test_small_ones_run_beside_a_big_one_that_cannot_take_all() -> None:
     assert end < one_by_one([*small, big], 8)
 
 
-def test_a_long_one_gets_its_share_at_once_and_is_not_left_alone_at_the_end() -> None:
+def test_longest_model_gets_at_least_half_of_the_gpus() -> None:
     works = [work("long", 1, *[3.6] * 10_000), *(work(f"s{i}", 1, *[3.6] * 1000) for i in range(8))]
     end, intervals = played(works, [8])
     assert intervals["long"][2] >= 4
@@ -56,7 +56,7 @@ def test_a_long_one_gets_its_share_at_once_and_is_not_left_alone_at_the_end() ->
     assert end < 1.5 * one_by_one(works, 8)
 
 
-def test_what_is_done_sooner_is_done() -> None:
+def test_schedule_with_the_shorter_makespan_is_chosen() -> None:
     even = [work(f"m{i}", 1, *[3.6] * 1000) for i in range(9)]  # nine of a kind on eight GPUs: the ninth would be alone
     assert not choose_schedule(even, [8]).together
     few = [work(f"m{i}", 1, *[100.0] * 2) for i in range(9)]  # more than two GPUs are of no use to any of them
@@ -65,7 +65,7 @@ def test_what_is_done_sooner_is_done() -> None:
     assert GpuScheduler(even, [8], together=False).begin() == [("m0", 8)]
 
 
-def test_nothing_waits_where_no_gpu_is_needed_and_what_fits_nowhere_begins_to_say_so() -> None:
+def test_endpoint_models_and_misfits_start_at_once_up_to_the_limit() -> None:
     works = [*(work(f"api{i}", 0, 1.0) for i in range(MAX_ENDPOINT_MODELS + 1)), work("a", 2, 1.0), work("b", 2, 1.0)]
     begun = dict(GpuScheduler([*works, work("huge", 8, 1.0)], [2]).begin())
     assert (
@@ -75,7 +75,7 @@ def test_nothing_waits_where_no_gpu_is_needed_and_what_fits_nowhere_begins_to_sa
     assert len({"a", "b"} & begun.keys()) == 1
 
 
-def test_a_model_that_is_alone_takes_what_pays() -> None:
+def test_single_model_takes_only_replicas_that_pay() -> None:
     assert GpuScheduler([work("a", 1, *[100.0] * 50, most=6)], [4, 4]).begin() == [("a", 6)]
     assert GpuScheduler([work("a", 1, *[1.0] * 4, load=100.0)], [8]).begin() == [("a", 1)]
 
@@ -88,7 +88,7 @@ def test_a_model_that_is_alone_takes_what_pays() -> None:
     ),
     st.sampled_from([[1], [2], [8], [4, 4], [8, 8, 2]]),
 )
-def test_every_model_runs_once_and_no_gpu_is_promised_twice(
+def test_every_model_runs_once_and_no_gpu_is_assigned_twice(
     drawn: list[tuple[int, float, int, int]], nodes: list[int]
 ) -> None:
     works = [
@@ -103,7 +103,7 @@ def test_every_model_runs_once_and_no_gpu_is_promised_twice(
     )
 
 
-def test_models_run_at_the_same_time_and_the_next_when_one_ends() -> None:
+def test_models_run_concurrently_and_the_next_starts_when_one_ends() -> None:
     both, order = threading.Barrier(2, timeout=120), []
 
     def run(name: str, replicas: int, stop: threading.Event) -> None:
@@ -116,7 +116,7 @@ def test_models_run_at_the_same_time_and_the_next_when_one_ends() -> None:
     assert order[2:] == ["c"]
 
 
-def test_an_error_ends_the_others_and_nobody_begins_after_it() -> None:
+def test_error_stops_the_other_models_and_starts_no_more() -> None:
     events = []
 
     def run(name: str, replicas: int, stop: threading.Event) -> None:

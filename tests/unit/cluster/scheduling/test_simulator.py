@@ -33,7 +33,7 @@ def test_one_model_on_one_gpu() -> None:
     assert run([work("a", 1, 5.0, 7.0)], fleet(1, node_start_s=100.0)).makespan_s == 122.0
 
 
-def test_a_model_alone_or_under_a_cost_limit_takes_all_that_it_may() -> None:
+def test_single_or_cost_limited_model_takes_its_maximum() -> None:
     assert run([work("a", 1, *[1.0] * 4, load=100.0)], fleet(8)).loads == {"a": 4}
     both = [work("a", 1, *[1.0] * 4, load=100.0), work("b", 1, *[9.0] * 4, load=100.0, most=3)]
     result = run(both, fleet(8), cost_limit=1.0)
@@ -42,7 +42,7 @@ def test_a_model_alone_or_under_a_cost_limit_takes_all_that_it_may() -> None:
     assert run(both, fleet(8)).loads == {"a": 1, "b": 1}  # more would save less than they load
 
 
-def test_big_and_small_begin_together_and_a_share_is_held_until_its_model_ends() -> None:
+def test_large_and_small_models_start_together_and_keep_their_gpus() -> None:
     big, small = work("big", 4, *[100.0] * 4, most=1), [work(f"s{i}", 1, 50.0, 50.0) for i in range(4)]
     result = run([*small, big], fleet(8))
     assert set(result.starts.values()) == {0.0}
@@ -51,7 +51,7 @@ def test_big_and_small_begin_together_and_a_share_is_held_until_its_model_ends()
     assert result.held_gpu_s == 8 * 410.0
 
 
-def test_what_fits_on_no_node_or_needs_none_takes_no_time() -> None:
+def test_models_that_fit_no_node_or_need_no_gpu_take_no_time() -> None:
     works = [work("huge", 8, 1.0), work("api", 0, 1.0), work("a", 3, 10.0, 10.0, load=0.0)]
     result = run(works, fleet(4))
     assert result.ends == {"a": 20.0}
@@ -59,14 +59,14 @@ def test_what_fits_on_no_node_or_needs_none_takes_no_time() -> None:
         lower_bound(works[:1], fleet(4))
 
 
-def test_nodes_of_many_sizes_come_when_they_are_needed() -> None:
+def test_nodes_of_several_sizes_are_added_on_demand() -> None:
     on = Fleet(gpus=6, gpus_by_node=(4, 1, 1), node_start_s=60.0)
     result = run([work("big", 4, 100.0), work("a", 1, 20.0), work("b", 1, 20.0)], on)
     assert result.makespan_s == 170.0
     assert result.held_gpu_s == 4 * 170 + 2 * 90
 
 
-def test_a_lost_node_costs_what_ran_on_it_and_nothing_else() -> None:
+def test_lost_node_costs_only_the_work_it_ran() -> None:
     works = [work("a", 1, *[600.0] * 200)]
     calm, stormy = run(works, fleet(16)), run(works, fleet(16, losses_per_hour=0.5))
     assert calm.lost_nodes == 0 < stormy.lost_nodes
@@ -91,7 +91,7 @@ WORKS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(raw=WORKS, gpus=st.sampled_from([8, 16, 64]), loss=st.sampled_from([0.0, 0.3]))
-def test_every_unit_once_and_never_under_the_bound(raw: list, gpus: int, loss: float) -> None:
+def test_every_unit_runs_once_and_never_below_the_lower_bound(raw: list, gpus: int, loss: float) -> None:
     works = [work(f"m{i}", g, *units, load=load) for i, (g, load, units) in enumerate(raw)]
     on = fleet(gpus, losses_per_hour=loss)
     for scheduler in (
@@ -112,7 +112,7 @@ def test_every_unit_once_and_never_under_the_bound(raw: list, gpus: int, loss: f
 @given(
     raw=st.lists(st.tuples(st.sampled_from([1, 2, 4]), st.integers(1, 50), st.integers(2, 9)), min_size=2, max_size=6)
 )
-def test_equal_units_end_when_the_run_reckons_that_they_do(raw: list) -> None:
+def test_equal_units_end_at_the_estimated_time(raw: list) -> None:
     """The play and what a run decides by differ by the rounding of units to replicas and by nothing else."""
     works = [work(f"m{i}", g, *[2.0] * (60 * n), most=most) for i, (g, n, most) in enumerate(raw)]
     scheduler = choose_schedule(works, [8, 8])

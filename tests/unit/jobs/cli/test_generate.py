@@ -30,7 +30,7 @@ def run(*arguments: str) -> None:
     app(args=normalize_arguments(["generate", *arguments]), standalone_mode=False)
 
 
-def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
+def test_equal_seeds_write_equal_bytes(tmp_path: Path) -> None:
     for name, workers in (("a", "1"), ("b", "2")):
         run(
             "mate",
@@ -57,7 +57,7 @@ def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
     assert {row["generator"]["seed"] for row in rows} == {9}
 
 
-def test_what_it_makes_is_ingested_whole_and_guesses_come_to_the_closed_form(
+def test_generated_data_is_ingested_and_guesses_score_at_chance(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("mate", "--objects", "3-10", "--examples", "16", "--out", str(tmp_path / "s"), "--json")
@@ -104,14 +104,16 @@ def test_what_it_makes_is_ingested_whole_and_guesses_come_to_the_closed_form(
         (("mate", "--out", "/proc/no/such"), "--out /proc/no/such"),
     ],
 )
-def test_what_cannot_be_made_is_refused_in_words(arguments: tuple[str, ...], reason: str, tmp_path: Path) -> None:
+def test_impossible_parameters_are_refused_with_a_reason(
+    arguments: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
     flags = ["--examples", "2", "--out", str(tmp_path / "x"), *arguments[1:]]
     with pytest.raises(UsageError, match=reason):
         run(arguments[0], *flags)
     assert not (tmp_path / "x").exists()
 
 
-def test_a_range_of_one(tmp_path: Path) -> None:
+def test_range_may_be_a_single_number(tmp_path: Path) -> None:
     run("mate", "--objects", "4", "--examples", "2", "--out", str(tmp_path / "s"))
     rows = [json.loads(line) for line in (tmp_path / "s" / "um_0shot.jsonl").read_text().splitlines()]
     assert [row["object_count"] for row in rows] == [4, 4]

@@ -51,7 +51,7 @@ EVERYWHERE = {"help", "config", "verbose", "json"}
 HEAVY = ("torch", "transformers", "ray", "pyarrow", "numpy", "pandas", "pydantic", "matplotlib", "openai", "s3fs")
 
 
-def test_flags_are_those_that_users_rely_on() -> None:
+def test_flags_of_every_command_are_unchanged() -> None:
     group = typer.main.get_command(app)
     options = {
         name: {
@@ -103,7 +103,7 @@ def test_one_config_serves_run_and_its_stages(
         assert "at most $" in helpers["judge"]["price"]
 
 
-def test_answers_made_elsewhere_are_counted_and_not_scored(
+def test_external_predictions_are_counted_in_a_dry_run(
     maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = {"benchmark": "maia", "model": "m", "task": "vsv", "setting": "1-frame", "sample_id": "x", "output": "A"}
@@ -142,7 +142,7 @@ def test_both_dashes_are_accepted() -> None:
     ]
 
 
-def test_what_may_stand_anywhere_is_put_in_front() -> None:
+def test_global_flags_are_accepted_anywhere() -> None:
     assert normalize_arguments(["run", "--out", "o", "--log_format", "json", "--seed", "1"]) == [
         *("--log-format", "json", "run", "--out", "o", "--seed", "1")
     ]
@@ -152,7 +152,7 @@ def test_what_may_stand_anywhere_is_put_in_front() -> None:
     assert normalize_arguments(["run", "--log-format"]) == ["--log-format", "run"]
 
 
-def test_an_error_is_one_json_line_when_logs_are() -> None:
+def test_error_is_one_json_line_in_json_logs() -> None:
     code = "import sys; from jobs.cli.main import main; main(['list', 'nothing', '--log-format', 'json'])"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     (line,) = process.stderr.splitlines()
@@ -184,7 +184,7 @@ def test_usage_errors_end_with_2_and_one_message(
     assert "Traceback" not in shown
 
 
-def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_commands_print_their_lists(capsys: pytest.CaptureFixture[str]) -> None:
     for what, listed_name in (("benchmarks", "maia"), ("settings", "32-frames"), ("models", "gpt-4o")):
         assert run(["list", what]) == 0
         assert listed_name in capsys.readouterr().out
@@ -199,7 +199,7 @@ def test_lists_answer(capsys: pytest.CaptureFixture[str]) -> None:
         ("s3://bucket/x", 2, "--out s3://bucket/x: the demo keeps its data and its model in a local folder"),
     ],
 )
-def test_the_demo_refuses_places_that_it_cannot_use(
+def test_demo_refuses_unusable_folders(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str, code: int, message: str
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -231,7 +231,7 @@ def test_the_demo_refuses_places_that_it_cannot_use(
         ],
     ],
 )
-def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
+def test_file_in_place_of_a_folder_is_reported_by_every_command(
     maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     file = tmp_path / "m.yaml"
@@ -241,7 +241,7 @@ def test_a_file_where_a_folder_is_wanted_is_said_everywhere(
     assert lines == [f"vlmsweep: {file}: expected a folder, found a file"]
 
 
-def test_a_part_of_ray_that_is_gone_is_told_in_a_line(
+def test_dead_ray_actor_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def dead_actor() -> NoReturn:
@@ -294,7 +294,7 @@ def test_bug_keeps_its_traceback_in_json_logs() -> None:
     assert "KeyError: 'missing'" in line["trace"]
 
 
-def test_a_model_that_does_not_fit_here_is_not_said_to_run(
+def test_model_too_large_for_this_machine_is_not_listed_as_runnable(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "m.yaml").write_text(

@@ -25,7 +25,7 @@ from jobs.cli.serve import serve as serve_command
         ("just words", "c.yaml: expected a mapping of flags"),
     ],
 )
-def test_what_is_wrong_with_a_config_is_said(
+def test_config_errors_name_the_file_and_the_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
 ) -> None:
     config = tmp_path / "c.yaml"
@@ -57,7 +57,7 @@ def taken(command: object, folder: Path, text: str) -> dict[str, object]:
     return flag_values
 
 
-def test_values_are_read_as_they_are_written(tmp_path: Path) -> None:
+def test_config_values_keep_their_spelling(tmp_path: Path) -> None:
     flags = taken(
         run_command,
         tmp_path,

@@ -42,7 +42,7 @@ def picture(address: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": parts}]
 
 
-def test_words_roles_and_settings() -> None:
+def test_text_roles_and_settings_are_read() -> None:
     turns = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "A?"}]
     chat = read(messages=turns, temperature=0.5, max_tokens=7, seed=3, user="somebody", top_p=1)
     assert [(turn.role, turn.parts) for turn in chat.call.turns] == [
@@ -52,7 +52,7 @@ def test_words_roles_and_settings() -> None:
     assert chat.call.generation == Generation(max_new_tokens=7, temperature=0.5, seed=3)
 
 
-def test_where_the_request_is_silent_the_models_file_speaks_else_greedy() -> None:
+def test_settings_default_to_the_models_file_then_greedy() -> None:
     assert read().call.generation == Generation()
     model_spec = ModelSpec(engine="random", generation={"max_new_tokens": 9}, system="Short.")
     assert read(model_spec).call.generation.max_new_tokens == 9
@@ -61,7 +61,7 @@ def test_where_the_request_is_silent_the_models_file_speaks_else_greedy() -> Non
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_a_picture_keeps_its_place_among_the_words(kind: str) -> None:
+def test_picture_keeps_its_place_in_the_text(kind: str) -> None:
     chat = read(messages=picture(uri(kind=kind)))
     text, media = chat.call.turns[0].parts
     assert text == Text("What?")
@@ -70,7 +70,7 @@ def test_a_picture_keeps_its_place_among_the_words(kind: str) -> None:
     assert np.abs(chat.media[media].pixels.astype(int) - [200, 10, 30]).max() < 12
 
 
-def test_pictures_are_shrunk_to_what_the_model_takes() -> None:
+def test_pictures_are_shrunk_to_the_models_limit() -> None:
     chat = read(ModelSpec(engine="random", limits={"max_pixels": 100}), messages=picture(uri(40, 10)))
     (frames,) = chat.media.values()
     assert frames.pixels.shape == (1, 5, 20, 3)
@@ -97,7 +97,7 @@ def test_pictures_are_shrunk_to_what_the_model_takes() -> None:
         ({"messages": picture(uri(9000, 9000))}, 400, "pixels"),
     ],
 )
-def test_what_cannot_be_served_is_told(fields: dict[str, Any], status: int, message: str) -> None:
+def test_unservable_request_is_refused_with_a_reason(fields: dict[str, Any], status: int, message: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         read(**fields)
     assert caught.value.status == status
@@ -105,7 +105,7 @@ def test_what_cannot_be_served_is_told(fields: dict[str, Any], status: int, mess
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_request_or_one_clear_refusal(body: bytes) -> None:
+def test_any_bytes_are_a_request_or_a_refusal(body: bytes) -> None:
     with pytest.raises(BadRequestError):
         read_chat(body, name="m", spec=SPEC, call_id="1", decode=DECODER.decode_picture)
 
@@ -130,7 +130,7 @@ def test_keys(header: str | None, *, may: bool) -> None:
     assert is_authorized(header, None)
 
 
-def test_a_batch_is_answered_in_its_order_and_a_failure_is_its_own() -> None:
+def test_batch_is_answered_in_order_and_a_failure_affects_one_request() -> None:
     spec = ModelSpec(engine="random", faults={"answer": "A", "reverse": True, "drop_every": 3})
     chats = [read(spec, messages=[{"role": "user", "content": f"question {i}"}]) for i in range(4)]
     outcomes = asyncio.run(ModelReplica("m", spec).answer(chats))
@@ -138,7 +138,7 @@ def test_a_batch_is_answered_in_its_order_and_a_failure_is_its_own() -> None:
     assert [outcome.type for outcome in outcomes if isinstance(outcome, Failure)] == ["engine_contract"]
 
 
-def test_a_model_that_cannot_be_had_says_so_to_everyone(tmp_path) -> None:
+def test_unavailable_model_is_reported_to_every_request(tmp_path) -> None:
     model = ModelReplica("m", ModelSpec(engine="vllm", model=str(tmp_path)))
     if not model.fatal():
         pytest.skip("vllm is installed here")
@@ -147,7 +147,7 @@ def test_a_model_that_cannot_be_had_says_so_to_everyone(tmp_path) -> None:
     assert outcome.type == "model_unavailable"
 
 
-def test_a_model_whose_ranks_died_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_with_dead_ranks_is_reloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     import models.engines
     from models.errors import EngineDiedError
 

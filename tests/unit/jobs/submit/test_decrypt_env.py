@@ -26,16 +26,16 @@ def looked(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], env=process_env, capture_output=True, text=True, timeout=120)
 
 
-def test_a_worker_opens_them_by_the_name_that_ray_is_told(sealed: str) -> None:
+def test_worker_hook_decrypts_the_variables(sealed: str) -> None:
     done = looked("-c", LOOK, **{ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t0ken"})
     assert done.stdout == "the value\n", done.stderr
 
 
-def test_a_process_that_was_sent_nothing_does_nothing() -> None:
+def test_process_without_encrypted_variables_does_nothing() -> None:
     assert looked("-c", LOOK).stdout == "None\n"
 
 
-def test_a_driver_with_another_token_ends_with_2_and_says_why(sealed: str) -> None:
+def test_driver_with_another_token_ends_with_2_and_a_reason(sealed: str) -> None:
     env = {ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "other"}
     done = looked("-m", "jobs.cli", "list", "benchmarks", **env)
     assert done.returncode == 2

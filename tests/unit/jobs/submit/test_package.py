@@ -25,7 +25,7 @@ def flags(**more: Any) -> SweepFlags:
     return SweepFlags(models="random", benchmarks="maia", data="s3://b/data", out="s3://b/o p", **more)
 
 
-def test_the_command_line_says_the_flags_again(tmp_path: Path) -> None:
+def test_job_command_repeats_the_flags(tmp_path: Path) -> None:
     models = tmp_path / "my models.yaml"
     line = entrypoint(flags(models_file=[models], sample_ids=["a'b", "c"], prompts=tmp_path, judge=None))
     assert shlex.split(line) == [
@@ -35,7 +35,7 @@ def test_the_command_line_says_the_flags_again(tmp_path: Path) -> None:
     ]
 
 
-def test_code_tables_and_named_files_go_and_nothing_else(tmp_path: Path) -> None:
+def test_package_holds_code_tables_and_named_files_only(tmp_path: Path) -> None:
     models = tmp_path / "m.yaml"
     models.write_text("mine: {engine: random}\n")
     (tmp_path / "prompts" / "maia").mkdir(parents=True)
@@ -52,7 +52,7 @@ def test_code_tables_and_named_files_go_and_nothing_else(tmp_path: Path) -> None
     assert sum(path.stat().st_size for path in sent.rglob("*") if path.is_file()) < 8 << 20
 
 
-def test_people_s_files_go_with_it_and_those_of_a_store_are_named(tmp_path: Path) -> None:
+def test_human_files_are_sent_and_those_in_a_store_are_named(tmp_path: Path) -> None:
     people = tmp_path / "people"
     people.mkdir()
     (people / "labels.csv").write_text("id,annotator,label\n")
@@ -71,7 +71,7 @@ def test_people_s_files_go_with_it_and_those_of_a_store_are_named(tmp_path: Path
     ]
 
 
-def test_an_image_that_has_the_code_gets_the_named_files_alone(tmp_path: Path) -> None:
+def test_image_with_the_code_gets_only_the_named_files(tmp_path: Path) -> None:
     models = tmp_path / "m.yaml"
     models.write_text("mine: {engine: random}\n")
     stage(flags(models_file=[models]), tmp_path / "sent", code="image")
@@ -79,7 +79,7 @@ def test_an_image_that_has_the_code_gets_the_named_files_alone(tmp_path: Path) -
     assert names == {"submitted/models-0-m.yaml", "submitted/start.sh"}
 
 
-def test_ray_s_own_submit_leaves_secrets_data_and_media_here(tmp_path: Path) -> None:
+def test_ray_job_submit_excludes_secrets_data_and_media(tmp_path: Path) -> None:
     """The archive that Ray makes of a checkout with our `.rayignore`, by Ray's own code."""
     from ray._private.runtime_env.packaging import _zip_files
 
@@ -115,7 +115,7 @@ def test_ray_s_own_submit_leaves_secrets_data_and_media_here(tmp_path: Path) -> 
         (["--address", "ray://x:10001"], "http://"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_sent(
+def test_usage_errors_are_reported_before_anything_is_sent(
     more: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
@@ -126,7 +126,7 @@ def test_mistakes_are_told_before_anything_is_sent(
     assert "value" not in shown.replace("its value", "")
 
 
-def test_nobody_there_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_head_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
     base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
     assert run([*base, "--address", "http://127.0.0.1:1"]) == 3
     assert "cannot be reached" in capsys.readouterr().err

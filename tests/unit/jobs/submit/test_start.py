@@ -24,7 +24,7 @@ def python(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize(
     ("agent_command", "runs"), [("{ray} -c pass --x", "rays"), ("{folder}/gone -c pass", "path"), ("", "path")]
 )
-def test_whose_python_runs(tmp_path: Path, agent_command: str, runs: str) -> None:
+def test_start_script_prefers_the_python_of_the_ray_agent(tmp_path: Path, agent_command: str, runs: str) -> None:
     rays, on_path = python(tmp_path, "rays"), python(tmp_path, "path")
     (tmp_path / "start.sh").write_text((files("jobs.submit") / "start.sh").read_text())
     agent = ["sh", "-c", "sh -c \"sh start.sh --models 'a b'; exit $?\"; exit $?", "raylet"]

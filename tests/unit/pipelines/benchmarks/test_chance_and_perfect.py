@@ -44,7 +44,7 @@ def test_vague_is_guessed_at_a_quarter(setting: str) -> None:
 
 
 @pytest.mark.parametrize("setting", ["zero-shot", "label-only"])
-def test_vflute_is_guessed_at_what_a_fair_coin_has(setting: str) -> None:
+def test_vflute_is_guessed_at_the_f1_of_a_fair_coin(setting: str) -> None:
     metrics = reduced("vflute", many("vflute", 723), guessed(), settings=[setting])
     f1, chance = metric_named(metrics, "f1_at_0"), metric_named(metrics, "chance_f1_at_0")
     assert (f1.n, chance.value) == (723, pytest.approx(0.4985, abs=1e-3))
@@ -67,7 +67,7 @@ def closed_form(sample: Sample, task: str, target: str) -> float:
 
 
 @pytest.mark.parametrize("setting", ["0-shot", "2-shot-cot"])
-def test_mate_is_guessed_as_its_closed_form_says(setting: str) -> None:
+def test_mate_is_guessed_at_its_closed_form(setting: str) -> None:
     samples = many("mate", 1920)
     metrics = reduced("mate", samples, guessed(), settings=[setting])
     expected: dict[str, list[float]] = {}
@@ -173,7 +173,7 @@ def of_the_perfect(name: str) -> tuple[Metric, ...]:
 
 
 @pytest.mark.parametrize("name", benchmark_names())
-def test_who_is_always_right_has_a_hundred_percent_of_everything(name: str) -> None:
+def test_perfect_answers_score_a_hundred_percent_everywhere(name: str) -> None:
     measured = [metric for metric in of_the_perfect(name) if metric.metric in RIGHT[name]]
     measured = [metric for metric in measured if metric.setting not in UNSHOWN or metric.value is not None]
     assert {metric.metric for metric in measured} == RIGHT[name]
@@ -185,7 +185,7 @@ def _nothing_to_ask(name: str, metric: Metric) -> bool:
     return (name == "unpie" and metric.setting == "sm") or (metric.value is None and metric.n == 0)
 
 
-def test_the_perfect_make_no_error_that_could_be_out_of_scene() -> None:
+def test_perfect_answers_have_no_out_of_scene_errors() -> None:
     oses = [metric for metric in of_the_perfect("mate") if metric.metric == "ose"]
     assert oses
     assert {metric.value for metric in oses} == {None}

@@ -25,16 +25,16 @@ def test_a_benchmark_has_golden_rows(name: str) -> None:
     assert golden_rows(name) >= LEAST
 
 
-def test_one_without_would_be_seen() -> None:
+def test_benchmark_without_golden_rows_is_detected() -> None:
     assert golden_rows(TOY.name) < LEAST
 
 
 @pytest.mark.parametrize("name", benchmark_names())
-def test_no_prompt_changes_under_its_version_and_no_id_by_itself(name: str) -> None:
+def test_prompts_and_ids_change_only_with_their_version(name: str) -> None:
     assert changed(json.loads(RECORDED.read_text()), current([name])) == []
 
 
-def test_a_changed_prompt_would_be_seen() -> None:
+def test_changed_prompt_is_detected() -> None:
     before = {"maia": words_of(benchmark("maia"), requests_of("maia"))}
     (request, *_) = requests_of("maia")
     other = replace(request, columns={**request.columns, "prompt_sha256": "0" * 64})
@@ -44,7 +44,7 @@ def test_a_changed_prompt_would_be_seen() -> None:
     assert "not recorded" in changed({}, after)[0]
 
 
-def test_ids_are_the_same_in_every_process() -> None:
+def test_ids_are_equal_in_every_process() -> None:
     code = "from tests.support.prompt_fingerprints import ids_of; print(ids_of('vague'), ids_of('mate'))"
     outputs = {
         subprocess.run(
@@ -58,7 +58,7 @@ def test_ids_are_the_same_in_every_process() -> None:
 
 
 @pytest.mark.parametrize("name", benchmark_names())
-def test_a_benchmark_tells_what_it_is(name: str) -> None:
+def test_benchmark_describes_itself(name: str) -> None:
     definition = benchmark(name)
     assert definition.name == name
     assert definition.version
@@ -72,7 +72,7 @@ def test_a_benchmark_tells_what_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(load_models()))
-def test_an_entry_of_the_catalog_is_whole(name: str) -> None:
+def test_catalog_entry_is_complete(name: str) -> None:
     spec = load_models()[name]
     assert ModelSpec.model_validate(spec.model_dump(exclude_unset=True)) == spec
     if spec.runs_locally:  # `main` counts as unpinned, and a run of it warns

@@ -29,7 +29,7 @@ def rows_of(name: str, **columns: list[object]) -> pd.DataFrame:
     return frame.assign(benchmark=name, **{k: "" for k in METRIC_KEYS if k not in frame and k != "benchmark"})
 
 
-def test_human_figures_are_those_that_are_printed() -> None:
+def test_human_levels_equal_the_published_ones() -> None:
     approximate = results_of("vague", rows_of("vague", subset=["human-400-approx"]))
     vague = benchmark("vague").human.reference_values(approximate)
     assert [(level.value, level.items, level.chance) for level in vague] == [(0.94, "approximate", 0.25)]
@@ -45,12 +45,12 @@ def test_human_figures_are_those_that_are_printed() -> None:
         assert {level.value for level in benchmark(name).human.reference_values(results_of(name, EMPTY))} == {None}
 
 
-def test_beside_generated_scenes_no_published_model_stands() -> None:
+def test_generated_scenes_have_no_published_models_beside_them() -> None:
     generated = rows_of("mate", metric=["generated"], value=[3.0])
     assert {level.tables for level in benchmark("mate").human.reference_values(results_of("mate", generated))} == {()}
 
 
-def test_every_level_names_a_task_and_settings_that_there_are() -> None:
+def test_human_levels_name_existing_tasks_and_settings() -> None:
     for name in benchmark_names():
         definition = benchmark(name)
         settings_of_tasks = {setting for settings in definition.tasks.values() for setting in settings}
@@ -62,7 +62,7 @@ def test_every_level_names_a_task_and_settings_that_there_are() -> None:
 # ------------------------------------------------------------------------------------------------------------ maia
 
 
-def test_maia_statements_and_pools_on_the_rows_of_people() -> None:
+def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:
     rows = [
         Question(pairs="TTTTTTTT"),
         Question(pairs="TTTTFFFF", video="video2"),
@@ -81,7 +81,7 @@ def test_maia_statements_and_pools_on_the_rows_of_people() -> None:
     assert vsv["pool_accuracy"].n == 2
 
 
-def test_maia_rows_that_one_of_both_failed_at_are_left_out() -> None:
+def test_maia_rows_failed_by_either_side_are_left_out() -> None:
     model, human = (
         maia_rows.frame([Question(pairs="TTTTTTTE")]),
         maia_rows.frame([Question(pairs="TTTTTTTT")]),
@@ -130,7 +130,7 @@ def test_maia_files_that_cannot_be_used(kind: str, text: str, message: str) -> N
         MAIA.check(kind, text, maia_rows.samples([Question()]))
 
 
-def test_maia_agreement_stands_beside_the_published_one() -> None:
+def test_maia_agreement_is_shown_beside_the_published_one() -> None:
     text = "item_id,rater,correct\n" + "".join(f"i{i},r{r},{int(r < i % 4)}\n" for i in range(8) for r in range(3))
     ((table,), figures) = MAIA.display({"ratings": text}, {}, results_of("maia", EMPTY))
     assert figures == ()
@@ -143,7 +143,7 @@ def test_maia_agreement_stands_beside_the_published_one() -> None:
 # ---------------------------------------------------------------------------------------------------------- vflute
 
 
-def test_vflute_mean_of_people_on_their_own_rows() -> None:
+def test_vflute_humans_are_averaged_over_their_rows() -> None:
     rows = [Scored(), Scored(gold=0, label=1), Scored(), Scored(gold=0, label=0), Scored(gold=0, label=1)]
     labels = (
         "id,annotator,label\nrow 0,a,entailment\nrow 1,a,contradiction\nrow 2,b,contradiction\nrow 3,b,contradiction\n"
@@ -174,7 +174,7 @@ def test_vflute_judgements_meet_explanation_scores_by_system() -> None:
     assert [figure.id for figure in figures] == ["vflute_figure7_own", "vflute_section53_curve_own"]
 
 
-def test_koehn_tells_a_better_model_from_an_equal_one() -> None:
+def test_koehn_test_separates_better_from_equal_models() -> None:
     gold = [i % 2 for i in range(60)]
     weak = [Scored(gold=g, label=1) for g in gold]
     strong = [Scored(gold=g, label=g) for g in gold]
@@ -197,7 +197,7 @@ def test_koehn_tells_a_better_model_from_an_equal_one() -> None:
 # ----------------------------------------------------------------------------------------------------------- unpie
 
 
-def test_unpie_labels_go_to_the_rows_that_they_name() -> None:
+def test_unpie_labels_are_joined_by_row_name() -> None:
     scores = pd.DataFrame(
         {
             "task": ["reconstruction", "reconstruction", "disambiguation"],

@@ -136,9 +136,7 @@ def test_default_figure_has_a_bar_a_setting(results: Results) -> None:
     assert figure.series[0].values == pytest.approx((1 / 8, 1 / 7))
 
 
-def test_without_answers_accuracy_is_null_and_the_table_says_why(
-    scores: pd.DataFrame, samples: Mapping[str, Sample]
-) -> None:
+def test_accuracy_without_answers_is_null_with_a_reason(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> None:
     missing = scores.assign(status="missing").drop(columns="correct")
     metrics = BENCHMARK.reporter.reduce(missing, samples)
     assert {(metric.value, metric.n, metric.note) for metric in metrics} == {(None, 0, "no row to measure")}

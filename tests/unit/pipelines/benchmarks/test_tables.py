@@ -11,7 +11,7 @@ def make(**changes: Any) -> Table:
     return Table(**{"id": "t", "title": "T", "columns": ("a", "b"), "rows": rows, **changes})
 
 
-def test_a_table_knows_the_style_of_each_column() -> None:
+def test_table_styles_every_column() -> None:
     assert make(style="percent1").style_of(1) == "percent1"
     assert make(styles=("plain", "fraction3")).style_of(1) == "fraction3"
 
@@ -29,7 +29,7 @@ def test_a_table_knows_the_style_of_each_column() -> None:
         ({"groups": (("g", 1),)}, "groups do not cover"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_malformed_table_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(**changes)
 
@@ -42,7 +42,7 @@ def test_a_table_that_does_not_fit_is_refused(changes: dict[str, Any], message: 
         (Series(label="s", values=(0.1, 0.2, 0.3), low=(0.0, 0.1, 0.2)), "one end of its intervals only"),
     ],
 )
-def test_a_series_that_does_not_fit_is_refused(series: Series, message: str) -> None:
+def test_malformed_series_is_refused(series: Series, message: str) -> None:
     for kind in (
         lambda: Radar(id="f", title="F", axes=("a", "b", "c"), series=(series,)),
         lambda: Bars(id="f", title="F", categories=("a", "b", "c"), series=(series,)),

@@ -93,6 +93,6 @@ def test_no_refusals(text: str) -> None:
 
 
 @given(st.text())
-def test_bare_and_collapsed_are_settled_by_one_pass(text: str) -> None:
+def test_normalizing_words_is_idempotent(text: str) -> None:
     assert reading_text.normalize_words(reading_text.normalize_words(text)) == reading_text.normalize_words(text)
     assert reading_text.collapsed(reading_text.collapsed(text)) == reading_text.collapsed(text)

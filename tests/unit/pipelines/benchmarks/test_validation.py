@@ -67,14 +67,14 @@ def fault(record: type[BaseModel], row: Any) -> str:
         (_Row, {"meta": {"img_size": {"width": 0.0, "height": -2.5}}}, "meta.img_size.width: must be greater than 0,"),
     ],
 )
-def test_a_fault_in_words(record: type[BaseModel], change: dict[str, Any], message: str) -> None:
+def test_fault_describes_the_field(record: type[BaseModel], change: dict[str, Any], message: str) -> None:
     assert fault(record, ROWS[record]) == ""
     assert fault(record, ROWS[record] | change).startswith(message)
     assert fault(record, []).startswith("row: must be an object of named fields")
 
 
 @pytest.mark.parametrize("record", ROWS, ids=lambda record: record.__name__)
-def test_no_field_is_spoken_of_in_the_reader_s_language(record: type[BaseModel]) -> None:
+def test_faults_contain_no_jargon_of_the_validator(record: type[BaseModel]) -> None:
     row = ROWS[record]
     messages = [fault(record, {key: value for key, value in row.items() if key != missing}) for missing in row]
     messages += [fault(record, row | {name: odd}) for name in row for odd in ODD]

@@ -93,7 +93,7 @@ def test_published_vectors(row: dict[str, Any]) -> None:
     assert in_scene(verdict.answer, scene, row["target"]) is (row["verdict"] != "out")
 
 
-def test_every_reading_vector_of_the_benchmark_is_there() -> None:
+def test_golden_file_holds_every_reading_vector() -> None:
     assert {row["vector"] for row in golden("reading")} == set(range(1, 31))
 
 
@@ -126,7 +126,7 @@ def test_any_text_is_read_the_same_way_twice(output: str, gold: reading.Gold) ->
 
 @settings(deadline=None)
 @given(TEXTS, st.sampled_from(GOLDS))
-def test_the_answer_at_the_end_is_the_one_that_counts(before: str, gold: reading.Gold) -> None:
+def test_last_answer_counts(before: str, gold: reading.Gold) -> None:
     verdict = reading.judge(before + "}\n" + reading.gold_json(gold), gold)
     # A text that ends in an open brace and key runs on into the answer and swallows it; a closed one cannot.
     assert verdict.exact_match or '"answer": ' in before.replace("\\", "").replace("\n", "")

@@ -88,7 +88,7 @@ def media_and_text(prompt: Prompt) -> tuple[Media, str]:
 
 
 class TestDevelopment:
-    def test_one_sample_holds_all_rows_of_its_scene(self, tmp_path: Path) -> None:
+    def test_sample_holds_all_rows_of_its_scene(self, tmp_path: Path) -> None:
         result = ingest_benchmark(
             BENCHMARK, Folder(str(development(tmp_path / "s", files()))), Store(str(tmp_path / "d"))
         )
@@ -103,7 +103,7 @@ class TestDevelopment:
         assert [ref.role for ref in a.media] == ["picture"]
         assert b.cluster == hashlib.sha256(png(f"{name_of('B')}.png")).hexdigest()
 
-    def test_words_go_out_byte_for_byte_behind_the_picture(self, tmp_path: Path) -> None:
+    def test_prompt_text_is_byte_equal_and_follows_the_picture(self, tmp_path: Path) -> None:
         samples, _, _ = read(development(tmp_path / "s", files()))
         prompts_by_cell = prompts(as_sample(samples[name_of("B")]))
         assert {
@@ -120,14 +120,14 @@ class TestDevelopment:
         assert limits == {"0-shot": 80, "1-shot": 80, "2-shot": 80, "2-shot-cot": 500}
         assert {prompt.version for prompt in prompts_by_cell.values()} == {"mate-input-v1"}
 
-    def test_without_the_white_file_one_white_picture_is_made(self, tmp_path: Path) -> None:
+    def test_missing_white_file_is_replaced_by_a_blank(self, tmp_path: Path) -> None:
         pictures = [f"{name_of(scene)}.png" for scene in "AB"]
         samples, rejections, notices = read(development(tmp_path / "s", files(), pictures))
         assert media_and_text(prompts(as_sample(samples[name_of("B")]))["txt2txt", "2-shot"])[0] == WHITE_PICTURE
         assert (WHITE_PICTURE.source, rejections) == ("blank:FFFFFF:480x320:0:0", [])
         assert not [notice for notice in notices if WHITE in notice]
 
-    def test_a_white_file_that_is_none_costs_no_row(self, tmp_path: Path) -> None:
+    def test_damaged_white_file_costs_no_row(self, tmp_path: Path) -> None:
         source = development(tmp_path / "s", files())
         (source / "img" / WHITE).write_bytes(b"\x89PNG and no more")
         samples, rejections, notices = read(source)
@@ -147,7 +147,7 @@ class TestDevelopment:
             assert media_and_text(prompts_by_cell["txt2img", setting])[1] == prompt
         assert {prompt.version for prompt in prompts_by_cell.values()} == {"mate-built-v1"}
 
-    def test_only_the_scene_without_a_picture_loses_rows(self, tmp_path: Path) -> None:
+    def test_missing_picture_costs_only_the_rows_of_its_scene(self, tmp_path: Path) -> None:
         samples, rejections, _ = read(development(tmp_path / "s", files(), [WHITE, f"{name_of('A')}.png"]))
         assert cells(samples[name_of("B")]) == {("txt2txt", "2-shot")}
         assert samples[name_of("B")].cluster == name_of("B")
@@ -186,7 +186,7 @@ class TestDevelopment:
         ],
         ids=lambda value: value[:30] if isinstance(value, str) else "",
     )
-    def test_a_bad_row_costs_itself_alone(self, tmp_path: Path, bad: Any, reason: str) -> None:
+    def test_bad_row_costs_only_itself(self, tmp_path: Path, bad: Any, reason: str) -> None:
         folder = development(
             tmp_path / "s",
             {
@@ -206,7 +206,7 @@ class TestDevelopment:
         assert reason in rejections[0].reason
         assert rejections[0].item in ("line 2", name_of("B"), name_of("A"))
 
-    def test_one_id_means_one_scene_and_one_picture(self, tmp_path: Path) -> None:
+    def test_id_names_one_scene_and_one_picture(self, tmp_path: Path) -> None:
         other = row("A", "txt2img", NAMED, "color", example_id=name_of("B"))
         elsewhere = row(shots=SHOTS, image=f"{name_of('A')}.png")
         _, rejections, _ = read(development(tmp_path / "s", {"mm_0shot": [row(), other], "mm_2shot": [elsewhere]}))
@@ -236,15 +236,15 @@ class TestDevelopment:
         assert rejections == []
         assert any(message in notice for notice in notices)
 
-    def test_sound_data_are_not_remarked_on(self, tmp_path: Path) -> None:
+    def test_valid_data_gives_no_notice(self, tmp_path: Path) -> None:
         same = {"mm_0shot": [row(), row("A", "txt2img", NAMED, "color")]}
         assert read(development(tmp_path / "s", same))[1:] == ([], [])
 
-    def test_nothing_of_mate_is_an_error(self, tmp_path: Path) -> None:
+    def test_folder_without_mate_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="neither mm_"):
             read(tmp_path)
 
-    def test_unequal_questions_of_the_settings_stay_apart(self, tmp_path: Path) -> None:
+    def test_settings_keep_their_different_questions(self, tmp_path: Path) -> None:
         rows = {"mm_0shot": [row()], "mm_1shot": [row(pointer=("shape", "sphere"), target="size", shots=SHOTS[:1])]}
         samples, _, _ = read(development(tmp_path / "s", rows))
         assert [item["gold"] for item in samples[name_of("B")].data["rows"]] == ["Object_0", 0.351]
@@ -266,7 +266,7 @@ class TestPublic:
         }
 
     @pytest.mark.parametrize("spelled", [json.dumps, repr])
-    def test_prompts_stand_and_bare_questions_get_theirs_built(self, tmp_path: Path, spelled: Any) -> None:
+    def test_given_prompts_are_used_and_others_are_built(self, tmp_path: Path, spelled: Any) -> None:
         source = public(tmp_path / "s", self.splits(spelled=spelled))
         result = ingest_benchmark(BENCHMARK, Folder(str(source)), Store(str(tmp_path / "d")))
         assert result.rejections == ()
@@ -294,7 +294,7 @@ class TestPublic:
         )
         assert {item["pointer"][1] for item in samples[name_of("A")].data["rows"]} == {"Object_1", "gray"}
 
-    def test_a_row_without_its_picture_costs_the_rows_that_show_it(self, tmp_path: Path) -> None:
+    def test_missing_picture_costs_the_rows_that_show_it(self, tmp_path: Path) -> None:
         splits = self.splits()
         splits["cross_modal"][0]["image"] = None
         samples, rejections, _ = read(public(tmp_path / "s", splits))
@@ -311,7 +311,7 @@ class TestPublic:
             ("pointer_attribute", "gloss", "there are color, shape"),
         ],
     )
-    def test_a_bad_row_costs_itself_alone(self, tmp_path: Path, field: str, value: Any, reason: str) -> None:
+    def test_bad_row_costs_only_itself(self, tmp_path: Path, field: str, value: Any, reason: str) -> None:
         splits = self.splits()
         splits["cross_modal"][0][field] = value
         samples, rejections, _ = read(public(tmp_path / "s", splits))
@@ -378,7 +378,7 @@ class TestAnswers:
         assert cut["correct"] == 1
         assert cut["_flags"] == ("truncated",)
 
-    def test_overlap_is_told_of_crossmodal_rows_alone(self) -> None:
+    def test_overlap_is_reported_for_crossmodal_rows_only(self) -> None:
         assert "overlap" not in self.ask('{"answer": 10.5}', "txt2txt")
 
     def test_guesses_are_the_scenes_values_or_the_options(self, tmp_path: Path) -> None:

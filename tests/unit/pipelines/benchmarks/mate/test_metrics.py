@@ -147,7 +147,7 @@ class TestCoordinatesOnly:
         assert math.fsum(share.value or 0 for share in shares.values()) == pytest.approx(1)
         assert find(metrics, "crossmodal", "in_scene_without_object").value == 1
 
-    def test_nearer_than_its_like(self, metrics: list[Metric]) -> None:
+    def test_closeness_of_wrong_answers_is_measured_by_overlap(self, metrics: list[Metric]) -> None:
         def closer(metric: str, label: str) -> tuple[float, int]:
             result = find(metrics, "crossmodal", metric, f"overlap={label}")
             return round((result.value or 0) * result.n), result.n
@@ -312,7 +312,7 @@ class TestRates:
         assert average.ci_high is not None
         assert average.ci_low < 2 / 3 < average.ci_high
 
-    def test_with_one_task_alone_there_is_no_average(self) -> None:
+    def test_average_needs_both_tasks(self) -> None:
         average = find(reduced([sample_of("a", self.ONE)], gold), "crossmodal")
         assert (average.value, average.note) == (None, "no answer of txt2img")
 
@@ -333,7 +333,7 @@ class TestRates:
         assert average.ci_high is not None
         assert average.ci_high - average.ci_low < high - low, "two tasks tell more than one"
 
-    def test_where_none_or_all_are_right_every_draw_says_so(self) -> None:
+    def test_interval_is_a_point_where_none_or_all_are_right(self) -> None:
         question_samples = [sample_of(f"a{i}", self.ONE) for i in range(4)]
         none = find(reduced(question_samples, lambda *_: "no"), "img2txt")
         every = find(reduced(question_samples, gold), "img2txt")
@@ -352,11 +352,11 @@ class TestRates:
         assert find(metrics, "img2txt", "exact_match_failures_wrong").value == 1 / 3
         assert (find(metrics, "img2txt", "errors").value, find(metrics, "img2txt", "no_json_count").value) == (1, 1)
 
-    def test_where_all_failed_nothing_was_measured(self) -> None:
+    def test_metrics_are_null_where_all_requests_failed(self) -> None:
         right = find(reduced([sample_of("a", self.ONE)], lambda *_: None), "img2txt")
         assert (right.value, right.n, right.n_failed) == (None, 0, 1)
 
-    def test_examples_on_the_very_object_are_told_apart(self) -> None:
+    def test_examples_about_the_target_object_are_a_category(self) -> None:
         clean = row("B", "txt2img", NAMED, "color", shots=[("name", "Object_2"), ("size", 0.35)])
         solved = row("B", "txt2img", NAMED, "color", shots=[("3d_coords", [-2, 1, 0.7]), ("size", 0.35)])
         metrics = reduced(

@@ -82,7 +82,7 @@ def test_what_each_prompt_holds_and_hides(task: str, pointer: str, target: str, 
         ("size", 0.351, "0.351"),
     ],
 )
-def test_words_for_the_object_pointed_at(attribute: str, value: Any, phrase: str) -> None:
+def test_pointer_phrase_describes_the_object(attribute: str, value: Any, phrase: str) -> None:
     assert prompts.pointer_phrase(attribute, value).endswith(phrase)
 
 

@@ -59,10 +59,10 @@ def random_scene(rng: random.Random) -> scenes.Scene:
 
 class TestScene:
     @pytest.mark.parametrize("spelled", [lambda raw: raw, json.dumps, repr])
-    def test_a_scene_is_read_from_data_and_from_text(self, spelled: Any) -> None:
+    def test_scene_is_parsed_from_data_and_from_text(self, spelled: Any) -> None:
         assert scenes.parse_scene(spelled(RAW["A"])) == SCENES["A"]
 
-    def test_objects_come_out_as_they_went_in(self) -> None:
+    def test_objects_survive_a_round_trip(self) -> None:
         assert [item.as_json() for item in SCENES["B"].objects] == RAW["B"]["objects"]
         assert list(SCENES["A"].objects[0].as_json({"color", "size"})) == [
             "name",
@@ -87,7 +87,7 @@ class TestScene:
             {"name": ""},
         ],
     )
-    def test_an_object_that_cannot_be_is_refused_by_place_and_key(self, change: dict[str, Any]) -> None:
+    def test_impossible_object_is_refused_by_place_and_key(self, change: dict[str, Any]) -> None:
         (key,) = change
         first, *rest = RAW["A"]["objects"]
         with pytest.raises(ValueError, match=rf"objects\[1\] of the scene has {key}"):
@@ -96,11 +96,11 @@ class TestScene:
     @pytest.mark.parametrize(
         "raw", [None, 3, "no scene", "[1, 2]", {}, {"objects": []}, {"objects": "Object_0"}, {"objects": [1]}]
     )
-    def test_what_is_no_scene_is_refused(self, raw: Any) -> None:
+    def test_malformed_scene_is_refused(self, raw: Any) -> None:
         with pytest.raises(ValueError, match="objects"):
             scenes.parse_scene(raw)
 
-    def test_a_camera_of_words_is_refused(self) -> None:
+    def test_camera_of_text_is_refused(self) -> None:
         with pytest.raises(ValueError, match="camera_location"):
             scenes.parse_scene(RAW["A"] | {"camera_location": ["left"]})
 
@@ -108,10 +108,10 @@ class TestScene:
         ("name", "task"),
         [("img2data", "img2txt"), ("data2img", "txt2img"), ("data2data", "txt2txt"), ("img2img", "img2img")],
     )
-    def test_both_spellings_of_a_task(self, name: str, task: str) -> None:
+    def test_both_spellings_of_a_task_are_read(self, name: str, task: str) -> None:
         assert scenes.canonical_task(name) == scenes.canonical_task(task) == task
 
-    def test_an_unknown_task_is_refused(self) -> None:
+    def test_unknown_task_is_refused(self) -> None:
         with pytest.raises(ValueError, match="point"):
             scenes.canonical_task("point")
 
@@ -130,14 +130,14 @@ class TestPointing:
         }
         assert scenes.unique_values(SCENES["B6"], "size") == [0.701]
 
-    def test_an_object_is_found_by_any_value_it_alone_has(self) -> None:
+    def test_object_is_identified_by_any_unique_value(self) -> None:
         scene = SCENES["B"]
         for attribute, value in scenes.pointer_pool(scene, (*scenes.VISUAL, *scenes.TEXTUAL)):
             place = scenes.find_object(scene, attribute, value)
             assert scene.objects[place].value(attribute) == value
 
     @pytest.mark.parametrize(("attribute", "value"), [("color", "gray"), ("color", "cyan"), ("size", 0.7)])
-    def test_a_pointer_that_fits_none_or_several_is_refused(self, attribute: str, value: Any) -> None:
+    def test_pointer_that_fits_none_or_several_is_refused(self, attribute: str, value: Any) -> None:
         with pytest.raises(ValueError, match="not one"):
             scenes.find_object(SCENES["B"], attribute, value)
 
@@ -157,17 +157,17 @@ class TestPointing:
             ("rotation", "Object_1 has rotation 20.5. And the one with 30.5?", 30.5),
         ],
     )
-    def test_the_value_of_a_pointer_told_by_its_name_alone(self, attribute: str, text: str, value: Any) -> None:
+    def test_pointer_value_is_resolved_from_its_name(self, attribute: str, text: str, value: Any) -> None:
         assert scenes.pointer_value_in(SCENES["B"], attribute, text) == value
 
     @pytest.mark.parametrize(
         ("attribute", "text"), [("color", "the gray one"), ("size", "size 10.351"), ("name", "Object_12")]
     )
-    def test_a_question_without_a_pointing_value_is_refused(self, attribute: str, text: str) -> None:
+    def test_question_without_a_pointer_value_is_refused(self, attribute: str, text: str) -> None:
         with pytest.raises(ValueError, match="contains no"):
             scenes.pointer_value_in(SCENES["B"], attribute, text)
 
-    def test_an_example_on_the_object_asked_about_is_noticed(self) -> None:
+    def test_example_about_the_target_object_is_detected(self) -> None:
         scene = SCENES["B"]
         assert not scenes.shot_shows_target(scene, 0, [])
         assert not scenes.shot_shows_target(scene, 0, [("name", "Object_1"), ("rotation", 30.5)])
@@ -184,10 +184,10 @@ class TestLinking:
         assert ["+".join(names) for names in link.smallest] == row["smallest"]
         assert links.link_category(link) == row["category"]
 
-    def test_every_linking_vector_of_the_benchmark_is_there(self) -> None:
+    def test_golden_file_holds_every_linking_vector(self) -> None:
         assert {row["vector"] for row in golden("linking")} == set(range(31, 42))
 
-    def test_against_brute_force_on_a_thousand_scenes(self) -> None:
+    def test_linking_equals_brute_force_on_a_thousand_scenes(self) -> None:
         rng = random.Random(11)
         for _ in range(1000):
             scene = random_scene(rng)
@@ -267,7 +267,7 @@ class TestAnalysis:
         assert summary.correct_given_noncoord_match == pytest.approx(0.63, abs=0.005)
         assert summary.noncoord_mismatch == pytest.approx(0.148, abs=5e-4)
 
-    def test_nothing_to_measure_is_none(self) -> None:
+    def test_measures_without_rows_are_none(self) -> None:
         assert out_of_scene([(True, True)]).share is None
         empty = OverlapSummary(())
         assert empty.correct_given_noncoord_match is None
@@ -299,7 +299,7 @@ class TestAnalysis:
         overlap = analysis.overlap(scene, asks("color", "green", "name"), read_strict('{"answer": "Object_3"}'))
         assert overlap.closer == analysis.Closer(distance=True, depth=True, horizontal=True, alone=False)
 
-    def test_overlap_is_told_of_crossmodal_questions_alone(self) -> None:
+    def test_overlap_is_measured_for_crossmodal_questions_only(self) -> None:
         with pytest.raises(ValueError, match="txt2txt"):
             analysis.overlap(SCENES["B"], asks("name", "Object_0", "rotation", "txt2txt"), None)
 

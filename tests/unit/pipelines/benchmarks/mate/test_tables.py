@@ -87,7 +87,7 @@ PAPER = [f"mate_table{number}" for number in (1, 2, 3, 4, 5, 8, 9)]
 
 
 @pytest.mark.parametrize("metrics", [[], ALL], ids=["none", "all"])
-def test_every_table_of_the_paper_is_made_and_printed(metrics: list[Metric]) -> None:
+def test_every_table_of_the_paper_is_made_with_published_values(metrics: list[Metric]) -> None:
     tables_by_id = tables(metrics)
     assert [name for name in tables_by_id if name.startswith("mate_table")] == PAPER
     additional = {"mate_human", "mate_reading", "mate_coords_only", "mate_shots", "mate_pointers"}
@@ -112,7 +112,7 @@ def test_table_1_has_people_chance_open_closed_and_ours() -> None:
     assert ours.low == pytest.approx(0.5)
 
 
-def test_the_papers_own_bounds() -> None:
+def test_bounds_of_the_paper_are_rows() -> None:
     tables_by_id = tables([])
     best = {
         row.label: row.cells[2]
@@ -182,7 +182,7 @@ def test_people_beside_models() -> None:
     assert any("approximate" in note for note in table.notes)
 
 
-def test_generated_data_stand_beside_nothing_published() -> None:
+def test_generated_data_has_no_published_values_beside_it() -> None:
     generated = Metric(task="", setting="", metric="generated", value=5.0, n=5, unit="count")
     for table in tables([*ALL, generated]).values():
         assert "published" not in {row.origin for row in table.rows}
@@ -190,7 +190,7 @@ def test_generated_data_stand_beside_nothing_published() -> None:
     assert any("Generated data" in note for note in tables([*ALL, generated])["mate_table1"].notes)
 
 
-def test_a_small_set_is_said_to_be_one() -> None:
+def test_small_set_is_noted() -> None:
     assert any("100 of 5,500" in note for note in tables(ALL)["mate_table1"].notes)
 
 

@@ -123,7 +123,7 @@ def test_another_seed_gives_other_scenes(summary: GeneratedSummary, tmp_path: Pa
     assert shared == {BLANK}
 
 
-def test_a_run_over_the_same_folder_changes_nothing_and_over_another_set_is_refused(tmp_path: Path) -> None:
+def test_rerun_changes_nothing_and_another_set_in_the_folder_is_refused(tmp_path: Path) -> None:
     first = generate(tmp_path / "set", (3, 3), 2, 1, 1)
     before = digests(first.out)
     generate(tmp_path / "set", (3, 3), 2, 1, 1)
@@ -136,7 +136,7 @@ def test_a_run_over_the_same_folder_changes_nothing_and_over_another_set_is_refu
         generate(tmp_path / "set", (3, 3), 2, 1, 1, options=Options(tasks=("txt2txt",), cot=False))
 
 
-def test_rows_say_what_made_them(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_rows_record_generator_and_parameters(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, _ in each(files):
         generator = row["generator"]
         assert (generator["version"], generator["seed"]) == (GENERATOR_VERSION, 21)
@@ -188,7 +188,7 @@ def test_the_prompt_hides_what_links_and_shows_the_rest(files: dict[str, list[di
         assert row["scene"]["image_filename"] not in row["input_str"]
 
 
-def test_all_files_ask_one_question_a_scene_and_examples_are_nested(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_files_share_one_question_a_scene_and_nest_examples(files: dict[str, list[dict[str, Any]]]) -> None:
     for family in (["mm_0shot", "mm_1shot", "mm_2shot", "mm_2shot_cot"], ["um_0shot", "um_1shot", "um_2shot"]):
         for rows in zip(*(files[name] for name in family), strict=True):
             questions = {(row["example_id"], str(row["pointer_attribute"]), row["gold_reference"]) for row in rows}
@@ -200,7 +200,7 @@ def test_all_files_ask_one_question_a_scene_and_examples_are_nested(files: dict[
             assert len({row["input_str"] for row in rows}) == len(rows)
 
 
-def test_no_example_shows_the_object_asked_about_or_another_twice(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_examples_show_distinct_objects_and_never_the_target(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
         shots = row["few_shot_attributes"]
         assert not shot_shows_target(scene, question.object_index(scene), shots)
@@ -267,7 +267,7 @@ def test_an_oracle_blind_to_coordinates_guesses_among_look_alikes(files: dict[st
     assert met
 
 
-def test_guessing_scores_what_chance_says(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_guessing_scores_at_chance(files: dict[str, list[dict[str, Any]]]) -> None:
     rng, right, expected, variance, runs = random.Random(3), 0, 0.0, 0.0, 60
     for _, row, scene, question in each({name: files[name] for name in ("mm_0shot", "um_0shot")}):
         target, gold = question.target_attribute, read_gold(row["gold_reference"])
@@ -300,7 +300,7 @@ def test_options_reach_the_files(tmp_path: Path) -> None:
     assert not all(leaks)
 
 
-def test_large_scenes_have_a_camera_of_their_own_and_the_blank_keeps_its_size(tmp_path: Path) -> None:
+def test_large_scenes_have_a_larger_camera_and_the_blank_keeps_its_size(tmp_path: Path) -> None:
     dataset = generate(tmp_path / "set", (40, 40), 2, 3, 1)
     row = rows_of(dataset.out / "um_0shot.jsonl")[0]
     assert row["scene"]["camera_location"][0] == pytest.approx(2 * 9.915478112284436)

@@ -70,7 +70,7 @@ def test_bad_numbers_are_refused(tmp_path: Path, examples: int, workers: int, me
         ({"height": 100}, "height: 2/3 to 2 times the width"),
     ],
 )
-def test_combinations_that_cannot_be_are_refused_by_name(options: dict[str, Any], message: str) -> None:
+def test_impossible_combinations_are_refused_by_name(options: dict[str, Any], message: str) -> None:
     plan = Plan(counts=(4, 5), examples=3, seed=1, options=Options(**options))
     with pytest.raises(UsageError, match=message):
         plan.check()
@@ -83,7 +83,7 @@ def test_a_stratum_that_three_objects_cannot_fill_is_refused_by_name() -> None:
     dataclasses.replace(plan, counts=(4, 5)).check()
 
 
-def test_a_full_floor_cannot_show_almost_all_of_each_object() -> None:
+def test_strict_visibility_is_refused_for_crowded_scenes() -> None:
     plan = Plan(counts=(11,), examples=1, seed=1, options=Options(min_visible_share=0.7))
     with pytest.raises(UsageError, match=r"min_visible_share: above 0, at most 0\.6 with 11 objects"):
         plan.check()

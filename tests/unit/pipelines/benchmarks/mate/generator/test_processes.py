@@ -20,7 +20,7 @@ with Processes(2) as helpers:
 """
 
 
-def test_a_single_thread_forks_and_others_start_afresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_single_threaded_process_forks_and_others_spawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(processes, "_THREADS", tmp_path)
     (tmp_path / "1").mkdir()
     assert start_method() == "fork"
@@ -38,7 +38,7 @@ def test_a_single_thread_forks_and_others_start_afresh(monkeypatch: pytest.Monke
     ("before", "method"),
     [("", "fork"), ("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()", None)],
 )
-def test_a_script_without_a_file_gets_its_results_with_and_without_threads(before: str, method: str | None) -> None:
+def test_script_from_standard_input_gets_its_results(before: str, method: str | None) -> None:
     if not sys.platform.startswith("linux"):
         method = None
     done = subprocess.run(
@@ -54,7 +54,7 @@ def test_a_script_without_a_file_gets_its_results_with_and_without_threads(befor
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_order_and_an_error_ends_the_whole(workers: int) -> None:
+def test_results_are_ordered_and_an_error_ends_the_pool(workers: int) -> None:
     with Processes(workers) as helpers:
         assert list(helpers.map(abs, range(-20, 0))) == list(range(20, 0, -1))
     with pytest.raises(ValueError, match="invalid literal"), Processes(workers) as helpers:

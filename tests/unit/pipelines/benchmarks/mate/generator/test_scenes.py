@@ -59,7 +59,7 @@ def test_objects_stand_apart(layout: Layout) -> None:
     assert all(spot[2] == look.radius for look, spot in zip(layout.cast.looks, layout.spots, strict=True))
 
 
-def test_enough_of_each_object_shows_in_the_final_paint(layout: Layout) -> None:
+def test_every_object_is_visible_enough_in_the_picture(layout: Layout) -> None:
     outlines = [outline(item, layout.camera) for item in layout.solids]
     painted = number_image(outlines, far_to_near(layout.solids, layout.camera), layout.camera).histogram()
     for place, polygon in enumerate(outlines):
@@ -83,7 +83,7 @@ def test_each_object_shows_its_color(layout: Layout) -> None:
             assert abs((hue * 360 - HUES[look.color] + 180) % 360 - 180) <= 12
 
 
-def test_pointing_values_are_held_by_one_object_each_and_no_object_by_two(layout: Layout) -> None:
+def test_pointer_values_are_unique_and_at_most_one_per_object(layout: Layout) -> None:
     cast = layout.cast
     assert len(cast.key_colors) == min(3, layout.count - 1)
     assert len(cast.key_shapes) == 1
@@ -97,7 +97,7 @@ def test_pointing_values_are_held_by_one_object_each_and_no_object_by_two(layout
     assert len(set(owners)) == len(owners)
 
 
-def test_sizes_have_one_spelling_a_class_but_for_one_object_at_most() -> None:
+def test_sizes_have_one_spelling_a_class_except_for_one_object() -> None:
     odd = 0
     for layout in LAYOUTS:
         for radius in (0.35, 0.7):
@@ -109,20 +109,20 @@ def test_sizes_have_one_spelling_a_class_but_for_one_object_at_most() -> None:
     assert 0.3 * len(LAYOUTS) < odd < 0.7 * len(LAYOUTS)
 
 
-def test_a_scene_is_the_same_whenever_it_is_made() -> None:
+def test_scene_depends_on_seed_and_number_only() -> None:
     again = {index: make_layout(SMALL, index) for index in (37, 2, 19)}
     assert all(layout == LAYOUTS[index] for index, layout in again.items())
     pictures = [draw_picture(LAYOUTS[2].solids, LAYOUTS[2].camera).tobytes() for _ in range(2)]
     assert pictures[0] == pictures[1]
 
 
-def test_other_seeds_counts_and_numbers_make_other_scenes() -> None:
+def test_other_seeds_counts_and_numbers_give_other_scenes() -> None:
     other = make_layout(plan_for(*range(3, 11), seed=6), 0)
     distinct = {layout.spots for layout in [*LAYOUTS, other]}
     assert len(distinct) == len(LAYOUTS) + 1
 
 
-def test_every_shape_material_and_color_comes_up() -> None:
+def test_every_shape_material_and_color_occurs() -> None:
     looks = [look for layout in LAYOUTS for look in layout.cast.looks]
     assert {look.shape for look in looks} == set(SHAPES)
     assert {look.color for look in looks} == set(COLORS)
@@ -144,7 +144,7 @@ def test_more_pointing_values_on_request() -> None:
     assert len(layout.cast.free("color")) == len(layout.cast.free("shape")) == 1
 
 
-def test_a_rule_that_no_scene_keeps_ends_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsatisfiable_rule_ends_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenes, "place", lambda *_: None)
     with pytest.raises(UsageError, match=r"no scene of 10 objects in \d+ attempts shows 120 pixels and 35% of each"):
         make_layout(plan_for(10), 0)
@@ -162,14 +162,14 @@ def test_an_attempt_ends_when_moving_does_not_help(monkeypatch: pytest.MonkeyPat
     assert next(spots, "all taken") == "all taken"
 
 
-def test_a_strict_rule_is_kept() -> None:
+def test_strict_visibility_rule_holds() -> None:
     layout = make_layout(plan_for(10, min_visible_share=0.9), 0)
     outlines = [outline(item, layout.camera) for item in layout.solids]
     pixels = visible_pixels(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
     assert all(count >= 0.9 * unoccluded_pixels(polygon) for count, polygon in zip(pixels, outlines, strict=True))
 
 
-def test_the_object_that_shows_least_is_the_one_to_move() -> None:
+def test_least_visible_object_is_moved() -> None:
     layout = LAYOUTS[0]
     options = SMALL.options
     assert least_visible(layout.solids, layout.camera, options) is None
@@ -179,7 +179,7 @@ def test_the_object_that_shows_least_is_the_one_to_move() -> None:
     assert least_visible([before, behind, aside], layout.camera, options) == 1
 
 
-def test_changed_looks_are_held_to_the_rules_again() -> None:
+def test_rules_are_checked_again_after_a_change() -> None:
     layout = next(item for item in LAYOUTS if item.count == 10)
     looks, options = list(layout.cast.looks), SMALL.options
     assert placement_holds(looks, layout.spots, layout.camera, options)

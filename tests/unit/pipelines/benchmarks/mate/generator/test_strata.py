@@ -23,7 +23,7 @@ def layouts(count: int, examples: int) -> tuple[Plan, list[Layout]]:
 
 
 @pytest.mark.parametrize(("count", "examples"), [(7, 32), (10, 32), (30, 16), (40, 8)])
-def test_strata_fill_alike_at_any_number_of_objects(count: int, examples: int) -> None:
+def test_strata_fill_evenly_at_any_number_of_objects(count: int, examples: int) -> None:
     plan, placed = layouts(count, examples)
     balance, questions = ask_all(plan, placed)
     for task in KINDS["mm"]:
@@ -49,7 +49,7 @@ def test_without_strata_coordinates_take_over_as_scenes_fill() -> None:
 
 @pytest.mark.parametrize("link_count", STRATA)
 @pytest.mark.parametrize("count", [4, 10, 30])
-def test_a_built_object_has_the_links_it_was_built_for(count: int, link_count: int) -> None:
+def test_built_object_has_the_requested_links(count: int, link_count: int) -> None:
     _, placed = layouts(count, 16)
     rng, built = stream("build", count, link_count), 0
     for layout in placed:
@@ -67,7 +67,7 @@ def test_a_built_object_has_the_links_it_was_built_for(count: int, link_count: i
     assert built >= (1 if count == 4 else 16)
 
 
-def test_an_object_with_a_pointing_value_in_sight_links_by_it_alone() -> None:
+def test_visible_pointer_value_links_an_object_alone() -> None:
     _, (layout, *_) = layouts(10, 32)
     place = next(i for i, look in enumerate(layout.cast.looks) if look.color in layout.cast.key_colors)
     rng = stream("key")
@@ -75,7 +75,7 @@ def test_an_object_with_a_pointing_value_in_sight_links_by_it_alone() -> None:
     assert all(build(rng, layout, place, attribute="color", link_count=link_count) is None for link_count in (2, 3, 0))
 
 
-def test_what_the_sizes_around_do_not_allow_is_not_built() -> None:
+def test_object_is_not_built_where_neighbouring_sizes_forbid_it() -> None:
     _, (layout, *_) = layouts(10, 32)
     place = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
     alone = dataclasses.replace(
@@ -95,7 +95,7 @@ def test_what_the_sizes_around_do_not_allow_is_not_built() -> None:
     assert build(rng, same, place, attribute="shape", link_count=3) is None
 
 
-def test_no_other_value_left_means_nothing_is_built() -> None:
+def test_object_is_not_built_without_a_free_value() -> None:
     plan = Plan(counts=(10,), examples=1, seed=8, options=Options(max_key_shapes=3))
     layout = make_layout(plan, 0)
     place = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
