@@ -1,4 +1,4 @@
-"""Fixtures that several rooms of tests share."""
+"""Fixtures shared by all tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def maia_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def maia_data(maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The same, ingested."""
+    """The two clips and their questions, ingested."""
     from pipelines.benchmarks import benchmark
     from pipelines.ingest.ingest import ingest_benchmark
     from pipelines.ingest.source_folder import Folder

@@ -1,1 +1,1 @@
-"""Measurements; never part of the tests."""
+"""Measurements; not part of the tests."""

@@ -1,4 +1,4 @@
-"""How busy the engine is in steady state, on real clips: decoding and resizing go on while it computes.
+"""The engine's busy share in steady state, on real clips: decoding and resizing go on while it computes.
 
     python -m tests.bench.busy --runs 5
 

@@ -1,4 +1,4 @@
-"""Whether every architecture answers as `generate` does for one prompt at a time: the whole matrix, as a table.
+"""Answers of every architecture compared with `generate` for one prompt at a time, as a table.
 
 Run as `python -m tests.bench.equality`; a short form of it is part of `make test`. In float32 answers must be equal
 token for token. A difference counts as a near tie, not as an error, where the two best logits at the first differing
@@ -54,7 +54,7 @@ Tokens = dict[str, tuple[int, ...]]
 
 @dataclass(slots=True)
 class Count:
-    """How answers of one architecture compare."""
+    """Counts of equal and differing answers of one architecture."""
 
     prompts: int = 0
     equal: int = 0

@@ -96,7 +96,7 @@ def timed(
 
 
 class Ways:
-    """The three ways to ask about a clip; every run begins with engines that have read nothing."""
+    """The three ways to answer a clip's questions; every run begins with fresh engines."""
 
     def __init__(
         self,

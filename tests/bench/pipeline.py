@@ -1,4 +1,4 @@
-"""The whole pipeline with a model that guesses: requests a second from shards to metrics, and the driver's memory.
+"""The whole pipeline with the random baseline: requests a second from shards to metrics, and the driver's memory.
 
     python -m tests.bench.pipeline --requests 10000,100000 --runs 5
 
@@ -37,7 +37,7 @@ EVERY_S = 0.5
 
 
 class Phases(NullProgress):
-    """Notes when each phase began."""
+    """Records when each phase began."""
 
     def __init__(self) -> None:
         self.began: list[tuple[str, float]] = []

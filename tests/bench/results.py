@@ -1,4 +1,4 @@
-"""Where measurements go: one file, `bench-results.json`, and a table on standard output."""
+"""Storage of measurements: one file, `bench-results.json`, and a table on standard output."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a simulated run went."""
+    """The outcome of a simulated run."""
 
     seconds: float
     busy: float

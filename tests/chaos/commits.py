@@ -1,4 +1,4 @@
-"""A commit that is cut off before and after each of its steps, on a disk and on S3; the process ends as by SIGKILL."""
+"""Commits cut off before and after each step, on a disk and on S3; the process ends as by SIGKILL."""
 
 from __future__ import annotations
 

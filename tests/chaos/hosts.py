@@ -1,4 +1,4 @@
-"""Four hosts, head, two workers and a store, each in a network namespace; one is cut off for a minute, one is killed.
+"""Four hosts - head, two workers and a store - in network namespaces; one is cut off for a minute, one is killed.
 
 The sweep is submitted through Ray's job API with a token, from a fifth place on the same network; data and results lie
 in the store. Workers are started again when Ray ends them, as the compose file and systemd do; the one that is killed
@@ -45,7 +45,7 @@ _BUCKET = "import s3fs; s3fs.S3FileSystem().mkdir('bench')"
 
 @dataclass
 class _Site:
-    """The hosts, up, with the data in the store."""
+    """The running hosts, with the data in the store."""
 
     folder: Path
     net: Network

@@ -1,4 +1,4 @@
-"""SIGKILL at a random moment to one process of a running sweep, of each kind that a sweep has."""
+"""SIGKILL at a random moment to one process of a running sweep, of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged and odd media, made by mutation: what each must end as, and what it may cost."""
+"""Damaged and odd media, made by mutation: the expected outcome of each, and its limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Fate = Literal["decodes", "refused", "either"]
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One file."""
+    """One file and its expected outcome."""
 
     name: str
     kind: Literal["image", "video"]

@@ -23,7 +23,7 @@ RAYLET = "raylet/raylet"
 
 
 class Nodes(contextlib.AbstractContextManager["Nodes"]):
-    """A cluster that is started when it is first wanted and kept over all seeds; what died in one is made up for."""
+    """A cluster that is started on first use and serves all seeds; dead nodes are replaced."""
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()

@@ -1,4 +1,4 @@
-"""Ten thousand damaged rows into every ingest: `python -m tests.chaos.rows`, part of `make chaos`."""
+"""Ten thousand damaged rows through every ingest: `python -m tests.chaos.rows`, part of `make chaos`."""
 
 from __future__ import annotations
 

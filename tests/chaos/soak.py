@@ -1,4 +1,4 @@
-"""A long sweep that is killed again and again: `python -m tests.chaos.soak --requests 1000000 --kill-every 60`.
+"""A long sweep with repeated kills: `python -m tests.chaos.soak --requests 1000000 --kill-every 60`.
 
 The `random` engine answers; each `kill-every` seconds of answering, in turn, an engine replica is killed (the run goes
 on) or the run itself (the same command is given again). At the end every request of the plan must be there once. What
@@ -39,7 +39,7 @@ KEPT_SAMPLES = 60
 
 @dataclass(slots=True)
 class Soak:
-    """One soak under way."""
+    """A running soak."""
 
     folder: Path
     short: Path

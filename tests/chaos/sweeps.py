@@ -44,7 +44,7 @@ class Damage:
 
     @property
     def harmless(self) -> bool:
-        """Nothing lost, doubled or changed, and nothing done again that was committed."""
+        """Whether no row was lost, doubled or changed, and no committed call was repeated."""
         broken = self.lost or self.doubled or self.changed or self.left_over or self.redone > self.in_flight
         return not broken and self.metrics_equal
 

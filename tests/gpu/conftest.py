@@ -1,4 +1,4 @@
-"""Without a CUDA device these tests are skipped, saying so."""
+"""Skip these tests without a CUDA device."""
 
 import pytest
 import torch

@@ -82,7 +82,7 @@ def s3_server(log: Path, failing: float = 0.0, mood: Path | None = None) -> Iter
 
 @pytest.fixture(scope="session")
 def command_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a user who has set nothing, with a home of its own and no hub."""
+    """A fresh user's environment, with an empty home and without the hub."""
     home = tmp_path_factory.mktemp("home")
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
     return {**inherited, "HOME": str(home), "HF_HUB_OFFLINE": "1"}

@@ -1,4 +1,4 @@
-"""What a user can get wrong, by the command line: one clear message, the documented exit code, never a trace."""
+"""Usage errors on the command line: one clear message, the documented exit code, no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--column-map` by the command line, from a folder and from an object store, for UNPIE, which asks for it."""
+"""`--column-map` on the command line, from a folder and from an object store, for UNPIE, which needs it."""
 
 from __future__ import annotations
 

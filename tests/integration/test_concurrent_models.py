@@ -1,4 +1,4 @@
-"""Two models on a cluster that says it has two GPUs: asked at the same time, each by a replica of its own."""
+"""Two models on a cluster with two GPUs run concurrently, each on its own replica."""
 
 from __future__ import annotations
 

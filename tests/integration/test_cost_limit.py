@@ -1,4 +1,4 @@
-"""`--cost-limit`: a run ends before it costs more, says so, and the same command does the rest without paying twice."""
+"""`--cost-limit`: a run ends before it exceeds the limit, and the same command resumes it without paying twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged clips and pictures that ingest never saw, in a whole sweep: each costs its own row, and the run goes on."""
+"""A sweep over damaged clips and pictures that ingest never checked: each costs only its own row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole sweep against scripted endpoints: what they are sent, and what answers of known quality come to."""
+"""A whole sweep against scripted endpoints: the requests sent, and the metrics of answers of known quality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers made elsewhere, by the command line."""
+"""Predictions made elsewhere, on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that fails one answer in twenty, before or after it did what was asked: the sweep ends whole and the same."""
+"""A store that fails one response in twenty, before or after executing it: the sweep's result is the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and a spot warning: exit 130, what was committed stays, nothing is left running, the same command goes on."""
+"""Ctrl-C and a spot warning: exit 130, committed rows stay, no process is left, the same command resumes."""
 
 from __future__ import annotations
 

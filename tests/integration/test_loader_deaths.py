@@ -1,4 +1,4 @@
-"""A clip at which the loading process itself dies, as for want of memory, costs its own rows."""
+"""A clip that kills its loading process, as for want of memory, costs only its own rows."""
 
 from __future__ import annotations
 

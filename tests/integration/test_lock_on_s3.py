@@ -1,4 +1,4 @@
-"""One run at a time writes an output in an object store, by conditional writes and beats."""
+"""One run at a time writes an output in an object store, by conditional writes and heartbeats."""
 
 from __future__ import annotations
 

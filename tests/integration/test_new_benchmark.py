@@ -1,4 +1,4 @@
-"""A new benchmark is one new file, a new model one new entry: nothing that is there is edited."""
+"""A new benchmark is one new file, a new model one new entry: no existing file is edited."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOY = ROOT / "tests" / "support" / "toy.py"
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The product's own files as they are, and beside them one file a novelty."""
+    """A copy of the product with one new file for each addition."""
     tree = tmp_path_factory.mktemp("tree")
     for package in ("cluster", "jobs", "models", "pipelines"):
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -30,7 +30,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sums(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight sums, one of which cannot be used."""
+    """Eight sums, one of them unusable."""
     folder = tmp_path_factory.mktemp("sums")
     rows = [{"id": f"sum{n}", "sum": f"{n}-{n - 1 - n % 2}", "answer": 1 + n % 2, "picture": "p.png"} for n in range(8)]
     rows[3]["answer"] = None
@@ -68,7 +68,7 @@ def test_benchmark_is_one_file_and_model_is_one_entry(cli: Cli, tree: Path, sums
 
 
 def test_benchmark_of_another_package_is_found_by_its_entry_point(cli: Cli, tmp_path: Path) -> None:
-    """Named as an entry point by its package, it is found without a file in the product."""
+    """A package's entry point registers its benchmark without a file in the product."""
     shutil.copy(TOY, tmp_path / "my_sums.py")
     about = tmp_path / "my_sums-1.0.dist-info"
     about.mkdir()

@@ -1,4 +1,4 @@
-"""Nights with the random engine: all, nothing, one changed model, one moved number, one model that cannot be had."""
+"""Nights with the random engine: all pairs, none, one changed model, one moved number, one unavailable model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that kill the model's process: they become error rows, everybody else is answered, the run ends."""
+"""Requests that kill the model's process become error rows; all others are answered and the run ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Ray whose own processes are killed ends the run in words, and the same command goes on."""
+"""An embedded Ray whose processes are killed ends the run with a message, and the same command resumes."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_store_refusal_names_the_remedy(refusing: tuple[Store, Path], operation:
     "operation", [pytest.param(name, marks=[] if name == "put_if" else pytest.mark.slow) for name in sorted(OPERATIONS)]
 )
 def test_lost_store_is_a_store_error(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    """The lock's thread lives on such errors: one of another kind would end its beats."""
+    """The lock's heartbeat survives store errors only: another exception would end it."""
     for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"}.items():
         monkeypatch.setenv(name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):

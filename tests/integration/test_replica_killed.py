@@ -1,4 +1,4 @@
-"""A replica dies in the middle of a batch: committed units stay, the others are sent again, once."""
+"""A replica dies within a batch: committed units stay, the others are sent again, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data and output in an object store, a real model, the driver killed in the middle: every request exactly once."""
+"""Data and output in an object store, a real model, the driver killed midway: every request exactly once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def clips(request: pytest.FixtureRequest) -> tuple[Path, int]:
-    """The published clips where this machine has them, else small ones made on the spot; and how many."""
+    """The published clips where this machine has them, else small generated ones; and their number."""
     if REAL_MAIA.is_dir():
         return REAL_MAIA, 2  # of the five that there are: enough to be killed in the middle of
     return request.getfixturevalue("maia_source"), 2

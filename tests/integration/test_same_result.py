@@ -1,4 +1,4 @@
-"""One result however it ran: other numbers of replicas, other cuts of units, shards that lie in another order."""
+"""Equal results for other numbers of replicas, other units, and shards in another order."""
 
 from __future__ import annotations
 

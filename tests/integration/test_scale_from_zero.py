@@ -1,4 +1,4 @@
-"""A sweep over two models on a cluster that starts without a node: it grows by what the models need, and ends empty."""
+"""A sweep over two models on a cluster without nodes: it scales up as the models need, and down to zero."""
 
 from __future__ import annotations
 

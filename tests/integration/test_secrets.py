@@ -1,4 +1,4 @@
-"""Planted secrets are looked for everywhere: arguments of processes, Ray's logs, the store, home, what is printed.
+"""Planted secrets appear nowhere: arguments of processes, Ray's logs, the store, home, printed output.
 
 One sweep on S3, whose endpoint quotes the key in some of its refusals, and one sent to a cluster that knows neither the
 model's key nor the store's, so that all of its processes get them by `--env`.

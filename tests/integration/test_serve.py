@@ -1,4 +1,4 @@
-"""`vlmsweep serve`: the official client is the customer, and a sweep's judge; nothing is left when it is stopped."""
+"""`vlmsweep serve`: the official client and a sweep's judge use it; no process is left after a stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vlmsweep submit` against a real head with dashboard and token: refused, followed, left, stopped, resumed."""
+"""`vlmsweep submit` against a real head with dashboard and token: refused, followed, detached, stopped, resumed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def head() -> Iterator[RayHead]:
 
 @pytest.fixture
 def shell(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayHead]:
-    """This process as a laptop that knows the cluster's token."""
+    """Give this process the cluster's token, as on a user's laptop."""
     with monkeypatch.context() as patch:
         for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME"):
             patch.setenv(name, head.env[name])

@@ -1,4 +1,4 @@
-"""Tensor-parallel replicas with an adapter in the real pipeline: the same predictions; a killed rank costs nothing."""
+"""Tensor-parallel replicas with an adapter in the real pipeline: equal predictions; a killed rank loses no row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose log is JSON: lines of loaders and replicas, which are processes of Ray's, say whose they are."""
+"""JSON logs: lines of loaders and replicas, which are Ray processes, name their model and run."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def unavailable_reason() -> str:
 
 @dataclass
 class Host:
-    """One of them."""
+    """One host."""
 
     name: str
     address: str

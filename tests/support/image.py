@@ -67,7 +67,7 @@ def stages_of(text: str) -> tuple[dict[str, str], dict[str, Stage]]:
 
 @dataclass
 class Settings:
-    """What the lines so far have set; what an image keeps beside its files."""
+    """Settings of the instructions so far, which an image stores beside its files."""
 
     env: dict[str, str] = field(default_factory=lambda: {"PATH": PATH})
     args: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The stages of a sweep in the test's own process, in the place of Ray: the same code does the work."""
+"""The stages of a sweep in the test's own process instead of Ray; the same product code does the work."""
 
 from __future__ import annotations
 

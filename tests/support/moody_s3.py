@@ -18,7 +18,7 @@ _STATUS = {"ExpiredToken": "400 Bad Request", "SlowDown": "503 Slow Down", "Requ
 
 
 class Moody:
-    """Looks at its mood before each request."""
+    """Reads its mode from a file before each request."""
 
     def __init__(self, app: Any, mood: Path) -> None:
         self._app, self._mood = app, mood

@@ -1,4 +1,4 @@
-"""Sources of every benchmark with damaged rows, and what ingest must make of them: used, or listed with a reason."""
+"""Sources of every benchmark with damaged rows; ingest must use each or list it with a reason."""
 
 from __future__ import annotations
 

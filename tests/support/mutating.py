@@ -1,4 +1,4 @@
-"""Rows with one thing wrong each: something dropped, renamed, of another type, too large, nested or null."""
+"""Rows with one defect each: a field dropped, renamed, of another type, too large, nested or null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odd answers by number: what no model should say and some model will. The same number gives the same text."""
+"""Odd answers by number, as models rarely give them. Equal numbers give equal texts."""
 
 from __future__ import annotations
 

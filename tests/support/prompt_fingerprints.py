@@ -1,4 +1,4 @@
-"""What every prompt version says, as recorded hashes: `python -m tests.support.prompt_fingerprints` adds new versions.
+"""Recorded hashes of every prompt version: `python -m tests.support.prompt_fingerprints` adds new versions.
 
 A version's words may not change under its name: ids of requests hang on it, and answers to other words would pass for
 answers to these.

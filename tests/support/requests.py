@@ -1,4 +1,4 @@
-"""All requests of a sample at once, in memory: what a plan and a model's builder come to."""
+"""All requests of a sample in memory, from a plan and a model's builder."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

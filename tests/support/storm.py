@@ -1,4 +1,4 @@
-"""A hostile endpoint and what became of the calls: for a test in short, by hand at full length.
+"""A hostile endpoint and the outcomes of its calls: short for a test, at full length by hand.
 
 `python -m tests.support.storm 5000 12000` asks 5,000 questions at 12,000 requests a minute and prints the figures.
 """

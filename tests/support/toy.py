@@ -1,4 +1,4 @@
-"""A whole sixth benchmark in one file: sums, asked in words or shown as a picture. Tests put it next to the others."""
+"""A whole sixth benchmark in one file: sums, as text or as a picture. Tests install it beside the others."""
 
 from __future__ import annotations
 

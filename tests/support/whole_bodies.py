@@ -1,4 +1,4 @@
-"""What stores do and the test server does not: a request whose body broke off is refused."""
+"""An S3 behaviour that the test server lacks: a request with an incomplete body is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the product can reach over the network: a short list, on which nothing stands that a data set could steer.
+"""Modules of the product that may open connections: a short list, none of which a data set controls.
 
 Addresses that come with a data set are asked by `unpie.download` alone, at ingest, and only public ones
 (tests/unit/pipelines/benchmarks/unpie/test_pictures.py: names, redirects, DNS). Endpoints are a user's own choice.

@@ -1,4 +1,4 @@
-"""The guarantee tables of the pages are what the suite's own results say."""
+"""The guarantee tables of the pages equal the results of `make chaos`."""
 
 import pytest
 

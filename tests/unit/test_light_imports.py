@@ -1,4 +1,4 @@
-"""Specs, messages and the reading of models files load nothing heavy: each is imported in a fresh process."""
+"""Specs, messages and the reading of models files load no heavy package: each is imported in a fresh process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the small checkpoints read: special tokens, chat template and processor of each architecture."""
+"""Inputs of the small checkpoints: special tokens, chat template and processor of each architecture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the small checkpoints of `more_configs` read: special tokens, chat templates and processors."""
+"""Inputs of the small checkpoints of `more_configs`: special tokens, chat templates and processors."""
 
 from __future__ import annotations
 

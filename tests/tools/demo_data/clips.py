@@ -29,7 +29,7 @@ class Clip:
 
     @property
     def frames(self) -> int:
-        """How many pictures it has."""
+        """Number of frames."""
         return round(self.seconds * FPS)
 
     def pictures(self) -> Iterator[Image.Image]:

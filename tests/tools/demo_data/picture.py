@@ -52,7 +52,7 @@ _PEOPLE: Mapping[str, Box] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
-    """A thing where it stands."""
+    """A thing with its place and size."""
 
     name: str
     at: Point = (0.0, 0.0)

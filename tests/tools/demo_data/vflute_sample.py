@@ -24,7 +24,7 @@ def read_texts() -> dict[str, Any]:
 
 
 def test_rows(texts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The test split with all fields of the authors' file; instructions go round."""
+    """The test split with all fields of the authors' file; instructions rotate."""
     instructions = texts["instructions"]
     return [
         _row(row, place, "test", instructions[place % len(instructions)]) for place, row in enumerate(texts["test"])

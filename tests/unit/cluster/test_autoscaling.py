@@ -1,4 +1,4 @@
-"""Which nodes may still come, as the cluster tells it."""
+"""Nodes that may still join, from the label of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a Ray that cannot be started."""
+"""Errors of a Ray that cannot be started."""
 
 from typing import NoReturn
 

@@ -16,7 +16,7 @@ TOKEN = "7" * 64
 
 @pytest.fixture
 def token(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Callable[[str | None], None]]:
-    """Become a process that knows a token, or none."""
+    """Set or unset the token of this process."""
 
     def become(value: str | None) -> None:
         patch.setenv("HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""A head that is not ready for jobs yet, played by a server on loopback."""
+"""Requests to a head that accepts no jobs yet, scripted by a server on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a replica fits anywhere, and the words when it does not."""
+"""Waiting for capacity, and the message when a replica fits nowhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_shortage_is_described(demand: dict[str, float], nodes: list[dict[str, f
 
 
 class Cluster:
-    """A cluster whose nodes come one poll at a time, for a clock that the polls move."""
+    """A cluster whose nodes join one poll at a time, with a clock that advances by polls."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, polls: list[list[dict[str, float]]], coming: list[bool]

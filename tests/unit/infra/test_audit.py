@@ -1,4 +1,4 @@
-"""The audit of what is locked: licences from packages' own words, advisories from a server of the test's own."""
+"""The audit of locked packages: licences from their metadata, advisories from a scripted server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADVISORIES = {
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, dict[str, list[str]]]]:
-    """An OSV server's address, and what it knows by package."""
+    """The address of a scripted OSV server, and its advisories by package."""
     advisories: dict[str, list[str]] = {}
 
     class Osv(BaseHTTPRequestHandler):

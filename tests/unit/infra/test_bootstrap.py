@@ -1,4 +1,4 @@
-"""Ray's own AWS launcher with our file, against moto: which group opens what, and which rights the head needs."""
+"""Ray's own AWS launcher with our file, against moto: security groups, and the rights that the head needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERYWHERE = "0.0.0.0/0"
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """An EC2 of its own, keys that are none, and a home where Ray may write its ssh key."""
+    """A simulated EC2, fake keys, and a home where Ray may write its ssh key."""
     from ray.autoscaler._private.aws import config, utils
 
     # Ray keeps its clients: they would outlive the cloud that they speak to.

@@ -1,4 +1,4 @@
-"""Cluster launcher files by Ray's own check, and by what they promise."""
+"""Cluster launcher files by Ray's own check, and their documented properties."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_only_gpu_machines_wait_for_the_driver(tmp_path: Path, vendor: str, call
 
 
 def test_google_client_libraries_are_in_the_extra_and_the_image() -> None:
-    """Fails to import where the lock file lacks it; the image is cut from the lock file by who wants what."""
+    """Imports need the lock file; the image installs the part of it that its extras need."""
     import ray.autoscaler._private.gcp.node_provider as provider
 
     assert provider.GCPNodeProvider

@@ -1,4 +1,4 @@
-"""`docker-compose.yml` and every file under infra/compose: what they promise, by their own schema and by our rules."""
+"""`docker-compose.yml` and all files in infra/compose, by their schemas and our rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that the documentation gives are commands that there are."""
+"""Commands in the documentation exist."""
 
 from __future__ import annotations
 

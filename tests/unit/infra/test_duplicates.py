@@ -1,4 +1,4 @@
-"""The search for duplicated blocks that is part of `make lint`."""
+"""The search for duplicated blocks of `make lint`."""
 
 from __future__ import annotations
 

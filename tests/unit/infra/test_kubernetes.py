@@ -182,7 +182,7 @@ def test_pods_have_shared_memory_model_cache_and_few_rights(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["raycluster", "rayjob", "raycronjob"])
 def test_objects_fit_shared_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Ray's own reckoning from a pod's memory and shared memory, where a group does not say itself."""
+    """Ray derives the object store's size from memory and shared memory unless a group sets it."""
     from ray._private import utils
 
     cluster = ray_cluster(name)
@@ -213,7 +213,7 @@ def test_weights_volume_keeps_its_owner(name: str) -> None:
 
 
 def test_placeholders_are_marked() -> None:
-    """Addresses that nothing here makes are no names that look made; the README lists what has to be replaced."""
+    """Addresses outside these files are placeholders; the README lists what has to be replaced."""
     settings = next(item for item in OBJECTS["store"] if item["kind"] == "ConfigMap")["data"]
     assert "REPLACE" in settings["AWS_ENDPOINT_URL"]
     readme = (ROOT / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""The nightly's configuration wherever it stands, and the workflows."""
+"""The nightly's configuration in every place, and the workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor: findings as data, exit codes, and sums against scripted hardware."""
+"""The doctor: findings as data, exit codes, and memory checks against scripted hardware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frames and pixels that a model is shown, against the rule of MAIA's paper written out as constants."""
+"""Sampled frames and pixels, against the rule of MAIA's paper written out as constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripted endpoint is what other tests lean on, so it is tested itself."""
+"""The scripted endpoint that other tests rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models beside each other: GPUs are never promised twice, all models run, and it pays."""
+"""Models side by side: no GPU is assigned twice, every model runs, and the makespan is no longer than alone."""
 
 from __future__ import annotations
 

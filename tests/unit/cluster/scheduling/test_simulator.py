@@ -113,7 +113,7 @@ def test_every_unit_runs_once_and_never_below_the_lower_bound(raw: list, gpus: i
     raw=st.lists(st.tuples(st.sampled_from([1, 2, 4]), st.integers(1, 50), st.integers(2, 9)), min_size=2, max_size=6)
 )
 def test_equal_units_end_at_the_estimated_time(raw: list) -> None:
-    """The play and what a run decides by differ by the rounding of units to replicas and by nothing else."""
+    """The simulation and the scheduler's estimate differ only by rounding of units to replicas."""
     works = [work(f"m{i}", g, *[2.0] * (60 * n), most=most) for i, (g, n, most) in enumerate(raw)]
     scheduler = choose_schedule(works, [8, 8])
     assert simulate(scheduler, fleet(16)).makespan_s == pytest.approx(

@@ -1,4 +1,4 @@
-"""The command that makes data: what it writes is ready for ingest, and a guess on it is worth the closed form."""
+"""`vlmsweep generate`: its data can be ingested, and guesses on it score at chance."""
 
 import json
 from collections import Counter

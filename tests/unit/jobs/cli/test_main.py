@@ -1,4 +1,4 @@
-"""The command line: light to start, its names as promised, its errors as messages."""
+"""The command line: light imports, stable names, errors as messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--config`: values as on the command line, names as the flags have, and every fault a sentence with the file."""
+"""`--config`: values as on the command line, names as the flags have, and errors that name the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MAIA's sample data: the committed files are what the builder makes, in the form as distributed."""
+"""MAIA's sample data: the committed files equal the builder's, in the form as distributed."""
 
 import difflib
 import json

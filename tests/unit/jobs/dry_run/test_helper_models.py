@@ -1,4 +1,4 @@
-"""What a dry run tells of captioners and the judge."""
+"""Captioners and the judge in a dry run."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a dry run tells of time is what the run would do, on the nodes that it would have."""
+"""The schedule of a dry run equals the run's, on the nodes that it would have."""
 
 from __future__ import annotations
 

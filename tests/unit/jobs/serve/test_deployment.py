@@ -1,4 +1,4 @@
-"""What becomes of an endpoint whose proxies are slow to listen."""
+"""Endpoints whose proxies are slow to listen."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ STARTING, HEALTHY = ServeStatus(proxies={"a": ProxyStatus.STARTING}), ServeStatu
 
 
 class Serve:
-    """Ray Serve as far as its start goes."""
+    """The start of Ray Serve, scripted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None, states: Iterator[ServeStatus]) -> None:
         self.error, self.states, self.status_calls = error, states, 0

@@ -1,4 +1,4 @@
-"""A job's variables reach the driver and what Ray starts; looked at in processes of their own."""
+"""A job's variables reach the driver and Ray's workers, each checked in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every engine must do. A test class takes it over by inheritance and says how its engine is built."""
+"""The contract of every engine. A test class inherits it and defines how its engine is built."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def texts(replies: Sequence[CallReply]) -> dict[str, str]:
 
 
 class EngineContract:
-    """One suite over all engines."""
+    """The tests that every engine passes."""
 
     @pytest.fixture
     def engine(self) -> Iterator[Engine]:
-        """An engine in good health, closed afterwards."""
+        """A working engine, closed afterwards."""
         raise NotImplementedError
 
     @pytest.fixture

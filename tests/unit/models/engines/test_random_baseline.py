@@ -18,7 +18,7 @@ from tests.support.calls import PICTURE, call
 
 
 class DiedError(Exception):
-    """Stands for the end of the process."""
+    """Replaces the end of the process."""
 
 
 def die() -> None:

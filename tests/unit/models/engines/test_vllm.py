@@ -1,4 +1,4 @@
-"""The `vllm` engine against a stand-in that refuses what vllm 0.33.0 refuses: names of settings, forms of prompts."""
+"""The `vllm` engine with a fake that refuses what vllm 0.33.0 refuses: names of settings, forms of prompts."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ FACTS = {"total_num_frames", "fps", "width", "height", "duration", "frames_indic
 
 
 class EngineDeadError(RuntimeError):
-    """By this name the engine's end is known."""
+    """The engine recognizes its death by this class name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams:
-    """Those requested."""
+    """The requested settings."""
 
     temperature: float = 1.0
     max_tokens: int | None = 16
@@ -76,7 +76,7 @@ class PictureModel:
 
 @dataclass
 class FakeLLM:
-    """The engine's stand-in for `vllm.LLM`."""
+    """A fake `vllm.LLM`."""
 
     settings: Mapping[str, Any]
     tokenizer: Any = None

@@ -1,4 +1,4 @@
-"""An engine that stalls is given up, whatever it is stuck in; a slow engine or a slow caller is not."""
+"""A stalled engine is given up wherever it hangs; a slow engine or a slow caller is not."""
 
 from __future__ import annotations
 

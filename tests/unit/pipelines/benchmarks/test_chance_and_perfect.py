@@ -1,4 +1,4 @@
-"""End to end in memory: guessing comes out at chance, perfect answers at one, every kind of answer under its name."""
+"""End to end in memory: guessing scores at chance, perfect answers at one, every kind of answer under its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every benchmark and every model of the catalog must keep, whoever adds one: walks what is there."""
+"""The contract of every benchmark and every model of the catalog."""
 
 from __future__ import annotations
 

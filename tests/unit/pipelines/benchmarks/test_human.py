@@ -1,4 +1,4 @@
-"""What benchmarks declare of people, and models beside people on the same rows."""
+"""Human levels that benchmarks declare, and models beside humans on the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reader of answers before ten thousand odd texts: no exception, the same twice, nothing from nothing."""
+"""Every reader of answers with ten thousand odd texts: no exception, deterministic, no answer from an empty text."""
 
 from __future__ import annotations
 

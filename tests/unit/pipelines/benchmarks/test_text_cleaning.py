@@ -1,4 +1,4 @@
-"""Cleaning that the readers of answers share."""
+"""Text cleaning shared by the readers of answers."""
 
 import pytest
 from hypothesis import given

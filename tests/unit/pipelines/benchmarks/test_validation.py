@@ -1,4 +1,4 @@
-"""Reasons of rejected rows are words, whatever is wrong with any field of any reader."""
+"""Reasons of rejected rows are readable for any defect in any field of any reader."""
 
 from __future__ import annotations
 

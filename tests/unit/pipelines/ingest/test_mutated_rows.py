@@ -1,4 +1,4 @@
-"""Two thousand damaged rows into every ingest; `make chaos` has ten thousand."""
+"""Two thousand damaged rows through every ingest; `make chaos` uses ten thousand."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def make_bleurt(folder: Path) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """On models this small a thread pool does nothing but wait for busy cores."""
+    """Use one thread: with models this small, a thread pool only waits for busy cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -180,7 +180,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Makes the encoder of a family, once a session."""
+    """Return a function that builds the encoder of a family, once a session."""
     root = tmp_path_factory.mktemp("encoders")
 
     def path_of(family: str) -> Path:

@@ -1,4 +1,4 @@
-"""Which pairs are due, and which numbers shifted."""
+"""Due pairs, and shifted numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which units travel together, and how large they are."""
+"""Units that are batched together, and the size of batches."""
 
 from collections.abc import Sequence
 from dataclasses import replace

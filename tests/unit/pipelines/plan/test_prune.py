@@ -30,7 +30,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
-    """The time that runs see: the last item."""
+    """The current time of runs: the last item."""
     times = [START]
 
     class Clock(datetime):

@@ -1,4 +1,4 @@
-"""What an output holds when the same model is run again, in other cells or on other samples."""
+"""The manifest of an output when a model is run again with other settings or samples."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Who captions for whom."""
+"""Captioners of a run."""
 
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Datasets

@@ -1,4 +1,4 @@
-"""How many replicas a job asks for, and of what, by what the cluster is and may become."""
+"""Replicas and resources that a job requests, by what the cluster is and may become."""
 
 from __future__ import annotations
 

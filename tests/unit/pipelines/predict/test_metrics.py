@@ -1,4 +1,4 @@
-"""What a run tells: counts and seconds as metrics, log lines with whose they are."""
+"""Metrics and log context of a run: counts, seconds, and the fields of log lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of one sweep: one that cannot be had stops no other, one after another and beside each other."""
+"""Models of one sweep: an unavailable one stops no other, sequentially and concurrently."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ConnectedCluster(LazyCluster):
 
 
 class Sweep:
-    """Predicts with an `execute` of the test's own."""
+    """Predicts with a scripted `run_units`."""
 
     def __init__(self, data: str, out: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
         model_spec = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 1})

@@ -1,4 +1,4 @@
-"""The status of a run that lives is young, however long its units take."""
+"""The status of a live run stays fresh, however long its units take."""
 
 from __future__ import annotations
 

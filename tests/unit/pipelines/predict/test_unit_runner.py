@@ -1,4 +1,4 @@
-"""Answering without a cluster, by engines that misbehave."""
+"""Answering without a cluster, with failing engines."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -137,7 +137,7 @@ def test_rows_hold_any_text_of_a_model(loaded: list[Loaded]) -> None:
 
 
 class LoggingEngine(ScriptedEngine):
-    """An engine that notes the request of the log lines that it would write."""
+    """An engine that records the request in its log context."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Judge questions: asked once, retried by seed, read back from what earlier runs left."""
+"""Judge questions: sent once, retried by seed, read back from earlier runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring parts: what is up to date is left alone, what changed is scored again."""
+"""Scoring parts: only missing or outdated scores are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine at a scripted endpoint, in a time of its own."""
+"""An engine at a scripted endpoint, in fake time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = "sk-test-0123456789abcdef"
 
 
 class Rig:
-    """An engine at a scripted endpoint, in a time of its own."""
+    """An engine at a scripted endpoint, in fake time."""
 
     def __init__(self, endpoint: ScriptedEndpoint, engine: OpenAIEngine, time: FakeTime) -> None:
         self.endpoint = endpoint
@@ -34,7 +34,7 @@ class Rig:
 
     @property
     def sent(self) -> dict[str, Any]:
-        """The only request there was."""
+        """The body of the only request."""
         (request,) = self.endpoint.requests
         return request.body
 

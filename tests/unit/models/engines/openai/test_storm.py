@@ -1,4 +1,4 @@
-"""429 storms, broken and slow replies, refusals, money: every call ends once, at the pace that is allowed."""
+"""429 storms, broken and slow replies, refusals, cost: every call ends once, within the rate limit."""
 
 from __future__ import annotations
 

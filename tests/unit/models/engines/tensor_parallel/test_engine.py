@@ -1,4 +1,4 @@
-"""Groups of ranks: the same answers as one process, half of the weights in each, and the group ends as a whole."""
+"""Rank groups: answers as by one process, half of the weights in each, and the group ends as a whole."""
 
 from __future__ import annotations
 

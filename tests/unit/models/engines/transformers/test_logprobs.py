@@ -1,4 +1,4 @@
-"""Log-probabilities of inputs texts equal their definition: one text, one forward pass of the model."""
+"""Log-probabilities of texts equal their definition: one text, one forward pass of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefix sharing of the `transformers` engine: what it saves and counts, and when it is off."""
+"""Prefix sharing of the `transformers` engine: its savings and counts, and when it is off."""
 
 from __future__ import annotations
 

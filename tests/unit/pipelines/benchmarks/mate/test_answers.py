@@ -1,4 +1,4 @@
-"""Reading MATE's answers: the published rules as golden rows, and what must hold for any text."""
+"""Reading MATE's answers: the published rules as golden rows, and properties of any text."""
 
 import json
 import time

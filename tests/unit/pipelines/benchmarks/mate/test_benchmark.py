@@ -1,4 +1,4 @@
-"""MATE: both forms as distributed, the requests that are made of them, and how answers are read."""
+"""MATE: both forms as distributed, the requests built from them, and how answers are read."""
 
 import hashlib
 import json

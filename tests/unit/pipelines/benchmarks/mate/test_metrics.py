@@ -1,4 +1,4 @@
-"""MATE's metrics, from rows whose worth is known."""
+"""MATE's metrics, from rows with known values."""
 
 import math
 from collections.abc import Callable, Sequence

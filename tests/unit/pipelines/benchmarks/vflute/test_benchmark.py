@@ -1,4 +1,4 @@
-"""V-FLUTE's prompts in the order that its protocol tells, and how one answer is scored."""
+"""V-FLUTE's prompts in the order of its protocol, and how one answer is scored."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""People on V-FLUTE: labels beside a model's, judgements of explanations, and the protocol's worked numbers."""
+"""Humans on V-FLUTE: labels beside a model's, judgements of explanations, and the protocol's worked numbers."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""V-FLUTE's metrics: the protocol's worked numbers, answers of known quality, and what is said where there is none."""
+"""V-FLUTE's metrics: the protocol's worked numbers, answers of known quality, and notes on gaps."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""V-FLUTE's tables and figures: the paper's layout, ours beside the published, and what is said of gaps."""
+"""V-FLUTE's tables and figures: the paper's layout, ours beside the published, notes on gaps."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""A generated data set as a whole: its files, its answers, and that chance alone decides nothing twice."""
+"""A generated data set as a whole: files, answers, determinism, and scores of guessing."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What can be generated, and what is refused before anything is written."""
+"""Valid parameters, and refusals before anything is written."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Scenes and pictures: where objects stand, what shows of them, and in which color."""
+"""Scenes and pictures: places, visibility and colours of objects."""
 
 import colorsys
 import dataclasses

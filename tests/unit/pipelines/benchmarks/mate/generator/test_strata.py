@@ -1,4 +1,4 @@
-"""Questions of a wanted difficulty: filled alike where scenes allow, by changing looks and never places."""
+"""Questions of a requested difficulty: strata fill evenly where scenes allow, by changing looks and never places."""
 
 import dataclasses
 import functools
