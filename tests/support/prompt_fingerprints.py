@@ -31,7 +31,7 @@ def requests_of(name: str) -> list[PlannedRequest]:
 
 
 def ids_of(name: str) -> str:
-    """Hash of the ids of these requests, in order."""
+    """Hash the ids of these requests, in order."""
     return _hash(request.request_id for request in requests_of(name))
 
 
