@@ -16,7 +16,6 @@ from markupsafe import Markup
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
-from pipelines.report.figures.style import GRID, INK, MUTED, PAPER
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.environment import environment
 from pipelines.report.tables import formats, overview
@@ -26,11 +25,6 @@ from pipelines.report.token_efficiency import efficiency_table
 TITLE = "Evaluation report"
 _DATES = ("finished", "updated", "started", "created")
 """Dates of the run, in order of preference."""
-_THEME = (
-    f":root{{--ink:{INK};--muted:{MUTED};--grid:{GRID};--paper:#ffffff}}"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--muted:#9aa4af;--grid:#30363d;--paper:#0d1117}}"
-)
-_COLOURS = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"}
 
 
 def html_page(report: ReportData, drawings: Mapping[str, bytes]) -> str:
@@ -102,16 +96,10 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _figure(figure: Figure, drawing: bytes) -> dict[str, Any]:
-    numbers = _table(overview.figure_table(figure))
-    title = one_line(figure.title)
-    return {"id": figure.id, "title": title, "notes": figure.notes, "numbers": numbers, "source": _embedded(drawing)}
-
-
-def _embedded(drawing: bytes) -> str:
-    """Return the SVG as a data URI whose four neutral colours follow the reader's colour scheme."""
-    body = drawing.decode()
-    for colour, name in _COLOURS.items():
-        body = body.replace(colour, f"var({name})")
-    start = body.index(">", body.index("<svg")) + 1
-    themed = f"{body[:start]}<style>{_THEME}</style>{body[start:]}"
-    return "data:image/svg+xml;base64," + base64.b64encode(themed.encode()).decode()
+    return {
+        "id": figure.id,
+        "title": one_line(figure.title),
+        "notes": figure.notes,
+        "numbers": _table(overview.figure_table(figure)),
+        "source": "data:image/svg+xml;base64," + base64.b64encode(drawing).decode(),
+    }

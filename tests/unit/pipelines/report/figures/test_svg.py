@@ -1,21 +1,83 @@
+import itertools
 import re
-import threading
 import xml.etree.ElementTree as ET
+from typing import Any
+from unicodedata import combining
 
-import matplotlib as mpl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pipelines.benchmarks.figures import Bars, Figure, Lines, Radar, Series
-from pipelines.report.figures.style import MUTED, label, series_styles
+from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
+from pipelines.report.figures.style import INK, MUTED, PAPER, series_styles
 from pipelines.report.figures.svg import to_svg_bytes
 from tests.unit.pipelines.report.cases import HOSTILE, figures
 
 HREF = "{http://www.w3.org/1999/xlink}href"
-FORBIDDEN = {"script", "foreignObject", "iframe", "image", "a", "animate", "set", "handler"}
+FORBIDDEN = {"script", "foreignObject", "iframe", "image", "a", "animate", "set", "handler", "use"}
+LONG = "a-model-of-a-name-with-sixty-characters-and-many-parts-72b-v1"
+CJK = "视觉语言模型在困难的多模态基准上的批量评估结果与人类表现的比较研究报告"
+NARROW = "iljt.,:;'|![]() -/frI"
+TEXT = "{http://www.w3.org/2000/svg}text"
+PATH = "{http://www.w3.org/2000/svg}path"
 
 
 def root_of(figure: Figure) -> ET.Element:
     return ET.fromstring(to_svg_bytes(figure))
+
+
+def texts_of(figure: Figure) -> list[str]:
+    return [str(element.text) for element in root_of(figure).iter(TEXT)]
+
+
+def paths_of(figure: Figure, **attributes: str) -> list[str]:
+    """Return the shapes with these attributes, swatches of the legend included."""
+    names = {name.replace("_", "-"): value for name, value in attributes.items()}
+    return [element.attrib["d"] for element in root_of(figure).iter(PATH) if names.items() <= element.attrib.items()]
+
+
+def corners(shape: str) -> list[tuple[float, float]]:
+    """Return the points of a path that has absolute coordinates only."""
+    numbers = [float(number) for number in re.findall(r"-?[\d.]+", shape)]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def bar(**fields: Any) -> Bars:
+    return Bars(**{"id": "f", "title": "t", "categories": ("a", "b", "c"), **fields})
+
+
+def ours(*values: float | None, label: str = "s", **fields: Any) -> Series:
+    return Series(label=label, values=values, **fields)
+
+
+def width_of(text: str, size: float) -> float:
+    """Return a width that no common sans-serif font exceeds by much, independent of the product's table."""
+    ems = (0.3 if char in NARROW else 1.0 if ord(char) > 0x2E80 else 0.6 for char in text if not combining(char))
+    return size * sum(ems)
+
+
+def boxes(root: ET.Element) -> list[tuple[float, float, float, float, str]]:
+    result = []
+    for element in root.iter(TEXT):
+        size, text = float(element.attrib["font-size"]), str(element.text)
+        width = width_of(text, size)
+        left = float(element.attrib["x"]) - width * {"middle": 0.5, "end": 1}.get(element.get("text-anchor", ""), 0)
+        base = float(element.attrib["y"])
+        result.append((left, base - 0.75 * size, left + width, base + 0.2 * size, text))
+    return result
+
+
+def assert_readable(figure: Figure) -> None:
+    """No text leaves the figure or touches another one."""
+    root = root_of(figure)
+    for left, top, right, bottom, text in boxes(root):
+        assert left >= 0, text
+        assert right <= float(root.attrib["width"]), text
+        assert top >= 0, text
+        assert bottom <= float(root.attrib["height"]), text
+    for one, two in itertools.combinations(boxes(root), 2):
+        apart = one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1]
+        assert apart, (one, two)
 
 
 def assert_inert(svg: bytes) -> None:
@@ -35,139 +97,241 @@ def test_figure_is_an_inert_reproducible_svg(figure: Figure) -> None:
     svg = to_svg_bytes(figure)
     assert svg == to_svg_bytes(figure)
     assert_inert(svg)
-    assert b"<dc:date>" not in svg
     root = ET.fromstring(svg)
     assert root.attrib["role"] == "img"
     assert next(iter(root)).text == "words"
-    # 6.4 inches: 614 pixels on screen.
-    assert root.attrib["width"] == "460.8pt"
+    assert root.attrib["viewBox"] == f"0 0 {root.attrib['width']} {root.attrib['height']}"
+    assert root.attrib["width"] == "600"
+
+
+def test_ids_of_two_figures_differ() -> None:
+    series = (ours(0.1, 0.2, 0.3, origin="published"),)
+    names = [re.findall(rb' id="([^"]*)"', to_svg_bytes(bar(id=name, series=series))) for name in ("one", "two")]
+    assert names == [[b"one-hatch0"], [b"two-hatch0"]]
+    for figure, (name,) in zip(("one", "two"), names, strict=True):
+        assert f"url(#{name.decode()})" in to_svg_bytes(bar(id=figure, series=series)).decode()
+
+
+def test_neutral_colours_have_a_dark_counterpart() -> None:
+    style = str(next(root_of(figures()[0]).iter("{http://www.w3.org/2000/svg}style")).text)
+    assert style.startswith("@media(prefers-color-scheme:dark)")
+    for colour in (INK, MUTED, PAPER):
+        assert f'[fill="{colour}"]' in style
 
 
 @pytest.mark.parametrize("title", HOSTILE)
 def test_hostile_title_is_drawn_as_text(title: str) -> None:
-    assert_inert(to_svg_bytes(Bars(id="f", title=title, categories=(), series=(), y_label=title)))
+    assert_inert(to_svg_bytes(bar(title=title, categories=(), series=(), y_label=title)))
 
 
 def test_hostile_labels_are_drawn_as_text() -> None:
     values = (0.5,) * len(HOSTILE)
     series = tuple(Series(label=text, values=values) for text in HOSTILE[:8])
     assert_inert(to_svg_bytes(Radar(id="f", title="t", axes=HOSTILE, series=series)))
-    assert_inert(to_svg_bytes(Bars(id="f", title="t", categories=HOSTILE, series=series[:1], horizontal=True)))
-    for figure in figures("".join(HOSTILE[:4]))[-2:]:
+    assert_inert(to_svg_bytes(bar(categories=HOSTILE, series=series[:1])))
+    for figure in figures("".join(HOSTILE[:4])):
         assert_inert(to_svg_bytes(figure))
 
 
-@pytest.mark.parametrize("text", ["$x^2$", "$\\notacommand{$", "a $ b $ c", "_ ^ \\frac"])
-def test_dollar_signs_start_no_formula(text: str) -> None:
-    drawn = to_svg_bytes(
-        Bars(id="f", title=text, categories=("a",), series=(Series(label="s", values=(0.5,)),))
-    ).decode()
-    assert f"<!-- {text} -->" in drawn
+@given(st.text(st.characters(categories=["L", "M", "N", "P", "S", "Z", "Cc", "Cs", "Cf"]), max_size=80))
+def test_every_label_gives_well_formed_xml(text: str) -> None:
+    for figure in figures(text):
+        assert_inert(to_svg_bytes(figure))
 
 
-def strokes(figure: Figure) -> str:
-    return to_svg_bytes(figure).decode()
+CATEGORIES = {
+    "few": ("a", "b", "c"),
+    "forty": tuple(f"category {place}" for place in range(40)),
+    "long": tuple(f"{LONG}-{place}" for place in range(9)),
+    "cjk": (CJK, CJK + "二", "e\u0301" * 60, "\U0001f600 x"),
+}
 
 
-def test_published_series_are_dashed_and_labelled() -> None:
-    def line(origin: str) -> str:
-        series = Series(label="paper", values=(0.1, 0.2), origin=origin)  # type: ignore[arg-type]
-        return strokes(Lines(id="f", title="t", x=(0.0, 1.0), series=(series,)))
+@pytest.mark.parametrize("names", CATEGORIES.values(), ids=CATEGORIES)
+@pytest.mark.parametrize("count", [1, 3, 12])
+@pytest.mark.parametrize("kind", ["upright", "flat", "stacked", "radar"])
+def test_texts_neither_overlap_nor_leave_the_figure(names: tuple[str, ...], count: int, kind: str) -> None:
+    values = tuple(None if place % 3 == 0 else place / len(names) for place in range(len(names)))
+    series = tuple(
+        Series(label=f"{LONG} {place}" if count == 3 else CJK[place:], values=values) for place in range(count)
+    )
+    if kind == "radar":
+        assert_readable(Radar(id="f", title=LONG * 3, axes=names, series=series))
+    else:
+        layout = {"horizontal": kind == "flat", "stacked": kind == "stacked", "x_label": LONG * 2, "y_label": CJK * 2}
+        assert_readable(bar(title=LONG * 3, categories=names, series=series, **layout))
 
-    assert line("published").count("stroke-dasharray") > line("ours").count("stroke-dasharray")
-    assert "<!-- paper (published) -->" in line("published")
-    assert "<!-- paper -->" in line("ours")
+
+@pytest.mark.parametrize("scale", [0.0, 1e-9, 1.0, 3e6, -0.4, 1e12])
+def test_values_of_any_size_have_distinct_ticks_that_fit(scale: float) -> None:
+    values = (0.2 * scale, 0.5 * scale, scale)
+    points = ((scale, scale), (0.5 * scale, 2 * scale))
+    for percent in (False, True):
+        charts: list[Figure] = [
+            bar(series=(ours(*values),), percent=percent, horizontal=horizontal, categories=("a", "b", LONG))
+            for horizontal in (False, True)
+        ]
+        charts.append(Lines(id="f", title="t", x=values, series=(ours(*values),), percent=percent))
+        charts.append(Points(id="f", title="t", clouds=(Cloud(label="c", points=points),), percent=percent))
+        for chart in charts:
+            assert_readable(chart)
+            labels = [text for text in texts_of(chart) if re.fullmatch(r"[\u2212\d.,e+-]+%?", text)]
+            assert 2 <= len(set(labels)) <= 16
+    assert_readable(Radar(id="f", title="t", axes=("a", "b", "c"), series=(ours(*values),), maximum=scale))
+
+
+def test_bars_are_where_the_scale_says() -> None:
+    figure = bar(series=(ours(0.25, None, -0.5),), y_label="Share")
+    ticks = {
+        float(str(element.text).replace("\N{MINUS SIGN}", "-")[:-1]) / 100: float(element.attrib["y"])
+        for element in root_of(figure).iter(TEXT)
+        if str(element.text).endswith("%")
+    }
+    shape, _ = paths_of(figure, fill="#0072b2")
+    bars = [corners(part) for part in shape.split("z")[:-1]]
+    heights = [max(y for _, y in part) - min(y for _, y in part) for part in bars]
+    a_tenth = (ticks[0.0] - ticks[0.2]) / 2
+    assert heights == pytest.approx([2.5 * a_tenth, 5 * a_tenth], abs=0.3)
+    assert max(y for _, y in bars[0]) == min(y for _, y in bars[1])
+
+
+def test_points_are_where_the_scale_says() -> None:
+    cloud = Cloud(label="c", points=((0.0, 0.0), (1.0, 1.0), (0.5, 0.25)))
+    figure = Points(id="f", title="t", clouds=(cloud,), percent=True)
+    shape = paths_of(figure, fill="#0072b2")[0]
+    (x0, y0), (x1, y1), (x, y) = [tuple(map(float, at)) for at in re.findall(r"M(\S+) (\S+?)m", shape)]
+    assert (x - x0) / (x1 - x0) == pytest.approx(0.5, abs=0.001)
+    assert (y - y0) / (y1 - y0) == pytest.approx(0.25, abs=0.001)
+    ticks = {str(element.text): element for element in root_of(figure).iter(TEXT)}
+    assert float(ticks["100%"].attrib["x"]) == pytest.approx(x1, abs=0.1)
+
+
+def test_stacked_bars_stand_on_each_other() -> None:
+    figure = bar(categories=("a",), series=(ours(2.0), ours(3.0, label="t")), stacked=True, percent=False)
+    lower, upper = (corners(paths_of(figure, fill=colour)[0].split("z")[0]) for colour in ("#0072b2", "#d55e00"))
+    assert min(y for _, y in lower) == max(y for _, y in upper)
+    assert (lower[0][1] - lower[1][1]) / (upper[0][1] - upper[1][1]) == pytest.approx(2 / 3, abs=0.01)
+
+
+def test_published_series_are_dashed_hatched_and_labelled() -> None:
+    def line(origin: str) -> Lines:
+        return Lines(id="f", title="t", x=(0.0, 1.0), series=(ours(0.1, 0.2, label="paper", origin=origin),))
+
+    assert len(paths_of(line("published"), stroke_dasharray="6 4")) == 2
+    assert paths_of(line("ours"), stroke_dasharray="6 4") == []
+    assert "paper (published)" in texts_of(line("published"))
+    assert "paper" in texts_of(line("ours"))
+    assert paths_of(bar(series=(ours(0.1, 0.2, 0.3),)), fill="url(#f-hatch0)") == []
+    assert len(paths_of(bar(series=(ours(0.1, 0.2, 0.3, origin="published"),)), fill="url(#f-hatch0)")) == 2
 
 
 def test_series_styles_are_distinct_and_references_grey() -> None:
-    styles = series_styles([(f"m{place}", "ours") for place in range(20)])
+    styles = series_styles([ours(label=f"m{place}") for place in range(20)])
     assert len({(style.colour, style.marker, style.hatch) for style in styles}) == 20
-    assert series_styles([("chance", "reference")])[0].colour == MUTED
-    assert series_styles([("Table 1, published", "published")])[0].label == "Table 1, published"
+    assert len({style.marker for style in styles[:8]}) == len({style.hatch for style in styles[:8]}) == 8
+    assert series_styles([ours(label="chance", origin="reference")])[0].colour == MUTED
+    assert series_styles([ours(label="Table 1, published", origin="published")])[0].label == "Table 1, published"
+
+
+def test_reference_is_a_line_across_each_group() -> None:
+    chance = ours(0.5, None, 0.25, label="Chance", origin="reference")
+    across, _ = paths_of(bar(series=(ours(0.1, 0.2, 0.3), chance)), stroke=INK, stroke_dasharray="2 3")
+    first, second = [corners(part) for part in across.split("M")[1:]]
+    assert first[0][1] == first[1][1] < second[0][1]
+    assert first[1][0] - first[0][0] > 100
 
 
 @pytest.mark.parametrize("horizontal", [False, True])
-def test_missing_bar_is_marked(horizontal: bool) -> None:
-    def bars(value: float | None) -> str:
-        series = (Series(label="s", values=(0.5, value)),)
-        return strokes(Bars(id="f", title="t", categories=("a", "b"), series=series, horizontal=horizontal))
-
-    mark = "no value -->" if horizontal else "<!-- – -->"
-    assert mark in bars(None)
-    assert mark not in bars(0.0)
+@pytest.mark.parametrize("missing", [None, float("nan"), float("inf")])
+def test_missing_bar_is_marked(missing: float | None, *, horizontal: bool) -> None:
+    mark = "no value" if horizontal else "\N{EN DASH}"
+    assert mark in texts_of(bar(series=(ours(0.5, 0.2, missing),), horizontal=horizontal))
+    assert mark not in texts_of(bar(series=(ours(0.5, 0.2, 0.0),), horizontal=horizontal))
 
 
 def test_missing_value_breaks_a_curve() -> None:
-    def curve(values: tuple[float | None, ...]) -> list[str]:
-        drawn = strokes(
-            Lines(id="f", title="t", x=(0.0, 1.0, 2.0, 3.0, 4.0), series=(Series(label="s", values=values),))
-        )
-        return [
-            path for path in re.findall(r'<path d="([^"]*)" clip-path', drawn) if path.count("L") + path.count("M") > 2
-        ]
+    def curve(*values: float | None) -> str:
+        figure = Lines(id="f", title="t", x=(0.0, 1.0, 2.0, 3.0, 4.0), series=(ours(*values),))
+        return paths_of(figure, stroke="#0072b2", fill="none")[0]
 
-    (broken,) = curve((0.1, 0.2, None, 0.4, 0.5))
-    (whole,) = curve((0.1, 0.2, 0.3, 0.4, 0.5))
-    assert broken.count("M") == 2
-    assert whole.count("M") == 1
+    assert curve(0.1, 0.2, None, 0.4, 0.5).count("M") == 2
+    assert curve(0.1, 0.2, 0.3, 0.4, 0.5).count("M") == 1
+
+
+def test_missing_value_opens_a_radar() -> None:
+    def filled(*values: float | None) -> list[str]:
+        figure = Radar(id="f", title="t", axes=("a", "b", "c"), series=(ours(*values),))
+        return paths_of(figure, fill_opacity="0.07")
+
+    assert filled(0.1, None, 0.3) == []
+    assert len(filled(0.1, 0.0, 0.3)) == 1
+
+
+def test_value_between_gaps_of_a_long_curve_has_a_marker() -> None:
+    values = [None] * 100
+    figure = Lines(id="f", title="t", x=tuple(map(float, range(100))), series=(ours(*values[:33], 0.5, *values[34:]),))
+    assert paths_of(figure, fill="#0072b2")[0].count("m") == 1
 
 
 def test_intervals_are_drawn() -> None:
-    plain = Series(label="s", values=(0.5, 0.6, 0.7))
-    with_ends = Series(label="s", values=(0.5, 0.6, 0.7), low=(0.4, None, 0.6), high=(0.6, None, 0.8))
-    for kind in (
-        lambda series: Radar(id="f", title="t", axes=("a", "b", "c"), series=(series,)),
-        lambda series: Bars(id="f", title="t", categories=("a", "b", "c"), series=(series,)),
-        lambda series: Lines(id="f", title="t", x=(1.0, 2.0, 3.0), series=(series,)),
-    ):
-        assert len(strokes(kind(with_ends))) > len(strokes(kind(plain)))
+    ends = {"low": (0.4, None, 0.6), "high": (0.6, None, 0.8)}
+    values = (0.5, 0.6, 0.7)
+    whiskers = paths_of(bar(series=(ours(*values, **ends),)), stroke=INK)
+    assert [shape.count("M") for shape in whiskers] == [6]  # two lines, each with two ends
+    assert paths_of(bar(series=(ours(*values),)), stroke=INK) == []
+    lines = Lines(id="f", title="t", x=(1.0, 2.0, 3.0), series=(ours(*values, **ends),))
+    assert len(paths_of(lines, fill_opacity="0.15")) == 2
+    plain, radar = (
+        Radar(id="f", title="t", axes=("a", "b", "c"), series=(series,))
+        for series in (ours(*values), ours(*values, **ends))
+    )
+    assert len(paths_of(radar, fill="none")) == len(paths_of(plain, fill="none")) + 1
 
 
-def test_figures_without_series_or_values_can_be_drawn() -> None:
-    empty = Series(label="s", values=(None, None, None))
-    root_of(Radar(id="f", title="t", axes=("a", "b", "c"), series=()))
-    root_of(Radar(id="f", title="t", axes=("a", "b", "c"), series=(empty,)))
-    root_of(Bars(id="f", title="t", categories=(), series=()))
-    root_of(Bars(id="f", title="t", categories=("a", "b", "c"), series=(empty,)))
-    root_of(Lines(id="f", title="t", x=(), series=(), y_range=(0.0, 1.0), percent=True))
-    root_of(Lines(id="f", title="t", x=(), series=(Series(label="s", values=()),)))
+def test_values_beyond_a_given_range_are_shown() -> None:
+    figure = Lines(id="f", title="t", x=(0.0, 1.0), series=(ours(0.5, 1.7),), percent=True, y_range=(0.0, 1.0))
+    assert {"0%", "100%", "175%"} <= set(texts_of(figure))
+    radar = Radar(id="f", title="t", axes=("a", "b", "c"), series=(ours(1.0, 12.0, 3.0),), maximum=10.0)
+    assert "15" in texts_of(radar)
 
 
-def test_many_long_categories_are_rotated() -> None:
-    names = tuple(f"category-number-{place}" for place in range(12))
-    drawn = strokes(Bars(id="f", title="t", categories=names, series=(Series(label="s", values=(0.1,) * 12),)))
-    assert "rotate(-40)" in drawn
+@pytest.mark.parametrize("figure", [
+    Radar(id="f", title="t", axes=("a", "b", "c"), series=()),
+    Radar(id="f", title="t", axes=("a", "b", "c"), series=(ours(None, None, None),), maximum=0.0),
+    bar(categories=(), series=()),
+    bar(categories=(), series=(), horizontal=True),
+    bar(series=(ours(None, None, None),)),
+    Lines(id="f", title="", x=(), series=(), y_range=(0.0, 1.0), percent=True),
+    Lines(id="f", title="t", x=(), series=(ours(),)),
+    Lines(id="f", title="t", x=(3.0,), series=(ours(3.0),)),
+    Points(id="f", title="t", clouds=(), diagonal=True),
+])  # fmt: skip
+def test_figures_without_values_can_be_drawn(figure: Figure) -> None:
+    assert_readable(figure)
 
 
-def test_label_is_wrapped_cut_and_drawable() -> None:
-    assert label("one two three", width=7) == "one two\nthree"
-    assert label("x" * 50, width=100, limit=10) == "x" * 10 + "…"
-    assert label("한a", width=10) == "□a"
-    assert label("", width=10) == " "
+def test_bars_with_long_or_many_categories_are_flat() -> None:
+    def is_flat(*names: str, **fields: Any) -> bool:
+        root = root_of(bar(categories=names, series=(ours(*(0.1,) * len(names)),), **fields))
+        (first,) = (element for element in root.iter(TEXT) if element.text == names[0])
+        return first.attrib["text-anchor"] == "end"
+
+    assert not is_flat("a", "b", "c")
+    assert is_flat("a", "b", "c", horizontal=True)
+    assert is_flat("a", LONG.replace("-", ""))
+    assert is_flat(*(f"category {place}" for place in range(40)))
 
 
-def test_drawing_leaves_global_settings_unchanged() -> None:
-    before = dict(mpl.rcParams)
-    to_svg_bytes(figures()[0])
-    assert dict(mpl.rcParams) == before
+def test_legend_wraps_into_columns() -> None:
+    def rows(label: str) -> list[int]:
+        series = tuple(ours(0.1, 0.2, 0.3, label=f"{label} {place}") for place in range(6))
+        tops = [
+            element.attrib["y"]
+            for element in root_of(bar(series=series)).iter(TEXT)
+            if f"{label} " in str(element.text)
+        ]
+        return [len(list(group)) for _, group in itertools.groupby(tops)]
 
-
-def test_global_settings_do_not_affect_a_drawing() -> None:
-    figure = figures()[1]
-    expected = to_svg_bytes(figure)
-    with mpl.rc_context({"axes.facecolor": "red", "font.size": 30, "text.usetex": True, "svg.fonttype": "none"}):
-        assert to_svg_bytes(figure) == expected
-
-
-def test_figures_can_be_drawn_concurrently() -> None:
-    drawn, expected = {}, {figure.id: to_svg_bytes(figure) for figure in figures()[1:4]}
-
-    def draw(figure: Figure) -> None:
-        drawn[figure.id] = to_svg_bytes(figure)
-
-    threads = [threading.Thread(target=draw, args=(figure,)) for figure in figures()[1:4]]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert drawn == expected
+    assert rows("m") == [6]
+    assert rows("a model of middle size") == [2, 2, 2] or rows("a model of middle size") == [3, 3]
+    assert rows("m" * 40) == [1] * 6

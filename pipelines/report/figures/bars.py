@@ -1,0 +1,149 @@
+"""Grouped and stacked bars, upright or flat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.benchmarks.figures import Bars, Series
+from pipelines.report.figures.axes import SIZE, Axis, across, finite, intervals, numbers_of, upward
+from pipelines.report.figures.canvas import LINE, MARGIN, WIDTH, Canvas, Point, path
+from pipelines.report.figures.style import INK, MUTED, SeriesStyle, series_styles
+from pipelines.report.figures.text import text_width, widest_part, wrap
+
+_HEIGHT = 230.0
+_MIN_THICKNESS, _MAX_THICKNESS = 6.0, 48.0
+"""Of upright bars; where they would be thinner, they are drawn flat."""
+_NAME_WIDTH, _NAME_LINES = 190.0, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """Where the bars are: a group every `pitch` pixels from `start` on, values along `axis`."""
+
+    axis: Axis
+    start: float
+    pitch: float
+    thickness: float
+    is_flat: bool
+
+    def point(self, along: float, value: float) -> Point:
+        return (self.axis.at(value), along) if self.is_flat else (along, self.axis.at(value))
+
+    def centre(self, group: int) -> float:
+        return self.start + (group + 0.5) * self.pitch
+
+
+def draw_bars(figure: Bars) -> bytes:
+    """Draw bars; they are flat where many bars or long categories would not fit below upright ones."""
+    canvas, styles = Canvas(figure.id, figure.title), series_styles(figure.series)
+    pairs = list(zip(figure.series, styles, strict=True))
+    bars = [(series, style) for series, style in pairs if series.origin != "reference"]
+    count = 1 if figure.stacked else max(1, len(bars))
+    layout = _upright(canvas, figure, count) if _can_stand(figure, count) else _flat(canvas, figure, count)
+    base = [0.0] * len(figure.categories)
+    for place, (series, style) in enumerate(bars):
+        shift = (0.0 if figure.stacked else place - (count - 1) / 2) * layout.thickness
+        _draw_series(canvas, layout, series, style, shift=shift, base=base)
+        if figure.stacked:
+            base = [low + (finite(value) or 0.0) for low, value in zip(base, series.values, strict=True)]
+        else:
+            _mark_missing(canvas, layout, series, shift)
+    end = layout.start + layout.pitch * len(figure.categories)
+    canvas.lines([[layout.point(layout.start, 0.0), layout.point(end, 0.0)]], MUTED)
+    for series, style in pairs:
+        if series.origin == "reference":
+            values = [(layout.centre(group), value) for group, value in enumerate(map(finite, series.values))]
+            ends = [[(at - 0.46 * layout.pitch, v), (at + 0.46 * layout.pitch, v)] for at, v in values if v is not None]
+            canvas.lines([[layout.point(*end) for end in line] for line in ends], INK, width=1.8, dash=style.dash)
+
+    def swatch(x: float, y: float, style: SeriesStyle) -> None:
+        if style.marker:
+            canvas.bars(f"M{x} {y - 5}h24v10h-24z", style)
+        else:
+            canvas.lines([[(x, y), (x + 24, y)]], INK, width=1.8, dash=style.dash)
+
+    canvas.legend(styles, swatch)
+    return canvas.svg()
+
+
+def _draw_series(
+    canvas: Canvas, layout: _Layout, series: Series, style: SeriesStyle, *, shift: float, base: list[float]
+) -> None:
+    """Draw the bars of a series from their base on, and whiskers."""
+    shapes, whiskers, half = "", [], layout.thickness / 2 - 0.5
+    for group, (value, interval) in enumerate(zip(map(finite, series.values), intervals(series), strict=True)):
+        at, low = layout.centre(group) + shift, base[group]
+        if value is not None:
+            corners = ((at - half, low), (at - half, low + value), (at + half, low + value), (at + half, low))
+            shapes += path([layout.point(*corner) for corner in corners], closed=True)
+        if interval:
+            ends = [low + end for end in interval]
+            whiskers += [[(at, ends[0]), (at, ends[1])], *([(at - 2, end), (at + 2, end)] for end in ends)]
+    canvas.bars(shapes, style)
+    canvas.lines([[layout.point(*end) for end in line] for line in whiskers], INK, width=1.2)
+
+
+def _mark_missing(canvas: Canvas, layout: _Layout, series: Series, shift: float) -> None:
+    for group, value in enumerate(map(finite, series.values)):
+        x, y = layout.point(layout.centre(group) + shift, 0.0)
+        if value is None and layout.is_flat:  # a dash alone next to the axis looks like the end of an interval at 0
+            size = min(9.5, layout.thickness - 1)
+            canvas.text(["no value"], x + 4, y - size / 2, size=size)
+        elif value is None:
+            canvas.text(["\N{EN DASH}"], x, y - SIZE, anchor="middle")
+
+
+def _values(figure: Bars) -> list[float]:
+    """Return what the axis must reach, 0 included; shares of more than half reach for the whole."""
+    numbers = [0.0, *numbers_of(figure.series)]
+    if figure.stacked:
+        columns = zip(*(series.values for series in figure.series if series.origin != "reference"), strict=True)
+        numbers += [sum(finite(value) or 0.0 for value in column) for column in columns]
+    return [*numbers, 1.0] if figure.percent and 0.5 < max(numbers) <= 1.0 + 1e-9 else numbers
+
+
+def _can_stand(figure: Bars, count: int) -> bool:
+    """Tell whether upright bars are wanted, are thick enough, and have space for their names below."""
+    axis = upward(_values(figure), 1.0, 0.0, percent=figure.percent)
+    pitch = (WIDTH - 2 * MARGIN - 8 - axis.label_width()) / max(1, len(figure.categories))
+    if figure.horizontal or 0.8 * pitch / count < _MIN_THICKNESS:
+        return False
+    return all(
+        widest_part(name, SIZE) <= pitch - 6 and len(wrap(name, pitch - 6, size=SIZE, lines=9)) <= _NAME_LINES
+        for name in figure.categories
+    )
+
+
+def _upright(canvas: Canvas, figure: Bars, count: int) -> _Layout:
+    canvas.caption(figure.y_label)
+    top, bottom = canvas.bottom + 4, canvas.bottom + 4 + _HEIGHT
+    axis = upward(_values(figure), bottom, top, percent=figure.percent)
+    left, right = MARGIN + axis.label_width() + 8, WIDTH - MARGIN
+    canvas.grid(axis, left, right, is_across=False)
+    pitch = (right - left) / max(1, len(figure.categories))
+    thickness = min(0.8 * pitch / count, _MAX_THICKNESS)
+    layout = _Layout(axis=axis, start=left, pitch=pitch, thickness=thickness, is_flat=False)
+    canvas.bottom = bottom + SIZE
+    for group, name in enumerate(figure.categories):
+        rows = wrap(name, pitch - 6, size=SIZE, lines=_NAME_LINES)
+        end = canvas.text(rows, layout.centre(group), bottom + 7, anchor="middle", colour=INK)
+        canvas.bottom = max(canvas.bottom, end)
+    canvas.caption(figure.x_label, (left + right) / 2)
+    return layout
+
+
+def _flat(canvas: Canvas, figure: Bars, count: int) -> _Layout:
+    canvas.caption(figure.x_label)
+    names = [wrap(name, _NAME_WIDTH, size=SIZE, lines=_NAME_LINES) for name in figure.categories]
+    thickness = 16.0 if count == 1 else 12.0 if count * len(names) <= 90 else 9.0
+    pitch = 10 + max(count * thickness, *(len(rows) * LINE for rows in names), 0)
+    left = MARGIN + 8 + max((text_width(row, SIZE) for rows in names for row in rows), default=0.0)
+    top, bottom = canvas.bottom + 2, canvas.bottom + 2 + pitch * max(1, len(names))
+    axis = across(_values(figure), left, WIDTH - MARGIN, percent=figure.percent)
+    layout = _Layout(axis=axis, start=top, pitch=pitch, thickness=thickness, is_flat=True)
+    canvas.grid(axis, top, bottom, is_across=True)
+    for group, rows in enumerate(names):
+        canvas.text(rows, left - 8, layout.centre(group) - len(rows) * LINE / 2, anchor="end", colour=INK)
+    canvas.bottom = bottom + 7 + LINE
+    canvas.caption(figure.y_label, (left + axis.stop) / 2)
+    return layout
