@@ -29,7 +29,16 @@ _MARKERS = (
     "m0-5.4l1.4 3.6l3.8.2l-3 2.4l1 3.8l-3.2-2.1l-3.2 2.1l1-3.8l-3-2.4l3.8-.2z",
 )
 """Circle, square, triangle, diamond, triangle, plus, cross and star, as paths from their centre."""
-_HATCHES = ("", "M1 1h1v1h-1zM5 5h1v1h-1z", "M0 0l8 8M8 0l-8 8", "M0 4h8", "M4 0v8", "M0 4h8M4 0v8", "M0 0l8 8", "M0 2h4M4 6h4")
+_HATCHES = (
+    "",
+    "M1 1h1v1h-1zM5 5h1v1h-1z",
+    "M0 0l8 8M8 0l-8 8",
+    "M0 4h8",
+    "M4 0v8",
+    "M0 4h8M4 0v8",
+    "M0 0l8 8",
+    "M0 2h4M4 6h4",
+)
 _PUBLISHED_HATCHES = ("M-1 5l6-6M-1 9l10-10M3 9l6-6", "M-1 1l2-2M-1 9l10-10M7 9l2-2")
 """Paths in a tile of 8 by 8; those of published series slant upwards."""
 _REFERENCE_DASHES = ("2 3", "", "8 3 2 3")
