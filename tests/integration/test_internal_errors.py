@@ -21,14 +21,23 @@ TARGETS = {
     "reduce": ("pipelines/report/reduce.py", "reduce_entry"),
 }
 SLOW = ("score", "text scorer")
+LIMITS = {
+    "pipelines/predict/in_process.py": "MAX_REQUESTS",
+    "pipelines/score/stage.py": "MAX_ROWS_HERE",
+    "pipelines/report/stage.py": "MAX_ROWS_HERE",
+}
+"""Size of what a run does without Ray."""
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the product in which a bug can be planted."""
+    """A copy of the product that leaves even small work to Ray, and in which a bug can be planted."""
     tree = tmp_path / "tree"
     for package in ("cluster", "jobs", "models", "pipelines"):
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for path, limit in LIMITS.items():
+        with (tree / path).open("a") as module:
+            module.write(f"\n\n{limit} = -1\n")
     return tree
 
 

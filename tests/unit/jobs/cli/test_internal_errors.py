@@ -1,6 +1,6 @@
 """A bug in any stage ends the command with exit code 70 and its traceback; what was committed stays.
 
-The work of the stages is done in this process. Bugs in Ray's workers are planted in
+Work as small as this runs in the driver; bugs in Ray's workers are planted in
 `tests/integration/test_internal_errors.py`.
 """
 
@@ -19,9 +19,9 @@ from jobs.cli.main import run
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
+from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 from pipelines.storage.store import Store
 from tests.support import unpie_source
-from tests.support.in_process import run_in_process
 
 MAIA = "--models random --benchmarks maia --tasks vsv,oevqa --settings 1-frame --limit 2 --data {data} --out {out}"
 UNPIE = "--models random --benchmarks unpie --settings sm --captioner random --data {unpie} --out {folder}/captions"
@@ -47,6 +47,16 @@ BUGS = {
 }
 
 
+def no_checkpoint(model: str) -> NoReturn:
+    raise ScorerUnavailableError(model, "the test has none.", "")
+
+
+def without_scorer_models(patch: pytest.MonkeyPatch) -> None:
+    """Let no scorer model be looked for on the hub."""
+    for module in ("part_scorer", "text_scorers"):
+        patch.setattr(f"pipelines.score.{module}.look_for", no_checkpoint)
+
+
 @pytest.fixture(scope="module")
 def unpie_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """UNPIE with its pictures, ingested."""
@@ -61,7 +71,7 @@ def finished_run(maia_data: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """The output of a run of two samples."""
     out = tmp_path_factory.mktemp("finished") / "out"
     with pytest.MonkeyPatch.context() as patch:
-        run_in_process(patch)
+        without_scorer_models(patch)
         assert run(["run", *MAIA.format(data=maia_data, out=out).split()]) == 0
     assert (out / "report" / "metrics.json").is_file()
     return out
@@ -69,8 +79,8 @@ def finished_run(maia_data: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture
 def out(finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the finished output, in this process; the test must leave its predictions as they are."""
-    run_in_process(monkeypatch)
+    """A copy of the finished output; the test must leave its predictions as they are."""
+    without_scorer_models(monkeypatch)
     out = tmp_path / "out"
     shutil.copytree(finished_run, out)
     before = {path: path.read_bytes() for path in out.glob("predictions/*/*/*.parquet")}
