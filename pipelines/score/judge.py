@@ -213,3 +213,6 @@ class JudgeLoader:
                     "prompt_version": "",
                 }
         return Loaded(unit=unit, columns=columns, requests=requests, media={})
+
+    def close(self) -> None:
+        """Release nothing: questions are text, and no process decodes them."""

@@ -13,6 +13,8 @@ from models.spec import ModelSpec
 from pipelines.benchmarks.maia.answers import read_verdict
 from pipelines.benchmarks.records import JudgeRequest, Row, Sample, Verdict
 from pipelines.plan.requests import RequestBuilder
+from pipelines.predict.in_process import run_in_process
+from pipelines.predict.records import Job
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import (
     JudgeLoader,
@@ -126,7 +128,8 @@ def test_loader_reads_the_questions_of_the_judge_plan(maia_data: str, tmp_path: 
     questions = list(open_questions(judge(), iter_rows(out, part, scoring), scoring))
     (unit,) = plan_questions(judge(), questions, scoring, out)
     assert unit.requests == 3
-    loaded = JudgeLoader(JudgeLoaderSpec(out_uri=out.uri, judge="j", revision="r")).load(unit)
+    loader = JudgeLoaderSpec(out_uri=out.uri, judge="j", revision="r")
+    loaded = JudgeLoader(loader).load(unit)
     assert loaded.requests == [request for request, _ in questions]
     for request, row in questions:
         text = request.steps[0].turns[0].parts[0].text
@@ -135,6 +138,9 @@ def test_loader_reads_the_questions_of_the_judge_plan(maia_data: str, tmp_path: 
         columns = loaded.columns[request.request_id]
         assert (columns["sample_id"], columns["task"], columns["model"]) == (row.sample.sample_id, "judge", "j")
         assert columns["dataset_fingerprint"] == fingerprint
+    run_in_process(Job(model="j", spec=SPEC, loader=loader, out=out.uri, units=[unit]), lambda _: None)
+    replies = JudgeReplies.load("j", SPEC, out, "maia").replies
+    assert replies.keys() == {request.request_id for request, _ in questions}
     delete_judge_plans(out, "maia")
     assert out.list("plan") == []
 
