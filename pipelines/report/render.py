@@ -2,80 +2,64 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.figures import Figure, Points
 from pipelines.benchmarks.tables import Table
 from pipelines.report.figures.svg import to_svg_bytes
-from pipelines.report.model import METRIC_KEYS, ReportData
+from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import detail_tables, html_page
 from pipelines.report.pages.markdown import markdown_page
 from pipelines.report.tables import formats, overview
+
+Part = TypeVar("Part", Section, BenchmarkSection)
 
 _IDENTITY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 _NUMBERS = ("value", "ci_low", "ci_high")
 
 
-def draw(figures: Sequence[Figure]) -> list[bytes]:
-    """Draw figures one after another."""
-    return [to_svg_bytes(figure) for figure in figures]
-
-
-def render(
-    report: ReportData,
-    previous: Callable[[str], bytes | None] = lambda _: None,
-    draw: Callable[[Sequence[Figure]], Sequence[bytes]] = draw,
-) -> dict[str, bytes]:
+def render(report: ReportData) -> dict[str, bytes]:
     """Render all files of a report: relative path -> content, sorted by path; equal data gives equal bytes.
 
     The files are `index.html`, `report.md`, `metrics.json`, `tables/<id>.csv` and `.tex`, and `figures/<id>.svg` under
-    `report/`. Unchanged figures of the `previous` report are reused, since drawing is slow. Raises ValueError as
-    `metrics_json`, or if two tables have the same id.
+    `report/`. Raises ValueError as `metrics_json`, or if two tables have the same id.
     """
     contents: dict[str, bytes] = {"report/metrics.json": metrics_json(report.metrics)}
-    figures = [figure for section in report.across for figure in section.figures]
-    figures += [figure for part in report.benchmarks for figure in part.figures]
-    drawings = _drawings(figures, previous, draw)
     for path, content in _table_files(report):
         if path in contents:
             raise ValueError(f"two tables or figures would be written to {path}")
         contents[path] = content.encode()
+    shown = replace(
+        report,
+        across=tuple(map(_without_repetitions, report.across)),
+        benchmarks=tuple(map(_without_repetitions, report.benchmarks)),
+    )
+    figures = [figure for section in shown.across for figure in section.figures]
+    figures += [figure for part in shown.benchmarks for figure in part.figures]
+    drawings = {figure.id: to_svg_bytes(figure) for figure in figures}
     contents |= {f"report/figures/{name}.svg": drawing for name, drawing in drawings.items()}
-    contents["report/index.html"] = html_page(report, drawings).encode()
-    contents["report/report.md"] = markdown_page(report).encode()
+    contents["report/index.html"] = html_page(shown, drawings).encode()
+    contents["report/report.md"] = markdown_page(shown).encode()
     return dict(sorted(contents.items()))
 
 
-def _drawings(
-    figures: Sequence[Figure],
-    previous: Callable[[str], bytes | None],
-    draw: Callable[[Sequence[Figure]], Sequence[bytes]],
-) -> dict[str, bytes]:
-    """Return SVG by figure id; each ends with a hash of its input, by which a previous one is reused."""
-    hashes = {figure.id: _input_hash(figure) for figure in figures}
-    drawings = {figure.id: previous(f"report/figures/{figure.id}.svg") or b"" for figure in figures}
-    stale = [figure for figure in figures if not drawings[figure.id].endswith(hashes[figure.id])]
-    drawn = zip(stale, draw(stale), strict=True)
-    return drawings | {figure.id: svg.rstrip() + b"\n" + hashes[figure.id] for figure, svg in drawn}
+def _without_repetitions(part: Part) -> Part:
+    """Leave out figures without a value of this run.
+
+    Such a figure would only repeat a paper's: its numbers are in the published rows of the tables and in its CSV file,
+    which is written all the same. People's own answers are values of this run.
+    """
+    return replace(part, figures=tuple(filter(_has_own_value, part.figures)))
 
 
-def _input_hash(figure: Figure) -> bytes:
-    text = f"{version('matplotlib')}|{_code_hash()}|{figure!r}"
-    return f"<!-- {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()} -->\n".encode()
-
-
-@functools.cache
-def _code_hash() -> str:
-    """Return a hash of the drawing modules: figures of other code are drawn again."""
-    files = [Path(__file__).parent / name for name in ("figures/style.py", "figures/svg.py", "tables/escaping.py")]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+def _has_own_value(figure: Figure) -> bool:
+    if isinstance(figure, Points):
+        return any(cloud.points for cloud in figure.clouds if cloud.origin == "ours")
+    return any(value is not None for series in figure.series if series.origin == "ours" for value in series.values)
 
 
 def metrics_json(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
@@ -19,12 +18,9 @@ from pipelines.ray_data import translate_ray_error
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.reduce import EntryResults, PlannedEntry, reduce_ensemble, reduce_entry
-from pipelines.report.render import draw, render
+from pipelines.report.render import render
 from pipelines.storage.store import Store
 
-T = TypeVar("T")
-
-FEW_FIGURES = 6  # per process at least: starting one takes as long as drawing so many
 MAX_ROWS_HERE = 20_000  # reduced in this process by a run on one machine
 
 
@@ -41,21 +37,21 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     if cluster.is_embedded and rows <= MAX_ROWS_HERE:
         return [task() for task in tasks]
     cluster.connect()
-    return _run_tasks(tasks, cpus=0.5)
+    return _run_tasks(tasks)
 
 
-def _run_tasks(tasks: Sequence[Callable[[], T]], *, cpus: float) -> list[T]:
+def _run_tasks(tasks: Sequence[Callable[[], EntryResults]]) -> list[EntryResults]:
     """Run functions on the cluster, each in a task of its own."""
     import ray
 
-    call = ray.remote(num_cpus=cpus)(_call)
+    call = ray.remote(num_cpus=0.5)(_call)
     try:
         return list(ray.get([call.remote(task) for task in tasks]))
     except ray.exceptions.RayError as error:
         raise translate_ray_error(error) from error
 
 
-def _call(task: Callable[[], T]) -> T:
+def _call(task: Callable[[], EntryResults]) -> EntryResults:
     return task()
 
 
@@ -65,13 +61,7 @@ def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
     return [PlannedEntry(entry, context.entry_plans(entry)) for entry in people]
 
 
-def publish(
-    out: Store,
-    run: Mapping[str, Any],
-    reduced: Sequence[EntryResults],
-    warnings: Sequence[str],
-    cluster: LazyCluster,
-) -> None:
+def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults], warnings: Sequence[str]) -> None:
     """Write `report/` from the results of the entries."""
     rows = [row for results in reduced for row in results.metrics]
     names = sorted({row["benchmark"] for row in rows})
@@ -90,21 +80,12 @@ def publish(
         efficiency=tuple(results.efficiency for results in reduced if results.efficiency),
     )
     there = {info.path for info in out.list("report")}
-    files = render(data, lambda path: out.get(path) if path in there else None, partial(_draw, cluster))
+    files = render(data)
     stale = there - set(files)
     for path, content in files.items():
         out.put(path, content)
     for path in stale:
         out.delete(path)
-
-
-def _draw(cluster: LazyCluster, figures: Sequence[Figure]) -> list[bytes]:
-    """Draw in this process and, if there are many figures, in others in parallel."""
-    count = min(int(cluster.connect().cpus), len(figures) // FEW_FIGURES, 8) if cluster.is_connected else 1
-    if count < 2:
-        return draw(figures)
-    shares = _run_tasks([partial(draw, figures[start::count]) for start in range(count)], cpus=1)
-    return [shares[place % count][place // count] for place in range(len(figures))]
 
 
 def _facts(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def score_and_report(
         reduced = reduce_all(context, entries, cluster)
         spent = "; ".join(result.spending.lines())
         warnings = [*result.warnings, *result.unavailable]
-        publish(context.out, {**run, "spent": spent}, reduced, warnings, cluster)
+        publish(context.out, {**run, "spent": spent}, reduced, warnings)
         context.progress.advance(len(entries), 0)
         result.counts = [count for results in reduced for count in results.counts]
         result.metrics = [row for results in reduced for row in results.metrics]

@@ -2,15 +2,16 @@ import dataclasses
 import json
 import math
 import re
-import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.figures import Bars, Cloud, Points, Series
+from pipelines.benchmarks.tables import Origin
 from pipelines.report import METRIC_KEYS, ReportData, metrics_json, render
+from pipelines.report.model import Section
 from tests.unit.pipelines.report.cases import metric, report, table
 
 
@@ -101,20 +102,31 @@ def test_invalid_metric_rows_are_refused(rows: list[dict[str, Any]], message: st
         metrics_json(rows)
 
 
-def test_unchanged_figure_is_not_drawn_again(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[str] = []
+def test_figure_without_a_value_of_this_run_is_left_out_but_for_its_csv() -> None:
+    def series(origin: Origin, value: float | None) -> Series:
+        return Series(label=origin, values=(value,), origin=origin)
 
-    def draw(figure: Figure) -> bytes:
-        drawn.append(figure.id)
-        return b"<svg></svg>"
+    def bars(name: str, *shown: Series) -> Bars:
+        return Bars(id=name, title=f"title of {name}", categories=("a",), series=shown)
 
-    monkeypatch.setattr(
-        sys.modules["pipelines.report.render"], "to_svg_bytes", draw
-    )  # the package exports the function
-    assert render(report(), files.get) == files
-    assert drawn == []
-    first = report().benchmarks[0].figures[0]
-    changed = dataclasses.replace(first, title="another title")
-    part = dataclasses.replace(report().benchmarks[0], figures=(changed, *report().benchmarks[0].figures[1:]))
-    render(dataclasses.replace(report(), benchmarks=(part, *report().benchmarks[1:])), files.get)
-    assert drawn == [first.id]
+    def points(name: str, *clouds: Cloud) -> Points:
+        return Points(id=name, title=f"title of {name}", clouds=clouds)
+
+    published, chance = series("published", 0.5), series("reference", 0.5)
+    repeated = (
+        bars("printed", published, chance),
+        bars("missing", published, series("ours", None)),
+        points("cloudless", Cloud(label="p", points=((0.1, 0.2),), origin="published"), Cloud(label="o", points=())),
+    )
+    kept = (bars("zero", published, series("ours", 0.0)), points("clouded", Cloud(label="o", points=((0.1, 0.2),))))
+    part = dataclasses.replace(report().benchmarks[0], figures=(*repeated, *kept))
+    across = Section(name="people", title="People", figures=(bars("shared", published),))
+    files = render(dataclasses.replace(report(), benchmarks=(part,), across=(across,)))
+    assert [path for path in files if path.endswith(".svg")] == [
+        "report/figures/clouded.svg",
+        "report/figures/zero.svg",
+    ]
+    for figure in (*repeated, *across.figures, *kept):
+        assert f"report/tables/{figure.id}.csv" in files
+        for page in ("report/index.html", "report/report.md"):
+            assert (figure.title in files[page].decode()) == (figure in kept)
