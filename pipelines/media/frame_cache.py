@@ -33,16 +33,17 @@ class LocalFrameCache:
 
     def __init__(self, max_bytes: int = LOCAL_BYTES) -> None:
         """Limit the cache to so many bytes; a larger medium is cached alone."""
-        self._max_bytes, self._frames = max_bytes, OrderedDict[str, Frames]()
+        self._max_bytes, self._bytes, self._frames = max_bytes, 0, OrderedDict[str, Frames]()
 
     def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
         """Return the frames of a key, as `FrameSource.fetch`."""
         del shared
         if key not in self._frames:
             self._frames[key] = decode()
+            self._bytes += _size(self._frames[key])
         self._frames.move_to_end(key)
-        while len(self._frames) > 1 and sum(map(_size, self._frames.values())) > self._max_bytes:
-            self._frames.popitem(last=False)
+        while len(self._frames) > 1 and self._bytes > self._max_bytes:
+            self._bytes -= _size(self._frames.popitem(last=False)[1])
         return self._frames[key]
 
 

@@ -114,10 +114,13 @@ class StoredPlan:
 
 
 class PlanReader:
-    """Reads single rows of plans; the last few files stay in memory as they are stored."""
+    """Reads single rows of plans; the last few files stay in memory as they are stored, and row groups as read."""
 
     def __init__(self, store: Store) -> None:
         self._open = lru_cache(maxsize=CACHED_PARTS)(lambda path: open_part(store, path))
+        self._group = lru_cache(maxsize=CACHED_PARTS)(
+            lambda path, group: self._open(path).read_row_group(group, use_threads=False)
+        )
 
     def rows(self, path: str, indices: Sequence[int]) -> Iterator[PlanRow]:
         """Yield the rows of a part at these indices; DamagedPartError if the file was altered."""
@@ -125,12 +128,11 @@ class PlanReader:
 
     def raw_rows(self, path: str, indices: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Yield the stored columns of the rows at these indices."""
-        file = self._open(path)
         groups: dict[int, list[int]] = {}
         for index in indices:
             groups.setdefault(index // ROW_GROUP, []).append(index % ROW_GROUP)
         for group, offsets in groups.items():
-            yield from file.read_row_group(group, use_threads=False).take(offsets).to_pylist()
+            yield from self._group(path, group).take(offsets).to_pylist()
 
 
 def _row(raw: Mapping[str, Any]) -> PlanRow:
