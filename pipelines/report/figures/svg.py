@@ -144,9 +144,9 @@ def _draw_names(canvas: Canvas, names: Sequence[str]) -> float:
     middle = canvas.text(rows[0], WIDTH / 2, canvas.bottom, anchor="middle") + half
     for side, sign in ((right, 1), (left, -1)):
         angles = [2 * math.pi * index / count for index in side]
-        wanted = [middle - (_RADIUS + _GAP) * math.cos(angle) for angle in angles]
+        centres = [middle - (_RADIUS + _GAP) * math.cos(angle) for angle in angles]
         heights = [len(rows[index]) * LINE for index in side]
-        for index, angle, wish, top in zip(side, angles, wanted, _spread(wanted, heights, middle, half), strict=True):
+        for index, angle, wish, top in zip(side, angles, centres, _spread(centres, heights, middle, half), strict=True):
             bottom = top + len(rows[index]) * LINE
             nearest = max(0.0, top - middle, middle - bottom)
             x = WIDTH / 2 + sign * max(_GAP, math.sqrt(max(0.0, (_RADIUS + _GAP) ** 2 - nearest**2)))
@@ -159,10 +159,10 @@ def _draw_names(canvas: Canvas, names: Sequence[str]) -> float:
     return middle
 
 
-def _spread(wanted: Sequence[float], heights: Sequence[float], middle: float, half: float) -> list[float]:
-    """Return the tops of boxes around the wanted centres, moved as far as needed not to overlap."""
+def _spread(centres: Sequence[float], heights: Sequence[float], middle: float, half: float) -> list[float]:
+    """Return the tops of boxes around the given centres, moved as far as needed not to overlap."""
     tops, edge = [], middle - half
-    for centre, height in zip(wanted, heights, strict=True):
+    for centre, height in zip(centres, heights, strict=True):
         tops.append(max(edge, centre - height / 2))
         edge = tops[-1] + height
     edge = middle + half

@@ -118,15 +118,15 @@ def test_figure_without_a_value_of_this_run_is_left_out_but_for_its_csv() -> Non
         bars("missing", published, series("ours", None)),
         points("cloudless", Cloud(label="p", points=((0.1, 0.2),), origin="published"), Cloud(label="o", points=())),
     )
-    kept = (bars("zero", published, series("ours", 0.0)), points("clouded", Cloud(label="o", points=((0.1, 0.2),))))
-    part = dataclasses.replace(report().benchmarks[0], figures=(*repeated, *kept))
+    drawn = (bars("zero", published, series("ours", 0.0)), points("clouded", Cloud(label="o", points=((0.1, 0.2),))))
+    part = dataclasses.replace(report().benchmarks[0], figures=(*repeated, *drawn))
     across = Section(name="people", title="People", figures=(bars("shared", published),))
     files = render(dataclasses.replace(report(), benchmarks=(part,), across=(across,)))
     assert [path for path in files if path.endswith(".svg")] == [
         "report/figures/clouded.svg",
         "report/figures/zero.svg",
     ]
-    for figure in (*repeated, *across.figures, *kept):
+    for figure in (*repeated, *across.figures, *drawn):
         assert f"report/tables/{figure.id}.csv" in files
         for page in ("report/index.html", "report/report.md"):
-            assert (figure.title in files[page].decode()) == (figure in kept)
+            assert (figure.title in files[page].decode()) == (figure in drawn)

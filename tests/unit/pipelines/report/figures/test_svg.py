@@ -75,9 +75,9 @@ def assert_readable(figure: Figure) -> None:
         assert right <= float(root.attrib["width"]), text
         assert top >= 0, text
         assert bottom <= float(root.attrib["height"]), text
-    for one, two in itertools.combinations(boxes(root), 2):
-        apart = one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1]
-        assert apart, (one, two)
+    for first, second in itertools.combinations(boxes(root), 2):
+        apart = first[2] <= second[0] or second[2] <= first[0] or first[3] <= second[1] or second[3] <= first[1]
+        assert apart, (first, second)
 
 
 def assert_inert(svg: bytes) -> None:
