@@ -20,11 +20,6 @@ class LazyCluster:
         """Whether it is this process's own, on this machine: what is small need not be sent to it."""
         return self._address is None
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether it has been started or joined."""
-        return self._info is not None
-
     def connect(self) -> ClusterInfo:
         """Return its present capacity; ClusterError if it cannot be joined."""
         if self._info is None:

@@ -78,12 +78,12 @@ class SharedFrameCache:
         try:
             frames = decode()
         except DecodeError as error:
-            self._shared.send("fail", key, str(error))
+            self._shared.send(SharedFrames.fail, key, str(error))
             raise
         except BaseException:
-            self._shared.send("release", key)
+            self._shared.send(SharedFrames.release, key)
             raise
-        self._shared.send("put", key, [ray.put(frames)], _size(frames))
+        self._shared.send(SharedFrames.put, key, [ray.put(frames)], _size(frames))
         return frames
 
 

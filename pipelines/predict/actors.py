@@ -17,6 +17,7 @@ from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
 from pipelines.predict.job_actor import RemoteObject
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import LoaderSpec
+from pipelines.predict.replica_board import ReplicaBoard
 from pipelines.ray_data import carry_errors
 from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
@@ -122,7 +123,7 @@ class EngineActor:
             return
         try:
             with (
-                progress_listener(partial(self._board.send, "record_progress", self._name)),
+                progress_listener(partial(self._board.send, ReplicaBoard.record_progress, self._name)),
                 worker_log_context(log_fields),
             ):
                 engine = build_engine(model, spec)

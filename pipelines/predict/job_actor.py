@@ -36,8 +36,8 @@ class RemoteObject:
     def __getattr__(self, method: str) -> Callable[..., Any]:
         import ray
 
-        return lambda *args: ray.get(self.send(method, *args))
+        return lambda *args: ray.get(self._actor.call.remote(self._name, method, *args))
 
-    def send(self, method: str, *args: Any) -> Any:
-        """Call a method without waiting; return a reference to its result."""
-        return self._actor.call.remote(self._name, method, *args)
+    def send(self, method: Callable[..., Any], *args: Any) -> Any:
+        """Call a method of the object's class without waiting; return a reference to its result."""
+        return self._actor.call.remote(self._name, method.__name__, *args)

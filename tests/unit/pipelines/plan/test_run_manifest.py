@@ -138,7 +138,7 @@ def test_external_entry_has_nothing_pending(maia_data: str, tmp_path: Path) -> N
 def test_data_is_checked_before_a_cluster_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from models.catalog_loader import load_models
 
-    monkeypatch.setattr("pipelines.sweep.run.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
+    monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
     spec = RunSpec(
         data=str(tmp_path / "none"),
         out=str(tmp_path / "out"),
