@@ -35,7 +35,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Radar:
-    """Values around a circle, radius 0 to `maximum`."""
+    """Values around a circle, radius 0 to `maximum`, or to a greater value."""
 
     id: str
     title: str
@@ -62,7 +62,7 @@ class Bars:
     y_label: str = ""
     stacked: bool = False
     percent: bool = True  # values are fractions and the axis reads percent; else values are drawn as they are
-    horizontal: bool = False  # for many or long categories
+    horizontal: bool = False  # drawn so in any case where categories are too many or too long
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Lines:
     x_label: str = ""
     y_label: str = ""
     percent: bool = False  # values are fractions and the y axis reads percent
-    y_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None  # shown at least; values beyond it extend the axis
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

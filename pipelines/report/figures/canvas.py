@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TypeAlias, TypeVar
 
 from pipelines.report.figures.axes import SIZE, Axis
@@ -146,12 +147,7 @@ def path(points: Sequence[Point], *, closed: bool = False) -> str:
 
 def runs_of(points: Sequence[T | None]) -> list[list[T]]:
     """Return the stretches without gaps."""
-    runs: list[list[T]] = [[]]
-    for point in points:
-        if point is None:
-            runs.append([])
-        else:
-            runs[-1].append(point)
+    runs = ([point for point in run if point is not None] for _, run in groupby(points, lambda point: point is None))
     return [run for run in runs if run]
 
 
