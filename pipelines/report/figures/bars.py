@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.benchmarks.figures import Bars, Series
@@ -47,7 +48,9 @@ def draw_bars(figure: Bars) -> bytes:
         if figure.stacked:
             base = [low + (finite(value) or 0.0) for low, value in zip(base, series.values, strict=True)]
         else:
-            _mark_missing(canvas, layout, series, shift)
+            _mark_missing(canvas, layout, [series], shift)
+    if figure.stacked:
+        _mark_missing(canvas, layout, [series for series, _ in bars], 0.0)
     end = layout.start + layout.pitch * len(figure.categories)
     canvas.lines([[layout.point(layout.start, 0.0), layout.point(end, 0.0)]], MUTED)
     for series, style in pairs:
@@ -83,22 +86,27 @@ def _draw_series(
     canvas.lines([[layout.point(*end) for end in line] for line in whiskers], INK, width=1.2)
 
 
-def _mark_missing(canvas: Canvas, layout: _Layout, series: Series, shift: float) -> None:
-    for group, value in enumerate(map(finite, series.values)):
+def _mark_missing(canvas: Canvas, layout: _Layout, bars: Sequence[Series], shift: float) -> None:
+    """Mark the groups in which none of the bars has a value."""
+    for group, column in enumerate(zip(*(series.values for series in bars), strict=True)):
         x, y = layout.point(layout.centre(group) + shift, 0.0)
-        if value is None and layout.is_flat:  # a dash alone next to the axis looks like the end of an interval at 0
+        if any(finite(value) is not None for value in column):
+            continue
+        if layout.is_flat:  # a dash alone next to the axis looks like the end of an interval at 0
             size = min(9.5, layout.thickness - 1)
             canvas.text(["no value"], x + 4, y - size / 2, size=size)
-        elif value is None:
+        else:
             canvas.text(["\N{EN DASH}"], x, y - SIZE, anchor="middle")
 
 
 def _values(figure: Bars) -> list[float]:
     """Return what the axis must reach, 0 included; shares of more than half reach for the whole."""
-    numbers = [0.0, *numbers_of(figure.series)]
-    if figure.stacked:
-        columns = zip(*(series.values for series in figure.series if series.origin != "reference"), strict=True)
-        numbers += [sum(finite(value) or 0.0 for value in column) for column in columns]
+    numbers, base = [0.0, *numbers_of(figure.series)], [0.0] * len(figure.categories)
+    for series in figure.series if figure.stacked else ():
+        if series.origin != "reference":
+            for ends in (series.values, series.low, series.high):
+                numbers += [low + (finite(end) or 0.0) for low, end in zip(base, ends, strict=False)]
+            base = [low + (finite(value) or 0.0) for low, value in zip(base, series.values, strict=True)]
     return [*numbers, 1.0] if figure.percent and 0.5 < max(numbers) <= 1.0 + 1e-9 else numbers
 
 

@@ -213,6 +213,25 @@ def test_stacked_bars_stand_on_each_other() -> None:
     assert (lower[0][1] - lower[1][1]) / (upper[0][1] - upper[1][1]) == pytest.approx(2 / 3, abs=0.01)
 
 
+NUMBERS = st.floats(-1e12, 1e12) | st.none() | st.sampled_from([0.0, 1e-9, 0.999, 1.0, 7.0])
+
+
+@given(st.lists(st.lists(NUMBERS, min_size=4, max_size=4), min_size=1, max_size=4), st.booleans(), st.booleans())
+def test_bars_of_any_values_are_within_the_figure(columns: list[list[float | None]], stacked: bool, flat: bool) -> None:
+    series = tuple(ours(*column, label=f"s{place}", low=column, high=column) for place, column in enumerate(columns))
+    figure = bar(categories=("a", "b", "c", "d"), series=series, stacked=stacked, horizontal=flat, percent=False)
+    height = float(root_of(figure).attrib["height"])
+    for style in series_styles(series):
+        *bars, _ = paths_of(figure, fill=style.colour)
+        assert all(0 <= x <= 600 and 0 <= y <= height for shape in bars for x, y in corners(shape))
+    assert all(0 <= x <= 600 and 0 <= y <= height for shape in paths_of(figure, stroke=INK) for x, y in corners(shape))
+
+
+def test_empty_stack_is_marked() -> None:
+    series = (ours(0.1, None, 0.3), ours(None, None, 0.2))
+    assert texts_of(bar(series=series, stacked=True)).count("\N{EN DASH}") == 1
+
+
 def test_published_series_are_dashed_hatched_and_labelled() -> None:
     def line(origin: str) -> Lines:
         return Lines(id="f", title="t", x=(0.0, 1.0), series=(ours(0.1, 0.2, label="paper", origin=origin),))
