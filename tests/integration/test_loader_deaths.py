@@ -14,6 +14,7 @@ from tests.chaos.sweeps import parts
 
 DEADLY = """
 import os, sys
+import pipelines.predict.in_process
 import pipelines.predict.stage
 from jobs.cli.main import run
 from pipelines.predict.loader import UnitLoaderSpec
@@ -32,6 +33,7 @@ class Deadly(UnitLoaderSpec):
         return loader
 
 pipelines.predict.stage.UnitLoaderSpec = Deadly
+pipelines.predict.in_process.MAX_REQUESTS = -1
 sys.exit(run(sys.argv[1:]))
 """
 
