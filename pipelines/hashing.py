@@ -10,5 +10,14 @@ from typing import Any
 
 def stable_id(fields: Mapping[str, Any]) -> str:
     """Return a hash of named fields: 32 hex digits."""
-    text = json.dumps(fields, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hash_text(stable_json(fields))
+
+
+def stable_json(value: object) -> str:
+    """Return ASCII JSON without spaces, keys sorted."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def hash_text(text: str) -> str:
+    """Return a hash of a text: 32 hex digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Literal
 
 from models.fingerprint import answer_fingerprint
@@ -16,7 +17,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
-from pipelines.hashing import stable_id
+from pipelines.hashing import hash_text, stable_id, stable_json
 from pipelines.ingest.dataset import Dataset, Datasets, media_path
 from pipelines.plan.captions import caption_key
 from pipelines.plan.run_spec import RunSpec
@@ -96,20 +97,44 @@ class RequestBuilder:
             "prompt_version": row.prompt_version if self.kind == "answer" else self._caption_key,
             "prompt_sha256": row.prompt_sha256,
         }
-        inputs = {
-            "model_fingerprint": dict(self.model_fingerprint),
-            "generation": self.generation_settings(row),
-            "prompt_sha256": row.prompt_sha256,
-        }
-        if self.kind == "caption":  # the same picture has the same id whoever shows it, so that it is captioned once
-            request_id = stable_id({"caption": columns["prompt_version"], "asked": inputs})
-        else:
-            request_id = stable_id({**columns, **inputs})
-        return {"request_id": request_id, **columns}
+        return {"request_id": self.request_id(row), **columns}
 
     def request_id(self, row: PlanRow) -> str:
-        """Return the id of the model's request for a prompt."""
-        return str(self.columns(row)["request_id"])
+        """Return the id of the model's request for a prompt: a hash of its columns, the model and the generation.
+
+        It is computed in every stage, so that JSON with sorted keys is put together from parts that are quoted once.
+        """
+        if self.kind == "caption":  # the same picture has the same id whoever shows it, so that it is captioned once
+            inputs = {
+                "model_fingerprint": dict(self.model_fingerprint),
+                "generation": self.generation_settings(row),
+                "prompt_sha256": row.prompt_sha256,
+            }
+            return stable_id({"caption": self._caption_key, "asked": inputs})
+        before, between = self._id_parts
+        generation = self._generation_json.get(row.generation)
+        if generation is None:
+            generation = self._generation_json[row.generation] = stable_json(self.generation_settings(row))
+        return hash_text(
+            f'{before}"generation":{generation},{between}"prompt_sha256":{quote(row.prompt_sha256)},'
+            f'"prompt_version":{quote(row.prompt_version)},"sample_id":{quote(row.sample_id)},'
+            f'"setting":{quote(row.setting)},"task":{quote(row.task)},"variant":{quote(row.variant)}}}'
+        )
+
+    @cached_property
+    def _generation_json(self) -> dict[str, str]:
+        return {}
+
+    @cached_property
+    def _id_parts(self) -> tuple[str, str]:
+        """The JSON of an id's input before its generation settings, and after them up to its prompt."""
+        before = {"benchmark": self.benchmark_name, "dataset_fingerprint": self.dataset_fingerprint}
+        model = {
+            "model": self.model,
+            "model_fingerprint": dict(self.model_fingerprint),
+            "model_revision": str(self.model_fingerprint.get("revision") or ""),
+        }
+        return f"{stable_json(before)[:-1]},", f"{stable_json(model)[1:-1]},"
 
     def request(self, row: PlanRow, request_id: str) -> Request:
         """Return what is sent to the model."""

@@ -1,17 +1,24 @@
 """Request ids, and the forms of a builder."""
 
+import json
 import pickle
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from models.messages import Generation
 from pipelines.benchmarks.records import MediaRef, Sample
+from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import TaskSetting
-from pipelines.plan.stored_plan import iter_media
+from pipelines.plan.stored_plan import PlanRow, iter_media
 from pipelines.storage.store import Store
 from tests.support.requests import PlannedRequest, build_requests
+
+ROW_TEXTS = ("sample_id", "task", "setting", "variant", "prompt_version", "prompt_sha256")
 
 
 @pytest.fixture
@@ -56,6 +63,43 @@ def test_request_id_is_the_one_of_earlier_versions(builder: RequestBuilder) -> N
     )
     (request,) = build_requests(fixed, sample)
     assert request.request_id == "717e37917d0c52738121f5e6273329bb"
+
+
+TEXTS = st.text(max_size=12)
+
+
+@settings(deadline=None)
+@given(texts=st.tuples(*[TEXTS] * 6), names=st.tuples(TEXTS, TEXTS), revision=st.none() | TEXTS)
+def test_request_id_is_the_hash_of_its_sorted_inputs(
+    texts: tuple[str, ...], names: tuple[str, str], revision: str | None
+) -> None:
+    columns = dict(zip(ROW_TEXTS, texts, strict=True))
+    fingerprint = {"revision": revision, "engine": "x", "limits": {"b": 1.5, "a": None}}
+    builder = RequestBuilder(
+        benchmark_name="maia",
+        dataset_fingerprint=names[0],
+        model=names[1],
+        model_fingerprint=fingerprint,
+        generation={"temperature": 0.5},
+        task_settings=(),
+        prompts={},
+        prompt_versions={},
+        seed=1,
+    )
+    generation = [[getattr(Generation(max_new_tokens=3), name) for name in Generation.__slots__]]
+    row = PlanRow(
+        **columns, media_group="", excluded="", generation=json.dumps(generation), media_files={}, messages=""
+    )
+    inputs = {
+        **columns,
+        "benchmark": "maia",
+        "dataset_fingerprint": names[0],
+        "model": names[1],
+        "model_fingerprint": fingerprint,
+        "model_revision": revision or "",
+        "generation": builder.generation_settings(row),
+    }
+    assert builder.request_id(row) == builder.columns(row)["request_id"] == stable_id(inputs)
 
 
 def test_builder_crosses_processes_and_hashes_by_value(builder: RequestBuilder) -> None:
