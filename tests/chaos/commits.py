@@ -96,6 +96,7 @@ from pipelines.storage.lock_owner import LOCK
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
 from pipelines.predict.commit import Committer
+from pipelines.predict.records import AnsweredUnit
 from tests.chaos.commits import part, unit
 
 out, commit, step, when = sys.argv[1:]
@@ -139,7 +140,7 @@ else:
 MARK = b"PAR1" if commit == "part" else b'"new"'
 store = Store(out)
 if commit == "part":
-    Committer(out, "me").commit(unit(), read_parquet(part("new")))
+    Committer(out, "me").commit(AnsweredUnit(unit=unit(), rows=read_parquet(part("new"))))
 else:
     version = store.get_version(LOCK)[1]
     store.put_if(LOCK, b'{"run": "new"}', version)

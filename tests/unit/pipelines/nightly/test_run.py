@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,7 +85,6 @@ def test_night_in_which_all_pairs_fail_is_recorded_and_exits_with_3(
         raise ModelUnavailableError("model 'random': its weights are not here")
 
     monkeypatch.setattr("pipelines.nightly.run.run_sweep", raise_unavailable)
-    monkeypatch.setattr("pipelines.nightly.run.connect", lambda _: nullcontext())
     summary_file = tmp_path / "summary.md"
     arguments = ["nightly", "--models", "random", "--benchmarks", "maia", "--data", maia_data]
     arguments += ["--out", str(tmp_path / "out"), "--summary", str(summary_file), *(["--json"] if as_json else [])]
