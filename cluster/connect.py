@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,6 +75,7 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
             check_reachable(address)
         import ray
 
+        stack.enter_context(_logged_messages())
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
         if address is None:
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": folder}
@@ -103,6 +104,23 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
         if options["address"] != "local":
             remedy = "check the address and that it runs"
         raise ClusterError(f"{target} cannot be used: {error}; {remedy}") from error
+
+
+@contextlib.contextmanager
+def _logged_messages() -> Iterator[None]:
+    """Log Ray's messages about dead workers and tasks, which it would print: the product reports what they mean."""
+    from ray._private import worker
+
+    def write(data: Mapping[str, Sequence[str]], **_: object) -> None:
+        for line in data["lines"]:
+            log.info("Ray: %s", line)
+
+    original = worker.print_to_stdstream
+    worker.print_to_stdstream = write
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream = original
 
 
 @contextlib.contextmanager

@@ -138,7 +138,7 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
                 load_units,
                 **common,
                 num_cpus=LOAD_CPUS,
-                compute=rd.TaskPoolStrategy(size=min(len(items), LOADS_PER_REPLICA * replicas)),
+                compute=rd.TaskPoolStrategy(size=min(len(items), _max_tasks(LOADS_PER_REPLICA * replicas, cluster))),
                 fn_kwargs={"spec": job.loader, "job_actor": job_actor, "log_fields": log_fields},
             )
             .map_batches(
@@ -159,10 +159,15 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
                 commit_units,
                 **common,
                 num_cpus=COMMIT_CPUS,
-                compute=rd.TaskPoolStrategy(size=min(len(items), COMMITS_PER_REPLICA * replicas)),
+                compute=rd.TaskPoolStrategy(size=min(len(items), _max_tasks(COMMITS_PER_REPLICA * replicas, cluster))),
                 fn_kwargs={"out": job.out, "lock_token": job.lock_token, "log_fields": log_fields},
             )
         )
+
+
+def _max_tasks(tasks: int, cluster: ClusterInfo) -> int:
+    """Bound concurrent tasks on one machine by its cores: each is a process, which takes seconds to start."""
+    return tasks if cluster.address else min(tasks, max(2, int(cluster.cpus)))
 
 
 def _limit_waiting(batches: Sequence[Sequence[WorkUnit]], replicas: int) -> None:
