@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ RESAMPLES: Final = 10_000
 SEED: Final = 42
 LEVEL: Final = 0.95
 _BLOCK_CELLS: Final = 4_000_000  # weights in memory at once, 32 MB: draws are made in such blocks
+_CACHED_CELLS: Final = 64_000_000  # draws in memory from one metric to the next, 64 MB
 _NOISE_DIGITS: Final = 9  # further decimals of a printed number are rounding noise
 _MAX_PRINTED: Final = 1e15  # larger doubles have no tenths
 
@@ -49,14 +51,32 @@ def _cluster_numbers(clusters: Sequence[Any] | NDArray[Any] | None, n_rows: int)
 
 def _draws(n_clusters: int, *, resamples: int, seed: int, width: int) -> Iterator[FloatArray]:
     """Yield blocks of how often each cluster was drawn, (draws, clusters); `width` cells per draw bound a block."""
-    generator = np.random.default_rng(seed)
     block = max(1, _BLOCK_CELLS // max(width, n_clusters))
+    if resamples * n_clusters <= _CACHED_CELLS:
+        counts = _cached_counts(n_clusters, resamples, seed)
+        yield from (counts[start : start + block].astype(np.float64) for start in range(0, resamples, block))
+        return
+    generator = np.random.default_rng(seed)
     for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        drawn = generator.integers(0, n_clusters, size=(rows, n_clusters))
-        flat = (drawn + np.arange(rows)[:, None] * n_clusters).ravel()
-        counts = np.bincount(flat, minlength=rows * n_clusters)
-        yield counts.reshape(rows, n_clusters).astype(np.float64)
+        yield _count_draws(generator, min(block, resamples - start), n_clusters).astype(np.float64)
+
+
+@lru_cache(maxsize=1)
+def _cached_counts(n_clusters: int, resamples: int, seed: int) -> NDArray[np.uint8]:
+    """Return all draws of a seed: many metrics of one benchmark share them. No cluster is ever drawn 256 times."""
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK_CELLS // n_clusters)
+    blocks = [
+        _count_draws(generator, min(block, resamples - start), n_clusters).astype(np.uint8)
+        for start in range(0, resamples, block)
+    ]
+    return np.concatenate(blocks)
+
+
+def _count_draws(generator: np.random.Generator, rows: int, n_clusters: int) -> NDArray[np.intp]:
+    drawn = generator.integers(0, n_clusters, size=(rows, n_clusters))
+    flat = (drawn + np.arange(rows)[:, None] * n_clusters).ravel()
+    return np.bincount(flat, minlength=rows * n_clusters).reshape(rows, n_clusters)
 
 
 def _cluster_totals(values: FloatArray, numbers: NDArray[np.intp]) -> FloatArray:

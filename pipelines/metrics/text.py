@@ -1,8 +1,8 @@
-"""Overlap of texts: ROUGE-L, BLEU and CIDEr-D of N candidates and N lists of references.
+"""Overlap of texts: ROUGE-L and BLEU of N candidates and N lists of references.
 
-Scores are fractions 0..1, except for CIDEr-D (0..10); an empty candidate scores 0. Tokens are `words`, without
-punctuation and split at apostrophes, as Italian needs (`l'uomo` is `l`, `uomo`), or those of 13a, sacreBLEU's default,
-where punctuation forms tokens and an apostrophe does not separate.
+Scores are fractions 0..1; an empty candidate scores 0. Tokens are `words`, without punctuation and split at
+apostrophes, as Italian needs (`l'uomo` is `l`, `uomo`), or those of 13a, sacreBLEU's default, where punctuation forms
+tokens and an apostrophe does not separate.
 """
 
 import re
@@ -114,22 +114,3 @@ def sentence_bleu(
 def bleu1(candidates: Sequence[str], references: References) -> list[float]:
     """Compute sentence BLEU-1 on lower-cased 13a tokens: clipped unigram precision times the brevity penalty."""
     return sentence_bleu(candidates, references, order=1, lowercase=True)
-
-
-def cider(candidates: Sequence[str], references: References) -> list[float]:
-    """Compute CIDEr-D (0..10) on words, by pycocoevalcap (Vedantam, Zitnick and Parikh 2015).
-
-    Document frequencies come from the references of this call: pass all evaluated questions at once, and do not compare
-    values of different question sets. A single question scores 0.
-    """
-    check_paired(candidates, references)
-    if not candidates:
-        return []
-    # The scorer alone: the package's other modules start Java or draw in plotting libraries.
-    from pycocoevalcap.cider.cider_scorer import CiderScorer
-
-    scorer = CiderScorer(n=4, sigma=6.0)
-    for candidate, group in zip(candidates, references, strict=True):
-        scorer += (" ".join(words(candidate)), [" ".join(words(text)) for text in group])
-    _, scores = scorer.compute_score()
-    return [float(score) for score in scores]

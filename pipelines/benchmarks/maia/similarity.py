@@ -16,7 +16,7 @@ from pipelines.benchmarks.maia.aggregate import NO_ROW, MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray, QuestionGrid, not_run_note
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.text import cider
+from pipelines.metrics.cider import cider
 
 _BLEU_NAMES: Final = {4: "bleu", 1: "bleu_1", 2: "bleu_2", 3: "bleu_3"}
 
