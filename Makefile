@@ -9,7 +9,7 @@ OUT ?= demo-out
 # One test process per core: more would only slow down each other's models.
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: chaos demo test test-slow lint format bench bench-gpu clean install lock
+.PHONY: chaos demo test test-slow lint format bench bench-gpu bench-quick clean install lock
 
 install: $(STAMP)
 
@@ -54,6 +54,10 @@ bench: $(STAMP)
 	@$(BIN)/python -m tests.bench.pipeline
 	@$(BIN)/python -m tests.bench.busy
 	@$(BIN)/python -m tests.bench.scaling
+
+# Under five minutes; fails where a stage is 1.3 times slower than the last record in docs/benchmarks.json.
+bench-quick: $(STAMP)
+	@$(BIN)/python -m tests.bench.quick
 
 # Skipped with a message where torch sees no GPU. Needs no Ray.
 bench-gpu: $(STAMP)
