@@ -41,8 +41,8 @@ lint: $(STAMP)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/vulture
-	@$(BIN)/python infra/duplicates.py
-	@$(BIN)/python infra/audit.py
+	@$(BIN)/python -m tests.tools.duplicates
+	@$(BIN)/python -m tests.tools.audit
 
 format: $(STAMP)
 	@$(BIN)/ruff format .

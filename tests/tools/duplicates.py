@@ -1,4 +1,4 @@
-"""Report blocks of code that occur twice in the product: `python infra/duplicates.py [--lines 8] [FOLDER ...]`.
+"""Report blocks of code that occur twice in the product: `python -m tests.tools.duplicates [--lines 8] [FOLDER ...]`.
 
 Compared are the lines of function bodies and classes as the formatter left them, without comments, docstrings,
 imports, signatures and lines that hold only brackets. Exit codes: 0 no duplicate, 1 at least one.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.audit import ROOT, Rules, allowed, bad_licences, licence, locked, main
+from tests.tools.audit import ROOT, Rules, allowed, bad_licences, licence, locked, main
 
 ADVISORIES = {
     "GHSA-fixed": {"affected": [{"ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "9"}]}]}]},

@@ -1,6 +1,6 @@
 """Audit requirements.lock: licences, from the metadata of installed packages, and known vulnerabilities.
 
-    python infra/audit.py [--lock FILE] [--pyproject FILE] [--advisories URL]
+    python -m tests.tools.audit [--lock FILE] [--pyproject FILE] [--advisories URL]
 
 pyproject.toml lists what is allowed under `tool.vlmsweep.audit`. Licences need no network. Advisories come from OSV in
 one request; where it is unreachable, one line says so and nothing fails. An advisory that a newer version fixes is an
@@ -23,7 +23,7 @@ from typing import Any
 
 import requests
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OSV = "https://api.osv.dev"
 TIMEOUT_S = 5.0
 LOOSE = {

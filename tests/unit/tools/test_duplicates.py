@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.duplicates import duplicates, main
+from tests.tools.duplicates import duplicates, main
 
 
 def test_duplicates_reports_a_block_once_and_whole(tmp_path: Path) -> None:
