@@ -144,6 +144,7 @@ def chart(records: Sequence[Mapping[str, Any]]) -> bytes:
         series=tuple(series),
         x_label="record, as listed in benchmarks.json",
         y_label="multiples of the reference job",
+        y_range=(0.0, max(entry["stages"][stage] for entry in records for stage in STAGES)),
     )
     return to_svg_bytes(figure)
 
