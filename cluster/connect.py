@@ -75,7 +75,8 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
             check_reachable(address)
         import ray
 
-        stack.enter_context(_logged_messages())
+        if not verbose:
+            stack.enter_context(_logged_messages())
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
         if address is None:
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": folder}
@@ -93,16 +94,16 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
 def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None:
     import ray
 
+    is_embedded = options["address"] == "local"
+    long_start = _long_start() if is_embedded else contextlib.nullcontext()
     try:
-        with _kept_signals(), _long_start(), contextlib.nullcontext() if verbose else _silent_stderr():
+        with _kept_signals(), long_start, contextlib.nullcontext() if verbose else _silent_stderr():
             ray.init(**options)
     except Exception as error:
         # Ray raises the bare class where a machine is too busy to start it in time.
         if type(error) is not Exception and not isinstance(error, _CANNOT_START):
             raise
-        remedy = "run again when this machine is less busy"
-        if options["address"] != "local":
-            remedy = "check the address and that it runs"
+        remedy = "run again when this machine is less busy" if is_embedded else "check the address and that it runs"
         raise ClusterError(f"{target} cannot be used: {error}; {remedy}") from error
 
 

@@ -24,9 +24,9 @@ OBSOLETE = "plan/obsolete.json"
 def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None:
     """Delete plan files that have been obsolete for longer than `GRACE`; mark those that are obsolete since now.
 
-    Call it under the output's lock, when `run.json` holds the `entries`. Needed are their plans with the captions of
-    today, whatever became of their data, and all that this run has opened. Any other plan is built again by whoever
-    wants it. FencedError if the run has lost its lock.
+    Call it under the output's lock, when `run.json` holds the `entries`. Needed are their plans with the present
+    captions, even if their data is gone, and all that this run has opened. Any other plan can be built again.
+    FencedError if the run has lost its lock.
     """
     out = context.out
     installed = {*benchmark_names()}

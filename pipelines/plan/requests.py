@@ -104,7 +104,7 @@ class RequestBuilder:
 
         It is computed in every stage, so that JSON with sorted keys is put together from parts that are quoted once.
         """
-        if self.kind == "caption":  # the same picture has the same id whoever shows it, so that it is captioned once
+        if self.kind == "caption":  # the same picture has the same id in all samples, so that it is captioned once
             inputs = {
                 "model_fingerprint": dict(self.model_fingerprint),
                 "generation": self.generation_settings(row),

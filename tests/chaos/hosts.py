@@ -114,8 +114,8 @@ def _start(site: _Site) -> None:
     )
     head = hosts["head"].address
     for place in (f"{hosts['store'].address}/9000", f"{head}/8265"):
-        knock = f"until (exec 3<>/dev/tcp/{place}) 2>/dev/null; do sleep 0.5; done"
-        site.command("timeout", "280", "bash", "-c", knock)
+        ping = f"until (exec 3<>/dev/tcp/{place}) 2>/dev/null; do sleep 0.5; done"
+        site.command("timeout", "280", "bash", "-c", ping)
     _until_up(site, "head")
     for name in ("worker1", "worker2"):
         hosts[name].supervise(
@@ -168,7 +168,7 @@ def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
 
 
 def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes], out: Path) -> int:
-    """Cut one worker off at once; kill the other at some moment until half a minute after the network is mended.
+    """Cut one worker off at once; kill the other at some moment until half a minute after the network is repaired.
 
     Returns:
         Calls that had begun and were not committed a moment before the cut, and before the kill.

@@ -28,7 +28,7 @@ def test_nightly_runs_only_changed_pairs_over_five_nights(
 
 def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     models, history, out = tmp_path / "models.yaml", tmp_path / "kept", tmp_path / "out"
-    config, summary = tmp_path / "nightly.yaml", tmp_path / "told.md"
+    config, summary = tmp_path / "nightly.yaml", tmp_path / "summary.md"
     config.write_text(
         f"models: [steady, other]\nbenchmarks: maia\ntasks: vsv\nsettings: black-video\ndata: {maia_data}\nout: {out}\n"
         f"history: {history}\nmodels-file: {models}\nsummary: {summary}\n"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.hosts import Host, network, unavailable_reason
 
-KNOCK = "import socket, sys; socket.create_connection((sys.argv[1], 7000), timeout=2)"
+PING = "import socket, sys; socket.create_connection((sys.argv[1], 7000), timeout=2)"
 SERVE = "import socket, time; s = socket.create_server(('0.0.0.0', 7000)); print('up', flush=True); time.sleep(280)"
 
 pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason() or "-")
@@ -22,14 +22,14 @@ def test_hosts_are_disconnected_and_removed_with_the_block(tmp_path: Path) -> No
     with network(tmp_path, ("a", "b"), net="10.78.0") as net:
 
         def reached_in_time(host: Host) -> bool:
-            """Return whether a host is reached: a mended link and a new process take a moment."""
+            """Return whether a host is reached: a repaired link and a new process take a moment."""
             return any(reached(host) for _ in range(10))
 
         server = net.hosts["b"].start(sys.executable, "-u", "-c", SERVE, env=env, log=log)
 
         def reached(host: Host) -> bool:
-            knock = host.start(sys.executable, "-c", KNOCK, net.hosts["b"].address, env=env, log=tmp_path / "knocks")
-            return knock.wait(120) == 0
+            ping = host.start(sys.executable, "-c", PING, net.hosts["b"].address, env=env, log=tmp_path / "pings")
+            return ping.wait(120) == 0
 
         while "up" not in (log.read_text() if log.exists() else ""):
             assert server.poll() is None
