@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii as _quote  # model text may hold half a surrogate pair: no UTF-8
+from operator import attrgetter
 from typing import Any
 
 from models.messages import Generation, Media, Part, Request, Step, StepOutput, Text, Turn
 
+_generation_values = attrgetter(*Generation.__slots__)
 
-def _encode_part(part: Part) -> list[Any]:
+
+def _encode_part(part: Part) -> str:
     if isinstance(part, Text):
-        return ["text", part.text]
+        return f'["text",{_quote(part.text)}]'
     if isinstance(part, Media):
-        return ["media", part.kind, part.source, part.frames]
-    return ["output", part.step, part.stripped]
+        return f'["media",{_quote(part.kind)},{_quote(part.source)},{part.frames}]'
+    return f'["output",{part.step},{"true" if part.stripped else "false"}]'
 
 
 def _decode_part(raw: list[Any]) -> Part:
@@ -25,9 +30,7 @@ def _decode_part(raw: list[Any]) -> Part:
 
 def dump_requests(requests: Sequence[Request]) -> bytes:
     """Encode requests as UTF-8 JSON."""
-    return _dump(
-        [[request.request_id, [_encode_step(step) for step in request.steps]] for request in requests]
-    ).encode()
+    return _array(f"[{_quote(request.request_id)},{dump_steps(request.steps)}]" for request in requests).encode()
 
 
 def load_requests(content: bytes) -> list[Request]:
@@ -40,7 +43,7 @@ def load_requests(content: bytes) -> list[Request]:
 
 def dump_steps(steps: Sequence[Step]) -> str:
     """Encode the steps of one request as ASCII JSON."""
-    return _dump([_encode_step(step) for step in steps])
+    return _array(map(_encode_step, steps))
 
 
 def load_steps(text: str) -> tuple[Step, ...]:
@@ -48,18 +51,19 @@ def load_steps(text: str) -> tuple[Step, ...]:
     return tuple(map(_decode_step, json.loads(text)))
 
 
-def _dump(raw: list[Any]) -> str:
-    # Model text may hold half a surrogate pair, which UTF-8 cannot carry: ASCII escapes can.
-    return json.dumps(raw, ensure_ascii=True, separators=(",", ":"))
+def _array(items: Iterable[str]) -> str:
+    return f"[{','.join(items)}]"
 
 
-def _encode_step(step: Step) -> list[Any]:
-    return [
-        [[turn.role, [_encode_part(part) for part in turn.parts]] for turn in step.turns],
-        [getattr(step.generation, name) for name in Generation.__slots__],
-        list(step.choices),
-        list(step.scored),
-    ]
+def _encode_step(step: Step) -> str:
+    turns = _array(f"[{_quote(turn.role)},{_array(map(_encode_part, turn.parts))}]" for turn in step.turns)
+    generation = _encode_generation(*_generation_values(step.generation))
+    return f"[{turns},{generation},{_array(map(_quote, step.choices))},{_array(map(_quote, step.scored))}]"
+
+
+@lru_cache(maxsize=1024, typed=True)  # typed: 0 and 0.0 are equal, and their JSON is not
+def _encode_generation(*values: float) -> str:
+    return json.dumps(values, separators=(",", ":"))
 
 
 def _decode_step(raw: list[Any]) -> Step:

@@ -19,15 +19,22 @@ class PromptTexts:
     ) -> None:
         """Override versions by the user's wording, or by another version (`instead`); UsageError for an unknown one."""
         self._texts, self._overrides, self._instead = dict(texts), dict(overrides or {}), dict(instead or {})
+        self._pieces: dict[str, list[str]] = {}
+        """Version -> its literal texts and, between them, the names of its fields."""
         for version in (*self._overrides, *self._instead, *self._instead.values()):
             if version not in self._texts:
                 raise UsageError(f"no prompt is named {version!r}; there are {', '.join(sorted(texts))}")
 
     def fill(self, version: str, **fields: str) -> str:
         """Fill the `{name}` fields of a version in one pass: braces in data stay as they are."""
-        version = self._instead.get(version, version)
-        template = self._overrides.get(version, self._texts[version])
-        return re.sub(r"\{(\w+)\}", lambda match: fields.get(match[1], match[0]), template)
+        pieces = self._pieces.get(version)
+        if pieces is None:
+            name = self._instead.get(version, version)
+            pieces = re.split(r"\{(\w+)\}", self._overrides.get(name, self._texts[name]))
+            self._pieces[version] = pieces
+        filled = pieces.copy()
+        filled[1::2] = [fields.get(field, f"{{{field}}}") for field in pieces[1::2]]
+        return "".join(filled)
 
     def version(self, version: str) -> str:
         """Return the version in force, for ids and reports; a user's own wording is marked."""

@@ -21,8 +21,8 @@ from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import SampleSelection
-from pipelines.plan.stored_plan import PLAN, ROW_GROUP, PlanPart, StoredPlan
-from pipelines.storage.parts import batched, batches_to_parquet, num_rows
+from pipelines.plan.stored_plan import PLAN, ROW_GROUP, PlanPart, StoredPlan, plan_table
+from pipelines.storage.parts import batched, num_rows, tables_to_parquet
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -109,8 +109,8 @@ def plan_requests(
     folder = _folder(builder.benchmark_name)
     parts = []
     for _, samples in iter_selected_shards(dataset, selection):
-        rows = (row.to_dict() for sample in samples for row in builder.plan_rows(sample, captions))
-        content = batches_to_parquet(batched(rows, ROW_GROUP), PLAN)
+        rows = (row for sample in samples for row in builder.plan_rows(sample, captions))
+        content = tables_to_parquet(map(plan_table, batched(rows, ROW_GROUP)), PLAN)
         path = f"{folder}/part-{sha256(content).hexdigest()[:24]}.parquet"
         _put(store, path, content)
         parts.append(PlanPart(path=path, samples=len(samples), rows=num_rows(content)))

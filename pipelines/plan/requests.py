@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from json.encoder import encode_basestring_ascii as quote
+from operator import attrgetter
 from typing import Any, Literal
 
 from models.fingerprint import answer_fingerprint
 from models.message_codec import dump_steps
-from models.messages import Generation, Request, Step, prompt_sha256
+from models.messages import Generation, Request, prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
@@ -181,6 +182,7 @@ class RequestBuilder:
         return cls(**raw, task_settings=tuple(TaskSetting(*cell) for cell in cells), prompt_versions=versions)
 
 
+_generation_values = attrgetter(*Generation.__slots__)
 _MODEL_FIELDS = ("model", "model_fingerprint", "generation")
 
 
@@ -203,7 +205,7 @@ def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt) -> PlanRow:
         prompt_version=prompt.version,
         prompt_sha256=prompt_sha256(prompt.steps),
         excluded=prompt.excluded,
-        generation=json.dumps(_generation(prompt.steps)),
+        generation=f"[{', '.join([_generation_json(*_generation_values(step.generation)) for step in prompt.steps])}]",
         prompt_tokens=tokens.prompt_tokens,
         media_tokens=tokens.media_tokens,
         first_media_tokens=tokens.first_media_tokens,
@@ -213,8 +215,9 @@ def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt) -> PlanRow:
     )
 
 
-def _generation(steps: Sequence[Step]) -> list[list[Any]]:
-    return [[getattr(step.generation, name) for name in Generation.__slots__] for step in steps]
+@lru_cache(maxsize=1024, typed=True)  # typed: 0 and 0.0 are equal, and their JSON is not
+def _generation_json(*values: float) -> str:
+    return json.dumps(values)
 
 
 def model_builders(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:

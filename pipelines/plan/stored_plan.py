@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -51,12 +52,16 @@ class PlanRow:
         """The messages, decoded."""
         return load_steps(self.messages)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the columns of `PLAN`."""
-        return {**{name: getattr(self, name) for name in PLAN.names}, "media_files": list(self.media_files.items())}
-
 
 PLAN: Final = schema_of(PlanRow, {"media_files": pa.map_(pa.string(), pa.string())})
+_column_values = attrgetter(*PLAN.names)
+
+
+def plan_table(rows: Sequence[PlanRow]) -> pa.Table:
+    """Return rows as a table of `PLAN`."""
+    columns = dict(zip(PLAN.names, zip(*map(_column_values, rows), strict=True), strict=True))
+    columns["media_files"] = [list(files.items()) for files in columns["media_files"]]
+    return pa.Table.from_pydict(columns, PLAN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

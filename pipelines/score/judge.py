@@ -23,7 +23,7 @@ from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
 from pipelines.plan.units import MediaGroupSlice, WorkUnit, unit_name
 from pipelines.predict.loader import Loaded
 from pipelines.score.rows import ScoringContext
-from pipelines.storage.parts import batched, batches_to_parquet, iter_parts, part_folder
+from pipelines.storage.parts import batched, iter_parts, part_folder, tables_to_parquet
 from pipelines.storage.store import Store
 
 UNIT_QUESTIONS = 64
@@ -148,7 +148,8 @@ def plan_questions(
             }
             for request, row in batch
         ]
-        content = batches_to_parquet(batched(rows, ROW_GROUP), JUDGE_PLAN)
+        tables = (pa.Table.from_pylist(rows_of_group, JUDGE_PLAN) for rows_of_group in batched(rows, ROW_GROUP))
+        content = tables_to_parquet(tables, JUDGE_PLAN)
         benchmark_name = context.builder.benchmark_name
         path = f"{judge_plan_folder(benchmark_name)}/judge-{sha256(content).hexdigest()[:24]}.parquet"
         out.put(path, content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -49,12 +49,12 @@ def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def batches_to_parquet(batches: Iterable[Sequence[Mapping[str, Any]]], schema: pa.Schema) -> bytes:
-    """Write batches of rows as one Parquet file with its checksum, one row group per batch."""
+def tables_to_parquet(tables: Iterable[pa.Table], schema: pa.Schema) -> bytes:
+    """Write tables as one Parquet file with its checksum, one row group per table."""
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
-        for batch in batches:
-            writer.write_table(pa.Table.from_pylist(list(batch), schema))
+        for table in tables:
+            writer.write_table(table)
     return _add_checksum(sink.getvalue())
 
 
