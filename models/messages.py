@@ -190,9 +190,7 @@ def _hashed_part(part: Part) -> str:
     if isinstance(part, Text):
         return f'["Text", {{"text": {_quote(part.text)}}}]'
     if isinstance(part, Media):
-        return (
-            f'["Media", {{"frames": {part.frames}, "kind": {_quote(part.kind)}, "source": {_quote(part.source)}}}]'
-        )
+        return f'["Media", {{"frames": {part.frames}, "kind": {_quote(part.kind)}, "source": {_quote(part.source)}}}]'
     return f'["Output", {{"step": {part.step}, "stripped": {"true" if part.stripped else "false"}}}]'
 
 
