@@ -180,6 +180,8 @@ class BenchmarkDefinition:
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them
     content_field: str = ""  # data field that tells whether a place holds the same item; '' where ids name content
+    published_settings: Mapping[str, str] = field(default_factory=dict)
+    """Setting as the paper has it -> ours with the same requests; settings of one name are not in it."""
     column_map_names: tuple[str, ...] = ()  # names that `--column-map` accepts; none: the flag is refused
 
     source: SampleSource

@@ -9,7 +9,8 @@ Sources, as printed:
 - `unpie`: EMNLP 2024, arXiv 2410.01023; Tables 2 to 9, section 2.3.
 
 Percent are stored as fractions; the average over categories has category '' (UNPIE's `All` keeps its name, since '' is
-its pooled value); a checkpoint fine-tuned on V-FLUTE is a model with setting zero-shot and a note. A note that begins
+its pooled value); V-FLUTE's fine-tuned checkpoints have settings of their own, which
+`BenchmarkDefinition.published_settings` maps to ours. A note that begins
 with a word of `DOUBTFUL_NOTES` marks a number that cannot be right: it is shown, and nothing is compared with it.
 """
 

@@ -151,7 +151,7 @@ class JudgeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One number of `metrics.json`. Fractions 0..1, or counts; None where there is nothing to measure."""
+    """One number of `metrics.json`; None where there is nothing to measure."""
 
     task: str
     setting: str
@@ -160,6 +160,8 @@ class Metric:
     n: int
     n_failed: int = 0
     unit: str = "fraction"
+    """`fraction`, 0..1; `count` and `words`, means of them too; `score` without an upper end; '' for coefficients and
+    differences of fractions, which `metrics.json` calls fractions too and nothing prints as percent."""
     subset: str = ""
     category: str = ""
     ci_low: float | None = None

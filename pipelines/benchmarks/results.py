@@ -160,7 +160,7 @@ def _key(model: str, row: Metric | PublishedValue) -> Key:
 def _number(value: float | None, unit: str) -> float | None:
     if value is None or math.isnan(value):
         return None
-    return int(value) if unit == "count" else float(value)
+    return int(value) if unit == "count" and float(value).is_integer() else float(value)  # a mean of counts is none
 
 
 def _measured(metric: Metric) -> TableValue:

@@ -163,10 +163,10 @@ def _join(planned: Mapping[str, list[str]], scores: Mapping[str, dict[str, Any]]
 
 
 def _metric_row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
-    """Return a row of `metrics.json`; `plain` numbers (differences, unbounded scores) are never printed as percent."""
+    """Return a row of `metrics.json`; `plain` numbers (differences, lengths, scores) are never printed as percent."""
     unit = metric.unit or "fraction"
     row = {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": unit}
-    return {**row, "plain": not metric.unit}
+    return {**row, "plain": metric.unit not in ("fraction", "count")}
 
 
 def _counts(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:

@@ -50,7 +50,7 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
         metric="cider",
         values=values,
         missing_reason=lambda _rows: "one question alone has no document frequencies",
-        unit="",
+        unit="score",
         has_interval=False,
     ).metrics()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -98,6 +98,15 @@ def _conflict(entry: SceneRows | None, row: MateRow) -> str:
     if row.question.task != "txt2txt" and entry.image and row.image and entry.image != row.image:
         return f"its picture {row.image!r:.60} differs from that of its other rows, {entry.image!r:.60}"
     return ""
+
+
+def missing_picture(row: MateRow, pictures: Collection[str], file: str) -> Rejection | None:
+    """Return the rejection of a row that shows a picture which is none of the source's files; None otherwise."""
+    path = f"img/{row.image or row.sample_id + '.png'}"
+    if row.question.task == "txt2txt" or path in pictures:
+        return None
+    item = f"{row.sample_id} {row.question.task} {row.setting}"
+    return Rejection(file=file, item=item, reason=_BAD_PICTURE.format(path))
 
 
 def parse_row(raw: Any, place: str, setting: str | None, tasks: tuple[str, ...]) -> tuple[str, MateRow | str]:

@@ -19,6 +19,7 @@ from pipelines.benchmarks.mate.scene_rows import (
     WHITE,
     WHITE_NAME,
     SceneCollection,
+    missing_picture,
     parse_row,
     picture_problem,
     sample_of,
@@ -51,14 +52,13 @@ def read_mate(source: Source) -> Iterator[RawSample | Rejection | Notice]:
 
 
 def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejection | Notice]:
-    collection = SceneCollection()
+    collection, pictures = SceneCollection(), set(source.glob("img/*"))
     for path in files:
         for item, row in _lines(source, path):
-            problem = row if isinstance(row, str) else collection.add(row, path)
+            problem = row if isinstance(row, str) else missing_picture(row, pictures, path) or collection.add(row, path)
             if problem is not None:
                 yield problem if isinstance(problem, Rejection) else Rejection(file=path, item=item, reason=problem)
     yield from collection.notices()
-    pictures = set(source.glob("img/*"))
     white, notice = None, None
     if f"img/{WHITE_NAME}" in pictures:
         white = MediaFile(role=WHITE, kind="image", path=f"img/{WHITE_NAME}")

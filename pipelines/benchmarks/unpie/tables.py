@@ -52,9 +52,12 @@ def _with_low_coverage(unpie: UnpieResults, make: Callable[..., Table]) -> Itera
 
 
 def _models(unpie: UnpieResults, keys: Sequence[Key], *, low_coverage: bool) -> list[tuple[Source, str]]:
-    """Return the models of a block: published ones first, then ours; ours alone in a table of low coverage."""
+    """Return the models of a block: published ones first, then ours; ours alone in a table of low coverage.
+
+    Ours without any value, such as one without a scorer, keep their row, whose cells say why.
+    """
     task, setting = keys[0].task, keys[0].setting
-    ours = unpie.results.models_with(keys)
+    ours = [model for model in unpie.models() if any(unpie.find(key.of(model)) for key in keys)]
     ours = [model for model in ours if unpie.has_low_coverage(model, task, setting) == low_coverage]
     published = [] if low_coverage else [m for m in unpie.results.models_with(keys, "published") if m != "Random"]
     return [*(("published", model) for model in published), *(("ours", model) for model in ours)]

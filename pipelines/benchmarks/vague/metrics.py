@@ -240,7 +240,8 @@ def _data_facts(scored: ScoredRows) -> Iterator[Metric]:
             defined = [float(value) for value in values if value is not None]
             note = "" if defined else "the data does not tell"
             mean = sum(defined) / len(defined) if defined else None
-            yield fact(metric=metric, value=mean, n=len(defined), unit="", note=note)
+            unit = "words" if "word" in metric else "count"
+            yield fact(metric=metric, value=mean, n=len(defined), unit=unit, note=note)
         actions = Counter(name for sample in selected if (name := action(sample.data["solution"])))
         for name, count in sorted(actions.items(), key=lambda entry: (-entry[1], entry[0]))[:TOP_ACTIONS]:
             yield fact(metric="count_action", category=name, value=count, n=len(selected), unit="count")

@@ -21,7 +21,7 @@ from pipelines.benchmarks.records import (
 )
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
-from pipelines.benchmarks.vflute.facts import SETTINGS, TASK
+from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
 
@@ -56,6 +56,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     headline="f1_at_0",
     secondary_metrics=("f1_at_53", "f1_at_60", "label_f1", "accuracy"),
     descriptive_values=("label", "label_robust"),
+    published_settings=PUBLISHED_SETTINGS,
     prompt_texts=TEXTS,
     default_scorers={
         "bertscore": "microsoft/deberta-xlarge-mnli:40",

@@ -7,7 +7,7 @@ from typing import Final
 
 from pipelines.benchmarks.results import Results, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS
+from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, TUNED_FOR
 from pipelines.benchmarks.vflute.results import (
     Group,
     ModelSetting,
@@ -138,7 +138,7 @@ def _parsing_table(results: Results) -> Table:
 def _label_only_table(results: Results) -> Table:
     rows = []
     for model in dict.fromkeys(entry.model for entry in published_entries(results, "Appendix J")):
-        keys = (ModelSetting(model, setting).key("f1_at_0") for setting in ("label-only", "zero-shot"))
+        keys = (ModelSetting(model, setting).key("f1_at_0") for setting in TUNED_FOR)
         values = (without_interval(results.find(key, "published")) for key in keys)
         rows.append(TableRow(label=model, cells=(*values, "< 0.1"), origin="published"))
     for entry in our_entries(results, "label-only"):

@@ -20,6 +20,8 @@ _SUFFIXES: Final[Mapping[str, str]] = {
     "zero-shot": "",
     "scene-graph": " + SG",
     "no-image": " \N{MINUS SIGN} Image",
+    "fine-tuned": "",
+    "fine-tuned (-Image)": " \N{MINUS SIGN} Image",
 }
 
 

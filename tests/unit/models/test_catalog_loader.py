@@ -107,6 +107,11 @@ class TestCatalog:
         names = [name for path in CATALOG.glob("*.yaml") for name in yaml.safe_load(path.read_text())]
         assert len(names) == len(set(names)) == len(load_models())
 
+    def test_the_similarity_row_of_maia_without_a_size_is_the_7b_model(self) -> None:
+        meant = models_published_as(load_models())
+        assert meant["maia", "Qwen-2.5-VL"] == ("qwen2.5-vl-7b",)
+        assert meant["maia", "Qwen-2.5-VL 72B"] == ("qwen2.5-vl-72b",)
+
     def test_gpt_4o_is_as_documented(self) -> None:
         spec = load_models()["gpt-4o"]
         assert (spec.engine, spec.model) == ("openai", "gpt-4o-2024-11-20")

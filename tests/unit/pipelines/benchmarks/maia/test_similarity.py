@@ -24,7 +24,7 @@ def test_similarity_of_a_category_is_over_its_rows() -> None:
     references = [list(ANSWERS)] * len(scripted)
     scores = cider([question.answer for question in scripted], references)
     assert metric_of(metrics, "cider").value == pytest.approx(np.mean(scores))
-    assert metric_of(metrics, "cider").unit == ""
+    assert metric_of(metrics, "cider").unit == "score"
     for column in COLUMNS:
         places = [place for place, question in enumerate(scripted) if question.category == column]
         assert metric_of(metrics, "cider", column).value == pytest.approx(np.mean([scores[place] for place in places]))

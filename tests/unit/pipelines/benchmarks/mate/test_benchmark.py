@@ -154,6 +154,19 @@ class TestDevelopment:
         assert len(rejections) == 4
         assert {item.reason for item in rejections} == {f"the picture img/{name_of('B')}.png is missing"}
 
+    @pytest.mark.parametrize("file", ["mm_0shot", "mm_2shot_cot"])
+    def test_row_that_names_a_missing_picture_costs_no_other_row_of_its_scene(self, tmp_path: Path, file: str) -> None:
+        rows = files()
+        index = next(i for i, line in enumerate(rows[file]) if line["example_id"] == name_of("B"))
+        rows[file][index] = {**rows[file][index], "image": "elsewhere.png"}
+        whole = cells(read(development(tmp_path / "whole", files()))[0][name_of("B")])
+        pictures = [WHITE, *(f"{name_of(scene)}.png" for scene in "AB")]
+        samples, rejections, _ = read(development(tmp_path / "s", rows, pictures))
+        (lost,) = whole - cells(samples[name_of("B")])
+        assert [(item.item, item.reason) for item in rejections] == [
+            (f"{name_of('B')} {lost[0]} {lost[1]}", "the picture img/elsewhere.png is missing")
+        ]
+
     @pytest.mark.parametrize(
         ("bad", "reason"),
         [

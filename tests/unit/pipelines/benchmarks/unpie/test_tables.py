@@ -119,6 +119,15 @@ def test_table_5_shows_accuracy_by_language_pair(tables: dict[str, Table]) -> No
     assert (table.second, set(table.better[1:])) == ("table", {"higher"})
 
 
+def test_table_5_keeps_rows_without_a_scorer_and_their_reason() -> None:
+    metrics = frame(sweep(samples(12)), "model-a", full=True)
+    metrics.loc[metrics["metric"] == "accuracy", ["value", "note"]] = [None, "no scorer gave it"]
+    tables = {table.id: table for table in BENCHMARK.reporter.tables(results_of("unpie", metrics, PUBLISHED))}
+    for block in ("SM", "VLM"):
+        cells = row_of(tables["unpie_table5"], "model-a", block).cells[1:]
+        assert cells == (TableValue(value=None, note="no scorer gave it"),) * 9
+
+
 def test_table_6_shows_reconstruction_by_language_pair(tables: dict[str, Table]) -> None:
     table = tables["unpie_table6"]
     assert list(blocks(table)) == ["De-En", "Fr-En", "Ko-En"]

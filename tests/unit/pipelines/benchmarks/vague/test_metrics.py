@@ -225,7 +225,9 @@ def test_reduce_reports_accuracy_by_rating_and_data_facts() -> None:
     assert [metric_of(metrics, "accuracy_by_rating", category=c).n for c in ("3.5", "4")] == [5, 4]
     assert metric_of(metrics, "avg_object_count", task="", setting="", subset="VCR").value == 5.5
     assert metric_of(metrics, "avg_object_count", task="", setting="", subset="VCR").n == 6
+    assert metric_of(metrics, "avg_object_count", task="", setting="", subset="VCR").unit == "count"
     assert metric_of(metrics, "avg_word_count_direct", task="", setting="", subset="Ego4D").value == 5.0
+    assert metric_of(metrics, "avg_word_count_direct", task="", setting="", subset="Ego4D").unit == "words"
     assert metric_of(metrics, "avg_word_count_indirect", task="", setting="", subset="Ego4D").value == 6.0
     actions = {
         metric.category: metric.value
