@@ -151,7 +151,9 @@ def test_published_headline_numbers_of_other_benchmarks() -> None:
     vflute = published("vflute")
     tuned = {"table": "Table 4", "model": "LLaVA-7B-eViL+VF", "setting": "fine-tuned"}
     assert [value(vflute, **tuned, metric=f"f1_at_{k}") for k in (0, 53, 60)] == [0.7491, 0.6234, 0.488]
-    assert value(vflute, table="Table 4", model="LLaVA-7B-VF", setting="fine-tuned (-Image)", metric="f1_at_0") == 0.6477
+    assert (
+        value(vflute, table="Table 4", model="LLaVA-7B-VF", setting="fine-tuned (-Image)", metric="f1_at_0") == 0.6477
+    )
     assert value(vflute, table="Table 7", model="Human", subset="", metric="f1_at_0") == 0.8909
     mate = published("mate")
     assert value(mate, table="Table 1", model="Human", task="crossmodal") == 0.979
