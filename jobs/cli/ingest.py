@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from jobs.cli.config_file import ConfigFile
-from jobs.cli.progress import Progress
 from jobs.flags import DataUri, Json, Verbose
 from jobs.output import prepare, print_json, print_line
+from jobs.progress import Progress
 
 
 def ingest(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs.cli.options import takes
-from jobs.cli.progress import Progress
 from jobs.flags import NightlyFlags
 from jobs.output import prepare, print_json, print_line, results_only_on_stdout, table
+from jobs.progress import Progress
 from pipelines.errors import ModelUnavailableError, UsageError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jobs.cli.options import takes
-from jobs.cli.progress import Progress
 from jobs.flags import ScoreFlags, SweepFlags
 from jobs.output import prepare, print_error, print_json, print_line, results_only_on_stdout
+from jobs.progress import Progress
 
 if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec
