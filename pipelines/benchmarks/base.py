@@ -176,6 +176,8 @@ class BenchmarkDefinition:
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""
     explicit_settings: tuple[str, ...] = ()  # settings that run only where `--settings` names them
+    people_settings: tuple[str, ...] = ()
+    """Settings whose answers are people's, in the data; added where `--settings` names them, and sent to no model."""
     prompt_texts: Mapping[str, str] = field(default_factory=dict)  # wording by version name
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
@@ -77,6 +77,17 @@ class HumanBaseline:
         """Return human figures for the joint comparison."""
         return []
 
+    def from_json_lines(self, name: str, text: str, /) -> tuple[str, str]:
+        """Return the kind and the CSV of a file in the form in which the authors distribute people's answers.
+
+        Raises ValueError with line and reason where it cannot be read.
+        """
+        raise ValueError(f"{name}: people's answers as JSON Lines are read for MATE alone: {len(text)} characters")
+
+    def dataset_answers(self, _samples: Iterable[Sample], /) -> list[dict[str, str]]:
+        """Return people's answers that the data hold, as rows of a predictions file in `people_settings`."""
+        return []
+
     def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Check a file row by row; raise ValueError `line N: ...` with what is wrong and what is expected."""
         raise NotImplementedError(f"no file of kind {kind!r}: {text[:20]!r} for {len(samples)} samples")
@@ -114,6 +125,15 @@ class HumanBaseline:
 def human_prediction(benchmark: str, annotator: str, output: str, **cell: str) -> dict[str, str]:
     """Return a person's answer as a row of a predictions file; `cell`: task, setting, sample_id and variant."""
     return {"benchmark": benchmark, "model": f"{ANNOTATOR}{annotator}", **cell, "output": output}
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as CSV with a header; what is absent is empty."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
 
 
 def csv_rows(

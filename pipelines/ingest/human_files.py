@@ -1,17 +1,36 @@
-"""Files of human annotations (`--human`); the output holds a copy of each as `human/BENCHMARK/KIND.csv`."""
+"""Files of human annotations (`--human`); the output holds a copy of each as `human/BENCHMARK/KIND.csv`.
+
+CSV files are recognised by their columns. JSON is what an annotation form saves; JSON Lines are what the benchmark's
+authors distribute. The JSON files of one kind are joined.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
 
 from pipelines.benchmarks import benchmark, benchmark_names, unknown_name
-from pipelines.benchmarks.human import ANNOTATOR, HumanKind
+from pipelines.benchmarks.human import ANNOTATOR, HumanKind, csv_text
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
+
+_ENDINGS: Final = (".csv", ".json", ".jsonl")
+
+
+class FormAnswers(BaseModel):
+    """What an annotation form saves; values are those of a CSV file of the kind."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    benchmark: str
+    kind: str
+    rows: tuple[dict[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +58,23 @@ def parse_human_flag(spec: str) -> tuple[str, str]:
 
 
 def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
-    """Read `BENCHMARK=FILE_OR_FOLDER`s, local or `s3://`; raise UsageError unless CSV in UTF-8, each kind once."""
+    """Read `BENCHMARK=FILE_OR_FOLDER`s, local or `s3://`; raise UsageError unless UTF-8, and of CSV each kind once."""
     files: dict[tuple[str, str], HumanFile] = {}
     for spec in specs:
         name, uri = parse_human_flag(spec)
-        kinds = benchmark(name).human.kinds
         for path, content in _contents(spec, uri):
-            file = _parse(name, kinds, path, content)
-            earlier = files.setdefault((name, file.kind), file)
-            if earlier is not file:
+            file = _parse(name, path, content)
+            earlier = files.get((name, file.kind))
+            if earlier and (path.endswith(".csv") or earlier.uri.endswith(".csv")):
                 raise UsageError(f"{path}: a second {name} {file.kind} file next to {earlier.uri}; merge them")
+            files[name, file.kind] = _joined(earlier, file) if earlier else file
     return tuple(files.values())
+
+
+def _joined(first: HumanFile, second: HumanFile) -> HumanFile:
+    """Join two files of one kind that were written from JSON, and so have the same columns."""
+    rows = second.text.partition("\n")[2]
+    return replace(first, uri=f"{first.uri}, {second.uri}", text=first.text + rows)
 
 
 def check_human(files: Sequence[HumanFile], data: Store) -> None:
@@ -98,24 +123,53 @@ def human_rows(name: str, files: Mapping[str, str]) -> dict[str, list[dict[str, 
 
 
 def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
-    is_file = uri.endswith(".csv") if is_remote(uri) else Path(uri).expanduser().is_file()
+    is_file = uri.endswith(_ENDINGS) if is_remote(uri) else Path(uri).expanduser().is_file()
     location = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
     parent, _, last = location.rpartition("/") if is_file else (location, "", "")
     store = Store(parent or "/")
-    names = [last] if is_file else [info.path for info in store.list("", "*.csv") if "/" not in info.path]
+    names = [last] if is_file else sorted(_names_in(store))
     if not names:
-        raise UsageError(f"--human {spec}: no such file, and no folder with *.csv files in it")
+        raise UsageError(f"--human {spec}: no such file, and no folder with *.csv, *.json or *.jsonl files in it")
     try:
         return [(f"{parent}/{name}", store.get(name)) for name in names]
     except FileNotFoundError as error:
         raise UsageError(f"--human {spec}: no such file") from error
 
 
-def _parse(name: str, kinds: Sequence[HumanKind], path: str, content: bytes) -> HumanFile:
+def _names_in(store: Store) -> list[str]:
+    return [info.path for info in store.list("") if "/" not in info.path and info.path.endswith(_ENDINGS)]
+
+
+def _parse(name: str, path: str, content: bytes) -> HumanFile:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 ({error}); save it as CSV in UTF-8") from error
+    if path.endswith(".jsonl"):
+        try:
+            kind, text = benchmark(name).human.from_json_lines(path.rpartition("/")[2], text)
+        except ValueError as error:
+            raise UsageError(f"{path}: {error}; see docs/human-files.md") from error
+        return HumanFile(benchmark=name, kind=kind, uri=path, text=text)
+    if path.endswith(".json"):
+        return _parse_form(name, path, text)
+    return _parse_csv(name, benchmark(name).human.kinds, path, text)
+
+
+def _parse_form(name: str, path: str, text: str) -> HumanFile:
+    """Read what an annotation form saved."""
+    try:
+        form = FormAnswers.model_validate_json(text)
+    except ValueError as error:
+        raise UsageError(f"{path}: not a file that an annotation form saved: {str(error)[:300]}") from error
+    kind = next((kind for kind in benchmark(name).human.kinds if kind.name == form.kind), None)
+    if form.benchmark != name or kind is None:
+        raise UsageError(f"{path}: holds {form.kind} of {form.benchmark}, and was given for {name}")
+    columns = (*kind.columns, *kind.optional)
+    return HumanFile(benchmark=name, kind=kind.name, uri=path, text=csv_text(columns, form.rows))
+
+
+def _parse_csv(name: str, kinds: Sequence[HumanKind], path: str, text: str) -> HumanFile:
     header = {column.strip() for column in text.partition("\n")[0].strip().split(",")}
     header = {column.strip('"') for column in header}
     matching = [kind for kind in kinds if header.issuperset(kind.columns)]

@@ -1,6 +1,7 @@
 """Agreement of raters and verdicts. An undefined coefficient is None, never 0; unequal lengths raise ValueError."""
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -30,6 +31,23 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
     from statsmodels.stats import inter_rater
 
     return float(inter_rater.fleiss_kappa(table, method="fleiss"))
+
+
+def krippendorff_alpha(units: Sequence[Sequence[Hashable]]) -> float | None:
+    """Compute Krippendorff's nominal alpha (2011) of the labels that each unit received, any number of raters a unit.
+
+    Units with fewer than two labels do not count; None where only one label occurs, or no unit has two.
+    """
+    counts = [Counter(labels) for labels in units if len(labels) > 1]
+    totals = sum(counts, Counter[Hashable]())
+    n = totals.total()
+    expected = n * n - sum(count * count for count in totals.values())
+    if not expected:
+        return None
+    observed = sum(
+        (unit.total() ** 2 - sum(count * count for count in unit.values())) / (unit.total() - 1) for unit in counts
+    )
+    return 1.0 - (n - 1) * observed / expected
 
 
 def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:

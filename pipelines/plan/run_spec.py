@@ -11,7 +11,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
-from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names
+from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names, people_cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,8 @@ class RunSpec:
         )
         versions = [version for entry in chosen for version in entry.prompt_texts]
         check_names("prompt version", [*self.prompt_versions, *self.prompt_versions.values()], versions)
-        if not any(cells_of(entry, self.tasks, self.settings) for entry in chosen):
+        cells = (cells_of, people_cells)
+        if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in cells):
             raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
 
     @property

@@ -81,12 +81,33 @@ def check_names(kind: str, names: Iterable[str], known_names: Sequence[str]) -> 
 
 
 def cells_of(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
-    """Return the selected cells of a benchmark; without flags, all but those that must be named."""
+    """Return the cells of a benchmark that models are asked; without flags, all but those that must be named."""
+    not_asked = benchmark.explicit_settings if not settings else ()
+    return [
+        cell
+        for cell in _named_cells(benchmark, tasks, settings)
+        if cell.setting not in (*not_asked, *benchmark.people_settings)
+    ]
+
+
+def people_cells(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
+    """Return the selected cells whose answers are people's, in the data; none where the flags do not name them."""
+    cells = _named_cells(benchmark, tasks, settings) if settings else []
+    return [cell for cell in cells if cell.setting in benchmark.people_settings]
+
+
+def answerable_cells(benchmark: BenchmarkDefinition) -> list[TaskSetting]:
+    """Return the cells that a file of answers, or people, may answer."""
+    return [cell for cell in _named_cells(benchmark, [], []) if cell.setting not in benchmark.explicit_settings]
+
+
+def _named_cells(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
+    """Return all cells that the flags name, or all of the benchmark."""
     selected = {name for task in tasks for name in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
     return [
         TaskSetting(task, setting)
         for task, task_settings in benchmark.tasks.items()
         if task in selected
         for setting in task_settings
-        if setting in settings or (not settings and setting not in benchmark.explicit_settings)
+        if not settings or setting in settings
     ]

@@ -114,14 +114,15 @@ def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:
 def _lines(comparison: HumanComparison) -> Iterator[_Line]:
     rows = comparison.metrics
     index: _RowIndex = {(*_measure_key(row), str(row["setting"]), str(row["model"])): row for row in rows}
+    paired_measures: set[tuple[str, str]] = set()
     for level in comparison.levels:
         own_lines = [_own_line(level, row, index) for row in rows if _matches(level, row)]
         if own_lines:
             yield from _published_lines(level, comparison.published)
             yield from own_lines
-        for row in rows:
-            if _has_paired_human(level, row, index):
-                yield _paired_line(level, row, index)
+        if (level.task, level.metric) not in paired_measures:
+            paired_measures.add((level.task, level.metric))
+            yield from (_paired_line(level, row, index) for row in rows if _has_paired_human(level, row, index))
 
 
 def _measure_key(row: _Row) -> tuple[str, str, str, str]:
@@ -148,8 +149,8 @@ def _own_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
 
 
 def _has_paired_human(level: HumanLevel, row: _Row, index: _RowIndex) -> bool:
-    """Return whether a row is a level's value on the items of the human files."""
-    if level.category or level.subset or _measure_key(row) != (level.task, level.metric, SAME_ITEMS, ""):
+    """Return whether a row is a value of a level's measure on the items of the human files."""
+    if (row["task"], row["metric"], row["subset"]) != (level.task, level.metric, SAME_ITEMS):
         return False
     return _sibling(row, human_metric(level.metric), index) is not None
 
@@ -160,8 +161,9 @@ def _paired_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
         task=level.task,
         metric=level.metric,
         subset=SAME_ITEMS,
+        category=str(row["category"]),
         items="same",
-        drawn=level.drawn,
+        drawn=level.drawn if not row["category"] else (),
         source=f"{SAME_ITEMS}: answers of the people in the human files",
     )
     return _Line(

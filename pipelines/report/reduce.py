@@ -68,7 +68,7 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
     definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
     frame = definition.human.with_labels(_join(requests.columns, _scores(out, entry)), files, entry.model)
     metrics = definition.reporter.reduce(frame, requests.samples)
-    if files and not is_person(entry.model):
+    if (files or people) and not is_person(entry.model):
         human_frames = {
             person.entry.model: _join(_entry_requests(person).columns, _scores(out, person.entry)) for person in people
         }

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human, human_rows, is_person, load_human_files, store_human
 from pipelines.plan.context import SweepContext
+from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
+from pipelines.plan.selection import people_cells
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows
 
@@ -18,18 +21,24 @@ from pipelines.sweep.import_predictions import import_rows
 def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[ManifestEntry]]:
     """Store the files of `--human` in the output and import their answers; UsageError for an unusable row.
 
-    Return the run with an entry a person, and the new entries; an unchanged file has none.
+    Where `--settings` names a setting of people's answers in the data, these are imported too. Return the run with an
+    entry a person, and the new entries; an unchanged file has none.
     """
     spec, out = context.spec, context.out
-    if not spec.human:
-        return dict(run), []
-    check_human(spec.human, Store(spec.data))
-    changed = store_human(out, spec.human)
-    if not changed:
-        return dict(run), []
     entries: Sequence[ManifestEntry] = run["entries"]
-    unchanged = [entry for entry in entries if entry.benchmark not in changed or not is_person(entry.model)]
-    new = [entry for name in sorted(changed) for entry in _import_people(context, name)]
+    check_human(spec.human, Store(spec.data))
+    changed = store_human(out, spec.human) if spec.human else set()
+    of_data = [entry for name in spec.benchmarks for entry in _import_data(context, name, entries)]
+    if not changed and not of_data:
+        return dict(run), []
+    of_files = [entry for name in sorted(changed) for entry in _import_people(context, name)]
+    new = [*of_data, *of_files]
+    replaced = {(entry.benchmark, entry.model) for entry in new} | {
+        (entry.benchmark, entry.model)
+        for entry in entries
+        if entry.benchmark in changed and is_person(entry.model) and not _is_of_data(entry)
+    }
+    unchanged = [entry for entry in entries if (entry.benchmark, entry.model) not in replaced]
     saved = save_run(
         out,
         load_run(out),
@@ -44,13 +53,49 @@ def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[di
     return saved, new
 
 
+def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """Import the people's answers that the data hold, where `--settings` names their setting."""
+    spec = context.spec
+    if not people_cells(benchmark(name), spec.tasks, spec.settings):
+        return []
+    dataset = context.datasets.open(spec.data, name)
+    fingerprint = dataset.manifest.dataset_fingerprint
+    rows = benchmark(name).human.dataset_answers(iter_selected_samples(dataset, spec.selection))
+    people: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        people.setdefault(row["model"], []).append(row)
+    known = {
+        (entry.model, entry.sample_ids)
+        for entry in entries
+        if entry.benchmark == name and entry.builder.dataset_fingerprint == fingerprint
+    }
+    ids = {person: tuple(sorted({row["sample_id"] for row in rows})) for person, rows in people.items()}
+    return [
+        entry
+        for person, rows in people.items()
+        if (person, ids[person]) not in known
+        for entry in _import_person(context, name, person, rows)
+    ]
+
+
+def _is_of_data(entry: ManifestEntry) -> bool:
+    """Return whether an entry holds people's answers of the data."""
+    people_settings = benchmark(entry.benchmark).people_settings
+    return any(cell.setting in people_settings for cell in entry.builder.task_settings)
+
+
 def _import_people(context: SweepContext, name: str) -> list[ManifestEntry]:
     entries = []
     for person, rows in sorted(human_rows(name, load_human_files(context.out, name)).items()):
-        rejections: list[Rejection] = []
-        entry = import_rows(context, name, person, list(enumerate(rows, start=1)), rejections, file_name="people")
-        if rejections:
-            raise UsageError(f"{name}, {person}: {rejections[0].item}: {rejections[0].reason}")
-        if entry:
-            entries.append(replace(entry, sample_ids=tuple(sorted({row["sample_id"] for row in rows}))))
+        entries += _import_person(context, name, person, rows)
     return entries
+
+
+def _import_person(
+    context: SweepContext, name: str, person: str, rows: Sequence[dict[str, str]]
+) -> list[ManifestEntry]:
+    rejections: list[Rejection] = []
+    entry = import_rows(context, name, person, list(enumerate(rows, start=1)), rejections, file_name="people")
+    if rejections:
+        raise UsageError(f"{name}, {person}: {rejections[0].item}: {rejections[0].reason}")
+    return [replace(entry, sample_ids=tuple(sorted({row["sample_id"] for row in rows})))] if entry else []

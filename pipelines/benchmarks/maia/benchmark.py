@@ -12,6 +12,7 @@ from typing import Final
 from models.messages import logprobs_from_text
 from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, unimodal_choice
+from pipelines.benchmarks.maia.leave_one_out import LEAVE_ONE_OUT, left_out
 from pipelines.benchmarks.maia.letters import read_letter
 from pipelines.benchmarks.maia.prompts import PROMPT_TEXTS, judge_request, maia_prompts, statements, true_letter
 from pipelines.benchmarks.maia.source import read_maia
@@ -46,7 +47,7 @@ class _Maia:
         return _read_vsv(row) if row.task == "vsv" else _read_oevqa(row)
 
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
-        if row.task != "oevqa" or row.status != "ok":
+        if row.task != "oevqa" or row.status != "ok" or row.setting == LEAVE_ONE_OUT:
             return ()
         references = tuple(row.sample.data["answers"])
         return (
@@ -59,7 +60,8 @@ class _Maia:
         if row.task != "oevqa" or row.status != "ok":
             return None
         candidate = read_oevqa(row.output)
-        return judge_request(row.sample, candidate, texts) if candidate else False
+        sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
+        return judge_request(sample, candidate, texts) if candidate else False
 
     def read_verdict(self, text: str) -> bool | None:
         return read_verdict(text)
@@ -94,7 +96,8 @@ def _read_oevqa(row: Row) -> Reading:
     if row.status != "ok":
         return Reading(answer=None, rule=row.status)
     text = read_oevqa(row.output)
-    references = [list(row.sample.data["answers"])]
+    sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
+    references = [list(sample.data["answers"])]
     values = {"rouge": rouge_l([text], references)[0], "meteor": meteor_italian([text], references)[0]}
     if "bertscore_f1" in row.given:
         values["bertscore"] = row.given["bertscore_f1"]
@@ -115,9 +118,10 @@ BENCHMARK: Final = BenchmarkDefinition(
     citation="arXiv 2502.16989; github.com/Caput97/MAIA-Multimodal_AI_Assessment",
     tasks={
         "vsv": ("black-video", "1-frame", "32-frames", "unimodal"),
-        "oevqa": ("black-video", "1-frame", "32-frames"),
+        "oevqa": ("black-video", "1-frame", "32-frames", LEAVE_ONE_OUT),
     },
     explicit_settings=("unimodal",),
+    people_settings=(LEAVE_ONE_OUT,),
     derived_tasks={"aggregate": ("vsv", "oevqa")},
     headline="agg_acc",
     secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),

@@ -5,28 +5,20 @@ The paper prints no human accuracy. People's answers are scored like a model's, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import numpy as np
-
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import (
-    SAME_ITEMS,
-    HumanBaseline,
-    HumanKind,
-    HumanLevel,
-    csv_rows,
-    gap_metric,
-    human_metric,
-    human_prediction,
-)
+from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows, csv_text, human_prediction
 from pipelines.benchmarks.maia.categories import POOL_SIZE
+from pipelines.benchmarks.maia.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
+from pipelines.benchmarks.maia.results import OEVQA, POOLS, STATEMENTS
+from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.results import Results
+from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.metrics.agreement import fleiss_kappa
-from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +26,15 @@ if TYPE_CHECKING:
 _ID: Final[Mapping[str, str]] = {"answers": "question_id", "letters": "pair_id"}
 _UNPUBLISHED: Final = "no human accuracy is published"
 _SETTING: Final = "32-frames"  # the input that annotators saw
+_JUDGE: Final = "judge"  # its name among raters
+_RATING_COLUMNS: Final = ("item_id", "rater", "correct")
+_PROXY: Final = "leave-one-out: each of the data's eight human answers, judged by the other seven"
+_PEOPLE_COLUMNS: Final[Mapping[str, Key]] = {
+    "Statement accuracy": STATEMENTS,
+    "Pool accuracy": POOLS,
+    "Open answers": OEVQA,
+    "Open answers, leave-one-out": MEASURE,
+}
 
 
 class MaiaHumanBaseline(HumanBaseline):
@@ -60,13 +61,21 @@ class MaiaHumanBaseline(HumanBaseline):
         ),
     )
 
-    def reference_values(self, _results: Results, /) -> list[HumanLevel]:
-        """Return chance levels only: no human accuracy is published."""
+    def reference_values(self, results: Results, /) -> list[HumanLevel]:
+        """Return chance levels, and for open answers the leave-one-out value where it was measured."""
+        answers = _level("oevqa", "oevqa_accuracy", None, "Table 2")
+        proxy = results.find(MEASURE)
+        if proxy is not None and proxy.value is not None:
+            answers = replace(answers, value=proxy.value, n=proxy.n, items="approximate", source=_PROXY)
         return [
             _level("vsv", "statement_accuracy", 1 / 2, "Table 5"),
             _level("vsv", "pool_accuracy", 1 / 2**POOL_SIZE, "Table 1"),
-            _level("oevqa", "oevqa_accuracy", None, "Table 2"),
+            answers,
         ]
+
+    def dataset_answers(self, samples: Iterable[Sample], /) -> list[dict[str, str]]:
+        """Return the eight answers of each question, which the setting `leave-one-out` judges."""
+        return answers_of(samples)
 
     def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Check that every row is complete and unique, and that its question is in the data set."""
@@ -96,36 +105,71 @@ class MaiaHumanBaseline(HumanBaseline):
     ) -> list[Metric]:
         """Compute statements, pools and open answers on the rows that people answered, with the paired gap."""
         metrics: list[Metric] = []
+        persons = {name: as_one_person(frame) for name, frame in people.items()}
         for setting in map(str, dict.fromkeys(scores["setting"])):
             rows = scores[scores["setting"] == setting]
-            pairs = _shared_rows(rows, people, "vsv", "correct")
-            answers = _shared_rows(rows, people, "oevqa", "accepted")
-            metrics += _comparison(pairs, "vsv", setting, "statement_accuracy")
-            metrics += _comparison(_pools(pairs), "vsv", setting, "pool_accuracy")
-            metrics += _comparison(answers, "oevqa", setting, "oevqa_accuracy")
+            pairs = shared_rows(rows, people, "correct", task="vsv")
+            answers = shared_rows(rows, persons, "accepted", task="oevqa")
+            metrics += paired_metrics(pairs, Key("statement_accuracy", "vsv", setting))
+            metrics += paired_metrics(_pools(pairs), Key("pool_accuracy", "vsv", setting))
+            metrics += paired_metrics(answers, Key("oevqa_accuracy", "oevqa", setting))
         return metrics
 
+    def annotation_scores(self, scores: pd.DataFrame, files: Mapping[str, str], /) -> Mapping[str, float]:
+        """Return the judge's verdicts on the rated answers by `setting/question`."""
+        if "ratings" not in files or "accepted" not in scores:
+            return {}
+        rated = {row["item_id"] for _, row in csv_rows(files["ratings"], ("item_id",))}
+        judged = scores[(scores["task"] == "oevqa") & (scores["status"] == "ok")].dropna(subset=["accepted"])
+        keys = judged["setting"] + "/" + judged["sample_id"]
+        return {
+            key: float(accepted)
+            for key, accepted in zip(keys, judged["accepted"], strict=True)
+            if any(item.endswith(f"/{key}") for item in rated)
+        }
+
     def display(
-        self, files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+        self, files: Mapping[str, str], scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build the table of the judge's agreement with people, next to the published one."""
-        if "ratings" not in files:
-            return (), ()
-        kappa = judge_kappa(files["ratings"])
-        rows = [
-            TableRow(label=key.model, cells=(number.value, key.subset), origin="published")
-            for key, number in results.published.items()
-            if key.metric == "fleiss_kappa"
-        ]
-        rows.append(TableRow(label="Own ratings", cells=(kappa.value, kappa.subset), note=kappa.note))
-        table = Table(
-            id="maia_judge_agreement",
-            title="MAIA section 4.2: agreement of the judge and human raters",
-            label_head="Raters",
-            columns=("Fleiss' kappa", "Rated"),
-            rows=tuple(rows),
-        )
-        return (table,), ()
+        """Build the tables of people's values, of their agreement, and of the judge's with them."""
+        tables = people_table("maia", "MAIA", results, _PEOPLE_COLUMNS, (_SETTING, LEAVE_ONE_OUT))
+        letters: dict[str, dict[str, str]] = {}
+        if "letters" in files:
+            for pair, annotator, letter in _unique_rows(files["letters"], ("pair_id", "annotator", "letter")):
+                letters.setdefault(annotator, {})[pair] = letter
+        tables += agreement_table("maia", "MAIA", {"Statements": letters})
+        if "ratings" in files:
+            verdicts = {f"{model}/{key}": value for model, by_key in scores.items() for key, value in by_key.items()}
+            tables.append(_judge_table(files["ratings"], verdicts, results))
+        return tables, ()
+
+
+def _judge_table(ratings: str, verdicts: Mapping[str, float], results: Results) -> Table:
+    """Lay out the agreement of the judge and human raters, next to the published one."""
+    own = judge_kappa(with_judge(ratings, verdicts))
+    rows = [
+        TableRow(label=key.model, cells=(number.value, key.subset), origin="published")
+        for key, number in results.published.items()
+        if key.metric == "fleiss_kappa"
+    ]
+    rows.append(TableRow(label="Own ratings", cells=(own.value, own.subset), note=own.note))
+    return Table(
+        id="maia_judge_agreement",
+        title="MAIA section 4.2: agreement of the judge and human raters",
+        label_head="Raters",
+        columns=("Fleiss' kappa", "Rated"),
+        rows=tuple(rows),
+    )
+
+
+def with_judge(ratings: str, verdicts: Mapping[str, float]) -> str:
+    """Add the judge as a rater where it has a verdict on every rated answer, and the file does not hold it already."""
+    rows = [row for _, row in csv_rows(ratings, _RATING_COLUMNS)]
+    items = list(dict.fromkeys(row["item_id"] for row in rows))
+    if any(row["rater"] == _JUDGE for row in rows) or any(item not in verdicts for item in items):
+        return ratings
+    judge = [{"item_id": item, "rater": _JUDGE, "correct": str(int(verdicts[item]))} for item in items]
+    return csv_text(_RATING_COLUMNS, [*rows, *judge])
 
 
 def _level(task: str, metric: str, chance: float | None, table: str) -> HumanLevel:
@@ -140,25 +184,6 @@ def _level(task: str, metric: str, chance: float | None, table: str) -> HumanLev
     )
 
 
-def _shared_rows(scores: pd.DataFrame, people: Mapping[str, pd.DataFrame], task: str, value: str) -> pd.DataFrame:
-    """Return the rows with a value of model and person: annotator, sample_id, cluster, model, person."""
-    import pandas as pd
-
-    keys = ["sample_id", "variant"]
-    empty = pd.DataFrame(columns=["annotator", "sample_id", "cluster", "model", "person"])
-    frames = []
-    model_rows = scores[(scores["task"] == task) & (scores["status"] == "ok")]
-    for annotator, frame in people.items():
-        human_rows = frame[(frame["task"] == task) & (frame["status"] == "ok")]
-        if value not in model_rows or value not in human_rows or model_rows.empty or human_rows.empty:
-            continue
-        left = model_rows[[*keys, "cluster", value]].rename(columns={value: "model"})
-        shared = left.merge(human_rows[[*keys, value]].rename(columns={value: "person"}), on=keys)
-        frames.append(shared.dropna(subset=["model", "person"]).assign(annotator=annotator))
-    frames = [frame for frame in frames if not frame.empty]
-    return pd.concat(frames, ignore_index=True) if frames else empty
-
-
 def _pools(pairs: pd.DataFrame) -> pd.DataFrame:
     """Return the questions of which model and person both have all eight pairs: correct where every pair is."""
     if pairs.empty:
@@ -166,28 +191,6 @@ def _pools(pairs: pd.DataFrame) -> pd.DataFrame:
     groups = pairs.groupby(["annotator", "sample_id", "cluster"], as_index=False, sort=False)
     pools = groups.agg(model=("model", "min"), person=("person", "min"), size=("model", "size"))
     return pools[pools["size"] == POOL_SIZE]
-
-
-def _comparison(rows: pd.DataFrame, task: str, setting: str, metric: str) -> Iterator[Metric]:
-    """Yield the model's value, people's, and the gap; n counts people's answers, which are pooled."""
-    if rows.empty:
-        return
-    model, person = (rows[name].to_numpy(dtype=np.float64) for name in ("model", "person"))
-    clusters = rows["cluster"].tolist()
-    names = (metric, human_metric(metric), gap_metric(metric))
-    values = (model.mean(), person.mean(), model.mean() - person.mean())
-    ends = (bootstrap_ci(model, clusters), bootstrap_ci(person, clusters), paired_bootstrap_ci(model, person, clusters))
-    for name, value, interval in zip(names, values, ends, strict=True):
-        yield Metric(
-            task=task,
-            setting=setting,
-            subset=SAME_ITEMS,
-            metric=name,
-            value=float(value),
-            n=len(rows),
-            ci_low=interval.low if interval else None,
-            ci_high=interval.high if interval else None,
-        )
 
 
 HUMAN_BASELINE: Final = MaiaHumanBaseline()
@@ -236,7 +239,7 @@ def judge_kappa(text: str) -> Metric:
         ValueError: a column or value is missing or wrong, a rater rates an item twice, or items differ in raters.
     """
     counts: dict[str, list[int]] = {}
-    for item, rater, correct in _unique_rows(text, ("item_id", "rater", "correct")):
+    for item, rater, correct in _unique_rows(text, _RATING_COLUMNS):
         if correct not in ("0", "1"):
             raise ValueError(f"item {item!r}, rater {rater!r}: correct is {correct!r}, expected 0 or 1")
         counts.setdefault(item, [0, 0])[int(correct)] += 1

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.maia.aggregate import MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
+from pipelines.benchmarks.maia.leave_one_out import LEAVE_ONE_OUT, leave_one_out_metrics
 from pipelines.benchmarks.maia.scored_rows import BoolArray, QuestionGrid, SettingScores, not_run_note, prepare
 from pipelines.benchmarks.maia.similarity import similarity_metrics
 from pipelines.benchmarks.records import Metric, Sample
@@ -40,11 +41,13 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     `scores` are as of `Reporter.reduce`; every question of a `vsv` setting has rows for its eight pairs, also those of
     status `missing`. A category that is none of the twelve columns raises ValueError.
     """
-    frame = prepare(scores)
+    prepared = prepare(scores)
+    is_people = prepared["setting"] == LEAVE_ONE_OUT
+    frame = prepared[~is_people]
     present = set(frame["setting"])
     ordered = [name for name in SETTINGS if name in present] + sorted(present - set(SETTINGS))
     settings = {name: SettingScores.from_rows(frame[frame["setting"] == name], name) for name in ordered}
-    metrics: list[Metric] = []
+    metrics = leave_one_out_metrics(prepared[is_people])
     for setting in settings.values():
         setting_metrics: list[Metric] = []
         if setting.vsv.is_planned:

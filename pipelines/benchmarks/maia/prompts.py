@@ -8,6 +8,7 @@ from typing import Final
 from models.messages import Generation, Media, Step, blank, user
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.maia.categories import POOL_SIZE
+from pipelines.benchmarks.maia.leave_one_out import LEAVE_ONE_OUT, leave_one_out_prompts
 from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Prompt, Sample
@@ -60,6 +61,9 @@ def maia_prompts(query: PromptInput) -> Iterator[Prompt]:
         for index in range(POOL_SIZE):
             pair = (sample.data["true"][index], sample.data["false"][index])
             yield Prompt(variant=str(index), version=_UNIMODAL_VERSION, steps=(Step(turns=(), scored=pair),))
+        return
+    if query.setting == LEAVE_ONE_OUT:
+        yield from leave_one_out_prompts(sample)
         return
     clip = _clip(sample, query.setting)
     if query.task == "oevqa":

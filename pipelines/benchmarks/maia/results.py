@@ -9,6 +9,7 @@ from typing import Final
 
 from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.leave_one_out import MEASURE
 from pipelines.benchmarks.results import Key, Results, Source
 from pipelines.benchmarks.tables import TableValue
 
@@ -53,12 +54,18 @@ class MaiaResults:
         return [model for model in dict.fromkeys(models) if not model.startswith(ANNOTATOR)]
 
     def human(self, key: Key) -> TableValue | None:
-        """Return the mean of the annotators' values; None without annotators, and where one has no value."""
+        """Return the mean of the annotators' values; None without annotators, and where one has no value.
+
+        Without own annotators, the value of open answers is that of the data's answers, left out one by one.
+        """
         numbers = [
             number
             for row, number in self.results.ours.items()
             if row.model.startswith(ANNOTATOR) and row.of("", "") == key.of("", "")
         ]
+        proxy = self.find(MEASURE._replace(metric=key.metric.replace(OEVQA.metric, MEASURE.metric)))
+        if not numbers and key.task == OEVQA.task and proxy is not None:
+            return proxy
         values = [number.value for number in numbers if number.value is not None]
         if not numbers or len(values) < len(numbers):
             return None

@@ -1,11 +1,32 @@
-"""MATE's human accuracy as published: five people on 384 cross-modal 2-shot examples, which are not named."""
+"""MATE's human baseline: as published (five people, 384 unnamed examples), and files with people's predictions."""
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from pipelines.benchmarks.human import HumanBaseline, HumanLevel
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.human import (
+    HumanBaseline,
+    HumanKind,
+    HumanLevel,
+    csv_rows,
+    csv_text,
+    human_prediction,
+)
+from pipelines.benchmarks.mate.answers import read_strict
+from pipelines.benchmarks.mate.authors_files import read_prediction, typed_answer
+from pipelines.benchmarks.mate.metrics import KINDS
+from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row
+from pipelines.benchmarks.mate.scene import TASKS, canonical_task
+from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TASKS: Final = {
     "crossmodal": "Table 1",
@@ -19,10 +40,26 @@ _PUBLISHED_ITEMS: Final = 384
 _CROSSMODAL_SOURCE: Final = "five people, 2-shot, 384 cross-modal examples that are not named"
 _UNIMODAL_SOURCE: Final = "five people, 2-shot; on how many unimodal examples is not said"
 _GENERATED: Final = "ours are generated scenes and theirs are not"
+_COLUMNS: Final = ("example_id", "task", "setting", "evaluator", "prediction")
+_PEOPLE_COLUMNS: Final[Mapping[str, Key]] = {
+    **{task: Key("exact_match", task) for task in _TASKS},
+    "OSE": Key("ose", "crossmodal"),
+}
 
 
 class MateHumanBaseline(HumanBaseline):
-    """Human accuracy as published; no files are taken."""
+    """Human accuracy as published, and comparisons with the people of the files."""
+
+    kinds: ClassVar[tuple[HumanKind, ...]] = (
+        HumanKind(
+            name="predictions",
+            columns=_COLUMNS,
+            about=(
+                "A person's answer to the question of a scene in a task and setting, bare or as the JSON object that "
+                "the question demands. The authors' `predictions/<file>_human.jsonl` is read as it is."
+            ),
+        ),
+    )
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return accuracy by task and mean of tasks; generated scenes are compared with no published model."""
@@ -47,6 +84,103 @@ class MateHumanBaseline(HumanBaseline):
                 )
             )
         return levels
+
+    def from_json_lines(self, name: str, text: str, /) -> tuple[str, str]:
+        """Read the authors' file of people's predictions, in which every row has an `evaluator`."""
+        rows = []
+        for line, raw in enumerate(text.splitlines(), start=1):
+            if not raw.strip():
+                continue
+            try:
+                values = json.loads(raw)
+                row = read_prediction(name, values)
+            except (ValueError, AttributeError, TypeError) as error:
+                raise ValueError(f"line {line}: {error}") from error
+            if not values.get("evaluator"):
+                raise ValueError(f"line {line}: no evaluator; give predictions of models to `score --predictions`")
+            fields = (row["sample_id"], row["task"], row["setting"], str(values["evaluator"]), row["output"] or "")
+            rows.append(dict(zip(_COLUMNS, fields, strict=True)))
+        return "predictions", csv_text(_COLUMNS, rows)
+
+    def check(self, _kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
+        """Check tasks, settings and duplicates, and that the data set has every question."""
+        for line, row in _answers(text):
+            sample = samples.get(row["example_id"])
+            if sample is None or find_row(sample, row["task"], row["setting"]) is None:
+                name = "/".join(row[field] for field in _COLUMNS[:3])
+                raise ValueError(f"line {line}: the data has no question {name!r}")
+
+    def predictions(self, _kind: str, text: str, /) -> list[dict[str, str]]:
+        """Return answers as rows of a predictions file, bare ones as the JSON object that the question demands."""
+        return [
+            human_prediction(
+                "mate",
+                row["evaluator"],
+                typed_answer(row["prediction"]),
+                task=row["task"],
+                setting=row["setting"],
+                sample_id=row["example_id"],
+                variant="",
+            )
+            for _, row in _answers(text)
+        ]
+
+    def metrics(
+        self,
+        scores: pd.DataFrame,
+        _samples: Mapping[str, Sample],
+        _files: Mapping[str, str],
+        people: Mapping[str, pd.DataFrame],
+        /,
+    ) -> list[Metric]:
+        """Compute exact match by task, and the mean over tasks, on people's questions, with the paired gap.
+
+        Each setting asks a scene another question, so only rows of one setting are paired; that with steps asks those
+        of two examples.
+        """
+        import pandas as pd
+
+        metrics: list[Metric] = []
+        for setting in (name for name in SETTINGS if (scores["setting"] == name).any()):
+            here = scores[scores["setting"] == setting]
+            source = "2-shot" if setting == COT else setting
+            rows = {task: shared_rows(here, people, "correct", task=task, setting=source) for task in TASKS}
+            for task, shared in rows.items():
+                metrics += paired_metrics(shared, Key("exact_match", task, setting))
+            for kind, tasks in KINDS.items():
+                both = pd.concat([rows[task].assign(task=task) for task in tasks], ignore_index=True)
+                parts = [(both["task"] == task).to_numpy() for task in tasks]
+                metrics += paired_metrics(both, Key("exact_match", kind, setting), parts)
+        return metrics
+
+    def display(
+        self, files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+    ) -> tuple[Sequence[Table], Sequence[Figure]]:
+        """Build the tables of people's accuracy and of their agreement."""
+        tables = people_table("mate", "MATE", results, _PEOPLE_COLUMNS, SETTINGS)
+        groups: dict[str, dict[str, dict[tuple[str, str], str]]] = {}
+        for _, row in _answers(files.get("predictions", ",".join(_COLUMNS))):
+            answer = read_strict(typed_answer(row["prediction"]))
+            answers = groups.setdefault(row["task"], {}).setdefault(row["evaluator"], {})
+            answers[row["example_id"], row["setting"]] = answer.text if answer else ""
+        return (*tables, *agreement_table("mate", "MATE", groups)), ()
+
+
+def _answers(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows by line, tasks by our names; ValueError for a wrong value or a second answer of one person."""
+    seen: set[tuple[str, ...]] = set()
+    for line, row in csv_rows(text, _COLUMNS, may_be_empty=("prediction",)):
+        try:
+            row["task"] = canonical_task(row["task"])
+        except ValueError as error:
+            raise ValueError(f"line {line}: {error}") from error
+        if row["setting"] not in SETTINGS:
+            raise ValueError(f"line {line}: setting is {row['setting']!r}, expected one of {', '.join(SETTINGS)}")
+        key = tuple(row[name] for name in _COLUMNS[:4])
+        if key in seen:
+            raise ValueError(f"line {line}: a second answer of {row['evaluator']!r} to {'/'.join(key[:3])}")
+        seen.add(key)
+        yield line, row
 
 
 HUMAN_BASELINE: Final = MateHumanBaseline()

@@ -1,17 +1,24 @@
-"""UNPIE's human baseline: chance levels, and files with people's labels of model outputs.
+"""UNPIE's human baseline: chance levels, and files with people's answers and their labels of model outputs.
 
 No human result on the tasks is published; labels measure the agreement of our verdicts with people's (Tables 8 and 9).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows
-from pipelines.benchmarks.records import Sample
-from pipelines.benchmarks.results import Results
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows, human_prediction
+from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.unpie.aggregate import ALL
+from pipelines.benchmarks.unpie.answers import read_grounding
+from pipelines.benchmarks.unpie.column_map import LANGUAGES
+from pipelines.benchmarks.unpie.prompts import VARIANTS
 from pipelines.benchmarks.unpie.results import PAIRS
 
 if TYPE_CHECKING:
@@ -22,21 +29,35 @@ _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "disambiguation": ("sm", "vlm"),
     "reconstruction": ("lm", "sm", "vlm"),
 }
+_ANSWER_COLUMNS: Final = ("sample_id", "task", "variant", "annotator", "answer")
+_SETTING: Final = "vlm"  # people see the picture
+_MEASURES: Final[Mapping[str, tuple[str, str]]] = {
+    "grounding": ("exact_match", "correct"),
+    "disambiguation": ("accuracy", "correct"),
+    "reconstruction": ("correct_pct", "accepted"),
+}
+"""Task -> metric, and the column of scores that it is the mean of."""
 _UNPUBLISHED: Final = "no human score on this task is published"
 
 
 class UnpieHumanBaseline(HumanBaseline):
-    """Chance levels, and the one kind of label files."""
+    """Chance levels, and comparisons with the people of the files."""
 
     kinds: ClassVar[tuple[HumanKind, ...]] = (
         HumanKind(
             name="labels",
             columns=_COLUMNS,
-            optional=("task",),
+            optional=("task", "annotator"),
             about=(
                 "A person's 0 or 1 on one output of a model: the right translation (task disambiguation), or the same"
-                " pun (task reconstruction). The column task may be left out where the setting is lm."
+                " pun (task reconstruction). The column task may be left out where the setting is lm, the column"
+                " annotator where one person labels."
             ),
+        ),
+        HumanKind(
+            name="answers",
+            columns=_ANSWER_COLUMNS,
+            about="A person's own answer to a task with its picture, scored like a model's.",
         ),
     )
 
@@ -57,8 +78,13 @@ class UnpieHumanBaseline(HumanBaseline):
             *(_level("reconstruction", "correct_pct", pair, None, "Table 6") for pair in PAIRS["reconstruction"]),
         ]
 
-    def check(self, _kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
-        """Check that every row labels a possible output with 0 or 1, and none twice."""
+    def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
+        """Check that every row answers a request, or labels a possible output with 0 or 1, and none twice."""
+        if kind == "answers":
+            for line, row in _answers(text):
+                if row["sample_id"] not in samples:
+                    raise ValueError(f"line {line}: the data has no sample {row['sample_id']!r}")
+            return
         keys: set[tuple[str, ...]] = set()
         for line, row in _rows(text):
             if row["human"] not in ("0", "1"):
@@ -70,25 +96,85 @@ class UnpieHumanBaseline(HumanBaseline):
                     f"line {line}: setting {row['setting']!r} of task {row['task']!r}: expected disambiguation "
                     "with sm or vlm, or reconstruction with lm, sm or vlm"
                 )
-            key = tuple(row[name] for name in ("task", "setting", "sample_id", "variant", "model"))
+            key = tuple(row[name] for name in ("task", "setting", "sample_id", "variant", "model", "annotator"))
             if key in keys:
-                raise ValueError(f"line {line}: a second label for {'/'.join(key)}; keep one")
+                raise ValueError(f"line {line}: a second label for {'/'.join(filter(None, key))}; keep one")
             keys.add(key)
 
     def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
-        """Return the scores with the file's labels as column `human`; labels of the predictions remain elsewhere."""
+        """Return the scores with the file's labels as column `human`; labels of the predictions remain elsewhere.
+
+        Of several people the majority counts; a tie is no label.
+        """
         if "labels" not in files:
             return scores
-        labels = {
-            (row["task"], row["setting"], row["sample_id"], row["variant"]): float(row["human"])
-            for _, row in _rows(files["labels"])
-            if row["model"] == model
-        }
+        votes: dict[tuple[str, ...], Counter[str]] = {}
+        for _, row in _rows(files["labels"]):
+            if row["model"] == model:
+                key = (row["task"], row["setting"], row["sample_id"], row["variant"])
+                votes.setdefault(key, Counter())[row["human"]] += 1
+        labels = {key: float(vote["1"] > vote["0"]) for key, vote in votes.items() if vote["1"] != vote["0"]}
         keys = zip(*(scores[name] for name in ("task", "setting", "sample_id", "variant")), strict=True)
         earlier = scores["human"] if "human" in scores else [None] * len(scores)
         human = [labels.get(key, old) for key, old in zip(keys, earlier, strict=True)]
         labelled = scores.assign(human=human)
         return labelled.astype({"human": "float64"})
+
+    def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:
+        """Return answers as rows of a predictions file; labels are none."""
+        if kind != "answers":
+            return []
+        return [
+            human_prediction(
+                "unpie",
+                row["annotator"],
+                row["answer"],
+                task=row["task"],
+                setting=_SETTING,
+                sample_id=row["sample_id"],
+                variant=row["variant"],
+            )
+            for _, row in _answers(text)
+        ]
+
+    def metrics(
+        self,
+        scores: pd.DataFrame,
+        _samples: Mapping[str, Sample],
+        _files: Mapping[str, str],
+        people: Mapping[str, pd.DataFrame],
+        /,
+    ) -> list[Metric]:
+        """Compute each task in each setting on the items that people answered, and by language, with paired gaps."""
+        metrics: list[Metric] = []
+        for setting in map(str, dict.fromkeys(scores["setting"])):
+            here = scores[scores["setting"] == setting]
+            for task, (metric, value) in _MEASURES.items():
+                rows = shared_rows(here, people, value, task=task)
+                metrics += paired_metrics(rows, Key(metric, task, setting))
+                for lang, pair in zip(LANGUAGES, PAIRS.get(task, ()), strict=False):
+                    of_language = rows[rows["variant"].str.startswith(lang)]
+                    metrics += paired_metrics(of_language, Key(metric, task, setting, category=pair))
+        return metrics
+
+    def display(
+        self, files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+    ) -> tuple[Sequence[Table], Sequence[Figure]]:
+        """Build the tables of people's values, and of their agreement on answers and labels."""
+        columns = {task.capitalize(): Key(metric, task) for task, (metric, _) in _MEASURES.items()}
+        groups: dict[str, dict[str, dict[Hashable, str]]] = {}
+        if "answers" in files:
+            for _, row in _answers(files["answers"]):
+                if row["task"] == "grounding":  # of free translations no two are equal
+                    answers = groups.setdefault("Grounding", {}).setdefault(row["annotator"], {})
+                    answers[row["sample_id"]] = read_grounding(row["answer"]).text
+        if "labels" in files:
+            for _, row in _rows(files["labels"]):
+                labels = groups.setdefault(f"Labels, {row['task']}", {}).setdefault(row["annotator"], {})
+                key = (row["setting"], row["sample_id"], row["variant"], row["model"])
+                labels[key] = row["human"]
+        tables = people_table("unpie", "UNPIE", results, columns, [_SETTING])
+        return (*tables, *agreement_table("unpie", "UNPIE", groups)), ()
 
 
 def _level(task: str, metric: str, pair: str, chance: float | None, table: str) -> HumanLevel:
@@ -107,8 +193,26 @@ def _level(task: str, metric: str, pair: str, chance: float | None, table: str) 
 
 def _rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the rows with their task: `lm` alone implies reconstruction."""
-    for line, row in csv_rows(text, _COLUMNS, optional=("task",)):
+    for line, row in csv_rows(text, _COLUMNS, optional=("task", "annotator")):
         yield line, {**row, "task": row["task"] or ("reconstruction" if row["setting"] == "lm" else "")}
+
+
+def _answers(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows by line; ValueError for an unknown task or variant, or a second answer of one person."""
+    seen: set[tuple[str, ...]] = set()
+    of_languages = [f"{lang}/{meaning}" for lang, meaning in VARIANTS]
+    for line, row in csv_rows(text, _ANSWER_COLUMNS, may_be_empty=("variant",)):
+        if row["task"] not in _MEASURES:
+            raise ValueError(f"line {line}: task is {row['task']!r}, expected one of {', '.join(_MEASURES)}")
+        variants = [""] if row["task"] == "grounding" else of_languages
+        if row["variant"] not in variants:
+            expected = "an empty one" if row["task"] == "grounding" else f"one of {', '.join(variants)}"
+            raise ValueError(f"line {line}: variant of {row['task']} is {row['variant']!r}, expected {expected}")
+        key = tuple(row[name] for name in _ANSWER_COLUMNS[:4])
+        if key in seen:
+            raise ValueError(f"line {line}: a second answer to {'/'.join(filter(None, key))}; keep one")
+        seen.add(key)
+        yield line, row
 
 
 HUMAN_BASELINE: Final = UnpieHumanBaseline()

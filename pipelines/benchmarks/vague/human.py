@@ -1,25 +1,51 @@
-"""Human baseline of VAGUE: one person answered 400 items with their pictures; which items is unpublished."""
+"""Human baseline of VAGUE: the published one (one person, 400 unnamed items), and files with people's choices."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from pipelines.benchmarks.human import HumanBaseline, HumanLevel
-from pipelines.benchmarks.results import Results
-from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS
-from pipelines.benchmarks.vague.results import HUMAN, mcq_key
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows, human_prediction
+from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.tables import Table
+from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS, SETTINGS
+from pipelines.benchmarks.vague.prompts import LETTERS
+from pipelines.benchmarks.vague.results import ERRORS, HUMAN, mcq_key
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TASK: Final = "mcq"
+_SETTING: Final = "vlm"  # people see the picture
+_COLUMNS: Final = ("image_name", "annotator", "letter")
+_PEOPLE_COLUMNS: Final[Mapping[str, Key]] = {
+    "Accuracy": Key("accuracy", _TASK),
+    "Correct": Key("count_correct", _TASK),
+    **{head: Key(metric, _TASK) for metric, head in ERRORS.items()},
+}
 
 
 class VagueHumanBaseline(HumanBaseline):
-    """Accuracy of one person."""
+    """Accuracy of one person, and comparisons with the people of the files."""
+
+    kinds: ClassVar[tuple[HumanKind, ...]] = (
+        HumanKind(
+            name="choices",
+            columns=_COLUMNS,
+            about="A person's choice, A to D, among the readings of an item in the order as distributed.",
+        ),
+    )
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
-        """Return the person's accuracy, for the listed items or those that stand in for them."""
-        human = results.value(mcq_key("accuracy", "vlm", HUMAN, HUMAN_LISTED), "published")
+        """Return the person's accuracy, for the listed items or those that stand in for them, then for own items."""
+        human = results.value(mcq_key("accuracy", _SETTING, HUMAN, HUMAN_LISTED), "published")
         subsets = {key.subset for key in results.ours}
         return [
             HumanLevel(
-                task="mcq",
+                task=_TASK,
                 metric="accuracy",
                 subset=subset,
                 settings=("vlm", "vlm-cot"),
@@ -35,6 +61,65 @@ class VagueHumanBaseline(HumanBaseline):
             for subset in HUMAN_SUBSETS
             if subset in subsets
         ]
+
+    def check(self, _kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
+        """Check letters, duplicates, and that every item is in the data set."""
+        for line, row in _choices(text):
+            if row["image_name"] not in samples:
+                raise ValueError(f"line {line}: the data has no item {row['image_name']!r}")
+
+    def predictions(self, _kind: str, text: str, /) -> list[dict[str, str]]:
+        """Return choices as answers of `mcq` with the picture."""
+        return [
+            human_prediction(
+                "vague",
+                row["annotator"],
+                row["letter"],
+                task=_TASK,
+                setting=_SETTING,
+                sample_id=row["image_name"],
+                variant="",
+            )
+            for _, row in _choices(text)
+        ]
+
+    def metrics(
+        self,
+        scores: pd.DataFrame,
+        _samples: Mapping[str, Sample],
+        _files: Mapping[str, str],
+        people: Mapping[str, pd.DataFrame],
+        /,
+    ) -> list[Metric]:
+        """Compute accuracy in each setting on the items that people answered, with the paired gap."""
+        metrics: list[Metric] = []
+        for setting in (name for name in SETTINGS if (scores["setting"] == name).any()):
+            rows = shared_rows(scores[scores["setting"] == setting], people, "correct", task=_TASK)
+            metrics += paired_metrics(rows, Key("accuracy", _TASK, setting))
+        return metrics
+
+    def display(
+        self, files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+    ) -> tuple[Sequence[Table], Sequence[Figure]]:
+        """Build the tables of people's accuracy and error types, and of their agreement."""
+        tables = people_table("vague", "VAGUE", results, _PEOPLE_COLUMNS, [_SETTING])
+        answers: dict[str, dict[str, str]] = {}
+        for _, row in _choices(files.get("choices", ",".join(_COLUMNS))):
+            answers.setdefault(row["annotator"], {})[row["image_name"]] = row["letter"]
+        return (*tables, *agreement_table("vague", "VAGUE", {"Choices": answers})), ()
+
+
+def _choices(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows by line; ValueError for another letter or a second choice of one person."""
+    seen: set[tuple[str, str]] = set()
+    for line, row in csv_rows(text, _COLUMNS):
+        key = (row["annotator"], row["image_name"])
+        if row["letter"] not in LETTERS:
+            raise ValueError(f"line {line}: letter is {row['letter']!r}, expected A, B, C or D")
+        if key in seen:
+            raise ValueError(f"line {line}: {row['annotator']!r} answers {row['image_name']!r} twice")
+        seen.add(key)
+        yield line, row
 
 
 HUMAN_BASELINE: Final = VagueHumanBaseline()

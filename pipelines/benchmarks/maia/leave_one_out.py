@@ -1,0 +1,88 @@
+"""Each of the eight human answers of an open question, judged by the other seven: a proxy of human accuracy.
+
+The paper prints none. The setting `leave-one-out` has no requests for models: its answers are those of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from models.messages import Step, user
+from pipelines.benchmarks.human import ANNOTATOR, human_prediction
+from pipelines.benchmarks.maia.categories import POOL_SIZE
+from pipelines.benchmarks.records import Metric, Prompt, Sample
+from pipelines.benchmarks.results import Key
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEAVE_ONE_OUT: Final = "leave-one-out"  # the setting, and the name of the person who stands for all eight
+MEASURE: Final = Key("human_leave_one_out", "oevqa", LEAVE_ONE_OUT, model=f"{ANNOTATOR}{LEAVE_ONE_OUT}")
+_NOTE: Final = "each of the eight human answers, judged by the other seven"
+
+
+def leave_one_out_prompts(sample: Sample) -> Iterator[Prompt]:
+    """Yield a request an answer, so that plans name them; none is ever sent."""
+    for index in range(POOL_SIZE):
+        step = Step(turns=(user(sample.data["question"]),))
+        yield Prompt(variant=str(index), version=LEAVE_ONE_OUT, steps=(step,))
+
+
+def left_out(sample: Sample, variant: str) -> Sample:
+    """Return the sample with the seven answers other than this one as references."""
+    answers = [text for index, text in enumerate(sample.data["answers"]) if index != int(variant)]
+    return replace(sample, data={**sample.data, "answers": answers})
+
+
+def answers_of(samples: Iterable[Sample]) -> list[dict[str, str]]:
+    """Return the answers of the data as rows of a predictions file."""
+    return [
+        human_prediction(
+            "maia",
+            LEAVE_ONE_OUT,
+            answer,
+            task="oevqa",
+            setting=LEAVE_ONE_OUT,
+            sample_id=sample.sample_id,
+            variant=str(index),
+        )
+        for sample in samples
+        for index, answer in enumerate(sample.data["answers"])
+    ]
+
+
+def as_one_person(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return a person's scores with the eight answers of a question as one row: the share that was accepted."""
+    rows = scores[scores["setting"] == LEAVE_ONE_OUT]
+    if rows.empty or "accepted" not in rows:
+        return scores
+    shares = rows.groupby("sample_id", sort=False)["accepted"].agg(lambda values: values.mean(skipna=False))
+    return rows.drop_duplicates("sample_id").assign(
+        variant="", accepted=lambda frame: frame["sample_id"].map(shares), status="ok"
+    )
+
+
+def leave_one_out_metrics(frame: pd.DataFrame) -> list[Metric]:
+    """Compute the share of accepted answers for the whole and each category, from rows as of `prepare`."""
+    from pipelines.benchmarks.maia.aggregate import MeanMetric
+
+    if frame.empty:
+        return []
+    unjudged = "no judge: give one with --judge"
+    mean = MeanMetric(
+        task=MEASURE.task,
+        setting=MEASURE.setting,
+        metric=MEASURE.metric,
+        values=frame["accepted"].to_numpy(dtype=np.float64),
+        column=frame["column"].to_numpy(),
+        video=frame["video"].to_numpy(),
+        failed=(frame["status"] == "error").to_numpy(),
+        counted=(frame["status"] == "ok").to_numpy(),
+        note=_NOTE,
+        missing_reason=lambda _rows: unjudged,
+    )
+    return list(mean.metrics())

@@ -1,0 +1,180 @@
+"""People next to models: paired values on the rows that both answered, people's own values, and their agreement."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.benchmarks.aggregation import Column, MetricSpec, Statistic, mean_of_ratios, with_intervals
+from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS, gap_metric, human_metric
+from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.results import Key, Results, filled, with_interval
+from pipelines.benchmarks.tables import Table, TableRow
+from pipelines.metrics.agreement import cohen_kappa, krippendorff_alpha
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Answers: TypeAlias = Mapping[str, Mapping[Any, Hashable]]  # annotator -> item -> answer
+_SHARED: Final = ("annotator", "sample_id", "variant", "cluster", "model", "person")
+
+
+def shared_rows(
+    scores: pd.DataFrame, people: Mapping[str, pd.DataFrame], value: str, *, task: str, setting: str = ""
+) -> pd.DataFrame:
+    """Return the rows that a model and people have a value of, one row an annotator and request.
+
+    Args:
+        scores: the model's rows of one setting.
+        people: annotator -> scores.
+        value: the column that is compared.
+        task: the task of both sides.
+        setting: the setting that people answered; '' for any.
+
+    Returns:
+        Columns annotator, sample_id, variant, cluster, model and person, the last two being the values.
+    """
+    import pandas as pd
+
+    keys = ["sample_id", "variant"]
+    frames = []
+    model_rows = scores[(scores["task"] == task) & (scores["status"] == "ok")]
+    for annotator, frame in people.items():
+        human_rows = frame[(frame["task"] == task) & (frame["status"] == "ok")]
+        if setting:
+            human_rows = human_rows[human_rows["setting"] == setting]
+        if value not in model_rows or value not in human_rows or model_rows.empty or human_rows.empty:
+            continue
+        left = model_rows[[*keys, "cluster", value]].rename(columns={value: "model"})
+        shared = left.merge(human_rows[[*keys, value]].rename(columns={value: "person"}), on=keys)
+        frames.append(shared.dropna(subset=["model", "person"]).assign(annotator=annotator))
+    frames = [frame for frame in frames if not frame.empty]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=_SHARED)
+
+
+def paired_metrics(rows: pd.DataFrame, key: Key, parts: Sequence[NDArray[np.bool_]] = ()) -> list[Metric]:
+    """Return the model's value, people's, and the gap, from `shared_rows`; n counts people's answers, which are pooled.
+
+    `key` names task, setting, metric and category; the subset is that of people's items. With `parts`, masks of rows,
+    values are the mean over parts; a part without rows leaves no metric.
+    """
+    masks = list(parts) or [np.ones(len(rows), dtype=np.bool_)]
+    if not all(mask.any() for mask in masks):
+        return []
+    model, person = (rows[name].to_numpy(dtype=np.float64) for name in ("model", "person"))
+    sides = [tuple(column for mask in masks for column in (side * mask, mask)) for side in (model, person)]
+    specs = [
+        _spec(rows, key, key.metric, sides[0], mean_of_ratios),
+        _spec(rows, key, human_metric(key.metric), sides[1], mean_of_ratios),
+        _spec(rows, key, gap_metric(key.metric), (*sides[0], *sides[1]), _gap),
+    ]
+    return with_intervals(specs, rows["cluster"].to_numpy(dtype=object))
+
+
+def _gap(*sums: NDArray[Any]) -> NDArray[Any]:
+    half = len(sums) // 2
+    gap: NDArray[Any] = mean_of_ratios(*sums[:half]) - mean_of_ratios(*sums[half:])
+    return gap
+
+
+def _spec(rows: pd.DataFrame, key: Key, metric: str, columns: tuple[Column, ...], statistic: Statistic) -> MetricSpec:
+    value = float(statistic(*(np.array([column.sum()], dtype=np.float64) for column in columns))[0])
+    return MetricSpec(
+        Metric(
+            task=key.task,
+            setting=key.setting,
+            subset=SAME_ITEMS,
+            category=key.category,
+            metric=metric,
+            value=value,
+            n=len(rows),
+        ),
+        columns,
+        statistic,
+    )
+
+
+def people_table(
+    name: str, title: str, results: Results, columns: Mapping[str, Key], settings: Iterable[str]
+) -> list[Table]:
+    """Return the table of people's own values, a row a person and setting, with intervals; none without people.
+
+    `columns` maps heads to measures, whose settings are ignored; `settings` are those that people may have answered.
+    """
+    rows = filled(
+        TableRow(
+            label=f"{person.removeprefix(ANNOTATOR)}, {setting}",
+            cells=tuple(with_interval(results.find(key.of(person, setting))) for key in columns.values()),
+        )
+        for setting in settings
+        for person in results.annotators
+    )
+    if not rows:
+        return []
+    notes = (
+        "Answers of the human files, scored by the same code as models' answers.",
+        "In brackets the 95% interval, from resampling clusters of items that share media.",
+    )
+    return [
+        Table(
+            id=f"{name}_people",
+            title=f"{title}: people's own answers",
+            label_head="Person, setting",
+            columns=tuple(columns),
+            rows=tuple(rows),
+            style="percent1",
+            notes=notes,
+        )
+    ]
+
+
+def agreement_table(name: str, title: str, groups: Mapping[str, Answers]) -> list[Table]:
+    """Return the table of agreement between people, a row a group of answers; none without a shared item."""
+    rows = []
+    for label, answers in groups.items():
+        units = _units(answers)
+        if units:
+            pairs = [pair for values in units for pair in itertools.combinations(values, 2)]
+            same = sum(a == b for a, b in pairs) / len(pairs)
+            cells = (len(answers), len(units), same, light_kappa(answers), krippendorff_alpha(units))
+            rows.append(TableRow(label=label, cells=cells))
+    if not rows:
+        return []
+    return [
+        Table(
+            id=f"{name}_people_agreement",
+            title=f"{title}: agreement of people",
+            label_head="Answers",
+            columns=("People", "Items", "Same answer", "Cohen's kappa", "Krippendorff's alpha"),
+            rows=tuple(rows),
+            style="fraction3",
+            notes=(
+                "Items: those that at least two people answered. Same answer: share of pairs of people, item by item.",
+                "Cohen's kappa: of more than two people the mean over their pairs. Alpha: nominal.",
+            ),
+        )
+    ]
+
+
+def _units(answers: Answers) -> list[list[Hashable]]:
+    """Return the answers of every item that at least two people answered."""
+    units: dict[Hashable, list[Hashable]] = {}
+    for by_item in answers.values():
+        for item, answer in by_item.items():
+            units.setdefault(item, []).append(answer)
+    return [values for values in units.values() if len(values) > 1]
+
+
+def light_kappa(answers: Answers) -> float | None:
+    """Return Cohen's kappa of two people, of more the mean over pairs (Light 1971); None where none is defined."""
+    kappas = []
+    for first, second in itertools.combinations(answers.values(), 2):
+        items = [item for item in first if item in second]
+        if items:
+            kappas.append(cohen_kappa([str(first[item]) for item in items], [str(second[item]) for item in items]))
+    defined = [kappa for kappa in kappas if kappa is not None]
+    return sum(defined) / len(defined) if defined else None
