@@ -82,7 +82,7 @@ class HumanBaseline:
 
         Raises ValueError with line and reason where it cannot be read.
         """
-        raise ValueError(f"{name}: people's answers as JSON Lines are read for MATE alone: {len(text)} characters")
+        raise ValueError(f"people's answers as JSON Lines are read for MATE alone ({name}, {len(text)} characters)")
 
     def dataset_answers(self, _samples: Iterable[Sample], /) -> list[dict[str, str]]:
         """Return people's answers that the data hold, as rows of a predictions file in `people_settings`."""

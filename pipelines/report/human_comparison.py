@@ -206,7 +206,7 @@ def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> 
             best.setdefault(row.setting, row)
         rows = list(best.values())
     for row in rows:
-        value = TableValue(value=row.value, n=level.n, note=row.note)
+        value = TableValue(value=row.value, n=level.n if level.tables else None, note=row.note)
         yield _Line(
             model=row.model,
             setting=row.setting,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.human import HumanBaseline
 from pipelines.errors import UsageError
 from pipelines.ingest import human_files
 from pipelines.ingest.human_files import check_human, human_rows, is_person, load_human_files, read_human, store_human
@@ -49,7 +52,6 @@ def test_columns_determine_the_kind_of_a_human_file(tmp_path: Path) -> None:
     [
         ("vflute", LABELS, "give BENCHMARK=FILE.csv"),
         ("vflut={0}", LABELS, "did you mean 'vflute'"),
-        ("vague={0}", LABELS, "vague accepts no human files"),
         ("vflute={0}/missing.csv", LABELS, "no such file, and no folder"),
         ("vflute=gs://bucket/x.csv", LABELS, "only local paths and s3://"),
         (
@@ -64,6 +66,43 @@ def test_unreadable_human_file_is_refused(tmp_path: Path, spec: str, content: st
     (tmp_path / "f.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UsageError, match=message):
         read_human([spec.format(tmp_path)])
+
+
+def test_benchmark_without_human_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(human_files, "benchmark", lambda name: replace(benchmark(name), human=HumanBaseline()))
+    with pytest.raises(UsageError, match="vague accepts no human files"):
+        read_human(["vague=people/"])
+
+
+def form(annotator: str, label: str, **fields: object) -> str:
+    row = {"id": "row 0", "annotator": annotator, "label": label}
+    return json.dumps({"benchmark": "vflute", "kind": "labels", "annotator": annotator, "rows": [row], **fields})
+
+
+def test_saved_forms_of_one_kind_are_joined(tmp_path: Path, data: Store) -> None:
+    (tmp_path / "a.json").write_text(form("ann", "entailment"))
+    (tmp_path / "b.json").write_text(form("bob", 'contra,"diction'))
+    (file,) = read_human([f"vflute={tmp_path}"])
+    assert file.text == 'id,annotator,label\nrow 0,ann,entailment\nrow 0,bob,"contra,""diction"\n'
+    assert file.uri == f"{tmp_path}/a.json, {tmp_path}/b.json"
+    with pytest.raises(UsageError, match="line 3: label is"):
+        check_human([file], data)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", "{", r"a\.json: not a file that an annotation form saved"),
+        ("a.json", form("ann", "x", rows=[{"id": 3}]), "not a file that an annotation form saved"),
+        ("a.json", form("ann", "x", kind="choices"), "holds choices of vflute, and was given for vflute"),
+        ("a.json", form("ann", "x", benchmark="maia"), "holds labels of maia, and was given for vflute"),
+        ("a.jsonl", "{}", r"a\.jsonl: people's answers as JSON Lines are read for MATE alone"),
+    ],
+)
+def test_unusable_form_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UsageError, match=message):
+        read_human([f"vflute={tmp_path}"])
 
 
 def test_second_file_of_a_kind_is_refused(tmp_path: Path) -> None:
