@@ -18,6 +18,9 @@ MAX_UNIT_REQUESTS = 256
 """A MAIA clip's 216 questions are one unit; a larger group is cut, so that no commit is worth many minutes."""
 PACK_REQUESTS = 64
 """Small groups are packed together up to this, so that a store is not filled with tiny files."""
+PACK_BYTES = 4 << 20
+"""Groups whose decoded pixels are fewer than this in all are packed up to the size of a unit: they cost little to load
+again, and every part costs the same to write, to read and to score."""
 MIN_UNIT_REQUESTS = 32
 """Units that are made smaller to balance many replicas get no smaller than this."""
 UNITS_PER_REPLICA = 4
@@ -98,16 +101,15 @@ class UnitMaker:
             return
         self.pending += sum(len(sample.ids) for members in pool.values() for sample in members)
         limit = self._max_requests()
-        pack = min(PACK_REQUESTS, limit)
         packed: list[tuple[MediaGroupSlice, list[str]]] = []
-        size = 0
-        for (plan_part, group), members in pool.items():
+        size = pixels = 0
+        for place, members in pool.items():
             for rows, ids in _cut(members, limit):
-                if packed and size + len(ids) > pack:
+                size, pixels = size + len(ids), pixels + self.sizes.get(place, 0)
+                if packed and size > (limit if pixels <= PACK_BYTES else min(PACK_REQUESTS, limit)):
                     yield self._unit(packed)
-                    packed, size = [], 0
-                packed.append((MediaGroupSlice(plan_part, group, rows), ids))
-                size += len(ids)
+                    packed, size, pixels = [], len(ids), self.sizes.get(place, 0)
+                packed.append((MediaGroupSlice(*place, rows), ids))
         yield self._unit(packed)
 
     def _max_requests(self) -> int:

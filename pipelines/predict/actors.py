@@ -6,21 +6,25 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from models.spec import ModelSpec
 from pipelines.logging_context import worker_log_context
 from pipelines.media.frame_cache import SharedFrameCache
 from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
+from pipelines.predict.in_process import LocalRunner, LocalWork
 from pipelines.predict.job_actor import RemoteObject
+from pipelines.predict.loader import Loaded
 from pipelines.predict.metrics import count_answering, count_loading
-from pipelines.predict.records import LoaderSpec
+from pipelines.predict.records import LoaderSpec, Receipt
 from pipelines.predict.replica_board import ReplicaBoard
 from pipelines.ray_data import carry_errors
 from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -41,36 +45,63 @@ def _loader(spec: LoaderSpec, job_actor: Any) -> Any:
     return spec.build(SharedFrameCache(RemoteObject(job_actor, "frame_cache")))
 
 
+@lru_cache(maxsize=2)
+def _local_runner(work: LocalWork, job_actor: Any) -> LocalRunner:
+    """Build one runner a worker process, as `_loader`."""
+    import ray
+
+    frames = SharedFrameCache(RemoteObject(job_actor, "frame_cache"))
+    return LocalRunner(work, str(ray.get_runtime_context().get_worker_id()), frames)
+
+
 @carry_errors
 def load_units(batch: Any, spec: LoaderSpec, job_actor: Any, log_fields: LogFields = None) -> Any:
     """Load a batch of units; Ray calls this again elsewhere when its process dies."""
     from pipelines.predict.serialization import pack_units
 
     began = time.monotonic()
-    units = [WorkUnit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
-    exclusive_groups = frozenset(json.loads(batch["exclusive_groups"][0].as_py()))
-    loader, attempts = _loader(spec, job_actor), RemoteObject(job_actor, "attempts")
-    loaded = []
-    for unit in units:
-        with worker_log_context(log_fields, part=unit.part):
-            loaded.append(_load(unit, loader, exclusive_groups, attempts))
-    packed = pack_units(loaded)
+    loader = _loader(spec, job_actor)
+
+    def load(unit: WorkUnit, exclusive_groups: frozenset[str], *, skip_media: bool) -> Loaded:
+        loaded: Loaded = retry_store(partial(loader.load, unit, exclusive_groups, skip_media=skip_media))
+        log.info("%d requests are loaded", unit.requests)
+        return loaded
+
+    packed = pack_units(_for_each(batch, load, job_actor, log_fields))
     count_loading(time.monotonic() - began)
     return packed
 
 
-def _load(unit: WorkUnit, loader: Any, exclusive_groups: frozenset[str], attempts: Any) -> Any:
-    """Load one unit; without its media if several processes died while loading them, as from a lack of memory."""
-    deaths = attempts.begin_loading(unit.part)
-    if deaths:
-        log.warning("%d processes died while they loaded this unit", deaths)
+@carry_errors
+def answer_units(batch: Any, work: LocalWork, job_actor: Any, log_fields: LogFields = None) -> Any:
+    """Load, answer and commit a batch of units in one task; return receipts as `commit_units`, which see for errors.
+
+    When its process dies, Ray calls this again elsewhere: parts that were written are written again.
+    """
+    return _pack_receipts(_for_each(batch, _local_runner(work, job_actor).run, job_actor, log_fields))
+
+
+def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields: LogFields) -> list[T]:
+    """Call a function that loads with each unit of a batch, its exclusive media groups and `skip_media`.
+
+    Media are skipped if several processes died while they loaded this unit, as from a lack of memory.
+    """
+    units = [WorkUnit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
+    exclusive_groups = frozenset(json.loads(batch["exclusive_groups"][0].as_py()))
+    attempts, parts, results = RemoteObject(job_actor, "attempts"), [unit.part for unit in units], []
+    are_together = attempts.begin_loading_all(parts)
     try:
-        load = partial(loader.load, unit, exclusive_groups, skip_media=deaths >= MAX_LOADER_DEATHS)
-        loaded = retry_store(load)
-        log.info("%d requests are loaded", unit.requests)
-        return loaded
+        for unit in units:
+            with worker_log_context(log_fields, part=unit.part):
+                deaths = 0 if are_together else attempts.begin_loading(unit.part)
+                if deaths:
+                    log.warning("%d processes died while they loaded this unit", deaths)
+                results.append(function(unit, exclusive_groups, skip_media=deaths >= MAX_LOADER_DEATHS))
+            if not are_together:
+                attempts.end_loading(unit.part)
     finally:
-        attempts.end_loading(unit.part)
+        attempts.end_loading(*parts)
+    return results
 
 
 @carry_errors
@@ -81,8 +112,6 @@ def commit_units(batch: Any, out: str, lock_token: str, log_fields: LogFields = 
         StoreError: a part could not be written, after pauses and retries.
         FencedError: the run has lost the lock of the output.
     """
-    import pyarrow as pa
-
     from pipelines.predict.commit import Committer
     from pipelines.predict.serialization import unpack_answers
 
@@ -90,8 +119,14 @@ def commit_units(batch: Any, out: str, lock_token: str, log_fields: LogFields = 
     receipts = []
     for answered in unpack_answers(batch):
         with worker_log_context(log_fields, part=answered.unit.part):
-            receipts.append(retry_store(partial(committer.commit, answered)).to_dict())
-    return pa.table({"receipts": [json.dumps(receipts)]})
+            receipts.append(retry_store(partial(committer.commit, answered)))
+    return _pack_receipts(receipts)
+
+
+def _pack_receipts(receipts: Sequence[Receipt]) -> Any:
+    import pyarrow as pa
+
+    return pa.table({"receipts": [json.dumps([receipt.to_dict() for receipt in receipts])]})
 
 
 class EngineActor:

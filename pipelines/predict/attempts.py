@@ -74,11 +74,22 @@ class AttemptTracker:
         self._deaths += 1
         return self._deaths
 
+    def begin_loading_all(self, units: list[str]) -> bool:
+        """Record that a process loads these units together; return False, with no record, if one died at any of them.
+
+        Then they are loaded one at a time, with `begin_loading`, to learn which it is.
+        """
+        if any(self._loading[unit] for unit in units):
+            return False
+        self._loading.update(units)
+        return True
+
     def begin_loading(self, unit: str) -> int:
         """Record that a process loads a unit; return how many processes have died while they loaded it."""
         self._loading[unit] += 1
         return self._loading[unit] - 1
 
-    def end_loading(self, unit: str) -> None:
-        """Record that a unit is loaded, or that its store failed."""
-        self._loading.pop(unit, None)
+    def end_loading(self, *units: str) -> None:
+        """Record that units are loaded, or that their store failed."""
+        for unit in units:
+            self._loading.pop(unit, None)

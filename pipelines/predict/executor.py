@@ -10,6 +10,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,8 @@ from pipelines.logging_context import fields_for_workers
 from pipelines.media.frame_cache import frame_cache_bytes
 from pipelines.plan.batches import batch_units, exclusive_media_groups
 from pipelines.plan.units import WorkUnit
-from pipelines.predict.actors import EngineActor, commit_units, load_units
+from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units
+from pipelines.predict.in_process import LocalWork
 from pipelines.predict.job_actor import JobActor, RemoteObject
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.startup_log import ReplicaStartupLog
@@ -65,7 +67,8 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
     actor = _start_job_actor()
     board, frame_cache = RemoteObject(actor, "board"), RemoteObject(actor, "frame_cache")
     try:
-        with ReplicaStartupLog(job.model, demand, board):
+        starts_at_once = job.spec.needs_no_isolation
+        with nullcontext() if starts_at_once else ReplicaStartupLog(job.model, demand, board):
             for receipt in _receipts(job, cluster, actor):
                 on_receipt(receipt)
         for warning in board.warnings():
@@ -121,48 +124,75 @@ def _check_capacity(job: Job, cluster: ClusterInfo, demand: Mapping[str, float])
 def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
     import ray.data as rd
 
-    replicas, log_fields = _replicas(job, cluster), fields_for_workers(run=job.lock_token, model=job.model)
-    batches = batch_units(job.units, replicas)
+    replicas = _replicas(job, cluster)
+    tasks = _max_tasks(LOADS_PER_REPLICA * replicas, cluster)
+    batches = batch_units(job.units, tasks if job.spec.needs_no_isolation else replicas)
     items = [
         {"units": json.dumps([unit.to_dict() for unit in batch]), "exclusive_groups": json.dumps(groups)}
         for batch, groups in zip(batches, exclusive_media_groups(batches), strict=True)
     ]
-    common = {"batch_size": 1, "batch_format": "pyarrow"}
     with _STREAM_LOCK, warnings.catch_warnings():
         quiet_ray_data()
         _limit_waiting(batches, replicas)
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
-        return (
-            rd.from_items(items, override_num_blocks=len(items))
-            .map_batches(
-                load_units,
-                **common,
-                num_cpus=LOAD_CPUS,
-                compute=rd.TaskPoolStrategy(size=min(len(items), _max_tasks(LOADS_PER_REPLICA * replicas, cluster))),
-                fn_kwargs={"spec": job.loader, "job_actor": job_actor, "log_fields": log_fields},
-            )
-            .map_batches(
-                EngineActor,
-                **common,
-                zero_copy_batch=True,
-                fn_constructor_kwargs={
-                    "model": job.model,
-                    "spec": job.spec,
-                    "job_actor": job_actor,
-                    "out": job.out,
-                    "log_fields": log_fields,
-                },
-                compute=rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas),
-                **_engine_resources(job.spec, cluster),
-            )
-            .map_batches(
-                commit_units,
-                **common,
-                num_cpus=COMMIT_CPUS,
-                compute=rd.TaskPoolStrategy(size=min(len(items), _max_tasks(COMMITS_PER_REPLICA * replicas, cluster))),
-                fn_kwargs={"out": job.out, "lock_token": job.lock_token, "log_fields": log_fields},
-            )
+        rows = rd.from_items(items, override_num_blocks=len(items))
+        if job.spec.needs_no_isolation:
+            return _in_one_stage(rows, job, cluster, job_actor, min(len(items), tasks))
+        return _in_three_stages(rows, job, cluster, job_actor, len(items))
+
+
+_EACH_ROW: Mapping[str, Any] = {"batch_size": 1, "batch_format": "pyarrow"}
+
+
+def _in_one_stage(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, tasks: int) -> Any:
+    """Load, answer and commit in one task, for an engine that is built at once and cannot die: tasks are the cost."""
+    import ray.data as rd
+
+    log_fields = fields_for_workers(run=job.lock_token, model=job.model)
+    return rows.map_batches(
+        answer_units,
+        **_EACH_ROW,
+        **_engine_resources(job.spec, cluster),
+        compute=rd.TaskPoolStrategy(size=tasks),
+        fn_kwargs={"work": LocalWork.of(job), "job_actor": job_actor, "log_fields": log_fields},
+    )
+
+
+def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, count: int) -> Any:
+    """Load in tasks, answer in a pool of replicas, commit in tasks."""
+    import ray.data as rd
+
+    replicas, log_fields = _replicas(job, cluster), fields_for_workers(run=job.lock_token, model=job.model)
+    return (
+        rows.map_batches(
+            load_units,
+            **_EACH_ROW,
+            num_cpus=LOAD_CPUS,
+            compute=rd.TaskPoolStrategy(size=min(count, _max_tasks(LOADS_PER_REPLICA * replicas, cluster))),
+            fn_kwargs={"spec": job.loader, "job_actor": job_actor, "log_fields": log_fields},
         )
+        .map_batches(
+            EngineActor,
+            **_EACH_ROW,
+            zero_copy_batch=True,
+            fn_constructor_kwargs={
+                "model": job.model,
+                "spec": job.spec,
+                "job_actor": job_actor,
+                "out": job.out,
+                "log_fields": log_fields,
+            },
+            compute=rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas),
+            **_engine_resources(job.spec, cluster),
+        )
+        .map_batches(
+            commit_units,
+            **_EACH_ROW,
+            num_cpus=COMMIT_CPUS,
+            compute=rd.TaskPoolStrategy(size=min(count, _max_tasks(COMMITS_PER_REPLICA * replicas, cluster))),
+            fn_kwargs={"out": job.out, "lock_token": job.lock_token, "log_fields": log_fields},
+        )
+    )
 
 
 def _max_tasks(tasks: int, cluster: ClusterInfo) -> int:

@@ -1,23 +1,80 @@
-"""Run a small job in this process, without a cluster: its start would take longer than the work."""
+"""Load, answer and commit units in one process, for an engine that can neither end nor stall it."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 
 from models.engines import build_engine
+from models.spec import ModelSpec
 from pipelines.logging_context import log_context
+from pipelines.media.frame_cache import FrameSource
+from pipelines.plan.units import WorkUnit
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.commit import Committer
-from pipelines.predict.records import AnsweredUnit, Job, Receipt, ReplicaSpan
+from pipelines.predict.metrics import count_answering, count_loading
+from pipelines.predict.records import AnsweredUnit, Job, LoaderSpec, Receipt, ReplicaSpan
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import prediction_table
 from pipelines.storage.retry import retry_store
 
+log = logging.getLogger(__name__)
+
 MAX_REQUESTS = 1000
 """Answered in a second or two; the start of a local Ray takes longer."""
-REPLICA = "driver"
+DRIVER = "driver"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalWork:
+    """What a `LocalRunner` needs of a job; light and hashable, so that a worker keeps one runner for all its units."""
+
+    model: str
+    spec: ModelSpec
+    loader: LoaderSpec
+    out: str
+    lock_token: str
+
+    @classmethod
+    def of(cls, job: Job) -> LocalWork:
+        """Take it from a job."""
+        return cls(model=job.model, spec=job.spec, loader=job.loader, out=job.out, lock_token=job.lock_token)
+
+
+class LocalRunner:
+    """Loads, answers and commits units one after another."""
+
+    def __init__(self, work: LocalWork, name: str, frames: FrameSource | None = None) -> None:
+        """Build the engine and the loader; receipts carry `name`, and `frames` holds what other processes decoded."""
+        self._work, self._name = work, name
+        self._runner = UnitRunner(build_engine(work.model, work.spec), AttemptTracker())
+        self._committer = Committer(work.out, work.lock_token)
+        self._loader = work.loader.build(frames)
+
+    def run(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Receipt:
+        """Run one unit, as `Loader.load` and `Committer.commit`.
+
+        Raises:
+            StoreError: the store failed after retries.
+            FencedError: the run has lost the lock of the output.
+        """
+        started = time.time()
+        loaded = retry_store(partial(self._loader.load, unit, exclusive_groups, skip_media=skip_media))
+        began = time.time()
+        rows = prediction_table(self._runner.answer(loaded))
+        ended = time.time()
+        count_loading(began - started)
+        count_answering(self._work.model, answered_s=ended - began, waited_s=began - started)
+        log.info("%d rows are answered in %.1f s", rows.num_rows, ended - began)
+        answered = AnsweredUnit(unit=unit, rows=rows, span=ReplicaSpan(self._name, began, ended))
+        return retry_store(partial(self._committer.commit, answered))
+
+    def close(self) -> None:
+        """End the decoder's process."""
+        self._loader.close()
 
 
 def fits_in_process(job: Job) -> bool:
@@ -26,23 +83,15 @@ def fits_in_process(job: Job) -> bool:
 
 
 def run_in_process(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
-    """Load, answer and commit the units one after another, as `run_units` does on a cluster.
+    """Run a small job's units in this process, without a cluster: its start would take longer than the work.
 
     Raises:
         StoreError: the store failed after retries.
     """
-    engine = build_engine(job.model, job.spec)
-    runner, committer, loader = UnitRunner(engine, AttemptTracker()), Committer(job.out, job.lock_token), None
+    runner = LocalRunner(LocalWork.of(job), DRIVER)
     try:
-        loader = job.loader.build()
         for unit in job.units:
             with log_context(part=unit.part):
-                loaded = retry_store(partial(loader.load, unit))
-                began = time.time()
-                rows = prediction_table(runner.answer(loaded))
-                span = ReplicaSpan(REPLICA, began, time.time())
-                answered = AnsweredUnit(unit=unit, rows=rows, span=span)
-                on_receipt(retry_store(partial(committer.commit, answered)))
+                on_receipt(runner.run(unit))
     finally:
-        if loader:
-            loader.close()
+        runner.close()

@@ -17,6 +17,8 @@ from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import (
     MAX_UNIT_REQUESTS,
     MIN_UNIT_REQUESTS,
+    PACK_BYTES,
+    PACK_REQUESTS,
     MediaGroupSlice,
     SampleRequests,
     UnitMaker,
@@ -31,8 +33,8 @@ def builder() -> RequestBuilder:
     )  # fmt: skip
 
 
-def cut(groups: Sequence[int], replicas: int, per_sample: int = 1) -> list[WorkUnit]:
-    """Return units of groups with so many samples each, all in one part of the plan."""
+def cut(groups: Sequence[int], replicas: int, per_sample: int = 1, group_bytes: int = 0) -> list[WorkUnit]:
+    """Return units of groups with so many samples and bytes of pixels each, all in one part of the plan."""
     pool = {}
     row = 0
     for index, samples in enumerate(groups):
@@ -41,7 +43,8 @@ def cut(groups: Sequence[int], replicas: int, per_sample: int = 1) -> list[WorkU
             ids = [f"{index:08x}{n:020x}{k:04x}" for k in range(per_sample)]
             members.append(SampleRequests(f"{index}/{n}", list(range(row, row + per_sample)), ids))
             row += per_sample
-    maker = UnitMaker(builder(), replicas, expected=sum(groups), samples=sum(groups))
+    sizes = dict.fromkeys(pool, group_bytes)
+    maker = UnitMaker(builder(), replicas, expected=sum(groups), samples=sum(groups), sizes=sizes)
     return list(maker.units(pool))
 
 
@@ -104,8 +107,15 @@ def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
 
 
 def test_many_replicas_get_smaller_units() -> None:
-    assert len(cut([1] * 512, 1)) == 8
+    assert len(cut([1] * 512, 1)) == 512 // MAX_UNIT_REQUESTS
     assert len(cut([1] * 512, 4)) == 512 // MIN_UNIT_REQUESTS
+
+
+def test_small_groups_with_many_pixels_get_smaller_units() -> None:
+    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // MAX_UNIT_REQUESTS)) == 512 // MAX_UNIT_REQUESTS
+    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // PACK_REQUESTS)) == 512 // PACK_REQUESTS
+    assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES)] == [60] * 4
+    assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES // 5)] == [100, 100, 40]
 
 
 def small_unit(number: int, count: int = 64, media_bytes: int = 0) -> WorkUnit:

@@ -64,3 +64,16 @@ def test_deaths_of_loaders_are_counted_until_the_unit_is_loaded() -> None:
     assert [tracker.begin_loading("u"), tracker.begin_loading("u"), tracker.begin_loading("v")] == [0, 1, 0]
     tracker.end_loading("u")
     assert tracker.begin_loading("u") == 0
+
+
+def test_units_are_loaded_one_at_a_time_after_a_death_to_find_its_cause() -> None:
+    tracker = AttemptTracker()
+    assert tracker.begin_loading_all(["u", "v", "w"])
+    assert not tracker.begin_loading_all(["u", "v", "w"]), "a process died at one of them"
+    assert tracker.begin_loading("u") == 1
+    tracker.end_loading("u")
+    assert tracker.begin_loading("v") == 1
+    assert not tracker.begin_loading_all(["u", "v", "w"]), "at v"
+    assert [tracker.begin_loading(unit) for unit in "uvw"] == [0, 2, 1]
+    tracker.end_loading("u", "v", "w")
+    assert tracker.begin_loading_all(["u", "v", "w"])
