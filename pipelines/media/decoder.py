@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -89,13 +90,7 @@ class Decoder:
         for decoder in decoders:
             header, pixels = self._request({**request, "decoder": decoder})
             if pixels is not None:
-                return Frames(
-                    pixels=pixels,
-                    seconds=tuple(header["seconds"]),
-                    fps=header["fps"],
-                    total_frames=header["total"],
-                    encoded=_original_bytes(path, pixels, media, max_pixels),
-                )
+                return frames_from_header(header, pixels, _original_bytes(path, pixels, media, max_pixels))
             reasons.append(f"{decoder}: {_normalize_error(header['error'])}")
         raise DecodeError("; ".join(reasons))
 
@@ -208,6 +203,17 @@ def _original_bytes(path: Path, pixels: np.ndarray, media: Media, max_pixels: in
         return None
     content = path.read_bytes()
     return content if any(content.startswith(magic) for magic in PASSED_THROUGH) else None
+
+
+def frames_from_header(header: Mapping[str, Any], pixels: np.ndarray, encoded: bytes | None = None) -> Frames:
+    """Return frames whose times, `fps` and `total` came as JSON."""
+    return Frames(
+        pixels=pixels,
+        seconds=tuple(header["seconds"]),
+        fps=header["fps"],
+        total_frames=header["total"],
+        encoded=encoded,
+    )
 
 
 def blank_frames(media: Media) -> Frames:

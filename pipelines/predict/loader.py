@@ -8,6 +8,7 @@ from typing import Any
 
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.errors import DecodeError
+from pipelines.media.clip_folder import ClipFolder
 from pipelines.media.decoder import Decoder, blank_frames
 from pipelines.media.frame_cache import FrameSource, LocalFrameCache
 from pipelines.plan.context import WorkerContext
@@ -63,6 +64,7 @@ class Loader:
         self._builders = {builder.benchmark_name: builder for builder in spec.builders}
         self._decoder = Decoder()
         self._frames = frames or LocalFrameCache()
+        self._clips = ClipFolder(spec.clip_folder) if spec.clip_folder else None
 
     def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Loaded:
         """Load one unit; no other unit needs `exclusive_groups`. With `skip_media`, requests that show a medium fail.
@@ -137,11 +139,16 @@ class Loader:
         if medium.source.startswith(_BLANK):
             return blank_frames(medium)
         path = row.media_files[medium.source]
-        return self._frames.fetch(
-            f"{medium.kind}:{medium.source}:{medium.frames}:{max_pixels}",
-            lambda: self._decoder.decode(store, path, medium, max_pixels),
-            shared=shared,
-        )
+
+        def decode() -> Frames:
+            return self._decoder.decode(store, path, medium, max_pixels)
+
+        def fetch() -> Frames:
+            if self._clips is None or medium.kind != "video":
+                return decode()
+            return self._clips.fetch(medium, max_pixels, decode)
+
+        return self._frames.fetch(f"{medium.kind}:{medium.source}:{medium.frames}:{max_pixels}", fetch, shared=shared)
 
 
 def _excluded_row(entry: _Planned) -> dict[str, Any]:
@@ -157,6 +164,8 @@ class UnitLoaderSpec:
     builders: tuple[RequestBuilder, ...]
     max_pixels: int | None = None
     max_frames: int | None = None
+    clip_folder: str = ""
+    """Where a machine holds decoded clips for all models of a run; '' for a run of one model."""
 
     def build(self, frames: FrameSource | None = None) -> Loader:
         """Build the loader with its own decoder; `frames` holds what other processes decoded."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from models.message_codec import dump_requests, load_requests
 from models.messages import Frames, Media
-from pipelines.media.decoder import blank_frames
+from pipelines.media.decoder import blank_frames, frames_from_header
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.loader import Loaded
 from pipelines.predict.records import AnsweredUnit, ReplicaSpan
@@ -79,13 +79,7 @@ def _unpack_media(table: pa.Table) -> dict[Media, Frames]:
             continue
         pixels = np.frombuffer(next(views), np.uint8).reshape(head["shape"])
         encoded = bytes(next(views)) if head["encoded"] else None
-        media_frames[media] = Frames(
-            pixels=pixels,
-            seconds=tuple(head["seconds"]),
-            fps=head["fps"],
-            total_frames=head["total"],
-            encoded=encoded,
-        )
+        media_frames[media] = frames_from_header(head, pixels, encoded)
     return media_frames
 
 

@@ -22,6 +22,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.planner import load_completed, plan_model
 from pipelines.plan.records import ModelPlan
+from pipelines.predict.clip_sharing import clip_sharing
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_units
 from pipelines.predict.in_process import fits_in_process, run_in_process
@@ -73,12 +74,24 @@ def predict(
     On GPUs, models run concurrently where that is estimated to be faster, except with a cost limit: what one may spend
     depends on what the one before has left.
     """
-    specs = context.spec.models
-    jobs = {
-        name: job
-        for name, model_plans in plans.items()
-        if (job := model_job(context, name, specs[name], model_plans)).units
-    }
+    with clip_sharing(cluster, plans, context.spec.models) as clip_folder:
+        jobs = {
+            name: job
+            for name, model_plans in plans.items()
+            if (job := model_job(context, name, context.spec.models[name], model_plans, clip_folder=clip_folder)).units
+        }
+        return _run_jobs(context, cluster, plans, jobs, status=status, costs=costs)
+
+
+def _run_jobs(
+    context: SweepContext,
+    cluster: LazyCluster,
+    plans: Mapping[str, Sequence[ModelPlan]],
+    jobs: Mapping[str, Job],
+    *,
+    status: StatusWriter,
+    costs: CostTracker,
+) -> list[str]:
     problems = []
 
     def run_model(
@@ -103,7 +116,7 @@ def predict(
     capacity = None if all(_stays_here(job, cluster) for job in jobs.values()) else cluster.connect()
     nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
     if capacity and can_run_concurrently(len(jobs), nodes, costs.limit):
-        workloads = [model_workload(name, plans[name], specs[name]) for name in jobs]
+        workloads = [model_workload(name, plans[name], job.spec) for name, job in jobs.items()]
         total = sum(unit.requests for job in jobs.values() for unit in job.units)
         context.progress.phase(f"predict {', '.join(jobs)}", total)
         predict_concurrently(choose_schedule(workloads, nodes), capacity, context.progress, status, run_model)
@@ -117,13 +130,16 @@ def _stays_here(job: Job, cluster: LazyCluster) -> bool:
     return cluster.is_embedded and fits_in_process(job)
 
 
-def model_job(context: SweepContext, name: str, model: ModelSpec, plans: Sequence[ModelPlan]) -> Job:
-    """Return the pending work of a model's plans as one job."""
+def model_job(
+    context: SweepContext, name: str, model: ModelSpec, plans: Sequence[ModelPlan], *, clip_folder: str = ""
+) -> Job:
+    """Return the pending work of a model's plans as one job; `clip_folder` holds clips that other models decoded."""
     loader = UnitLoaderSpec(
         context=context.worker(),
         builders=tuple(plan.builder for plan in plans),
         max_pixels=model.limits.max_pixels,
         max_frames=model.limits.max_frames,
+        clip_folder=clip_folder,
     )
     units = [unit for plan in plans for unit in plan.units]
     return Job(model=name, spec=model, loader=loader, out=context.out.uri, units=units, lock_token=context.lock_token)

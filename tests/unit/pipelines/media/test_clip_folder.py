@@ -1,0 +1,169 @@
+"""Models with equal limits find each other's decoded clips; trouble with the folder costs time and no clip."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.messages import Frames, Media
+from pipelines.errors import DecodeError
+from pipelines.media import clip_folder
+from pipelines.media.clip_folder import ClipFolder, clip_folder_name, remove_clip_folder
+
+CLIP = Media("video", "a" * 64, 2)
+PIXELS = np.random.default_rng(0).integers(0, 256, (2, 6, 10, 3), np.uint8)
+FRAMES = Frames(pixels=PIXELS, seconds=(0.0, 1.5), fps=25.0, total_frames=50)
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.decoded = 0
+
+    def __call__(self) -> Frames:
+        self.decoded += 1
+        return FRAMES
+
+
+@pytest.fixture
+def decode() -> Counter:
+    return Counter()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "vlmsweep-1-clips-x")
+
+
+def test_clip_is_decoded_once_and_returned_unchanged(folder: str, decode: Counter) -> None:
+    for _ in range(3):  # three models, each with its own loader
+        frames = ClipFolder(folder).fetch(CLIP, 1000, decode)
+        assert np.array_equal(frames.pixels, PIXELS)
+        assert (frames.seconds, frames.fps, frames.total_frames) == ((0.0, 1.5), 25.0, 50)
+    assert decode.decoded == 1
+    ClipFolder(folder).fetch(Media("video", "a" * 64, 1), 1000, decode)
+    assert decode.decoded == 2, "another number of frames is another clip"
+
+
+@pytest.mark.parametrize(
+    ("limits", "decoded"),
+    [
+        ((None, 1000, 61), 1),  # 60 pixels are within all of these limits
+        ((1000, None, 61), 1),
+        ((60, 60), 1),
+        ((60, None), 2),  # a larger frame may have been shrunk to exactly 60 pixels
+        ((None, 60), 2),
+        ((None, 50, 50), 2),
+    ],
+)
+def test_limits_that_leave_a_clip_as_it_is_share_it(
+    folder: str, decode: Counter, limits: tuple[int | None, ...], decoded: int
+) -> None:
+    for limit in limits:
+        ClipFolder(folder).fetch(CLIP, limit, decode)
+    assert decode.decoded == decoded
+
+
+def test_processes_that_need_a_clip_at_once_wait_for_one_decoding(folder: str, decode: Counter) -> None:
+    def slow() -> Frames:
+        time.sleep(0.2)
+        return decode()
+
+    threads = [threading.Thread(target=ClipFolder(folder).fetch, args=(CLIP, None, slow)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert decode.decoded == 1
+
+
+def test_failure_is_raised_and_not_stored(folder: str, decode: Counter) -> None:
+    def fail() -> Frames:
+        raise DecodeError("truncated")
+
+    with pytest.raises(DecodeError, match="truncated"):
+        ClipFolder(folder).fetch(CLIP, None, fail)
+    assert ClipFolder(folder).fetch(CLIP, None, decode) is FRAMES
+
+
+def test_full_folder_keeps_its_clips(folder: str, decode: Counter) -> None:
+    other = Media("video", "b" * 64, 2)
+    for clip in (CLIP, other, CLIP, other):
+        ClipFolder(folder, max_bytes=600).fetch(clip, None, decode)
+    assert decode.decoded == 3
+
+
+def unwritable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    del monkeypatch
+    (tmp_path / "file").touch()
+    return str(tmp_path / "file" / "vlmsweep-1-clips-x")
+
+
+def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    return str(tmp_path / "vlmsweep-1-clips-x")
+
+
+@pytest.mark.parametrize("make_folder", [unwritable_folder, full_disk])
+def test_trouble_with_the_disk_is_logged_once_and_costs_no_clip(
+    make_folder: Callable[[Path, pytest.MonkeyPatch], str],
+    tmp_path: Path,
+    decode: Counter,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clips = ClipFolder(make_folder(tmp_path, monkeypatch))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert clips.fetch(CLIP, None, decode) is FRAMES
+    assert [record.message[:28] for record in caplog.records] == ["decoded clips cannot be kept"]
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_decoding_process_that_hangs_is_not_waited_for(
+    folder: str, decode: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clip_folder, "LOCK_S", 0.05)
+    inside, end = threading.Event(), threading.Event()
+
+    def hang() -> Frames:
+        inside.set()
+        end.wait(60)
+        return FRAMES
+
+    thread = threading.Thread(target=ClipFolder(folder).fetch, args=(CLIP, None, hang))
+    thread.start()
+    assert inside.wait(60)
+    ClipFolder(folder).fetch(CLIP, None, decode)
+    assert decode.decoded == 1
+    end.set()
+    thread.join(60)
+
+
+def test_folders_of_killed_runs_are_removed_after_a_day(tmp_path: Path, decode: Counter) -> None:
+    old, new = tmp_path / "vlmsweep-2-clips-old", tmp_path / "vlmsweep-3-clips-new"
+    for path in (old, new):
+        path.mkdir()
+    os.utime(old, (time.time() - 2 * clip_folder.STALE_S,) * 2)
+    ClipFolder(str(tmp_path / "vlmsweep-1-clips-x")).fetch(CLIP, None, decode)
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_folder_names_differ_between_runs_and_removal_may_be_repeated(decode: Counter) -> None:
+    name = clip_folder_name()
+    assert name != clip_folder_name()
+    ClipFolder(name).fetch(CLIP, None, decode)
+    assert Path(name).stat().st_mode & 0o077 == 0, "other users cannot read the clips"
+    for _ in range(2):
+        remove_clip_folder(name)
+        assert not Path(name).exists()

@@ -1,0 +1,77 @@
+"""Which runs keep decoded clips for their other models, and that nothing is left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster.lazy import LazyCluster
+from models.messages import Frames, Media
+from models.spec import Limits, ModelSpec
+from pipelines.media.clip_folder import ClipFolder
+from pipelines.media.decoder import Decoder
+from pipelines.plan.context import SweepContext
+from pipelines.plan.planner import plan_sweep
+from pipelines.plan.run_spec import RunSpec
+from pipelines.predict.clip_sharing import clip_sharing
+from pipelines.sweep.run import run_sweep
+
+
+def planned(data: str, out: Path, limits: Mapping[str, Limits], settings: tuple[str, ...]) -> tuple[Any, Any]:
+    models = {name: ModelSpec(engine="random", model="", limits=limit) for name, limit in limits.items()}
+    spec = RunSpec(data=data, out=str(out), models=models, benchmarks=("maia",), settings=settings)
+    return plan_sweep(SweepContext.open(spec)), models
+
+
+@pytest.mark.parametrize(
+    ("limits", "settings", "is_shared"),
+    [
+        ([Limits(), Limits(max_pixels=9)], ("32-frames",), True),
+        ([Limits()], ("32-frames",), False),
+        ([Limits(max_frames=4), Limits(max_frames=8)], ("32-frames",), False),
+        ([Limits(), Limits()], ("black-video",), False),
+    ],
+)
+def test_folder_exists_where_two_models_see_equal_frames(
+    maia_data: str, tmp_path: Path, limits: list[Limits], settings: tuple[str, ...], is_shared: bool
+) -> None:
+    plans, models = planned(maia_data, tmp_path, dict(zip("ab", limits, strict=False)), settings)
+    with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as folder:
+        assert bool(folder) is is_shared
+        if folder:
+            pixels = np.zeros((1, 1, 1, 3), np.uint8)
+            ClipFolder(folder).fetch(Media("video", "a", 1), None, lambda: Frames(pixels=pixels))
+            assert Path(folder).is_dir()
+    assert not folder or not Path(folder).exists()
+
+
+def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> None:
+    plans, models = planned(maia_data, tmp_path, dict.fromkeys("ab", Limits()), ("1-frame",))
+    folder = ""
+    with pytest.raises(KeyboardInterrupt), clip_sharing(LazyCluster(None, ExitStack()), plans, models) as folder:
+        Path(folder).mkdir()
+        raise KeyboardInterrupt
+    assert not Path(folder).exists()
+
+
+def test_sweep_of_three_models_decodes_each_clip_once(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[tuple[str, int]] = []
+    decode = Decoder.decode
+
+    def count(self: Decoder, store: Any, path: str, media: Media, max_pixels: int | None = None) -> Frames:
+        decoded.append((path, media.frames))
+        return decode(self, store, path, media, max_pixels)
+
+    monkeypatch.setattr(Decoder, "decode", count)
+    models = {name: ModelSpec(engine="random", model="") for name in ("a", "b", "c")}
+    settings = ("1-frame", "32-frames")
+    spec = RunSpec(data=maia_data, out=str(tmp_path), models=models, benchmarks=("maia",), settings=settings)
+    run_sweep(spec, stages=("predict",))
+    assert len(decoded) == len(set(decoded)) == 4, "two clips, each as one frame and as 32"
