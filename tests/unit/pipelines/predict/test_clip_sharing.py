@@ -52,7 +52,6 @@ def test_folder_exists_where_two_models_see_equal_frames(
 
 def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> None:
     plans, models = planned(maia_data, tmp_path, dict.fromkeys("ab", Limits()), ("1-frame",))
-    folder = ""
     with pytest.raises(KeyboardInterrupt), clip_sharing(LazyCluster(None, ExitStack()), plans, models) as folder:
         Path(folder).mkdir()
         raise KeyboardInterrupt
