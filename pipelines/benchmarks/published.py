@@ -17,6 +17,9 @@ with a word of `DOUBTFUL_NOTES` marks a number that cannot be right: it is shown
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 
@@ -38,6 +41,23 @@ def load_dataset_facts(benchmark: str) -> dict[str, str]:
     """Read a paper's figures about its data: key -> value as printed."""
     with files(__package__).joinpath("dataset_facts.csv").open("r", encoding="utf-8") as file:
         return {row["key"]: row["value"] for row in csv.DictReader(file) if row["benchmark"] == benchmark}
+
+
+def printed_steps(rows: Iterable[PublishedValue]) -> Mapping[tuple[str, str], Fraction]:
+    """Return (table, metric) -> unit of the last digit that the table prints for it, 0 for counts.
+
+    It is that of the number with most digits: the file drops trailing zeros.
+    """
+    digits: dict[tuple[str, str], int] = {}
+    counts: set[tuple[str, str]] = set()
+    for row in rows:
+        key = (row.table, row.metric)
+        if row.unit == "count":
+            counts.add(key)
+        if row.value is not None:
+            exponent = Decimal(repr(row.value)).normalize().as_tuple().exponent
+            digits[key] = max(digits.get(key, 0), -int(exponent))
+    return {key: Fraction(0) if key in counts else Fraction(1, 10**places) for key, places in digits.items()}
 
 
 def _parse_row(row: dict[str, str]) -> PublishedValue:

@@ -1,0 +1,43 @@
+"""`vlmsweep audit`: the published tables against themselves."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobs.cli.config_file import ConfigFile
+from jobs.flags import Json, Verbose
+from jobs.output import prepare, print_json, print_line, table
+
+if TYPE_CHECKING:
+    from pipelines.report.audit.paper import Finding
+
+
+def audit(
+    paper: Annotated[str | None, typer.Argument(help="The benchmark of a paper; all papers without it.")] = None,
+    config: ConfigFile = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Check the papers' printed numbers against each other; needs no run, data, model or network."""
+    from pipelines.report.audit.run import audit as audited
+
+    prepare(verbose=verbose)
+    findings, numbers = audited([paper] if paper else [])
+    if json:
+        print_json({"findings": [asdict(finding) for finding in findings], "numbers": numbers})
+        return
+    rows = [(item.paper, item.table, _place(item), item.rule, item.printed, item.expected) for item in findings]
+    if rows:
+        print_line(table(("paper", "table", "number", "rule", "printed", "by the rule"), rows))
+        print_line("Percent are shown as fractions. Of the numbers that a rule relates, one at least is wrong.")
+    for name, count in numbers.items():
+        contradictions = sum(finding.paper == name for finding in findings)
+        print_line(f"{name}: {count:,} printed numbers, {contradictions} contradictions beyond rounding")
+
+
+def _place(finding: Finding) -> str:
+    names = (finding.model, finding.task, finding.setting, finding.subset, finding.category, finding.metric)
+    return " ".join(filter(None, names))
