@@ -74,7 +74,11 @@ class ScoreFlags(SweepFlags):
     """Flags of `score`; with `predictions`, models and benchmarks are those of the file."""
 
     predictions: Annotated[
-        Path | None, Option("--predictions", help="Answers made elsewhere: FILE.jsonl or FILE.parquet.")
+        Path | None,
+        Option(
+            "--predictions",
+            help="Answers made elsewhere: FILE.jsonl, FILE.parquet, or the authors' files of MATE and V-FLUTE.",
+        ),
     ] = None
     models: Annotated[str, Option("--models", help="Models by name, comma-separated.", show_default=False)] = ""
     benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.", show_default=False)] = ""

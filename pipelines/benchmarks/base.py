@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from models.messages import Step
@@ -85,6 +86,18 @@ class JudgePrompter(Protocol):
 
     def read_verdict(self, text: str, /) -> bool | None:
         """Read the judge's reply; None where it cannot be read."""
+        ...
+
+
+class PredictionsReader(Protocol):
+    """Reads predictions in the form in which a benchmark's authors distribute them."""
+
+    def accepts(self, path: PurePath, /) -> bool:
+        """Return whether a file has the name of such a file."""
+        ...
+
+    def rows(self, path: PurePath, text: str, /) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
+        """Yield the lines, by number, as rows of a predictions file, or why they are none."""
         ...
 
 
@@ -195,5 +208,8 @@ class BenchmarkDefinition:
     similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None  # text comparisons a row needs
     ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None
     """Metrics that several models make together, by the name under which they are shown, from scores by model."""
+    is_ensemble_member: Callable[[str], bool] = lambda _model: True  # which models the ensemble is made of, by name
+    ensemble_replaces_members: bool = False  # tables and figures show the ensemble in place of its members
+    predictions_reader: PredictionsReader | None = None  # of the authors' own prediction files
     paired_tests: PairedTests | None = None  # tests of metrics that are no mean over rows
     human: HumanBaseline = field(default_factory=HumanBaseline)  # human figures and annotation files

@@ -23,6 +23,11 @@ ANNOTATOR: Final = "human:"  # prefix of the names of people whose answers are s
 SAME_ITEMS: Final = "human-items"  # subset of the items that the people of a file answered
 
 
+def is_person(model: str) -> bool:
+    """Return whether a model's name is that of a person whose answers are scored like a model's."""
+    return model.startswith(ANNOTATOR)
+
+
 def human_metric(metric: str) -> str:
     """Return the name of the metric that holds people's value on `SAME_ITEMS`."""
     return f"{metric}_of_people"

@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from pipelines.benchmarks import benchmark, benchmark_names, unknown_name
-from pipelines.benchmarks.human import ANNOTATOR, HumanKind, csv_text
+from pipelines.benchmarks.human import HumanKind, csv_text
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.backend import is_remote
@@ -106,11 +106,6 @@ def load_human_files(out: Store, name: str) -> dict[str, str]:
         if out.exists(path):
             texts[kind.name] = out.get(path).decode()
     return texts
-
-
-def is_person(model: str) -> bool:
-    """Return whether a model's name is that of a person whose answers are scored like a model's."""
-    return model.startswith(ANNOTATOR)
 
 
 def human_rows(name: str, files: Mapping[str, str]) -> dict[str, list[dict[str, str]]]:

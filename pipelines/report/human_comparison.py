@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
-from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
+from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric, is_person
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.ingest.human_files import is_person
 from pipelines.report.tables.overview import measured_value, number_or_none
 
 _Row: TypeAlias = Mapping[Any, Any]

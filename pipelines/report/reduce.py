@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from models.messages import Step, Text
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.errors import DamagedPartError
 from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.human_files import is_person, load_human_files
+from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry
@@ -39,6 +40,7 @@ class EntryResults:
     answers: list[ExampleAnswer]
     judge_failed: int  # rows without a verdict because of the judge's engine
     marks: Mapping[str, float] = field(default_factory=dict)  # numbers of single rows for the tables of human files
+    replaced: tuple[str, ...] = ()  # models whose numbers tables and figures leave out, because these stand for them
     efficiency: Efficiency | None = None  # None if no answer has token counts
 
 
@@ -96,7 +98,8 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out_uri: str) -> EntryResults
     ensemble = benchmark(first.benchmark).ensemble
     metrics = ensemble(frames, samples) if ensemble else {}
     rows = [{**_metric_row(first, metric), "model": name} for name, named in metrics.items() for metric in named]
-    return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0)
+    replaced = tuple(frames) if rows and benchmark(first.benchmark).ensemble_replaces_members else ()
+    return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0, replaced=replaced)
 
 
 def _entry_requests(planned: PlannedEntry) -> _EntryRequests:

@@ -8,10 +8,11 @@ from typing import Any
 
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
-from pipelines.ingest.human_files import is_person, load_human_files
+from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
@@ -30,7 +31,7 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     names = sorted({entry.benchmark for entry in entries})
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = {name: _people(context, name) for name in names}
-    joint = [group for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
+    joint = [_ensemble(group) for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
     tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out.uri) for entry in planned]
     tasks += [partial(reduce_ensemble, group, context.out.uri) for group in joint if len(group) > 1]
     rows = sum(plan.plan.rows for entry in planned for plan in entry.plans)
@@ -38,6 +39,12 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
         return [task() for task in tasks]
     cluster.connect()
     return _run_tasks(tasks)
+
+
+def _ensemble(group: Sequence[PlannedEntry]) -> list[PlannedEntry]:
+    """Return the entries of one benchmark that its ensemble is made of."""
+    is_member = benchmark(group[0].entry.benchmark).is_ensemble_member
+    return [planned for planned in group if is_member(planned.entry.model)]
 
 
 def _run_tasks(tasks: Sequence[Callable[[], EntryResults]]) -> list[EntryResults]:
@@ -65,6 +72,8 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
     """Write `report/` from the results of the entries."""
     rows = [row for results in reduced for row in results.metrics]
     names = sorted({row["benchmark"] for row in rows})
+    replaced = {model for results in reduced for model in results.replaced}
+    shown = [row for row in rows if row["model"] not in replaced]
     marks = {
         name: {count.model: results.marks for results in reduced for count in results.counts if count.benchmark == name}
         for name in names
@@ -72,8 +81,8 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
     data = ReportData(
         run=_facts(run),
         metrics=tuple(rows),
-        across=_across(names, rows),
-        benchmarks=tuple(_part(name, rows, load_human_files(out, name), marks[name]) for name in names),
+        across=_across(names, shown),
+        benchmarks=tuple(_part(name, shown, load_human_files(out, name), marks[name]) for name in names),
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
         warnings=tuple(dict.fromkeys(warnings)),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from cluster.lazy import open_cluster
+from pipelines.benchmarks.human import is_person
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
@@ -31,7 +32,8 @@ log = logging.getLogger(__name__)
 def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener) -> SweepResult:
     """Score, reduce and report the answers of a file; the models of `spec` are ignored, its other names filter.
 
-    `path` is `.jsonl` or `.parquet` with the columns benchmark, model, task, setting, sample_id, variant, output.
+    `path` is `.jsonl` or `.parquet` with the columns benchmark, model, task, setting, sample_id, variant, output; or a
+    file or folder in the form in which a benchmark's authors distribute predictions.
 
     Raises:
         LockedError: another run writes this output.
@@ -50,6 +52,8 @@ def _import_file(context: SweepContext, path: Path) -> list[ManifestEntry]:
     entries = []
     for (name, model), rows in sorted(groups.items()):
         entry = import_rows(context, name, model, rows, rejections, file_name=path.name)
+        if entry and is_person(model):
+            entry = replace(entry, sample_ids=tuple(sorted({row["sample_id"] for _, row in rows})))
         entries += [entry] if entry else []
     lines = [json.dumps(asdict(rejection), ensure_ascii=True).encode() + b"\n" for rejection in rejections]
     out.put("rejected.jsonl", b"".join(lines))

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.ingest.human_files import check_human, human_rows, is_person, load_human_files, store_human
+from pipelines.ingest.human_files import check_human, human_rows, load_human_files, store_human
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run

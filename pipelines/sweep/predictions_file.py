@@ -1,4 +1,4 @@
-"""Read a file of answers made elsewhere."""
+"""Read a file of answers made elsewhere, or a folder of files as a benchmark's authors distribute them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.plan.run_spec import RunSpec
@@ -26,19 +27,41 @@ def usable_rows(
     """Read the rows of a file that a spec selects, with line numbers, by benchmark and model; and the rejected ones."""
     rejections: list[Rejection] = []
     groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
-    for line, row in _rows(path, rejections):
-        _check_names(row, path, line)
-        if row["benchmark"] in spec.benchmarks:
-            groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
+    for file in _files(path):
+        for line, row in _rows(file, rejections):
+            _check_names(row, file, line)
+            if row["benchmark"] in spec.benchmarks:
+                groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
     return rejections, {key: [*_filtered(spec, rows)] for key, rows in groups.items()}
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the file, or the authors' files in a folder and the folders in it."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in (*path.glob("*"), *path.glob("*/*")) if file.is_file() and _reader(file))
+    if not files:
+        raise UsageError(
+            f"--predictions {path}: holds no file as the authors of a benchmark distribute predictions; name one file "
+            "of your own"
+        )
+    return files
+
+
+def _reader(path: Path) -> PredictionsReader | None:
+    """Return what reads a file of a benchmark's authors; None for a file in our own form."""
+    readers = (benchmark(name).predictions_reader for name in benchmark_names())
+    return next((reader for reader in readers if reader is not None and reader.accepts(path)), None)
 
 
 def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield rows with their line numbers; a line that is no object, or lacks a column, is rejected."""
-    for line, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
+    reader = _reader(path)
+    own_form = _parquet if path.suffix == ".parquet" else _jsonl
+    for line, row in reader.rows(path, _text(path)) if reader else own_form(path):
         missing = [name for name in REQUIRED if name not in row] if isinstance(row, dict) else list(REQUIRED)
         if isinstance(row, Exception) or missing:
-            reason = f"not JSON: {row}" if isinstance(row, Exception) else f"no column {', '.join(missing)}"
+            reason = f"cannot be read: {row}" if isinstance(row, Exception) else f"no column {', '.join(missing)}"
             rejections.append(Rejection(file=path.name, item=f"line {line}", reason=reason))
             continue
         not_text = [name for name in REQUIRED[:-1] if not isinstance(row[name], str) or not row[name]]
@@ -47,6 +70,13 @@ def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[s
             rejections.append(Rejection(file=path.name, item=f"line {line}", reason=f"{column} is no text"))
             continue
         yield line, {**row, "variant": _variant(row.get("variant"))}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
 
 
 def _variant(value: Any) -> str:

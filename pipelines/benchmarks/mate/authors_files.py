@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Any, Final
 
 from pipelines.benchmarks.human import ANNOTATOR
@@ -19,9 +21,24 @@ _FILES: Final[Mapping[str, str]] = {
 }  # the longest name first, because it begins with another
 
 
-def is_prediction_file(name: str) -> bool:
-    """Return whether a file has the name of an authors' predictions file."""
-    return name.endswith(".jsonl") and _file_of(name) is not None
+class MatePredictions:
+    """Reader of the authors' predictions."""
+
+    def accepts(self, path: PurePath) -> bool:
+        """Return whether a file has the name of an authors' predictions file."""
+        return path.suffix == ".jsonl" and _file_of(path.name) is not None
+
+    def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
+        """Yield the lines as rows of a predictions file, or why they are none."""
+        for line, raw in enumerate(text.splitlines(), start=1):
+            if raw.strip():
+                try:
+                    row = json.loads(raw)
+                    if not isinstance(row, dict):
+                        raise ValueError("no JSON object")  # noqa: TRY004, TRY301  of foreign data
+                    yield line, read_prediction(path.name, row)
+                except (ValueError, RecursionError) as error:
+                    yield line, error
 
 
 def read_prediction(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,6 +81,9 @@ def typed_answer(text: str) -> str:
         return text
     value = answer if answer[0] in '"[' or answer[0].isdecimal() else f'"{answer}"'
     return f'{{"answer": {value}}}'
+
+
+READER: Final = MatePredictions()
 
 
 def _file_of(name: str) -> str | None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
+    ANNOTATOR,
     HumanBaseline,
     HumanKind,
     HumanLevel,
     csv_rows,
     csv_text,
     human_prediction,
+    is_person,
 )
 from pipelines.benchmarks.mate.answers import read_strict
-from pipelines.benchmarks.mate.authors_files import read_prediction, typed_answer
+from pipelines.benchmarks.mate.authors_files import READER, typed_answer
 from pipelines.benchmarks.mate.metrics import KINDS
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task
@@ -88,17 +90,13 @@ class MateHumanBaseline(HumanBaseline):
     def from_json_lines(self, name: str, text: str, /) -> tuple[str, str]:
         """Read the authors' file of people's predictions, in which every row has an `evaluator`."""
         rows = []
-        for line, raw in enumerate(text.splitlines(), start=1):
-            if not raw.strip():
-                continue
-            try:
-                values = json.loads(raw)
-                row = read_prediction(name, values)
-            except (ValueError, AttributeError, TypeError) as error:
-                raise ValueError(f"line {line}: {error}") from error
-            if not values.get("evaluator"):
+        for line, row in READER.rows(PurePath(name), text):
+            if isinstance(row, Exception):
+                raise ValueError(f"line {line}: {row}") from row  # noqa: TRY004  of foreign data
+            if not is_person(row["model"]):
                 raise ValueError(f"line {line}: no evaluator; give predictions of models to `score --predictions`")
-            fields = (row["sample_id"], row["task"], row["setting"], str(values["evaluator"]), row["output"] or "")
+            evaluator = row["model"].removeprefix(ANNOTATOR)
+            fields = (row["sample_id"], row["task"], row["setting"], evaluator, row["output"] or "")
             rows.append(dict(zip(_COLUMNS, fields, strict=True)))
         return "predictions", csv_text(_COLUMNS, rows)
 

@@ -20,6 +20,7 @@ from pipelines.benchmarks.records import (
     SimilarityRequest,
 )
 from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.vflute.authors_files import READER
 from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
 from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
@@ -68,5 +69,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     reporter=PackageReporter(__package__),
     similarity=_PARTS.similarity,
     paired_tests=lazy_part("pipelines.benchmarks.vflute.aggregate:koehn_tests"),
+    predictions_reader=READER,
     human=lazy_part("pipelines.benchmarks.vflute.human:HUMAN_BASELINE"),
 )

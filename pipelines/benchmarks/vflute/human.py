@@ -20,8 +20,9 @@ from pipelines.benchmarks.human import (
     human_metric,
     human_prediction,
 )
+from pipelines.benchmarks.people import agreement_table, people_table
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.results import Results
+from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import f1_of_a, f1_of_b, koehn_p, paired_columns, value_of
 from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _F1: Final = "f1_at_0"
 _PUBLISHED_ITEMS: Final = 99
 _SOURCE: Final = "Table 7: mean of two people, 99 test rows that are not named"
+_PEOPLE_COLUMNS: Final = {"F1@0": Key(_F1, TASK), "Accuracy": Key("accuracy", TASK)}
 _LABEL_COLUMNS: Final = ("id", "annotator", "label")
 
 
@@ -130,11 +132,14 @@ class VfluteHumanBaseline(HumanBaseline):
         return {f"{setting}/{name}": float(es) for (setting, name), es in zip(keys, scored["es"], strict=True)}
 
     def display(
-        self, files: Mapping[str, str], scores: Mapping[str, Mapping[str, float]], _results: Results, /
+        self, files: Mapping[str, str], scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build Table 6, section 5.3 and figure 7 from own judgements."""
+        """Build people's values, their agreement on labels, and Table 6, section 5.3 and figure 7 from judgements."""
+        tables = people_table("vflute", "V-FLUTE", results, _PEOPLE_COLUMNS, ["label-only"])
+        if "labels" in files:
+            tables += agreement_table("vflute", "V-FLUTE", {"Labels": parse_labels(files["labels"])})
         if "judgements" not in files:
-            return (), ()
+            return tables, ()
         by_system: dict[tuple[str, str], float] = {}
         for model, scores_by_row in scores.items():
             for setting in reversed(SETTINGS):  # so that the first setting decides for the model's name alone
@@ -143,7 +148,7 @@ class VfluteHumanBaseline(HumanBaseline):
                     if row_setting == setting:
                         by_system[name, f"{model}/{setting}"] = by_system[name, model] = value
         study = parse_study(files["judgements"], by_system)
-        return study_tables(study), study_figures(study)
+        return (*tables, *study_tables(study)), study_figures(study)
 
 
 def parse_labels(text: str) -> dict[str, dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import PurePath
 
 import pandas as pd
 import pytest
@@ -14,7 +15,7 @@ from pipelines.benchmarks.maia.human import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.human import with_judge
 from pipelines.benchmarks.maia.leave_one_out import MEASURE, answers_of, left_out
 from pipelines.benchmarks.maia.results import OEVQA, MaiaResults
-from pipelines.benchmarks.mate.authors_files import is_prediction_file, read_prediction, typed_answer
+from pipelines.benchmarks.mate.authors_files import READER, read_prediction, typed_answer
 from pipelines.benchmarks.mate.human import HUMAN_BASELINE as MATE
 from pipelines.benchmarks.people import agreement_table, light_kappa, people_table
 from pipelines.benchmarks.prompt_templates import PromptTexts
@@ -203,7 +204,7 @@ def test_authors_prediction_files_of_mate() -> None:
     human = read_prediction("mm_2shot_human.jsonl", {**line, "model": "human", "evaluator": "9f", "prediction": "red"})
     assert (human["model"], human["output"], human["setting"]) == ("human:9f", '{"answer": "red"}', "2-shot")
     assert read_prediction("mm_1shot_My_model.jsonl", {**line, "model": None})["model"] == "My_model"
-    assert [is_prediction_file(name) for name in ("mm_2shot_x.jsonl", "mm_2shot.jsonl", "um_1shot_x.json")] == [
+    assert [READER.accepts(PurePath(name)) for name in ("mm_2shot_x.jsonl", "mm_2shot.jsonl", "um_1shot_x.json")] == [
         True,
         False,
         False,

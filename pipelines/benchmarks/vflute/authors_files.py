@@ -1,0 +1,73 @@
+"""Read outputs in the form in which V-FLUTE's authors save them: `preds/MODEL/preds.csv`, `preds/MODEL/MODEL_fs5.csv`.
+
+Columns are `id` and `output`, next to facts of the row, the label and explanation that were read, and for structured
+prompts `scene_graph`. Columns `bertscore` and `bleurt`, where there are any, stand in for the scorers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any, Final
+
+from pipelines.benchmarks.vflute.facts import TASK
+
+_SETTINGS: Final = {"zs": "zero-shot", "fs5": "5-shot", "fs10": "10-shot", "sg": "scene-graph", "": "zero-shot"}
+_NAME: Final = re.compile(r"(?:normalized_)?(?P<model>.*?)(?:_(?P<setting>zs|fs5|fs10|sg))?")
+_SCORERS: Final = {"bertscore": "bertscore_f1", "bleurt": "bleurt"}
+
+
+class VfluteOutputs:
+    """Reader of the authors' outputs."""
+
+    def accepts(self, path: PurePath) -> bool:
+        """Return whether a file may hold such outputs: any CSV file."""
+        return path.suffix == ".csv"
+
+    def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
+        """Yield the lines as rows of a predictions file; an empty output is None, as of a request that failed."""
+        model, setting = _model_and_setting(path)
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        columns = reader.fieldnames or ()
+        absent = [name for name in ("id", "output") if name not in columns]
+        if absent:
+            yield 1, ValueError(f"no column {', '.join(absent)}; there are {', '.join(columns)}")
+            return
+        if "scene_graph" in columns:
+            setting = "scene-graph"
+        for raw in reader:
+            output = raw["output"]
+            yield (
+                reader.line_num,
+                {
+                    "benchmark": "vflute",
+                    "model": model,
+                    "task": TASK,
+                    "setting": setting,
+                    "sample_id": raw["id"],
+                    "variant": "",
+                    "output": output if output and output.strip() else None,
+                    **{ours: _number(raw.get(name)) for name, ours in _SCORERS.items()},
+                },
+            )
+
+
+def _model_and_setting(path: PurePath) -> tuple[str, str]:
+    """Return the model and setting that the path names; `preds.csv` has the name of its folder."""
+    stem = path.stem.removeprefix("normalized_")
+    match = _NAME.fullmatch(path.parent.name if stem == "preds" and path.parent.name else stem)
+    assert match is not None, "the pattern matches every text"
+    return match["model"] or path.stem, _SETTINGS[match["setting"] or ""]
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
+
+
+READER: Final = VfluteOutputs()

@@ -1,0 +1,160 @@
+"""Predictions in the form in which the authors of MATE and V-FLUTE distribute them, made up with known results."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.benchmarks.mate.answers import gold_json
+from pipelines.benchmarks.records import Sample
+from pipelines.ingest.dataset import Dataset
+from pipelines.storage.store import Store
+from tests.integration.conftest import Cli
+from tests.support.small_data import ingest_all
+
+FILES = {
+    "mm_0shot": "0-shot",
+    "mm_1shot": "1-shot",
+    "mm_2shot": "2-shot",
+    "mm_2shot_cot": "2-shot-cot",
+    "um_0shot": "0-shot",
+    "um_1shot": "1-shot",
+    "um_2shot": "2-shot",
+}
+WRONG = '{"answer": "nothing of the scene"}'
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(ingest_all(tmp_path_factory.mktemp("small")))
+
+
+def mate_questions(data: str, file: str) -> Iterator[tuple[Sample, Mapping[str, Any]]]:
+    for sample in Dataset.open(Store(data), "mate").samples():
+        for row in sample.data["rows"]:
+            is_crossmodal = row["task"] in ("img2txt", "txt2img")
+            if row["setting"] == FILES[file] and is_crossmodal == file.startswith("mm"):
+                yield sample, row
+
+
+def line(sample: Sample, row: Mapping[str, Any], prediction: str | None, **more: object) -> str:
+    """Return a line with the fields of the authors' files, tasks in their spelling."""
+    return json.dumps(
+        {
+            "example_id": sample.sample_id,
+            "task": row["task"].replace("txt", "data"),
+            "input_str": "the whole prompt",
+            "gold_reference": gold_json(row["gold"]),
+            "scene": sample.data["scene"],
+            "prompt": "the whole prompt",
+            "prediction": prediction,
+            **more,
+        }
+    )
+
+
+def write(folder: Path, data: str) -> None:
+    """Write a model that is always right but wrong with steps, ten runs of a guess, and a person in two files."""
+    for file in FILES:
+        questions = list(mate_questions(data, file))
+        right = [
+            line(s, r, WRONG if "cot" in file else gold_json(r["gold"]), model="Right model") for s, r in questions
+        ]
+        (folder / f"{file}_Right_model.jsonl").write_text("\n".join(right))
+        if file.endswith("2shot"):
+            runs = [
+                line(s, r, gold_json(r["gold"]) if run < 3 else WRONG, model="random", run=run)
+                for run in range(10)
+                for s, r in questions
+            ]
+            (folder / f"{file}_random.jsonl").write_text("\n".join(runs))
+            typed = [
+                line(s, r, r["gold"] if isinstance(r["gold"], str) else json.dumps(r["gold"]), evaluator="7f3a")
+                for s, r in questions
+            ]
+            (folder / f"{file}_human.jsonl").write_text("\n".join(typed))
+    (folder / "notes.txt").write_text("not read")
+
+
+def metrics(out: Path) -> dict[tuple[str, ...], tuple[float | None, int]]:
+    rows = json.loads((out / "report" / "metrics.json").read_text())
+    names = ("model", "task", "setting", "subset", "category", "metric")
+    return {tuple(row[name] for name in names): (row["value"], row["n"]) for row in rows}
+
+
+def table(out: Path, name: str) -> list[dict[str, str]]:
+    with (out / "report" / "tables" / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_mate_predictions_of_the_authors_make_tables_and_figures(cli: Cli, data: str, tmp_path: Path) -> None:
+    folder, out = tmp_path / "predictions", tmp_path / "out"
+    folder.mkdir()
+    write(folder, data)
+    cli("score", "--predictions", str(folder), "--data", data, "--out", str(out))
+    values = metrics(out)
+    n = len(list(mate_questions(data, "mm_2shot")))
+    for setting, right in {"0-shot": 1.0, "1-shot": 1.0, "2-shot": 1.0, "2-shot-cot": 0.0}.items():
+        assert values["Right model", "crossmodal", setting, "", "", "exact_match"] == (right, n)
+    assert values["Right model", "unimodal", "2-shot", "", "", "exact_match"][0] == 1.0
+    assert values["Right model", "crossmodal", "2-shot-cot", "", "", "ose"][0] == 1.0
+    assert values["human:7f3a", "crossmodal", "2-shot", "", "", "exact_match"] == (1.0, n)
+    assert values["random run 2", "crossmodal", "2-shot", "", "", "exact_match"] == (1.0, n)
+    mean = values["random, mean of 10 runs", "crossmodal", "2-shot", "", "", "exact_match"]
+    assert mean == (pytest.approx(0.3), n)
+    gap = ("Right model", "crossmodal", "2-shot-cot", "human-items", "", "exact_match_minus_people")
+    assert values[gap] == (-1.0, n)
+    for number in (1, 2, 3, 4, 8, 9):
+        models = {row["Model"] for row in table(out, f"mate_table{number}")}
+        assert "Right model" in models, number
+        assert not any(" run " in model for model in models), number
+    figures = {path.stem for path in (out / "report" / "figures").glob("mate_figure*.svg")}
+    assert {"mate_figure2", "mate_figure3", "mate_figure4b"} <= figures  # no scene is linked by coordinates alone
+    assert any("human:7f3a" in row["Model"] for row in table(out, "mate_table1"))
+
+
+def test_vflute_outputs_of_the_authors_are_scored(cli: Cli, data: str, tmp_path: Path) -> None:
+    samples = list(Dataset.open(Store(data), "vflute").samples())
+    columns = [
+        "id",
+        "phenomenon",
+        "source_dataset",
+        "image_path",
+        "label",
+        "explanation",
+        "output",
+        "bertscore",
+        "bleurt",
+    ]
+    for place, model_is_right in (("gpt4/gpt4_fs5.csv", True), ("llava-v1.6-34b_sg/preds.csv", False)):
+        path = tmp_path / "preds" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, columns, restval="")
+            writer.writeheader()
+            for sample in samples:
+                label = sample.data["label"]
+                if not model_is_right:
+                    label = {"entailment": "contradiction", "contradiction": "entailment"}[label]
+                output = f"{sample.data['explanation']}\nLABEL: {label}"
+                writer.writerow({"id": sample.sample_id, "output": output, "bertscore": 0.9, "bleurt": 0.7})
+    out = tmp_path / "out"
+    flags = ("--data", data, "--out", str(out))
+    cli("score", "--predictions", str(tmp_path / "preds"), *flags)
+    values = metrics(out)
+    assert values["gpt4", "entailment", "5-shot", "", "", "f1_at_60"] == (1.0, len(samples))
+    assert values["llava-v1.6-34b", "entailment", "scene-graph", "", "", "f1_at_0"] == (0.0, len(samples))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    refused = cli("score", "--predictions", str(empty), *flags, code=2)
+    assert "holds no file as the authors of a benchmark distribute predictions" in refused.stderr
+    (empty / "gpt4.csv").write_text("id,label\nx,1\n")
+    refused = cli("score", "--predictions", str(empty / "gpt4.csv"), *flags, code=2)
+    assert (
+        "no row can be used; the first: line 1: cannot be read: no column output; there are id, label" in refused.stderr
+    )
