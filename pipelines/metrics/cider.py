@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.metrics.ngrams import (
+    ORDERS,
+    Chunk,
+    IntArray,
+    NGrams,
+    document_frequencies,
+    iter_orders,
+    sums_by,
+    tokenize,
+)
+from pipelines.metrics.stats import FloatArray
 from pipelines.metrics.text import References, check_paired, words
 
-ORDERS: Final = 4
 SIGMA: Final = 6.0
-NGram: TypeAlias = tuple[str, ...]
-Counts: TypeAlias = Mapping[NGram, int]
-Vector: TypeAlias = tuple[list[dict[NGram, float]], list[float], int]
-"""Weights by order, their norms, and the number of bigrams, which the reference code takes for the length."""
 
 
 def cider(candidates: Sequence[str], references: References) -> list[float]:
-    """Compute CIDEr-D (0..10) on words; equal to pycocoevalcap's to the last bit, in half of its time.
+    """Compute CIDEr-D (0..10) on words; equal to pycocoevalcap's to the last bit, in a tenth of its time.
 
     Document frequencies come from the references of this call: pass all evaluated questions at once, and do not compare
     values of different question sets. A single question scores 0.
@@ -26,55 +34,52 @@ def cider(candidates: Sequence[str], references: References) -> list[float]:
     check_paired(candidates, references)
     if not candidates:
         return []
-    counts = [[_ngrams(words(text)) for text in group] for group in references]
-    frequencies = Counter(ngram for group in counts for ngram in {ngram for text in group for ngram in text})
-    log_items = math.log(float(len(candidates)))
-    weights = {frequency: log_items - math.log(max(1.0, frequency)) for frequency in {0, *frequencies.values()}}
-    idf = {ngram: weights[frequency] for ngram, frequency in frequencies.items()}
-    scores = []
-    for candidate, group in zip(candidates, counts, strict=True):
-        vector = _vector(_ngrams(words(candidate)), idf, weights[0])
-        by_order = [0.0] * ORDERS
-        for text in group:
-            similarity = _similarity(vector, _vector(text, idf, weights[0]))
-            by_order = [total + value for total, value in zip(by_order, similarity, strict=True)]
-        scores.append(sum(by_order) / ORDERS / len(group) * 10.0)
+    chunks, vocabulary = tokenize(candidates, references, words)
+    totals = [np.zeros(chunk.items) for chunk in chunks]
+    for order in iter_orders(chunks, vocabulary):
+        ngrams = list(order)
+        idf = _inverse_frequencies(document_frequencies(ngrams), len(candidates))
+        for index, chunk in enumerate(chunks):
+            similarities = _similarities(chunk, ngrams[index], idf[index]) * _length_penalties(chunk)
+            # The references of an item are added in their order.
+            totals[index] += sums_by(chunk.item_of, similarities, chunk.items)
+    sizes = np.array([len(group) for group in references])
+    scores: list[float] = (np.concatenate(totals) / ORDERS / sizes * 10.0).tolist()
     return scores
 
 
-def _ngrams(tokens: Sequence[str]) -> Counts:
-    counts: dict[NGram, int] = {}
-    for order in range(1, ORDERS + 1):
-        for start in range(len(tokens) - order + 1):
-            ngram = tuple(tokens[start : start + order])
-            counts[ngram] = counts.get(ngram, 0) + 1
-    return counts
+def _similarities(chunk: Chunk, ngrams: NGrams, idf: FloatArray) -> FloatArray:
+    """Return the clipped cosine of each reference of a chunk and its candidate in one order."""
+    n_texts = len(chunk.item_of)
+    weights = ngrams.candidate_count * idf[ngrams.candidate_ngram]
+    reference_weights = ngrams.count * idf[ngrams.ngram]
+    norms = np.sqrt(sums_by(ngrams.item, _squares(weights), chunk.items))[chunk.item_of]
+    reference_norms = np.sqrt(sums_by(ngrams.text, _squares(reference_weights), n_texts))
+    # Products are added in the order of the candidate's n-grams.
+    shared = np.flatnonzero(ngrams.place < len(weights))
+    shared = shared[np.lexsort((ngrams.place[shared], ngrams.text[shared]))]
+    other = reference_weights[shared]
+    products = np.minimum(weights[ngrams.place[shared]], other) * other
+    values = sums_by(ngrams.text[shared], products, n_texts)
+    return np.divide(values, norms * reference_norms, out=values, where=(norms != 0) & (reference_norms != 0))
 
 
-def _vector(counts: Counts, idf: Mapping[NGram, float], unseen: float) -> Vector:
-    by_order: list[dict[NGram, float]] = [{} for _ in range(ORDERS)]
-    squares, bigrams = [0.0] * ORDERS, 0
-    for ngram, count in counts.items():
-        index = len(ngram) - 1
-        weight = count * idf.get(ngram, unseen)
-        by_order[index][ngram] = weight
-        squares[index] += weight**2
-        if index == 1:
-            bigrams += count
-    return by_order, [math.sqrt(square) for square in squares], bigrams
+def _inverse_frequencies(frequencies: Sequence[IntArray], n_items: int) -> list[FloatArray]:
+    """Return the weight of each n-gram; by Python's logarithm, as numpy's may differ in the last bit."""
+    log_items = math.log(float(n_items))
+    weights = np.array([log_items - math.log(max(1.0, frequency)) for frequency in range(n_items + 1)])
+    return [weights[part] for part in frequencies]
 
 
-def _similarity(candidate: Vector, reference: Vector) -> list[float]:
-    """Return the clipped cosine of each order, with the penalty for another length."""
-    penalty = math.e ** (-(float(candidate[2] - reference[2]) ** 2) / (2 * SIGMA**2))
-    values = []
-    for weights, norm, reference_weights, reference_norm in zip(*candidate[:2], *reference[:2], strict=True):
-        value = 0.0
-        for ngram, weight in weights.items():
-            other = reference_weights.get(ngram)
-            if other is not None:
-                value += min(weight, other) * other
-        if norm and reference_norm:
-            value /= norm * reference_norm
-        values.append(value * penalty)
-    return values
+def _squares(weights: FloatArray) -> FloatArray:
+    """Square by Python's power, which may differ from a product in the last bit; weights have few different values."""
+    distinct, places = np.unique(weights, return_inverse=True)
+    return np.array([weight**2 for weight in distinct.tolist()])[places.reshape(-1)]
+
+
+def _length_penalties(chunk: Chunk) -> NDArray[np.float64]:
+    """Return the penalty of each reference for another number of bigrams, which the reference code calls the length."""
+    bigrams, reference_bigrams = (np.maximum(n - 1, 0) for n in (chunk.candidate_lengths, chunk.reference_lengths))
+    differences, places = np.unique(bigrams[chunk.item_of] - reference_bigrams, return_inverse=True)
+    penalties = [math.e ** (-(float(difference) ** 2) / (2 * SIGMA**2)) for difference in differences.tolist()]
+    return np.array(penalties)[places.reshape(-1)]

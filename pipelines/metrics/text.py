@@ -1,4 +1,4 @@
-"""Overlap of texts: ROUGE-L and BLEU of N candidates and N lists of references.
+"""Overlap of texts: ROUGE-L and sentence BLEU of N candidates and N lists of references.
 
 Scores are fractions 0..1; an empty candidate scores 0. Tokens are `words`, without punctuation and split at
 apostrophes, as Italian needs (`l'uomo` is `l`, `uomo`), or those of 13a, sacreBLEU's default, where punctuation forms
@@ -8,17 +8,40 @@ tokens and an apostrophe does not separate.
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
 References: TypeAlias = Sequence[Sequence[str]]
 
 _WORD: Final = re.compile(r"\w+")
 _PERCENT: Final = 100.0
+_CACHED_CHUNKS: Final = 1 << 16  # pieces of text with their tokens: a benchmark's vocabulary fits
 
 
 def words(text: str) -> list[str]:
     """Split a text into lower-case words without punctuation."""
     return _WORD.findall(unicodedata.normalize("NFC", text.lower()))
+
+
+def tokens_13a(text: str) -> list[str]:
+    """Split a text into 13a tokens (Post 2018), by sacreBLEU; without its regular expressions for plain words.
+
+    Its rules do not reach over blanks, except where a hyphen ends a line.
+    """
+    chunks = [text] if "\n" in text else text.split()
+    return [token for chunk in chunks for token in ((chunk,) if chunk.isalnum() else _chunk_tokens(chunk))]
+
+
+@lru_cache(_CACHED_CHUNKS)
+def _chunk_tokens(chunk: str) -> tuple[str, ...]:
+    return tuple(_tokenizer_13a()(chunk.rstrip()).split())
+
+
+@cache
+def _tokenizer_13a() -> Any:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    return Tokenizer13a()
 
 
 def check_paired(candidates: Sequence[str], references: References) -> None:
@@ -64,7 +87,9 @@ def lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
     return len(first) - column.bit_count()
 
 
-def _bleu(order: int, *, lowercase: bool, effective_order: bool) -> Any:
+@cache
+def bleu_scorer(order: int, *, lowercase: bool = False, effective_order: bool = False) -> Any:
+    """Return sacreBLEU's scorer of n-grams up to `order`, 1 to 4."""
     if order not in range(1, 5):
         raise ValueError(f"BLEU order {order}: must be 1, 2, 3 or 4")
     from sacrebleu.metrics.bleu import BLEU
@@ -78,25 +103,9 @@ def _bleu(order: int, *, lowercase: bool, effective_order: bool) -> Any:
     )
 
 
-def _fraction(score: float) -> float:
+def fraction(score: float) -> float:
+    """Return a percentage as a fraction."""
     return min(score / _PERCENT, 1.0)  # exp(log(1)) may exceed one by a rounding error
-
-
-def corpus_bleu(candidates: Sequence[str], references: References, *, order: int = 4, lowercase: bool = False) -> float:
-    """Compute corpus BLEU of n-grams up to `order` (1..4) on 13a tokens, with sacreBLEU's defaults (Post 2018).
-
-    Equal weights, exponential smoothing, brevity against the closest reference length. Raises ValueError without texts.
-    """
-    check_paired(candidates, references)
-    if not candidates:
-        raise ValueError("corpus BLEU of no texts is undefined")
-    scorer = _bleu(order, lowercase=lowercase, effective_order=False)
-    groups = [[text for text in group if text.strip()] for group in references]
-    streams = [
-        [group[column] if column < len(group) else None for group in groups]
-        for column in range(max(len(group) for group in groups))
-    ]
-    return _fraction(float(scorer.corpus_score(list(candidates), streams).score))
 
 
 def sentence_bleu(
@@ -104,9 +113,9 @@ def sentence_bleu(
 ) -> list[float]:
     """Compute sentence BLEU on 13a tokens; n-grams longer than the candidate do not count (effective order)."""
     check_paired(candidates, references)
-    scorer = _bleu(order, lowercase=lowercase, effective_order=True)
+    scorer = bleu_scorer(order, lowercase=lowercase, effective_order=True)
     return [
-        _fraction(float(scorer.sentence_score(candidate, [text for text in group if text.strip()]).score))
+        fraction(float(scorer.sentence_score(candidate, [text for text in group if text.strip()]).score))
         for candidate, group in zip(candidates, references, strict=True)
     ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from pipelines.benchmarks.maia.aggregate import NO_ROW, MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray, QuestionGrid, not_run_note
 from pipelines.benchmarks.records import Metric, Sample
+from pipelines.metrics.bleu import bleu_counts, bleu_of_counts
 from pipelines.metrics.cider import cider
 
 _BLEU_NAMES: Final = {4: "bleu", 1: "bleu_1", 2: "bleu_2", 3: "bleu_3"}
@@ -58,37 +59,15 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
 def bleu_by_group(
     candidates: Sequence[str], references: Sequence[Sequence[str]], groups: IntArray
 ) -> dict[int | None, tuple[float, ...]]:
-    """Compute corpus BLEU of N texts with equal numbers of references, for every group, (N,), and all (None).
+    """Compute corpus BLEU of N texts with their references, for every group, (N,), and all (None).
 
-    Returns BLEU-1 to BLEU-4 as fractions by group; empty without texts. Equal to `metrics.text.corpus_bleu`, but
-    tokenizes each text once, as BLEU's counts add up over groups: 1 s instead of 7 s for 2,400 answers.
+    Returns BLEU-1 to BLEU-4 as fractions by group; empty without texts.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
-    scorer = BLEU(tokenize="13a", force=True)
-    counts: dict[int | None, Any] = {}
-    for group in np.unique(groups):
-        rows = np.flatnonzero(groups == group).tolist()
-        streams = list(zip(*(references[row] for row in rows), strict=True))
-        score = scorer.corpus_score([candidates[row] for row in rows], streams)
-        counts[int(group)] = np.array([*score.counts, *score.totals, score.sys_len, score.ref_len])
-    if counts:
-        counts[None] = sum(counts.values())
-    return {
-        group: tuple(_bleu(group_counts.tolist(), order) for order in range(1, 5))
-        for group, group_counts in counts.items()
-    }
-
-
-def _bleu(counts: list[int], order: int) -> float:
-    """Return BLEU up to `order` from the matches and totals of n-grams 1 to 4 and the two lengths."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    matches, total, (length, reference_length) = counts[:order], counts[4 : 4 + order], counts[8:]
-    score = BLEU.compute_bleu(
-        matches, total, length, reference_length, smooth_method="exp", max_ngram_order=order
-    ).score
-    return min(float(score) / 100, 1.0)  # exp(log(1)) may exceed one by a rounding error
+    counts = bleu_counts(candidates, references)
+    sums: dict[int | None, IntArray] = {int(group): counts[groups == group].sum(axis=0) for group in np.unique(groups)}
+    if sums:
+        sums[None] = counts.sum(axis=0)
+    return {group: tuple(bleu_of_counts(total, order) for order in range(1, 5)) for group, total in sums.items()}
 
 
 def _bleu_metrics(grid: QuestionGrid, setting: str, scores: Mapping[int | None, tuple[float, ...]]) -> Iterator[Metric]:

@@ -22,7 +22,7 @@ from pipelines.benchmarks.unpie.aggregate import KINDS, BoolArray, MeanMetric, P
 from pipelines.benchmarks.unpie.agreement import agreement
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.deltas import deltas
-from pipelines.metrics.text import corpus_bleu
+from pipelines.metrics.bleu import corpus_bleu
 
 if TYPE_CHECKING:
     import pandas as pd

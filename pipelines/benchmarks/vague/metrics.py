@@ -22,8 +22,8 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
 from pipelines.benchmarks.vague.scored_rows import Bools, Scope, ScoredRows, SettingRows
+from pipelines.metrics.bleu import corpus_bleu
 from pipelines.metrics.stats import FloatArray
-from pipelines.metrics.text import corpus_bleu
 
 if TYPE_CHECKING:
     import pandas as pd
