@@ -61,7 +61,9 @@ def _similarities(chunk: Chunk, ngrams: NGrams, idf: FloatArray) -> FloatArray:
     other = reference_weights[shared]
     products = np.minimum(weights[ngrams.place[shared]], other) * other
     values = sums_by(ngrams.text[shared], products, n_texts)
-    return np.divide(values, norms * reference_norms, out=values, where=(norms != 0) & (reference_norms != 0))
+    lengths = norms * reference_norms
+    cosines: FloatArray = np.divide(values, lengths, out=values, where=(norms != 0) & (reference_norms != 0))
+    return cosines
 
 
 def _inverse_frequencies(frequencies: Sequence[IntArray], n_items: int) -> list[FloatArray]:
