@@ -9,12 +9,12 @@ from typing import Any
 
 from jobs.output import print_json, print_line, table
 from pipelines.benchmarks import benchmark
-from pipelines.report.compare import Comparison, Difference
+from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
 from pipelines.sweep.result import SweepResult
 
 _DIFFERENCE_HEADERS = (
-    *("benchmark", "A", "B", "task", "setting", "score", "n", "A", "B", "B - A", "95%"),
-    *("test", "p", "p, Holm", "answers changed", ""),
+    *("benchmark", "A", "B", "task", "setting", "score", "n", "clusters", "A", "B", "B - A", "95%", "effect"),
+    *("test", "p", "p, Holm", "p, McNemar", "answers changed", ""),
 )
 _METRIC_HEADERS = ("benchmark", "model", "task", "setting", "metric", "value", "n", "failed")
 _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing")
@@ -31,9 +31,10 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     for caveat in comparison.caveats:
         print_line(f"note: {caveat}")
     print_line(
-        "Rows that both scored. 95%: paired bootstrap over clusters that share media. p, two-sided: exact McNemar for "
-        "yes-no scores, paired bootstrap for others, Koehn's paired bootstrap over rows for F1. Holm: corrected for all"
-        " tests here."
+        "Rows that both scored. Clusters: clips, pictures or scenes. 95%: jackknife over clusters with Student's t; "
+        "bootstrap over clusters for BLEU and CIDEr. p, two-sided: paired permutation of whole clusters. McNemar, "
+        "exact: only where every row is a cluster of its own. Holm: corrected for all tests here. Effect: Cohen's h of "
+        "shares, else d, in standard deviations of the clusters' contributions."
     )
     print_line("")
     for sentence in comparison_in_words(comparison):
@@ -43,11 +44,17 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
 def _difference_row(row: Difference) -> list[Any]:
     interval = "-" if row.ci_low is None or row.ci_high is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
     return [
-        *(row.benchmark, row.model_a, row.model_b, row.task, row.setting, row.value, row.n),
+        *(row.benchmark, row.model_a, row.model_b, row.task, row.setting, _score_name(row), row.n, row.clusters),
         *(f"{row.mean_a:.3f}", f"{row.mean_b:.3f}", f"{row.delta:+.3f}", interval),
-        *(row.test or "-", "-" if row.p is None else f"{row.p:.3g}"),
-        *("-" if row.p_holm is None else f"{row.p_holm:.3g}", row.changed, row.verdict),
+        *("-" if row.effect is None else f"{row.effect_name} {row.effect:+.2f}", row.test),
+        *("-" if p is None else f"{p:.3g}" for p in (row.p, row.p_holm, row.p_mcnemar)),
+        *("-" if row.changed is None else row.changed, row.verdict),
     ]
+
+
+def _score_name(row: Difference) -> str:
+    part = ", ".join(filter(None, (row.subset, row.category)))
+    return f"{row.value} ({part})" if part else row.value
 
 
 def comparison_in_words(comparison: Comparison) -> list[str]:
@@ -55,16 +62,18 @@ def comparison_in_words(comparison: Comparison) -> list[str]:
     significant = [row for row in comparison.differences if row.verdict == "differs"]
     equal = sum(row.verdict == "equal" for row in comparison.differences)
     total = len(comparison.differences)
+    unclear = sum(row.verdict == CANNOT_CONCLUDE for row in comparison.differences)
+    few = [f"{unclear} of {total} differences rest on too few clusters to conclude anything."] if unclear else []
     if not significant:
         sentence = f"None of {total} differences is more than chance"
-        return [f"{sentence}; {equal} of them are none at all." if equal else f"{sentence}."]
-    sentences = [f"{len(significant)} of {total} differences are more than chance; {equal} are none at all."]
+        return [f"{sentence}; {equal} of them are none at all." if equal else f"{sentence}.", *few]
+    sentences = [f"{len(significant)} of {total} differences are more than chance; {equal} are none at all.", *few]
     for row in significant:
         direction = "higher" if row.delta > 0 else "lower"
         p_value = "" if row.p_holm is None else f", p {max(row.p_holm, 0.0001):.4f} after correction"
         sentences.append(
-            f"- {row.benchmark} {row.task} {row.setting}: {row.value} of {row.model_b} in B is {direction} than of "
-            f"{row.model_a} in A by {abs(row.delta):.3f}, on {row.n:,} rows{p_value}."
+            f"- {row.benchmark} {row.task} {row.setting}: {_score_name(row)} of {row.model_b} in B is {direction} than "
+            f"of {row.model_a} in A by {abs(row.delta):.3f}, on {row.n:,} rows{p_value}."
         )
     return sentences
 

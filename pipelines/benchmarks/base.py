@@ -7,7 +7,7 @@ Parameters of parts are positional, so an implementation may call an unused one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import PurePath
@@ -21,7 +21,6 @@ from pipelines.benchmarks.records import (
     JudgeRequest,
     Metric,
     Notice,
-    PairedTest,
     Prompt,
     RawSample,
     Reading,
@@ -36,6 +35,8 @@ from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pipelines.benchmarks.paired import PairedMetric
 
 
 class SampleSource(Protocol):
@@ -124,8 +125,11 @@ class Reporter(Protocol):
         ...
 
 
-PairedTests: TypeAlias = "Callable[[pd.DataFrame, pd.DataFrame, str, Mapping[str, Sample]], Sequence[PairedTest]]"
-"""Scores of A and B on the same rows of one setting, the setting and samples by id -> tests."""
+PairedMetrics: TypeAlias = "Callable[[pd.DataFrame, pd.DataFrame, Mapping[str, Sample]], Iterable[PairedMetric]]"
+"""Scores of A and B in one setting, the same rows in the same order, which both answered, and samples by id.
+
+Without data `samples` is empty, and only what needs none is returned.
+"""
 
 
 class LazyPart:
@@ -211,5 +215,5 @@ class BenchmarkDefinition:
     is_ensemble_member: Callable[[str], bool] = lambda _model: True  # which models the ensemble is made of, by name
     ensemble_replaces_members: bool = False  # tables and figures show the ensemble in place of its members
     predictions_reader: PredictionsReader | None = None  # of the authors' own prediction files
-    paired_tests: PairedTests | None = None  # tests of metrics that are no mean over rows
+    paired_metrics: PairedMetrics | None = None  # for comparisons: metrics of two models that are no mean of a score
     human: HumanBaseline = field(default_factory=HumanBaseline)  # human figures and annotation files

@@ -195,13 +195,20 @@ DOUBTFUL_NOTES: Final = ("suspect", "inconsistent", "misprint")  # first words o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest:
-    """A metric of two models on the same rows, with the benchmark's own test of their difference."""
+    """A metric of two models on the same rows, and the test of their difference."""
 
     metric: str
-    n: int
+    subset: str = ""
+    category: str = ""
+    n: int  # rows
+    clusters: int  # clips, pictures or scenes of these rows, which the test permutes
     value_a: float
     value_b: float
     ci_low: float | None
     ci_high: float | None  # ends of the 95% interval of B minus A
-    p: float | None  # two-sided; None where it cannot be tested
-    test: str  # name of the test
+    interval: str  # `jackknife` over clusters, or `bootstrap` for metrics of a corpus
+    p: float | None  # two-sided, by `test`; None where there is only one cluster
+    test: str  # `exact permutation` or `permutation` of clusters
+    p_mcnemar: float | None  # McNemar's exact test; None unless rows are independent, and right or wrong
+    effect: float | None  # effect size; None where the clusters do not vary
+    effect_name: str  # Cohen's `h` for shares, `d` over clusters for others

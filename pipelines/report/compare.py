@@ -4,58 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import PairedTests
 from pipelines.benchmarks.records import PairedTest, Sample
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
+from pipelines.metrics.paired import holm, smallest_p
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.selection import check_names
-from pipelines.storage.parts import part_folder, read_part
+from pipelines.report.scored_pair import ScoredPair
 from pipelines.storage.store import Store
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SIGNIFICANCE = 0.05  # a difference with a corrected p-value of at least this is within chance
-MIN_CLUSTERS = 10  # with fewer clusters, their resampling is not informative
-
-_Key = tuple[str, str, str, str]
-_Rows = Mapping[_Key, Mapping[str, Any]]
+CANNOT_CONCLUDE = "cannot conclude"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One score under one task and setting, A against B on the rows that both have."""
+    """One score or metric under one task and setting, A against B on the rows that both have."""
 
     benchmark: str
     model_a: str
     model_b: str
     task: str
     setting: str
-    value: str  # name of the row's score, such as `correct`
+    subset: str = ""
+    category: str = ""
+    value: str  # name of the row's score, such as `correct`, or of the benchmark's metric, such as `pool_accuracy`
     n: int  # rows that both scored
+    clusters: int  # clips, pictures or scenes of these rows, which the test permutes
     only_one: int  # rows that only one of them scored
     mean_a: float
     mean_b: float
     delta: float  # B minus A
     ci_low: float | None
     ci_high: float | None
+    interval: str = ""  # how the 95% interval is made: `jackknife` or `bootstrap` of clusters
     p: float | None  # two-sided, by `test`; None if there is only one cluster
-    test: str = ""  # exact `McNemar` if binary, else paired `bootstrap` or the benchmark's own test
+    test: str = ""  # `exact permutation` or `permutation` of clusters
+    p_mcnemar: float | None = None  # exact; None unless rows are independent, and right or wrong
     p_holm: float | None = None  # after Holm's correction for all tests of the comparison
-    changed: int  # rows with another parsed answer
+    effect: float | None = None  # effect size; None where the clusters do not vary
+    effect_name: str = ""  # Cohen's `h` for shares, `d` over clusters for others
+    changed: int | None  # rows with another parsed answer; None for metrics that are no mean over rows
 
     @property
     def verdict(self) -> str:
-        """`equal`, `differs` or `within chance`."""
+        """`equal`, `differs`, `within chance`, or `cannot conclude` where so few clusters can show no difference."""
         if not self.delta:
             return "equal"
-        excludes_zero = self.ci_low is not None and self.ci_high is not None and not self.ci_low <= 0 <= self.ci_high
-        p = self.p if self.p_holm is None else self.p_holm
-        return "differs" if excludes_zero and (p is None or p < SIGNIFICANCE) else "within chance"
+        if self.p is None or smallest_p(self.clusters) >= SIGNIFICANCE:
+            return CANNOT_CONCLUDE
+        return "differs" if (self.p if self.p_holm is None else self.p_holm) < SIGNIFICANCE else "within chance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +65,6 @@ class Comparison:
 
     differences: tuple[Difference, ...]
     caveats: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """Two models on one benchmark, with their score rows by task, setting, sample id and variant."""
-
-    a: ManifestEntry
-    b: ManifestEntry
-    rows_a: _Rows
-    rows_b: _Rows
-
-    @property
-    def names(self) -> dict[str, Any]:
-        return {"benchmark": self.a.benchmark, "model_a": self.a.model, "model_b": self.b.model}
-
-    def cells(self) -> list[tuple[str, str]]:
-        return sorted({key[:2] for key in self.rows_a} & {key[:2] for key in self.rows_b})
-
-    def changed(self, keys: Sequence[_Key]) -> int:
-        return sum(self.rows_a[key]["answer"] != self.rows_b[key]["answer"] for key in keys)
 
 
 def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Comparison:
@@ -100,15 +81,13 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
             a, b = entries_a.get((name, name_a)), entries_b.get((name, name_b))
             if a is None or b is None:
                 continue
-            pair = _Pair(a, b, _scores(out_a, a), _scores(out_b, b))
-            caveats += _caveats(pair)
-            differences += _score_differences(pair)
-            metric_differences, problems = _metric_differences(pair)
-            differences += metric_differences
-            caveats += problems
+            pair = ScoredPair.read((out_a, a), (out_b, b))
+            samples, problems = _samples(b)
+            differences += _differences(pair, samples)
+            caveats += [*_caveats(pair), *problems]
     if not differences:
         raise UsageError(f"{out_a.uri} and {out_b.uri} have no scored rows in common; run `vlmsweep score` on both")
-    return Comparison(tuple(_holm_corrected(differences)), tuple(dict.fromkeys(caveats)))
+    return Comparison(tuple(_holm_corrected(differences)), tuple(dict.fromkeys([*caveats, *_power(differences)])))
 
 
 def _entries(out: Store) -> dict[tuple[str, str], ManifestEntry]:
@@ -135,7 +114,7 @@ def _model_pairs(
     return [(models[0], models[-1])]
 
 
-def _caveats(pair: _Pair) -> Iterator[str]:
+def _caveats(pair: ScoredPair) -> Iterator[str]:
     a, b = pair.a, pair.b
     first, second = a.builder, b.builder
     if first.dataset_fingerprint != second.dataset_fingerprint:
@@ -145,122 +124,74 @@ def _caveats(pair: _Pair) -> Iterator[str]:
     revisions = [str(asker.model_fingerprint.get("revision") or "") for asker in (first, second)]
     if a.model == b.model and revisions[0] != revisions[1]:
         yield f"{a.model}: revision {revisions[0] or '?'} in A, {revisions[1] or '?'} in B"
-    clusters = {row["cluster"] for key, row in pair.rows_a.items() if key in pair.rows_b}
-    if len(clusters) < MIN_CLUSTERS:
-        yield f"{a.benchmark}: only {len(clusters)} pictures or clips: intervals and tests are not informative"
 
 
-def _scores(out: Store, entry: ManifestEntry) -> dict[_Key, dict[str, Any]]:
-    rows = {}
-    for info in out.list(part_folder("scores", entry.benchmark, entry.model), "*.parquet"):
-        for row in read_part(out, info.path).to_pylist():
-            rows[row["task"], row["setting"], row["sample_id"], row["variant"]] = row
-    return rows
+def _power(differences: Sequence[Difference]) -> Iterator[str]:
+    """Yield which benchmarks have too few clusters for any test, or for one among so many tests."""
+    largest: dict[str, int] = {}
+    for row in differences:
+        largest[row.benchmark] = max(largest.get(row.benchmark, 0), row.clusters)
+    for name, clusters in sorted(largest.items()):
+        least = smallest_p(clusters)
+        if least >= SIGNIFICANCE:
+            few = f"only {clusters} clips, pictures or scenes" if clusters > 1 else "only one clip, picture or scene"
+            yield f"{name}: {few}: no p-value can be below {min(least, 1):.3g}, so no test here can conclude anything"
+        elif least * len(differences) >= SIGNIFICANCE:
+            yield (
+                f"{name}: with {clusters} clips, pictures or scenes no p-value can be below {least:.3g}, too much for "
+                f"Holm's correction over {len(differences):,} tests; compare fewer benchmarks or settings at a time"
+            )
 
 
-def _score_differences(pair: _Pair) -> Iterator[Difference]:
-    for cell in pair.cells():
-        keys = sorted(key for key in {*pair.rows_a, *pair.rows_b} if key[:2] == cell)
-        scores_a, scores_b = (
-            {key: dict(rows[key]["values"]) for key in keys if key in rows} for rows in (pair.rows_a, pair.rows_b)
-        )
-        names_a, names_b = ({name for scores in rows.values() for name in scores} for rows in (scores_a, scores_b))
-        for name in sorted((names_a & names_b) - {*benchmark(pair.a.benchmark).descriptive_values}):
-            has_a, has_b = ({key for key in keys if name in scores.get(key, {})} for scores in (scores_a, scores_b))
-            common = [key for key in keys if key in has_a and key in has_b]
-            if common:
-                values = ([scores_a[key][name] for key in common], [scores_b[key][name] for key in common])
-                yield _score_difference(pair, name, common, values, only_one=len(has_a ^ has_b))
-
-
-def _score_difference(
-    pair: _Pair, name: str, keys: Sequence[_Key], values: tuple[list[float], list[float]], *, only_one: int
-) -> Difference:
-    from pipelines.metrics.agreement import mcnemar_exact
-    from pipelines.metrics.stats import paired_bootstrap_ci, paired_bootstrap_p
-
-    a, b = values
-    clusters = [pair.rows_a[key]["cluster"] for key in keys]
-    interval = paired_bootstrap_ci(b, a, clusters)
-    p, test = None, ""
-    if {*a, *b} <= {0.0, 1.0}:
-        p, test = mcnemar_exact([bool(score) for score in a], [bool(score) for score in b]), "McNemar"
-    elif interval:
-        sides = [paired_bootstrap_p(x, y, clusters) for x, y in ((a, b), (b, a))]
-        p, test = min(1.0, 2 * min(sides)), "bootstrap"
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    means = sum(a) / len(a), sum(b) / len(b)
-    paired = PairedTest(
-        metric=name, n=len(a), value_a=means[0], value_b=means[1], ci_low=low, ci_high=high, p=p, test=test
-    )
-    return _difference(pair, keys, paired, only_one=only_one)
-
-
-def _difference(pair: _Pair, keys: Sequence[_Key], test: PairedTest, *, only_one: int) -> Difference:
-    return Difference(
-        **pair.names,
-        task=keys[0][0],
-        setting=keys[0][1],
-        value=test.metric,
-        n=test.n,
-        only_one=only_one,
-        mean_a=test.value_a,
-        mean_b=test.value_b,
-        delta=test.value_b - test.value_a,
-        ci_low=test.ci_low,
-        ci_high=test.ci_high,
-        p=test.p,
-        test=test.test,
-        changed=pair.changed(keys),
-    )
-
-
-def _metric_differences(pair: _Pair) -> tuple[list[Difference], list[str]]:
-    """Return the benchmark's own tests on rows that both answered, and the problem that prevented them."""
-    paired_tests = benchmark(pair.a.benchmark).paired_tests
-    if paired_tests is None:
-        return [], []
+def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:
+    """Return the samples by id, and the problem that prevented it; not read where no metric needs them."""
+    if benchmark(entry.benchmark).paired_metrics is None:
+        return {}, []
     try:
-        samples = {sample.sample_id: sample for sample in Dataset.open(Store(pair.b.data), pair.b.benchmark).samples()}
+        dataset = Dataset.open(Store(entry.data), entry.benchmark)
+        return {sample.sample_id: sample for sample in dataset.samples()}, []
     except (DatasetError, StoreError) as error:
-        return [], [f"{pair.a.benchmark}: its own metrics are not tested, since they need the data ({error})"]
-    differences = [
-        difference for cell in pair.cells() for difference in _tests_of_cell(pair, cell, paired_tests, samples)
-    ]
-    return differences, []
+        return {}, [f"{entry.benchmark}: its metrics that need the data are not tested ({error})"]
 
 
-def _tests_of_cell(
-    pair: _Pair, cell: tuple[str, str], paired_tests: PairedTests, samples: Mapping[str, Sample]
-) -> Iterator[Difference]:
-    rows_a, rows_b = ({key: row for key, row in rows.items() if key[:2] == cell} for rows in (pair.rows_a, pair.rows_b))
-    keys = sorted(
-        key
-        for key in rows_a.keys() & rows_b.keys()
-        if key[2] in samples and rows_a[key]["status"] == rows_b[key]["status"] == "ok"
-    )
-    if not keys:
+def _differences(pair: ScoredPair, samples: Mapping[str, Sample]) -> Iterator[Difference]:
+    for metric, only_one, changed in pair.score_means():
+        if (test := metric.test()) is not None:
+            yield _difference(pair, (metric.task, metric.setting), test, only_one=only_one, changed=changed)
+    paired_metrics = benchmark(pair.a.benchmark).paired_metrics
+    if paired_metrics is None:
         return
-    first, second = (_frame([rows[key] for key in keys]) for rows in (rows_a, rows_b))
-    for test in paired_tests(first, second, cell[1], samples):
-        yield _difference(pair, keys, test, only_one=len(rows_a.keys() | rows_b.keys()) - len(keys))
+    for a, b in pair.answered():
+        known = a["sample_id"].isin(list(samples)).to_numpy() if samples else slice(None)
+        rows_a, rows_b = (rows[known].reset_index(drop=True) for rows in (a, b))
+        for metric in paired_metrics(rows_a, rows_b, samples) if len(rows_a) else ():
+            if (test := metric.test()) is not None:
+                only_one = pair.only_one_answered(metric.task, metric.setting)
+                yield _difference(pair, (metric.task, metric.setting), test, only_one=only_one, changed=None)
 
 
-def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame([{**row, **dict(row["values"])} for row in rows])
+def _difference(
+    pair: ScoredPair, cell: tuple[str, str], test: PairedTest, *, only_one: int, changed: int | None
+) -> Difference:
+    fields: dict[str, Any] = {name: getattr(test, name) for name in PairedTest.__slots__}
+    fields |= {"mean_a": fields.pop("value_a"), "mean_b": fields.pop("value_b"), "value": fields.pop("metric")}
+    return Difference(
+        benchmark=pair.a.benchmark,
+        model_a=pair.a.model,
+        model_b=pair.b.model,
+        task=cell[0],
+        setting=cell[1],
+        only_one=only_one,
+        delta=test.value_b - test.value_a,
+        changed=changed,
+        **fields,
+    )
 
 
 def _holm_corrected(differences: Sequence[Difference]) -> list[Difference]:
-    """Add the p-values after Holm's correction (Holm 1979) for all tests, by statsmodels."""
-    p_values = [difference.p for difference in differences if difference.p is not None]
-    if not p_values:
-        return list(differences)
-    from statsmodels.stats.multitest import multipletests
-
-    corrected = iter(multipletests(p_values, method="holm")[1])
+    """Add the p-values after Holm's correction for all tests."""
+    corrected = iter(holm([difference.p for difference in differences if difference.p is not None]))
     return [
-        difference if difference.p is None else replace(difference, p_holm=float(next(corrected)))
+        difference if difference.p is None else replace(difference, p_holm=next(corrected))
         for difference in differences
     ]

@@ -135,5 +135,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     judge=_PARTS,
     similarity=_PARTS.similarity,
     ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
+    paired_metrics=lazy_part("pipelines.benchmarks.maia.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.maia.human:HUMAN_BASELINE"),
 )

@@ -132,5 +132,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     is_ensemble_member=lazy_part("pipelines.benchmarks.mate.random_runs:is_run"),
     ensemble_replaces_members=True,
     predictions_reader=READER,
+    paired_metrics=lazy_part("pipelines.benchmarks.mate.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.mate.human:HUMAN_BASELINE"),
 )

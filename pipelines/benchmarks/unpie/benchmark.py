@@ -217,5 +217,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     judge=_PARTS,
     similarity=_PARTS.similarity,
     captions=_PARTS.captions,
+    paired_metrics=lazy_part("pipelines.benchmarks.unpie.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.unpie.human:HUMAN_BASELINE"),
 )

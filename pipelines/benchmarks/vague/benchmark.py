@@ -220,5 +220,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     similarity=_PARTS.similarity,
+    paired_metrics=lazy_part("pipelines.benchmarks.vague.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.vague.human:HUMAN_BASELINE"),
 )

@@ -1,25 +1,19 @@
-"""Macro F1 of V-FLUTE's rows as a statistic of sums over rows, its baselines, and paired tests.
+"""Macro F1 of V-FLUTE's rows as a statistic of sums over rows, its baselines, and a paired test.
 
 An answer with one of two labels is right or wrong, so macro F1 follows from the number of right answers of each class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import MetricSpec, Statistic, draw_sums, with_intervals
-from pipelines.benchmarks.records import Metric, PairedTest, Sample
-from pipelines.benchmarks.vflute.facts import REPORTED_THRESHOLDS, TASK
-from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
+from pipelines.benchmarks.aggregation import Statistic, draw_sums
+from pipelines.benchmarks.vflute.scored_rows import Bools
 from pipelines.metrics.f1 import macro_f1
 from pipelines.metrics.stats import RESAMPLES, FloatArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def value_of(columns: Sequence[Bools], statistic: Statistic) -> float | None:
@@ -80,39 +74,3 @@ def koehn_p(entailment: Bools, right_a: Bools, right_b: Bools) -> float:
     columns = np.stack(paired_columns(entailment, right_a, right_b), axis=1, dtype=np.float64)
     gain = f1_gain(*draw_sums(columns).T)
     return (1 + int(np.count_nonzero(~(gain < 0)))) / (RESAMPLES + 1)
-
-
-def koehn_tests(a: pd.DataFrame, b: pd.DataFrame, setting: str, samples: Mapping[str, Sample]) -> list[PairedTest]:
-    """Test F1 of labels, and F1 at the thresholds where the explanations of both models are scored.
-
-    `a` and `b` are scores as `Reporter.reduce` takes them; ValueError if they are not of the same rows.
-    """
-    frames = (frame.sort_values("sample_id", kind="stable") for frame in (a, b))
-    rows_a, rows_b = (SettingRows.of(frame, setting, samples) for frame in frames)
-    if list(rows_a.ids) != list(rows_b.ids):
-        raise ValueError(f"vflute {setting}: {len(rows_a.ids)} and {len(rows_b.ids)} rows, which are not the same")
-    if not len(rows_a.ids):
-        return []
-    tests = [_koehn_test("label_f1", rows_a, rows_a.labelled_right(), rows_b.labelled_right())]
-    for k in REPORTED_THRESHOLDS if setting != "label-only" else ():
-        at_a, at_b = rows_a.right_at(k), rows_b.right_at(k)
-        if not (at_a.unknown.any() or at_b.unknown.any()):
-            tests.append(_koehn_test(f"f1_at_{k}", rows_a, at_a.right, at_b.right))
-    return tests
-
-
-def _koehn_test(metric: str, rows: SettingRows, right_a: Bools, right_b: Bools) -> PairedTest:
-    columns = paired_columns(rows.entailment, right_a, right_b)
-    gain = Metric(task=TASK, setting=rows.setting, metric=metric, value=value_of(columns, f1_gain), n=len(rows.ids))
-    (gain,) = with_intervals([MetricSpec(gain, columns, f1_gain)], rows.cluster)
-    one_sided = min(koehn_p(rows.entailment, right_a, right_b), koehn_p(rows.entailment, right_b, right_a))
-    return PairedTest(
-        metric=metric,
-        n=gain.n,
-        value_a=value_of(columns, f1_of_a) or 0.0,
-        value_b=value_of(columns, f1_of_b) or 0.0,
-        ci_low=gain.ci_low,
-        ci_high=gain.ci_high,
-        p=min(1.0, 2 * one_sided),
-        test="Koehn",
-    )

@@ -68,7 +68,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     similarity=_PARTS.similarity,
-    paired_tests=lazy_part("pipelines.benchmarks.vflute.aggregate:koehn_tests"),
     predictions_reader=READER,
+    paired_metrics=lazy_part("pipelines.benchmarks.vflute.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.vflute.human:HUMAN_BASELINE"),
 )

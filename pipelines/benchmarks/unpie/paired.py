@@ -1,0 +1,99 @@
+"""UNPIE's metrics of two models as the paper reports them: means of both kinds of pun, by language, and pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pipelines.benchmarks.aggregation import Column, mean_of_ratios
+from pipelines.benchmarks.paired import PairedMetric
+from pipelines.benchmarks.records import Sample
+from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
+from pipelines.benchmarks.unpie.column_map import LANGUAGES
+from pipelines.benchmarks.unpie.metrics import subset_name
+from pipelines.metrics.corpus_bleu import COLUMNS, bleu_counts, bleu_of_sums
+from pipelines.metrics.stats import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MEANS: Final = {
+    "grounding": ("exact_match", "correct"),
+    "disambiguation": ("accuracy", "correct"),
+    "reconstruction": ("correct_pct", "accepted"),
+}
+"""Task -> metric, and the score that it is the mean of."""
+
+
+def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+    """Yield, in one setting, the headline of each task and the accuracy of pairs; BLEU-4 of reconstructed puns."""
+    setting = str(a["setting"].iloc[0])
+    sides = {"a": a, "b": b}
+    scores = {f"{name}_{side}": sides[side].get(name) for name in ("correct", "accepted", "answer") for side in sides}
+    rows = a[["task", "sample_id", "cluster", "category"]].assign(lang=a["variant"].str.slice(0, 2), **scores)
+    for task, (metric, score) in _MEANS.items():
+        of_task = rows[rows["task"] == task]
+        for lang in ("",) if task == "grounding" else LANGUAGES:
+            part = of_task[of_task["lang"] == lang]
+            make = partial(_over_kinds, task=task, setting=setting, subset=subset_name(task, lang) if lang else "")
+            scored = part.dropna(subset=[f"{score}_a", f"{score}_b"])
+            yield from make(scored, score, metric=metric)
+            if task == "disambiguation":
+                yield from make(_pairs(scored), score, metric="pair_accuracy")
+            elif task == "reconstruction" and samples and not part.empty:
+                yield from _bleu(part, samples, task=task, setting=setting, subset=subset_name(task, lang))
+
+
+def _pairs(scored: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per pun of which both translations are scored: correct if both are."""
+    puns = scored.groupby("sample_id")
+    both = puns.agg({"cluster": "first", "category": "first", "correct_a": "min", "correct_b": "min"})
+    return both[puns.size() == 2]
+
+
+def _over_kinds(rows: pd.DataFrame, score: str, **fields: Any) -> Iterator[PairedMetric]:
+    """Yield the mean of a score over the rows of each kind, and the mean of both; only the kind that there is."""
+    kinds = [name for name in KINDS if (rows["category"] == name).any()]
+    if not kinds:
+        return
+    kind = rows["category"].to_numpy()
+    sides = [rows[f"{score}_{side}"].to_numpy(dtype=np.float64) for side in "ab"]
+    a, b = (_by_kind(side[:, None], kind, kinds) for side in sides)
+    category = ALL if len(kinds) == len(KINDS) else kinds[0]
+    clusters = rows["cluster"].to_numpy()
+    yield PairedMetric(a=a, b=b, statistic=mean_of_ratios, clusters=clusters, category=category, **fields)
+
+
+def _by_kind(values: FloatArray, kind: Column, kinds: list[str]) -> tuple[Column, ...]:
+    """Return values, (rows, columns), and the number of rows, each for one kind after the other."""
+    sized = [*values.T, np.ones(len(values))]
+    return tuple(column * (kind == name) for name in kinds for column in sized)
+
+
+def _bleu(rows: pd.DataFrame, samples: Mapping[str, Sample], **fields: Any) -> Iterator[PairedMetric]:
+    kinds = [name for name in KINDS if (rows["category"] == name).any()]
+    references = [[str(samples[name].data["sentence"])] for name in rows["sample_id"]]
+    kind = rows["category"].to_numpy()
+    counts = (bleu_counts([text or "" for text in rows[f"answer_{side}"]], references) for side in "ab")
+    a, b = (_by_kind(side, kind, kinds) for side in counts)
+    category = ALL if len(kinds) == len(KINDS) else kinds[0]
+    yield PairedMetric(
+        metric="bleu4",
+        a=a,
+        b=b,
+        statistic=_mean_bleu,
+        clusters=rows["cluster"].to_numpy(),
+        category=category,
+        corpus=True,
+        **fields,
+    )
+
+
+def _mean_bleu(*sums: FloatArray) -> FloatArray:
+    """Return the mean of the kinds' corpus BLEU-4 from the columns of `_by_kind`."""
+    width = COLUMNS + 1
+    values = [bleu_of_sums(*sums[start : start + COLUMNS]) for start in range(0, len(sums), width)]
+    return sum(values[1:], start=values[0]) / len(values)

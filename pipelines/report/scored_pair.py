@@ -1,0 +1,173 @@
+"""The score rows of two models on one benchmark, aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.paired import PairedMetric
+from pipelines.metrics.stats import FloatArray
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.storage.parts import part_folder, read_part
+from pipelines.storage.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+_KEY: Final = ("task", "setting", "sample_id", "variant")
+_TEXTS: Final = (*_KEY, "subset", "category", "cluster", "status", "answer", "flags")
+_Key: TypeAlias = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreRows:
+    """Score rows of one model as columns, (rows,) each."""
+
+    texts: Mapping[str, NDArray[Any]]  # `_TEXTS`
+    values: Mapping[str, FloatArray]  # scores by name; NaN where a row has none
+    places: Mapping[_Key, int]  # of each row
+
+    @classmethod
+    def read(cls, out: Store, entry: ManifestEntry) -> ScoreRows:
+        """Read the rows of an entry; of rows with one key the last."""
+        parts = [read_part(out, info.path) for info in out.list(_folder(entry), "*.parquet")]
+        texts = {name: _objects([text for part in parts for text in _texts(part, name)]) for name in _TEXTS}
+        texts["cluster"] = np.where(texts["cluster"].astype(bool), texts["cluster"], texts["sample_id"])
+        keys = zip(*(texts[name].tolist() for name in _KEY), strict=True)
+        return cls(texts, _values(parts, len(texts["task"])), {key: place for place, key in enumerate(keys)})
+
+
+def _folder(entry: ManifestEntry) -> str:
+    return part_folder("scores", entry.benchmark, entry.model)
+
+
+def _texts(part: pa.Table, name: str) -> list[Any]:
+    return list(part[name].to_pylist()) if name in part.column_names else [None] * part.num_rows
+
+
+def _objects(items: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def _values(parts: list[pa.Table], rows: int) -> dict[str, FloatArray]:
+    columns: dict[str, FloatArray] = {}
+    start = 0
+    for part in parts:
+        values = part["values"].combine_chunks()
+        places = start + np.repeat(np.arange(part.num_rows), np.diff(values.offsets.to_numpy()))
+        names = _objects(values.keys.to_pylist())
+        numbers = values.items.to_numpy(zero_copy_only=False).astype(np.float64)
+        for name in dict.fromkeys(names):
+            column = columns.setdefault(name, np.full(rows, np.nan))
+            column[places[names == name]] = numbers[names == name]
+        start += part.num_rows
+    return columns
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredPair:
+    """Two models on one benchmark, with their score rows."""
+
+    a: ManifestEntry
+    b: ManifestEntry
+    rows_a: ScoreRows
+    rows_b: ScoreRows
+
+    @classmethod
+    def read(cls, a: tuple[Store, ManifestEntry], b: tuple[Store, ManifestEntry]) -> ScoredPair:
+        """Read the scores of two entries."""
+        return cls(a=a[1], b=b[1], rows_a=ScoreRows.read(*a), rows_b=ScoreRows.read(*b))
+
+    @cached_property
+    def _keys(self) -> list[_Key]:
+        """Keys of the rows of either, sorted."""
+        return sorted(self.rows_a.places.keys() | self.rows_b.places.keys())
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Places of `_keys` in the rows of A and of B; -1 where there is no such row."""
+        a, b = (
+            np.array([rows.places.get(key, -1) for key in self._keys], dtype=np.intp)
+            for rows in (self.rows_a, self.rows_b)
+        )
+        return a, b
+
+    @cached_property
+    def _cells(self) -> list[tuple[tuple[str, str], slice]]:
+        """Slices of `_keys` by task and setting."""
+        cells, start = [], 0
+        for cell, keys in groupby(self._keys, key=itemgetter(0, 1)):
+            stop = start + sum(1 for _ in keys)
+            cells.append((cell, slice(start, stop)))
+            start = stop
+        return cells
+
+    def score_means(self) -> Iterator[tuple[PairedMetric, int, int]]:
+        """Yield, for each score of each task and setting, its mean over the rows that have it in both.
+
+        With it come the numbers of rows that only one of the two scored, and of common rows with another answer.
+        """
+        skipped = {*benchmark(self.a.benchmark).descriptive_values}
+        names = sorted((self.rows_a.values.keys() & self.rows_b.values.keys()) - skipped)
+        sides = tuple(zip((self.rows_a, self.rows_b), self._places, strict=True))
+        columns = {
+            name: [np.where(places >= 0, rows.values[name][places], np.nan) for rows, places in sides] for name in names
+        }
+        changed = np.not_equal(*(rows.texts["answer"][places] for rows, places in sides))
+        for cell, here in self._cells:
+            for name in names:
+                a, b = (column[here] for column in columns[name])
+                has_a, has_b = ~np.isnan(a), ~np.isnan(b)
+                both = has_a & has_b
+                if not both.any():
+                    continue
+                metric = PairedMetric.mean(
+                    a[both],
+                    b[both],
+                    task=cell[0],
+                    setting=cell[1],
+                    metric=name,
+                    clusters=self.rows_a.texts["cluster"][self._places[0][here][both]],
+                )
+                yield metric, int((has_a ^ has_b).sum()), int(changed[here][both].sum())
+
+    @cached_property
+    def _answered(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which of `_keys` A and B answered."""
+        a, b = (
+            (places >= 0) & (rows.texts["status"][places] == "ok")
+            for rows, places in zip((self.rows_a, self.rows_b), self._places, strict=True)
+        )
+        return a, b
+
+    def answered(self) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        """Yield, for each setting, the rows that both models answered, in the same order."""
+        import pandas as pd
+
+        both = self._answered[0] & self._answered[1]
+        settings = np.array([key[1] for key in self._keys])
+        for setting in sorted(set(settings[both].tolist())):
+            chosen = both & (settings == setting)
+            frames = []
+            for rows, places in zip((self.rows_a, self.rows_b), self._places, strict=True):
+                here = places[chosen]
+                texts = {name: pd.Series(column[here], dtype=object) for name, column in rows.texts.items()}
+                frames.append(pd.DataFrame({**texts, **{name: column[here] for name, column in rows.values.items()}}))
+            yield frames[0], frames[1]
+
+    def only_one_answered(self, task: str, setting: str) -> int:
+        """Count the rows of a task, or of all tasks of a derived one, that only one of the two answered."""
+        tasks = benchmark(self.a.benchmark).derived_tasks.get(task, (task,))
+        one = self._answered[0] ^ self._answered[1]
+        return sum(int(one[here].sum()) for cell, here in self._cells if cell[0] in tasks and cell[1] == setting)
