@@ -9,7 +9,7 @@ OUT ?= demo-out
 # One test process per core: more would only slow down each other's models.
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: chaos demo test test-slow lint format bench bench-gpu bench-quick clean install lock
+.PHONY: chaos demo test test-slow lint format bench bench-gpu bench-quick simulate clean install lock
 
 install: $(STAMP)
 
@@ -58,6 +58,10 @@ bench: $(STAMP)
 # Under five minutes; fails where a stage is 1.3 times slower than the last record in docs/benchmarks.json.
 bench-quick: $(STAMP)
 	@$(BIN)/python -m tests.bench.quick
+
+# Two minutes: 2,000 comparisons of two models with a known difference; its figures are in docs/paired-tests.md.
+simulate: $(STAMP)
+	@$(BIN)/python -m tests.bench.paired_tests
 
 # Skipped with a message where torch sees no GPU. Needs no Ray.
 bench-gpu: $(STAMP)

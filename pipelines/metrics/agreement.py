@@ -67,7 +67,7 @@ def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:
     for taken in range(min(only_a, only_b)):
         ways = ways * (differing - taken) // (taken + 1)
         total += ways
-    return min(1.0, 2 * total / 2**differing)
+    return min(1.0, 2 * total / (1 << differing))
 
 
 def _two_by_two(a: Sequence[bool], b: Sequence[bool]) -> tuple[int, int, int, int]:

@@ -44,8 +44,11 @@ class PairedSums:
     ) -> PairedSums:
         """Sum columns, (rows,) each, by cluster, (rows,); sums do not depend on the order of rows with equal values."""
         numbers = np.unique(clusters, return_inverse=True)[1].reshape(-1)
-        sums = [np.stack([np.bincount(numbers, weights=column) for column in side], axis=1) for side in (a, b)]
-        return cls(*sums, statistic)
+        sums = [
+            np.stack([np.bincount(numbers, weights=column) for column in side], axis=1, dtype=np.float64)
+            for side in (a, b)
+        ]
+        return cls(sums[0], sums[1], statistic)
 
     @property
     def clusters(self) -> int:
@@ -164,7 +167,7 @@ def _student_quantile(freedom: int) -> float:
 
 
 def _student_within(angle: float, freedom: int) -> float:
-    """Return the share within t = sqrt(freedom) * tan(angle) of zero (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4)."""
+    """Return the share within sqrt(freedom) * tan(angle) of zero (Abramowitz and Stegun 1964, 26.7.3-4)."""
     odd = freedom % 2
     steps = np.arange(1 + odd, freedom - 1, 2, dtype=np.float64)  # factors 1/2, 3/4, ... or 2/3, 4/5, ...
     terms = np.concatenate([[1.0], np.cumprod(steps / (steps + 1) * math.cos(angle) ** 2)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,10 +58,10 @@ def _open_answers(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
 def _corpus_metrics(answers: pd.DataFrame, setting: str, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
     references = [list(samples[name].data["answers"]) for name in answers.index]
     clusters = answers["cluster"].to_numpy()
-    make = partial(dict, task="oevqa", setting=setting, clusters=clusters, corpus=True)
+    fields: dict[str, Any] = {"task": "oevqa", "setting": setting, "clusters": clusters, "corpus": True}
     texts = [[text or "" for text in answers[f"answer_{side}"]] for side in "ab"]
     a, b = (tuple(bleu_counts(side, references).T) for side in texts)
-    yield PairedMetric(a=a, b=b, statistic=bleu_of_sums, **make(metric="bleu"))
+    yield PairedMetric(metric="bleu", a=a, b=b, statistic=bleu_of_sums, **fields)
     if len(answers) > 1:  # one question alone has no document frequencies
-        a, b = (np.asarray(cider(side, references)) for side in texts)
-        yield PairedMetric.mean(a, b, **make(metric="cider"))
+        scores = [np.asarray(cider(side, references)) for side in texts]
+        yield PairedMetric.mean(*scores, metric="cider", **fields)

@@ -12,14 +12,16 @@ from pipelines.errors import UsageError
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, save_run
 from pipelines.plan.selection import TaskSetting
-from pipelines.report.compare import _holm_corrected, compare
+from pipelines.report.compare import Comparison, _holm_corrected, _power, compare
 from pipelines.schemas import SCORES
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
 
 
-def write_output(folder: Path, model: str, correct: list[int | None], revision: str = "r1") -> Store:
-    """Write an output with vsv scores; None is a row without a score."""
+def write_output(
+    folder: Path, model: str, correct: list[int | None], revision: str = "r1", rows_per_clip: int = 4
+) -> Store:
+    """Write an output with vsv scores, one question a clip; None is a row without a score."""
     out = Store(str(folder))
     builder = RequestBuilder(
         benchmark_name="maia",
@@ -35,13 +37,13 @@ def write_output(folder: Path, model: str, correct: list[int | None], revision: 
     rows = [
         {
             "request_id": f"{i:032x}",
-            "sample_id": f"video{i // 4}/x",
+            "sample_id": f"video{i // rows_per_clip}/x",
             "benchmark": "maia",
             "task": "vsv",
             "setting": "1-frame",
-            "variant": str(i % 4),
+            "variant": str(i % rows_per_clip),
             "model": model,
-            "cluster": f"video{i // 4}",
+            "cluster": f"video{i // rows_per_clip}",
             "status": "ok",
             "answer": "A" if score else "B",
             "values": [] if score is None else [("correct", float(score)), ("ts_at_a", 1.0)],
@@ -61,9 +63,13 @@ def test_clear_difference_differs_from_chance(tmp_path: Path) -> None:
     (difference,) = comparison.differences
     values = (difference.value, difference.n, difference.delta, difference.changed, difference.verdict)
     assert values == ("correct", 40, 0.9, 36, "differs")
-    assert difference.p == pytest.approx(2 * 0.5**36)
-    assert difference.ci_low <= difference.delta <= difference.ci_high
-    assert comparison.caveats == ("m: revision r1 in A, r2 in B",)
+    # nine of ten clips differ: all 2**9 swaps are counted
+    assert (difference.clusters, difference.test, difference.p) == (10, "exact permutation", 2 * 0.5**9)
+    assert difference.p_mcnemar is None  # four rows a clip are not independent
+    assert (difference.effect_name, difference.effect) == ("h", pytest.approx(2.498, abs=1e-3))
+    # clips' differences 1 (nine) and 0: standard error 0.1, t of nine degrees 2.262
+    assert (difference.ci_low, difference.ci_high) == pytest.approx((0.9 - 0.2262, 0.9 + 0.2262), abs=1e-4)
+    assert "m: revision r1 in A, r2 in B" in comparison.caveats
 
 
 def test_equal_and_similar_outputs_do_not_differ(tmp_path: Path) -> None:
@@ -93,24 +99,58 @@ def test_two_models_are_compared_by_name(tmp_path: Path) -> None:
 
 
 def test_p_values_are_corrected_together(tmp_path: Path) -> None:
-    first, second = write_output(tmp_path / "a", "m", [0] * 8 + [1] * 32), write_output(tmp_path / "b", "m", [1] * 40)
+    first, second = write_output(tmp_path / "a", "m", [0] * 32 + [1] * 8), write_output(tmp_path / "b", "m", [1] * 40)
     (single,) = compare(first, second).differences
-    assert (single.test, single.p, single.p_holm) == ("McNemar", pytest.approx(2 * 0.5**8), single.p)
+    assert (single.p, single.p_holm, single.verdict) == (2 * 0.5**8, single.p, "differs")
     corrected = _holm_corrected([single, *[replace(single, p=0.5)] * 9])
     assert corrected[0].p_holm == pytest.approx(10 * 2 * 0.5**8)
     assert corrected[0].verdict == "within chance"
     assert {difference.p_holm for difference in corrected[1:]} == {1.0}
 
 
-def test_comparison_warns_of_few_clusters_and_is_summarized(tmp_path: Path) -> None:
-    weak = write_output(tmp_path / "a", "m", [0] * 20)
-    comparison = compare(weak, write_output(tmp_path / "b", "m", [1] * 20))
-    assert "maia: only 5 pictures or clips: intervals and tests are not informative" in comparison.caveats
-    first, second = comparison_in_words(comparison)
-    assert first == "1 of 1 differences are more than chance; 0 are none at all."
-    assert second.startswith(
-        "- maia vsv 1-frame: correct of m in B is higher than of m in A by 1.000, on 20 rows, p 0.0001"
-    )
+def test_a_comparison_of_three_clips_says_that_it_cannot_conclude(tmp_path: Path) -> None:
+    weak = write_output(tmp_path / "a", "m", [0] * 12)
+    comparison = compare(weak, write_output(tmp_path / "b", "m", [1] * 12))
+    (difference,) = comparison.differences
+    assert (difference.clusters, difference.p, difference.verdict) == (3, 0.25, "cannot conclude")
+    few = "maia: only 3 clips, pictures or scenes: no p-value can be below 0.25, so no test here can conclude anything"
+    assert few in comparison.caveats
+    assert comparison_in_words(comparison) == [
+        "None of 1 differences is more than chance.",
+        "1 of 1 differences rest on too few clusters to conclude anything.",
+    ]
     assert comparison_in_words(compare(weak, weak)) == [
         "None of 1 differences is more than chance; 1 of them are none at all."
     ]
+
+
+def test_many_tests_of_few_clips_are_named_hopeless(tmp_path: Path) -> None:
+    weak = write_output(tmp_path / "a", "m", [0] * 24)
+    comparison = compare(weak, write_output(tmp_path / "b", "m", [1] * 24))
+    (difference,) = comparison.differences
+    assert difference.verdict == "differs"
+    assert not any("no p-value" in caveat for caveat in comparison.caveats)
+    (caveat,) = _power([difference, difference])
+    assert caveat.startswith("maia: with 6 clips, pictures or scenes no p-value can be below 0.0312, too much for Holm")
+
+
+def test_rows_of_one_clip_each_have_mcnemars_test_too(tmp_path: Path) -> None:
+    first = write_output(tmp_path / "a", "m", [0] * 9 + [1] * 11, rows_per_clip=1)
+    second = write_output(tmp_path / "b", "m", [1] * 20, rows_per_clip=1)
+    (difference,) = compare(first, second).differences
+    assert (difference.clusters, difference.p, difference.p_mcnemar) == (20, 2 * 0.5**9, 2 * 0.5**9)
+    sentence = comparison_in_words(Comparison((difference,), ()))[1]
+    start = "- maia vsv 1-frame: correct of m in B is higher than of m in A"
+    assert sentence == f"{start} by 0.450, on 20 rows, p 0.0039 after correction."
+
+
+def test_metrics_of_the_benchmark_are_compared_with_the_row_scores(tmp_path: Path) -> None:
+    first = write_output(tmp_path / "a", "m", ([1] * 7 + [0]) * 6, rows_per_clip=8)
+    second = write_output(tmp_path / "b", "m", [1] * 48, rows_per_clip=8)
+    comparison = compare(first, second)
+    rows = {row.value: row for row in comparison.differences}
+    assert list(rows) == ["correct", "pool_accuracy"]
+    pool = rows["pool_accuracy"]
+    assert (pool.task, pool.n, pool.clusters, pool.mean_a, pool.mean_b, pool.p) == ("vsv", 6, 6, 0.0, 1.0, 2 / 64)
+    assert (pool.p_holm, pool.changed) == (4 / 64, None)
+    assert any("its metrics that need the data are not tested" in caveat for caveat in comparison.caveats)

@@ -1,0 +1,83 @@
+"""Simulated answers of two models whose true difference is known, by clusters of rows, and what the tests say of them.
+
+A row is right where a normal draw of its cluster and one of its own together are above a threshold, so the true share
+of right answers has a closed form. B has a draw of its own in every cluster: clusters differ in what they favour.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.benchmarks.aggregation import ratio
+from pipelines.metrics.paired import EXACT_CLUSTERS, PERMUTATIONS, PairedSums, jackknife_interval, permutation_p
+
+ROWS = 24  # a cluster, as MAIA's questions of a clip
+_SHARED, _OWN = 0.7, 0.5  # standard deviations of the clusters' draws: of both models, and of B
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the tests said in so many repetitions."""
+
+    clusters: int
+    true_difference: float
+    covered: float  # share of repetitions whose 95% interval holds the true difference
+    rejected: float  # share with p < 0.05
+    smallest: float  # the smallest p-value
+    p_values: NDArray[np.float64]
+    steps: NDArray[np.float64]  # of the grid that each p-value lies on
+
+
+def simulate(
+    clusters: int, *, gain: float, repetitions: int, seed: int, binary: bool = True, sized: bool = False
+) -> Outcome:
+    """Repeat a comparison of B, whose latent score is higher by `gain`, with A.
+
+    `binary`: rows are right or wrong, else scores without ties. `sized`: clusters have 12 to 36 rows.
+    """
+    generator = np.random.default_rng([seed, clusters])
+    truth = _true_difference(gain) if binary else gain
+    covered = rejected = 0
+    p_values, steps = np.empty(repetitions), np.empty(repetitions)
+    for repetition in range(repetitions):
+        pair = _draw(generator, clusters, gain, binary=binary, sized=sized)
+        interval = jackknife_interval(pair)
+        assert interval is not None
+        covered += interval.low <= truth <= interval.high
+        p_value = permutation_p(pair)
+        assert p_value is not None
+        rejected += p_value < 0.05
+        k = len(pair.differing)
+        p_values[repetition] = p_value
+        steps[repetition] = 2.0 ** (1 - k) if k <= EXACT_CLUSTERS else 1 / (PERMUTATIONS + 1)
+    return Outcome(
+        clusters, truth, covered / repetitions, rejected / repetitions, float(p_values.min()), p_values, steps
+    )
+
+
+def _true_difference(gain: float) -> float:
+    normal = NormalDist()
+    share_a = normal.cdf(0.0)
+    return normal.cdf(gain / math.sqrt(1 + _SHARED**2 + _OWN**2)) - share_a
+
+
+def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary: bool, sized: bool) -> PairedSums:
+    sizes = generator.integers(ROWS // 2, ROWS * 3 // 2 + 1, clusters) if sized else np.full(clusters, ROWS)
+    cluster = np.repeat(np.arange(clusters), sizes)
+    shared, own = generator.normal(0, _SHARED, clusters), generator.normal(0, _OWN, clusters)
+    a = shared[cluster] + generator.normal(size=len(cluster))
+    b = shared[cluster] + own[cluster] + gain + generator.normal(size=len(cluster))
+    if binary:
+        a, b = (a > 0).astype(np.float64), (b > 0).astype(np.float64)
+    ones = np.ones(len(cluster))
+    return PairedSums.of((a, ones), (b, ones), cluster, ratio)
+
+
+def uniform_p_values(outcome: Outcome, seed: int) -> NDArray[np.float64]:
+    """Return p-values spread evenly over their step: uniform in 0..1 under the hypothesis of no difference."""
+    return outcome.p_values - outcome.steps * np.random.default_rng(seed).random(len(outcome.p_values))
