@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.seaweed import seaweed, unavailable_reason
+
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 TOO_BUSY = "run again when this machine is less busy"
 """What a run says where Ray did not start within its half a minute; nothing was begun."""
@@ -48,14 +50,18 @@ class S3:
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    """moto as a process of its own, so that Ray's workers reach it over TCP; bucket `bench` is there."""
-    with s3_server(tmp_path_factory.mktemp("moto") / "log") as server:
-        yield server
+    """SeaweedFS with the bucket `bench`; moto where this machine has no SeaweedFS."""
+    if unavailable_reason():
+        with s3_server(tmp_path_factory.mktemp("moto") / "log") as server:
+            yield server
+    else:
+        with seaweed(tmp_path_factory.mktemp("seaweed")) as weed:
+            yield S3(weed.url, weed.env)
 
 
 @contextlib.contextmanager
 def s3_server(log: Path, failing: float = 0.0, mood: Path | None = None) -> Iterator[S3]:
-    """Yield an S3 server; a share of its responses may fail, or all while a file says so."""
+    """Yield moto as a process of its own; a share of its responses may fail, or all while a file says so."""
     # The server is handed a socket that listens: a port that is only picked here may be another's before it is bound.
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
     env = {

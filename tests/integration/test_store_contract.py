@@ -1,0 +1,140 @@
+"""What the product asks of a store: the same calls on a disk and on a real S3 server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import StoreError, TooLargeError
+from pipelines.storage.store import Store
+from tests.integration.conftest import S3
+
+PAGE = 1_000
+"""Objects that S3 lists in one response."""
+
+
+@pytest.fixture(params=["disk", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, use_s3: Callable[[], S3]) -> Store:
+    if request.param == "disk":
+        return Store(str(tmp_path))
+    use_s3()
+    return Store(f"s3://bench/contract/{request.node.name.partition('[')[0]}")
+
+
+@pytest.fixture
+def use_s3(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], S3]:
+    """Return a function that points this process to the server, which is started only when needed."""
+
+    def point() -> S3:
+        s3 = request.getfixturevalue("s3")
+        for name, value in s3.env.items():
+            monkeypatch.setenv(name, value)
+        return s3
+
+    return point
+
+
+@pytest.fixture
+def s3_store(use_s3: Callable[[], S3], request: pytest.FixtureRequest) -> Store:
+    use_s3()
+    return Store(f"s3://bench/contract/{request.node.name}")
+
+
+def test_put_replaces_and_delete_is_idempotent(store: Store) -> None:
+    store.put("a/b.txt", b"first")
+    store.put("a/b.txt", b"second")
+    store.put("empty", b"")
+    assert store.get("a/b.txt") == b"second"
+    assert store.get("empty") == b""
+    assert [(info.path, info.size) for info in store.list()] == [("a/b.txt", 6), ("empty", 0)]
+    assert [info.path for info in store.list("a", "*.txt")] == ["a/b.txt"]
+    assert store.list("absent") == []
+    assert store.exists("a/b.txt")
+    assert not store.exists("a")
+    assert not store.exists("a/b")
+    store.delete("a/b.txt")
+    store.delete("a/b.txt")
+    assert [info.path for info in store.list()] == ["empty"]
+    with pytest.raises(FileNotFoundError):
+        store.get("a/b.txt")
+
+
+@pytest.mark.parametrize(
+    "name", ["benchmark=maia/model=a b/part-1.parquet", "ünï/cødé 文字.json", "plus+percent%20&.x", "#?"]
+)
+def test_names_survive(store: Store, name: str) -> None:
+    store.put(name, name.encode())
+    assert store.get(name) == name.encode()
+    assert [info.path for info in store.list()] == [name]
+    store.delete(name)
+    assert store.list() == []
+
+
+def test_large_object_is_whole(store: Store) -> None:
+    content = os.urandom(1 << 20) * 70  # above the size at which s3fs uploads in several parts
+    store.put("large", content)
+    assert store.get("large") == content
+    with pytest.raises(TooLargeError):
+        store.get("large", max_bytes=len(content) - 1)
+    assert [info.size for info in store.list()] == [len(content)]
+
+
+def test_listing_goes_beyond_one_page(store: Store) -> None:
+    names = [f"part-{number:05}.parquet" for number in range(PAGE + 5)]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda name: store.put(f"many/{name}", b"x"), names))
+    assert [info.path for info in store.list("many")] == [f"many/{name}" for name in names]
+
+
+def test_check_writable_leaves_nothing(store: Store) -> None:
+    store.check_writable()
+    assert store.list() == []
+
+
+def test_conditional_put_needs_the_current_version(s3_store: Store) -> None:
+    first = s3_store.put_if("lock", b"1", None)
+    assert first
+    assert s3_store.put_if("lock", b"other", None) is None, "it exists"
+    second = s3_store.put_if("lock", b"2", first)
+    assert second
+    assert second != first
+    assert s3_store.put_if("lock", b"3", first) is None, "it has changed"
+    assert s3_store.get_version("lock") == (b"2", second)
+    s3_store.delete("lock")
+    assert s3_store.put_if("lock", b"4", second) is None, "it is gone"
+
+
+def test_one_of_many_simultaneous_conditional_puts_wins(s3_store: Store) -> None:
+    for round_number in range(3):
+        with ThreadPoolExecutor(8) as pool:
+            versions = list(
+                pool.map(lambda number: s3_store.put_if(f"race-{round_number}", b"%d" % number, None), range(8))
+            )
+        (winner,) = (number for number, version in enumerate(versions) if version)
+        assert s3_store.get(f"race-{round_number}") == b"%d" % winner
+
+
+def test_missing_bucket_says_to_create_it(use_s3: Callable[[], S3]) -> None:
+    use_s3()
+    for call in (lambda store: store.put("x", b""), lambda store: store.list(), lambda store: store.get("x")):
+        with pytest.raises(StoreError, match="create the bucket first"):
+            call(Store("s3://no-such-bucket/out"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("AWS_SECRET_ACCESS_KEY", "wrong-secret"), ("AWS_ACCESS_KEY_ID", "nobody")]
+)
+def test_wrong_credentials_are_named(
+    use_s3: Callable[[], S3], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    use_s3()
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(StoreError) as error:
+        Store("s3://bench/denied").put("x", b"")
+    assert "check AWS_ACCESS_KEY_ID and its secret" in str(error.value) or "credentials" in str(error.value)
+    assert "wrong-secret" not in str(error.value)
+    assert not error.value.is_transient
