@@ -65,7 +65,7 @@ def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEnt
     people: dict[str, list[dict[str, str]]] = {}
     for row in rows:
         people.setdefault(row["model"], []).append(row)
-    known = {
+    imported = {
         (entry.model, entry.sample_ids)
         for entry in entries
         if entry.benchmark == name and entry.builder.dataset_fingerprint == fingerprint
@@ -74,7 +74,7 @@ def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEnt
     return [
         entry
         for person, rows in people.items()
-        if (person, ids[person]) not in known
+        if (person, ids[person]) not in imported
         for entry in _import_person(context, name, person, rows)
     ]
 

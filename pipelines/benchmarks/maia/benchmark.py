@@ -12,8 +12,8 @@ from typing import Final
 from models.messages import logprobs_from_text
 from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, unimodal_choice
-from pipelines.benchmarks.maia.leave_one_out import LEAVE_ONE_OUT, left_out
 from pipelines.benchmarks.maia.letters import read_letter
+from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, left_out
 from pipelines.benchmarks.maia.prompts import PROMPT_TEXTS, judge_request, maia_prompts, statements, true_letter
 from pipelines.benchmarks.maia.source import read_maia
 from pipelines.benchmarks.prompt_templates import PromptTexts
@@ -136,5 +136,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_PARTS.similarity,
     ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
     paired_metrics=lazy_part("pipelines.benchmarks.maia.paired:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.maia.human:HUMAN_BASELINE"),
+    human=lazy_part("pipelines.benchmarks.maia.people.human:HUMAN_BASELINE"),
 )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.maia.aggregate import MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
-from pipelines.benchmarks.maia.leave_one_out import LEAVE_ONE_OUT, leave_one_out_metrics
+from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_one_out_metrics
 from pipelines.benchmarks.maia.scored_rows import BoolArray, QuestionGrid, SettingScores, not_run_note, prepare
 from pipelines.benchmarks.maia.similarity import similarity_metrics
 from pipelines.benchmarks.records import Metric, Sample

@@ -8,8 +8,8 @@ from typing import Final
 from models.messages import Generation, Media, Step, blank, user
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.maia.categories import POOL_SIZE
-from pipelines.benchmarks.maia.leave_one_out import LEAVE_ONE_OUT, leave_one_out_prompts
 from pipelines.benchmarks.maia.letters import draw_ts_letter
+from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_one_out_prompts
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Prompt, Sample
 from pipelines.errors import DatasetError

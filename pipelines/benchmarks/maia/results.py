@@ -9,7 +9,7 @@ from typing import Final
 
 from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.maia.leave_one_out import MEASURE
+from pipelines.benchmarks.maia.people.leave_one_out import MEASURE
 from pipelines.benchmarks.results import Key, Results, Source
 from pipelines.benchmarks.tables import TableValue
 

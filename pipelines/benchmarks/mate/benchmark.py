@@ -12,9 +12,9 @@ from typing import Any, Final
 from models.messages import Generation, Media, Step, blank, user
 from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.mate.answers import gold_json, judge
-from pipelines.benchmarks.mate.authors_files import READER
 from pipelines.benchmarks.mate.error_analysis import Overlap, in_scene, overlap
 from pipelines.benchmarks.mate.linking import linking
+from pipelines.benchmarks.mate.people.authors_files import READER
 from pipelines.benchmarks.mate.prompts import PROMPT_VERSION, build_prompt
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, find_row, question_of, shots_of
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, parse_scene
@@ -128,10 +128,10 @@ BENCHMARK: Final = BenchmarkDefinition(
     prompter=_PARTS,
     grader=_PARTS,
     reporter=PackageReporter(__package__),
-    ensemble=lazy_part("pipelines.benchmarks.mate.random_runs:mean_of_runs"),
-    is_ensemble_member=lazy_part("pipelines.benchmarks.mate.random_runs:is_run"),
+    ensemble=lazy_part("pipelines.benchmarks.mate.people.random_runs:mean_of_runs"),
+    is_ensemble_member=lazy_part("pipelines.benchmarks.mate.people.random_runs:is_run"),
     ensemble_replaces_members=True,
     predictions_reader=READER,
     paired_metrics=lazy_part("pipelines.benchmarks.mate.paired:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.mate.human:HUMAN_BASELINE"),
+    human=lazy_part("pipelines.benchmarks.mate.people.human:HUMAN_BASELINE"),
 )

@@ -218,5 +218,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_PARTS.similarity,
     captions=_PARTS.captions,
     paired_metrics=lazy_part("pipelines.benchmarks.unpie.paired:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.unpie.human:HUMAN_BASELINE"),
+    human=lazy_part("pipelines.benchmarks.unpie.people.human:HUMAN_BASELINE"),
 )

@@ -19,9 +19,9 @@ import numpy as np
 
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.unpie.aggregate import KINDS, BoolArray, MeanMetric, Place, kinds_in, mean_of_kinds
-from pipelines.benchmarks.unpie.agreement import agreement
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.deltas import deltas
+from pipelines.benchmarks.unpie.people.agreement import agreement
 from pipelines.metrics.bleu import corpus_bleu
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Source, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.benchmarks.unpie.aggregate import KINDS
-from pipelines.benchmarks.unpie.agreement import AGREEMENT
+from pipelines.benchmarks.unpie.people.agreement import AGREEMENT
 from pipelines.benchmarks.unpie.results import PAIRS, TYPES, UnpieResults
 
 _DATA_SETS: Final = ("Multi30k", "CoMMuTE", "UNPIE")  # rows of Table 1

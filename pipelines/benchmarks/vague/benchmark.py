@@ -221,5 +221,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     reporter=PackageReporter(__package__),
     similarity=_PARTS.similarity,
     paired_metrics=lazy_part("pipelines.benchmarks.vague.paired:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.vague.human:HUMAN_BASELINE"),
+    human=lazy_part("pipelines.benchmarks.vague.people.human:HUMAN_BASELINE"),
 )

@@ -20,9 +20,9 @@ from pipelines.benchmarks.records import (
     SimilarityRequest,
 )
 from pipelines.benchmarks.source import Source
-from pipelines.benchmarks.vflute.authors_files import READER
 from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
 from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS, SETTINGS, TASK
+from pipelines.benchmarks.vflute.people.authors_files import READER
 from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
 
@@ -70,5 +70,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_PARTS.similarity,
     predictions_reader=READER,
     paired_metrics=lazy_part("pipelines.benchmarks.vflute.paired:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.vflute.human:HUMAN_BASELINE"),
+    human=lazy_part("pipelines.benchmarks.vflute.people.human:HUMAN_BASELINE"),
 )

@@ -10,7 +10,7 @@ from pipelines.benchmarks.results import Results, section, without_interval
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.extra_tables import extra_tables
 from pipelines.benchmarks.vflute.facts import GROUPS, SUBSETS
-from pipelines.benchmarks.vflute.judgement_study import RATES, predictor_table, rates_table
+from pipelines.benchmarks.vflute.people.judgement_study import RATES, predictor_table, rates_table
 from pipelines.benchmarks.vflute.results import (
     EXPLAINED,
     HUMAN,

@@ -7,10 +7,10 @@ import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
-from pipelines.benchmarks.maia.human import HUMAN_BASELINE as MAIA
+from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.results import STATEMENTS, MaiaResults
-from pipelines.benchmarks.unpie.human import HUMAN_BASELINE as UNPIE
-from pipelines.benchmarks.vflute.human import HUMAN_BASELINE as VFLUTE
+from pipelines.benchmarks.unpie.people.human import HUMAN_BASELINE as UNPIE
+from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE as VFLUTE
 from pipelines.report.model import METRIC_KEYS
 from tests.support import maia_rows, vflute_rows
 from tests.support.f1_oracle import macro_f1

@@ -11,19 +11,19 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import HumanBaseline
-from pipelines.benchmarks.maia.human import HUMAN_BASELINE as MAIA
-from pipelines.benchmarks.maia.human import with_judge
-from pipelines.benchmarks.maia.leave_one_out import MEASURE, answers_of, left_out
+from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
+from pipelines.benchmarks.maia.people.human import with_judge
+from pipelines.benchmarks.maia.people.leave_one_out import MEASURE, answers_of, left_out
 from pipelines.benchmarks.maia.results import OEVQA, MaiaResults
-from pipelines.benchmarks.mate.authors_files import READER, read_prediction, typed_answer
-from pipelines.benchmarks.mate.human import HUMAN_BASELINE as MATE
+from pipelines.benchmarks.mate.people.authors_files import READER, read_prediction, typed_answer
+from pipelines.benchmarks.mate.people.human import HUMAN_BASELINE as MATE
 from pipelines.benchmarks.people import agreement_table, light_kappa, people_table
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Metric, Row
 from pipelines.benchmarks.results import Key
 from pipelines.benchmarks.tables import Table, TableValue
-from pipelines.benchmarks.unpie.human import HUMAN_BASELINE as UNPIE
-from pipelines.benchmarks.vague.human import HUMAN_BASELINE as VAGUE
+from pipelines.benchmarks.unpie.people.human import HUMAN_BASELINE as UNPIE
+from pipelines.benchmarks.vague.people.human import HUMAN_BASELINE as VAGUE
 from pipelines.metrics.agreement import krippendorff_alpha
 from tests.support import maia_rows, mate_scenes, unpie_rows, vague_rows
 from tests.support.maia_rows import Question

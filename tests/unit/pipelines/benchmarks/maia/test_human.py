@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.benchmarks.maia.human import (
+from pipelines.benchmarks.maia.people.human import (
     answers_as_predictions,
     judge_kappa,
     letters_as_predictions,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.similarity import bleu_by_group
+from pipelines.metrics.bleu import corpus_bleu
 from pipelines.metrics.cider import cider
 from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
-from pipelines.metrics.bleu import corpus_bleu
 from tests.support.maia_rows import ANSWERS, Question, every_column, metric_of, reduced
 
 # -------------------------------------------------------------------------------------------------------- similarity

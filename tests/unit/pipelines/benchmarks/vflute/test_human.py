@@ -8,8 +8,8 @@ import pytest
 from pipelines.benchmarks.figures import Bars, Points
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
-from pipelines.benchmarks.vflute.human import HUMAN_BASELINE, parse_labels
-from pipelines.benchmarks.vflute.judgement_study import parse_study, study_figures, study_tables
+from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE, parse_labels
+from pipelines.benchmarks.vflute.people.judgement_study import parse_study, study_figures, study_tables
 from tests.support.f1_oracle import macro_f1
 from tests.support.vflute_rows import Scored, frame, samples
 

@@ -26,7 +26,7 @@ from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import f1_of_a, f1_of_b, koehn_p, paired_columns, value_of
 from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
-from pipelines.benchmarks.vflute.judgement_study import COLUMNS, parse_study, study_figures, study_tables
+from pipelines.benchmarks.vflute.people.judgement_study import COLUMNS, parse_study, study_figures, study_tables
 from pipelines.benchmarks.vflute.results import HUMAN
 from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
 from pipelines.metrics.stats import FloatArray

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows, csv_text, human_prediction
 from pipelines.benchmarks.maia.categories import POOL_SIZE
-from pipelines.benchmarks.maia.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
+from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
 from pipelines.benchmarks.maia.results import OEVQA, POOLS, STATEMENTS
 from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
@@ -146,13 +146,13 @@ class MaiaHumanBaseline(HumanBaseline):
 
 def _judge_table(ratings: str, verdicts: Mapping[str, float], results: Results) -> Table:
     """Lay out the agreement of the judge and human raters, next to the published one."""
-    own = judge_kappa(with_judge(ratings, verdicts))
+    kappa = judge_kappa(with_judge(ratings, verdicts))
     rows = [
         TableRow(label=key.model, cells=(number.value, key.subset), origin="published")
         for key, number in results.published.items()
         if key.metric == "fleiss_kappa"
     ]
-    rows.append(TableRow(label="Own ratings", cells=(own.value, own.subset), note=own.note))
+    rows.append(TableRow(label="Own ratings", cells=(kappa.value, kappa.subset), note=kappa.note))
     return Table(
         id="maia_judge_agreement",
         title="MAIA section 4.2: agreement of the judge and human raters",

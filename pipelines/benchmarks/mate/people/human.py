@@ -18,8 +18,8 @@ from pipelines.benchmarks.human import (
     is_person,
 )
 from pipelines.benchmarks.mate.answers import read_strict
-from pipelines.benchmarks.mate.authors_files import READER, typed_answer
 from pipelines.benchmarks.mate.metrics import KINDS
+from pipelines.benchmarks.mate.people.authors_files import READER, typed_answer
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task
 from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows

@@ -1,0 +1,1 @@
+"""People's work on this benchmark: baselines, files, forms."""
