@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as _quote  # model text may hold half a surrogate pair: no UTF-8
 from operator import attrgetter
@@ -22,10 +22,11 @@ def _encode_part(part: Part) -> str:
     return f'["output",{part.step},{"true" if part.stripped else "false"}]'
 
 
+_PART_TYPES: Mapping[str, Callable[..., Part]] = {"text": Text, "media": Media, "output": StepOutput}
+
+
 def _decode_part(raw: list[Any]) -> Part:
-    kind, *fields = raw
-    part: Part = {"text": Text, "media": Media, "output": StepOutput}[kind](*fields)
-    return part
+    return _PART_TYPES[raw[0]](*raw[1:])
 
 
 def dump_requests(requests: Sequence[Request]) -> bytes:
@@ -69,8 +70,13 @@ def _encode_generation(*values: float) -> str:
 def _decode_step(raw: list[Any]) -> Step:
     turns, generation, choices, scored = raw
     return Step(
-        turns=tuple(Turn(role, tuple(map(_decode_part, parts))) for role, parts in turns),
-        generation=Generation(**dict(zip(Generation.__slots__, generation, strict=True))),
+        turns=tuple([Turn(role, tuple([_decode_part(part) for part in parts])) for role, parts in turns]),
+        generation=_decode_generation(*generation),
         choices=tuple(choices),
         scored=tuple(scored),
     )
+
+
+@lru_cache(maxsize=1024, typed=True)  # typed, as above
+def _decode_generation(*values: Any) -> Generation:
+    return Generation(**dict(zip(Generation.__slots__, values, strict=True)))

@@ -55,18 +55,16 @@ SCORES = pa.schema(
 def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
     """Return a row of PREDICTIONS from a request's columns and its reply."""
     outcome = reply.outcome
-    row = {
+    spent = {"latency_s": round(reply.latency_s, 6), "steps": [_clean(step) for step in reply.steps]}
+    if isinstance(outcome, Failure):
+        error = _clean(outcome.message)[:2000]
+        return {**request, **spent, "status": "error", "error_type": outcome.type, "error": error}
+    return {
         **request,
-        "latency_s": round(reply.latency_s, 6),
-        "steps": [_clean(step) for step in reply.steps],
+        **spent,
+        "status": "ok",
         "error_type": "",
         "error": "",
-    }
-    if isinstance(outcome, Failure):
-        return {**row, "status": "error", "error_type": outcome.type, "error": _clean(outcome.message)[:2000]}
-    return {
-        **row,
-        "status": "ok",
         "output": _clean(outcome.text),
         "finish_reason": outcome.finish_reason,
         "decoding": outcome.decoding,
@@ -85,4 +83,4 @@ def prediction_table(rows: list[dict[str, Any]]) -> pa.Table:
 
 def _clean(text: str) -> str:
     """Replace unpaired surrogates, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

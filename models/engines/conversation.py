@@ -71,6 +71,8 @@ def _by_call(active: Sequence[_Progress], index: int) -> dict[str, tuple[Call, l
 
 
 def _fill_outputs(step: Step, texts: Sequence[str]) -> tuple[Turn, ...]:
+    if not texts:
+        return step.turns
     return tuple(
         Turn(
             turn.role,
@@ -111,16 +113,21 @@ def _advance(progress: _Progress, reply: CallReply, index: int) -> Reply | None:
     if isinstance(reply.outcome, Failure):
         return Reply(request_id=request_id, outcome=reply.outcome, steps=progress.texts, latency_s=progress.latency_s)
     answer = reply.outcome
-    total = replace(
-        answer,
-        input_tokens=progress.total.input_tokens + answer.input_tokens,
-        output_tokens=progress.total.output_tokens + answer.output_tokens,
-        cached_tokens=progress.total.cached_tokens + answer.cached_tokens,
-        head_tokens=answer.head_tokens or progress.total.head_tokens,
-        least_tokens=None if answer.least_tokens is None else (progress.total.least_tokens or 0) + answer.least_tokens,
-    )
+    total = answer if index == 0 else _add_tokens(progress.total, answer)
     if index + 1 == len(progress.request.steps):
         return Reply(request_id=request_id, outcome=total, steps=progress.texts, latency_s=progress.latency_s)
     progress.texts = (*progress.texts, answer.text)
     progress.total = total
     return None
+
+
+def _add_tokens(total: Answer, answer: Answer) -> Answer:
+    """Return the answer of a later step with the tokens of the earlier ones added."""
+    return replace(
+        answer,
+        input_tokens=total.input_tokens + answer.input_tokens,
+        output_tokens=total.output_tokens + answer.output_tokens,
+        cached_tokens=total.cached_tokens + answer.cached_tokens,
+        head_tokens=answer.head_tokens or total.head_tokens,
+        least_tokens=None if answer.least_tokens is None else (total.least_tokens or 0) + answer.least_tokens,
+    )

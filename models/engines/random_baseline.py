@@ -73,7 +73,7 @@ class RandomEngine:
         request_id = call.call_id.rpartition("/")[0] or call.call_id
         if request_id in faults.fail_ids:
             return Failure(type="injected", message=f"{request_id} is in fail_ids")
-        if _share(self._seed, "fail", call.call_id) < faults.fail_share:
+        if faults.fail_share and _share(self._seed, "fail", call.call_id) < faults.fail_share:
             return Failure(type="injected", message=f"within the fail_share of {faults.fail_share:g}")
         prompt_tokens = sum(len(text.split()) for text in _texts(call))
         if call.scored:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ ROW_GROUP: Final = 512
 """Rows that are built, written and read together."""
 CACHED_PARTS = 4
 _PAYLOAD = ("media_files", "messages")
+_ESTIMATES = ("prompt_tokens", "media_tokens", "first_media_tokens", "decoded_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,21 +125,24 @@ class PlanReader:
 
     def __init__(self, store: Store) -> None:
         self._open = lru_cache(maxsize=CACHED_PARTS)(lambda path: open_part(store, path))
-        self._group = lru_cache(maxsize=CACHED_PARTS)(
-            lambda path, group: self._open(path).read_row_group(group, use_threads=False)
-        )
+        self._group = lru_cache(maxsize=CACHED_PARTS)(self._read_group)
 
     def rows(self, path: str, indices: Sequence[int]) -> Iterator[PlanRow]:
-        """Yield the rows of a part at these indices; DamagedPartError if the file was altered."""
+        """Yield the rows of a part at these indices, without estimates; DamagedPartError if the file was altered."""
         return (_row(raw) for raw in self.raw_rows(path, indices))
 
     def raw_rows(self, path: str, indices: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """Yield the stored columns of the rows at these indices."""
-        groups: dict[int, list[int]] = {}
-        for index in indices:
-            groups.setdefault(index // ROW_GROUP, []).append(index % ROW_GROUP)
-        for group, offsets in groups.items():
-            yield from self._group(path, group).take(offsets).to_pylist()
+        """Yield the stored columns of the rows at these indices, in their order, without estimates."""
+        for group, run in groupby(indices, lambda index: index // ROW_GROUP):
+            offsets = [index % ROW_GROUP for index in run]
+            table, first, count = self._group(path, group), offsets[0], len(offsets)
+            are_consecutive = offsets == list(range(first, first + count))
+            yield from (table.slice(first, count) if are_consecutive else table.take(offsets)).to_pylist()
+
+    def _read_group(self, path: str, group: int) -> pa.Table:
+        file = self._open(path)
+        columns = [name for name in file.schema_arrow.names if name not in _ESTIMATES]
+        return file.read_row_group(group, columns, use_threads=False)
 
 
 def _row(raw: Mapping[str, Any]) -> PlanRow:

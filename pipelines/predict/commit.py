@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -35,23 +34,28 @@ class Committer:
             content = to_parquet(rows.sort_by("request_id"), PREDICTIONS)
             check_lock(self._out, self._lock)
             self._out.put(unit.part, content)
-        new_rows = _new_rows(unit, rows)
-        read, written, cached = (sum(row[name] or 0 for row in new_rows) for name in _TOKENS)
-        failed = [(row["request_id"], row["error_type"] or "") for row in new_rows if row["status"] == "error"]
+        new = _new_columns(unit, rows)
+        read, written, cached = (sum(filter(None, new[name])) for name in _TOKENS)
+        endings = zip(new["request_id"], new["error_type"], new["status"], strict=True)
+        failed = [(request_id, error_type or "") for request_id, error_type, status in endings if status == "error"]
         return Receipt(
             part=unit.part,
-            counts=Counter((row["task"], row["setting"], row["status"]) for row in new_rows),
+            counts=Counter(zip(new["task"], new["setting"], new["status"], strict=True)),
             replica=span.replica,
             began=span.began,
             ended=span.ended,
             tokens=(read, written),
             cached=cached,
             failed=tuple(failed[:LOGGED_FAILURES]),
-            cost_limit_reached="cost_limit" in rows["error_type"].to_pylist(),
+            cost_limit_reached="cost_limit" in new["error_type"],
         )
 
 
-def _new_rows(unit: WorkUnit, rows: pa.Table) -> list[Mapping[str, Any]]:
-    """Return the rows that are not kept from an earlier part."""
-    retried = set(unit.retried)
-    return [row for row in rows.select(_COLUMNS).to_pylist() if not retried or row["request_id"] in retried]
+def _new_columns(unit: WorkUnit, rows: pa.Table) -> dict[str, list[Any]]:
+    """Return columns of the rows that are not kept from an earlier part."""
+    rows = rows.select(_COLUMNS)
+    if unit.retried:
+        retried = set(unit.retried)
+        rows = rows.filter(pa.array([request_id in retried for request_id in rows["request_id"].to_pylist()]))
+    columns: dict[str, list[Any]] = rows.to_pydict()
+    return columns

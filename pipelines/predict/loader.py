@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from models.messages import Failure, Frames, Media, Reply, Request
@@ -44,14 +46,11 @@ class _Planned:
     row: PlanRow
     columns: dict[str, Any]
     request: Request
+    media: tuple[Media, ...]
 
     @property
     def request_id(self) -> str:
         return self.request.request_id
-
-    @property
-    def media(self) -> list[Media]:
-        return list(iter_media(self.request.steps))
 
 
 class Loader:
@@ -97,10 +96,11 @@ class Loader:
     def _planned(self, unit: WorkUnit) -> list[_Planned]:
         builder = self._builders[unit.benchmark]
         planned = []
-        for media_slice in unit.slices:
-            for row in self._plans.rows(media_slice.plan_part, media_slice.rows):
+        for plan_part, slices in groupby(unit.slices, attrgetter("plan_part")):
+            for row in self._plans.rows(plan_part, [index for media_slice in slices for index in media_slice.rows]):
                 columns = builder.columns(row)
-                planned.append(_Planned(row, columns, builder.request(row, columns["request_id"])))
+                request = builder.request(row, columns["request_id"])
+                planned.append(_Planned(row, columns, request, tuple(iter_media(request.steps))))
         return planned
 
     def _kept_rows(self, unit: WorkUnit) -> list[dict[str, Any]]:
