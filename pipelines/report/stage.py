@@ -16,9 +16,10 @@ from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
+from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
 from pipelines.report.model import BenchmarkSection, ReportData, Section
-from pipelines.report.reduce import EntryResults, PlannedEntry, reduce_ensemble, reduce_entry
+from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
 from pipelines.report.render import render
 from pipelines.storage.store import Store
 

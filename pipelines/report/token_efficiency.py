@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from sys import intern
 
-from models.messages import Media, Step
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
@@ -32,51 +34,50 @@ class Efficiency:
     least_tokens: int | None = None  # None if the engine does not report it
 
 
-def media_key(steps: Sequence[Step]) -> bytes:
-    """Return a hash of the media of a request, in order; empty without media."""
-    parts = [part for step in steps[-1:] for turn in step.turns for part in turn.parts]
-    media = [(part.kind, part.source, part.frames) for part in parts if isinstance(part, Media)]
-    return hashlib.sha256(repr(media).encode()).digest()[:16] if media else b""
+def media_key(messages: str) -> str:
+    """Return the media of a request, in order, as a text from its JSON (`PlanRow.messages`); empty without media."""
+    turns = json.loads(messages)[-1:]
+    media = [part[1:] for step in turns for _, parts in step[0] for part in parts if part[0] == "media"]
+    return intern(repr(media)) if media else ""
 
 
-def measure_efficiency(benchmark: str, model: str, out: Store, planned: Mapping[str, bytes]) -> Efficiency | None:
-    """Sum the prompt tokens of one model's answers; `planned` maps request ids to `media_key`s.
+def measure_efficiency(
+    benchmark: str, model: str, out: Store, request_ids: Sequence[str], media_keys: Callable[[], Mapping[str, str]]
+) -> Efficiency | None:
+    """Sum the prompt tokens of one model's answers to planned requests.
 
-    The least possible counts every distinct prefix once: each set of media with the text before it once in the run, and
-    of the text after it what no other request of the same unit begins with. None if no answer has token counts.
+    `media_keys` returns the `media_key` of each; it is called only if it is needed. The least possible counts every
+    distinct prefix once: each set of media with the text before it once in the run, and of the text after it what no
+    other request of the same unit begins with. None if no answer has token counts.
     """
-    prompt = computed = least = answers = 0
-    least_is_known = True
-    prefixes: set[tuple[bytes, int]] = set()
-    for row in _rows(out, part_folder("predictions", benchmark, model)):
-        if row["status"] != "ok" or not row["input_tokens"] or str(row["request_id"]) not in planned:
-            continue
-        answers += 1
-        prompt += row["input_tokens"]
-        computed += row["input_tokens"] - (row["cached_tokens"] or 0)
-        if row.get("least_tokens") is None:
-            least_is_known = False
-            continue
-        least += row["least_tokens"]
-        prefix = (planned[str(row["request_id"])], row["head_tokens"] or 0)
-        if prefix not in prefixes:
-            prefixes.add(prefix)
-            least += prefix[1]
-    if not answers:
+    tables = [_answered(table) for _, table in iter_parts(out, part_folder("predictions", benchmark, model), _COLUMNS)]
+    if not tables:
         return None
+    rows = pa.concat_tables(tables, promote_options="default")
+    rows = rows.filter(pc.is_in(rows["request_id"], value_set=pa.array(request_ids, pa.string())))
+    if not rows.num_rows:
+        return None
+    prompt = pc.sum(rows["input_tokens"]).as_py()
     return Efficiency(
         benchmark=benchmark,
         model=model,
-        answers=answers,
+        answers=rows.num_rows,
         prompt_tokens=prompt,
-        computed_tokens=computed,
-        least_tokens=least if least_is_known else None,
+        computed_tokens=prompt - (pc.sum(rows["cached_tokens"]).as_py() or 0),
+        least_tokens=_least_tokens(rows, media_keys),
     )
 
 
-def _rows(out: Store, folder: str) -> Iterable[Mapping[str, Any]]:
-    for _, table in iter_parts(out, folder, _COLUMNS):
-        yield from table.to_pylist()
+def _answered(table: pa.Table) -> pa.Table:
+    return table.filter(pc.and_(pc.equal(table["status"], "ok"), pc.greater(table["input_tokens"], 0)))
+
+
+def _least_tokens(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -> int | None:
+    if "least_tokens" not in rows.column_names or rows["least_tokens"].null_count:
+        return None
+    keys, heads = media_keys(), rows["head_tokens"].fill_null(0).to_pylist()
+    prefixes = {(keys[name], head) for name, head in zip(rows["request_id"].to_pylist(), heads, strict=True)}
+    return int(pc.sum(rows["least_tokens"]).as_py() + sum(head for _, head in prefixes))
 
 
 def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:

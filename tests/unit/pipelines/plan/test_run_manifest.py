@@ -14,7 +14,8 @@ from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
-from pipelines.report.reduce import PlannedEntry, reduce_entry
+from pipelines.report.entry_frame import PlannedEntry
+from pipelines.report.reduce import reduce_entry
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep

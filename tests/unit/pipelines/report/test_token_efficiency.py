@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from models.message_codec import dump_steps
 from models.messages import Generation, Media, Request, Step, user
 from pipelines.report.token_efficiency import efficiency_table, measure_efficiency, media_key
 from pipelines.schemas import PREDICTIONS
@@ -34,10 +35,10 @@ def test_clip_is_counted_once_over_all_parts(tmp_path: Path) -> None:
         "predictions/benchmark=maia/model=m/e.parquet",
         to_parquet([{"request_id": "a9", "status": "error"}, *rows("old", head=0, least=[9], cached=[0])], PREDICTIONS),
     )
-    planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(request(CLIP).steps)) | {
-        "c0": media_key(request(OTHER).steps)
+    planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(dump_steps(request(CLIP).steps))) | {
+        "c0": media_key(dump_steps(request(OTHER).steps))
     }
-    efficiency = measure_efficiency("maia", "m", out, planned)
+    efficiency = measure_efficiency("maia", "m", out, list(planned), lambda: planned)
     assert efficiency is not None
     assert (efficiency.answers, efficiency.prompt_tokens, efficiency.computed_tokens) == (4, 400, 240)
     assert efficiency.least_tokens == (20 + 5 + 20 + 70) + 80 + 30
@@ -47,7 +48,7 @@ def test_least_tokens_are_none_if_an_engine_does_not_report_them(tmp_path: Path)
     out = Store(str(tmp_path))
     part_rows = rows("a", head=0, least=[None], cached=[0])
     out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(part_rows, PREDICTIONS))
-    efficiency = measure_efficiency("maia", "m", out, {"a0": b""})
+    efficiency = measure_efficiency("maia", "m", out, ["a0"], lambda: {"a0": ""})
     assert efficiency is not None
     assert efficiency.least_tokens is None
     table = efficiency_table("maia", "MAIA", [efficiency])
@@ -56,10 +57,10 @@ def test_least_tokens_are_none_if_an_engine_does_not_report_them(tmp_path: Path)
 
 
 def test_no_table_without_token_counts(tmp_path: Path) -> None:
-    assert measure_efficiency("maia", "m", Store(str(tmp_path)), {}) is None
+    assert measure_efficiency("maia", "m", Store(str(tmp_path)), [], dict) is None
     assert efficiency_table("maia", "MAIA", []) is None
 
 
 def test_media_key_depends_on_sampling() -> None:
-    assert media_key(request(None).steps) == b""
-    assert len({media_key(request(media).steps) for media in (CLIP, OTHER, None)}) == 3
+    assert media_key(dump_steps(request(None).steps)) == ""
+    assert len({media_key(dump_steps(request(media).steps)) for media in (CLIP, OTHER, None)}) == 3

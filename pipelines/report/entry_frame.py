@@ -1,0 +1,149 @@
+"""The planned requests of an entry, joined with their scores as columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import intern
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from models.messages import Step, Text
+from pipelines.benchmarks.records import Sample
+from pipelines.errors import DamagedPartError
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.context import EntryPlan
+from pipelines.plan.plan_store import iter_selected_samples
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.stored_plan import PlanReader
+from pipelines.schemas import SCORES
+from pipelines.storage.parts import part_folder, read_part
+from pipelines.storage.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXAMPLES_PER_CELL = 3
+_TEXTS = ("status", "answer", "rule", "finish_reason", "verdict_state")
+_SCORE_COLUMNS = ["request_id", *_TEXTS, "flags", "values"]
+_REQUEST_COLUMNS = ("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEntry:
+    """An entry of an output with its plans: the input of a reducer."""
+
+    entry: ManifestEntry
+    plans: Sequence[EntryPlan]
+
+
+@dataclass(slots=True)
+class EntryRequests:
+    """The requests of an entry in the order of its plans."""
+
+    columns: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _REQUEST_COLUMNS})
+    """Identity of each request, and its fields of the sample."""
+    samples: dict[str, Sample] = field(default_factory=dict)  # by id
+    example_texts: dict[str, str] = field(default_factory=dict)  # prompts of the examples, by request id
+
+    @classmethod
+    def read(cls, planned: PlannedEntry) -> EntryRequests:
+        """Read the requests of an entry's plans, and the prompts of a few."""
+        dataset = Dataset.open(Store(planned.entry.data), planned.entry.benchmark)
+        requests = cls()
+        examples: Counter[tuple[str, str]] = Counter()
+        for cut in planned.plans:
+            requests.samples |= {s.sample_id: s for s in iter_selected_samples(dataset, cut.entry.selection)}
+            reader = PlanReader(cut.plan.store)
+            for part in cut.plan.parts:
+                chosen = {}
+                for index, row in cut.plan.iter_part(part, payload=False):
+                    sample, cell = requests.samples[row.sample_id], (intern(row.task), intern(row.setting))
+                    request_id = cut.entry.builder.request_id(row)
+                    of_sample = sample.subset, sample.category, sample.cluster
+                    values = request_id, sample.sample_id, *cell, intern(row.variant), *of_sample
+                    for column, value in zip(requests.columns.values(), values, strict=True):
+                        column.append(value)
+                    # A thin, steady choice over the whole set: which answers are shown depends only on their ids.
+                    if examples[cell] < EXAMPLES_PER_CELL and _is_example(request_id, examples[cell]):
+                        examples[cell] += 1
+                        chosen[request_id] = index
+                rows = reader.rows(part.path, list(chosen.values()))
+                requests.example_texts |= {name: _text(row.steps) for name, row in zip(chosen, rows, strict=True)}
+        return requests
+
+
+def _is_example(request_id: str, already: int) -> bool:
+    return already == 0 or hashlib.sha256(request_id.encode()).digest()[0] < 16
+
+
+def _text(steps: Sequence[Step]) -> str:
+    if not steps:
+        return ""
+    last = steps[-1]
+    return "\n".join([*(p.text for turn in last.turns for p in turn.parts if isinstance(p, Text)), *last.scored])
+
+
+@dataclass(frozen=True, slots=True)
+class EntryScores:
+    """Score rows of an entry, of those parts whose predictions still exist."""
+
+    table: pa.Table  # of the last part first: where two parts hold a request, the later one counts
+    parts: tuple[tuple[str, int], ...]  # predictions in the order of `table`, with their numbers of rows
+    unscored: tuple[str, ...]  # predictions without scores
+
+    @classmethod
+    def read(cls, out: Store, entry: ManifestEntry) -> EntryScores:
+        """Read the scores of an entry; DamagedPartError, with what mends it, for a damaged part."""
+        predictions = [info.path for info in out.list(part_folder("predictions", entry.benchmark, entry.model))]
+        scored = {info.path for info in out.list(part_folder("scores", entry.benchmark, entry.model))}
+        tables, parts, unscored = [SCORES.empty_table().select(_SCORE_COLUMNS)], [], []
+        for path in reversed([path for path in predictions if path.endswith(".parquet")]):
+            scores = path.replace("predictions/", "scores/", 1)
+            if scores not in scored:
+                unscored.append(path)
+                continue
+            try:
+                tables.append(read_part(out, scores, _SCORE_COLUMNS))
+            except DamagedPartError as error:
+                raise DamagedPartError(f"{error}; `vlmsweep score` with the same flags writes it again") from error
+            parts.append((path, tables[-1].num_rows))
+        return cls(pa.concat_tables(tables).combine_chunks(), tuple(parts), tuple(unscored))
+
+    def join(self, columns: Mapping[str, list[str]]) -> pd.DataFrame:
+        """Return one row per planned request, with status `missing` where there is no score."""
+        import pandas as pd
+
+        places = pc.index_in(pa.array(columns["request_id"], pa.string()), value_set=self.table["request_id"])
+        scores = self.table.take(places)
+        frame = {name: scores[name].to_pandas().astype(object) for name in _TEXTS}
+        frame["status"] = frame["status"].where(places.is_valid().to_numpy(zero_copy_only=False), "missing")
+        frame["verdict_state"] = frame["verdict_state"].fillna("absent")
+        frame["flags"] = pd.Series(scores["flags"].to_pylist(), dtype=object)
+        return pd.DataFrame({**columns, **frame, **dict(_values(scores["values"]))})
+
+    def prediction_parts(self, request_ids: Sequence[str]) -> set[str]:
+        """Return the prediction parts that may hold these requests."""
+        places = pc.index_in(pa.array(request_ids, pa.string()), value_set=self.table["request_id"]).drop_null()
+        ends = np.cumsum([rows for _, rows in self.parts])
+        numbers = np.searchsorted(ends, places.to_numpy(zero_copy_only=False), side="right")
+        return {*self.unscored, *(self.parts[number][0] for number in numbers)}
+
+
+def _values(column: pa.ChunkedArray) -> Iterator[tuple[str, pd.Series[float]]]:
+    """Yield each named value as a column, NaN where a row has none."""
+    import pandas as pd
+
+    maps = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    rows = np.repeat(np.arange(len(maps)), np.diff(maps.offsets.to_numpy()))
+    names, items = maps.keys, maps.items.to_numpy(zero_copy_only=False)
+    for name in sorted(pc.unique(names).to_pylist()):
+        values = np.full(len(maps), np.nan)
+        is_named = pc.equal(names, name).to_numpy(zero_copy_only=False)
+        values[rows[is_named]] = items[is_named]
+        yield name, pd.Series(values)
