@@ -7,6 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+ID_DIGITS = 32
+"""Hex digits of a hash that names something."""
+
 
 def stable_id(fields: Mapping[str, Any]) -> str:
     """Return a hash of named fields: 32 hex digits."""
@@ -20,4 +23,4 @@ def stable_json(value: object) -> str:
 
 def hash_text(text: str) -> str:
     """Return a hash of a text: 32 hex digits."""
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]

@@ -11,9 +11,9 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import JudgePrompter
 from pipelines.benchmarks.records import JudgeRequest, Row
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
-from pipelines.plan.planner import load_completed
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry
@@ -114,7 +114,7 @@ class _QuestionCount:
         captions = placeholder_captions(context, builder, scoring.dataset)
         for plan_row in context.plans.open(scoring.dataset, builder, spec.selection, captions).iter_columns():
             request_id = builder.request_id(plan_row)
-            if plan_row.excluded or bytes.fromhex(request_id) in finished:
+            if plan_row.excluded or request_id in finished:
                 continue
             row = Row(
                 request_id=request_id,

@@ -117,7 +117,7 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "requests": plan.total,
         "to_do": plan.to_do,
         "calls": plan.calls,
-        "media_groups": len(plan.groups),
+        "media_groups": plan.groups,
         "prompt_tokens": plan.prompt_tokens,
         "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
         "gpus": spec.tensor_parallel * spec.replicas.max if local else 0,

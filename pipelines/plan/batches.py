@@ -6,10 +6,14 @@ over replicas only where these would be idle at the end. Small units form batche
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
+from typing import NamedTuple, overload
+
+import numpy as np
 
 from pipelines.plan.units import WorkUnit
 
@@ -23,38 +27,88 @@ SMALL_BATCH_BYTES = 16 << 20
 """The most decoded pixels, before they are shrunk, of a batch of small units: it is loaded within a second."""
 
 
-def batch_units(units: Sequence[WorkUnit], replicas: int) -> list[tuple[WorkUnit, ...]]:
+class _UnitSize(NamedTuple):
+    """What decides about a unit's batch."""
+
+    place: int
+    """Index of the unit."""
+    group: int
+    """Hash of the unit's only media group; 0 for a unit of several or of none."""
+    requests: int
+    media_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches(Sequence[Sequence[WorkUnit]]):
+    """Batches of units, which are read when a batch is."""
+
+    units: Sequence[WorkUnit]
+    indices: Sequence[tuple[int, ...]]
+    """In `units`, of each batch."""
+    most_media_bytes: int
+    """Decoded pixels of the largest batch."""
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @overload
+    def __getitem__(self, index: int) -> Sequence[WorkUnit]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sequence[WorkUnit]]: ...
+    def __getitem__(self, index: int | slice) -> Sequence[WorkUnit] | Sequence[Sequence[WorkUnit]]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        return tuple(self.units[place] for place in self.indices[index])
+
+
+def batch_units(units: Sequence[WorkUnit], replicas: int) -> Batches:
     """Batch the units of a job, each once, in the order for replicas: large groups first, the largest in front."""
-    share = _requests(units) / max(1, replicas)
-    groups: dict[tuple[str, ...], list[WorkUnit]] = {}
-    for index, unit in enumerate(units):
-        groups.setdefault(_single_group(unit) or (str(index),), []).append(unit)
-    batches = [batch for members in groups.values() for batch in _cut(members, share / BATCHES_PER_REPLICA)]
-    large = sorted((batch for batch in batches if len(batch) > 1), key=_requests, reverse=True)
-    return large + _batch_small([batch[0] for batch in batches if len(batch) == 1], max(1, replicas))
+    sizes = [_UnitSize(index, _single_group(unit), unit.requests, unit.media_bytes) for index, unit in enumerate(units)]
+    share = _requests(sizes) / max(1, replicas)
+    groups: dict[tuple[int, int], list[_UnitSize]] = {}
+    for size in sizes:
+        groups.setdefault((size.group, 0 if size.group else size.place), []).append(size)
+    cuts = [batch for members in groups.values() for batch in _cut(members, share / BATCHES_PER_REPLICA)]
+    large = sorted((batch for batch in cuts if len(batch) > 1), key=_requests, reverse=True)
+    batches = large + _batch_small([batch[0] for batch in cuts if len(batch) == 1], max(1, replicas))
+    return Batches(
+        units=units,
+        indices=[tuple(size.place for size in batch) for batch in batches],
+        most_media_bytes=max((sum(size.media_bytes for size in batch) for batch in batches), default=0),
+    )
 
 
-def exclusive_media_groups(batches: Sequence[Sequence[WorkUnit]]) -> list[list[str]]:
-    """Return for each batch the media groups that are in no other batch: their frames need no shared cache."""
-    groups_of_batches = [{media_slice.group for unit in batch for media_slice in unit.slices} for batch in batches]
-    uses = Counter(group for groups in groups_of_batches for group in groups)
-    return [sorted(group for group in groups if group and uses[group] == 1) for groups in groups_of_batches]
+class ExclusiveGroups:
+    """Tells which media groups are in one batch alone: their frames need no shared cache."""
+
+    def __init__(self, batches: Iterable[Iterable[WorkUnit]]) -> None:
+        hashes = array("q", (hash(group) for batch in batches for group in _groups(batch)))
+        distinct, uses = np.unique(np.frombuffer(hashes, np.int64), return_counts=True)
+        self._shared = frozenset(distinct[uses > 1].tolist())
+
+    def of(self, batch: Iterable[WorkUnit]) -> list[str]:
+        """Return the media groups of a batch that are in no other batch."""
+        return sorted(group for group in _groups(batch) if group and hash(group) not in self._shared)
 
 
-def _single_group(unit: WorkUnit) -> tuple[str, ...]:
-    groups = {media_slice.group for media_slice in unit.slices}
-    return (unit.benchmark, *groups) if len(groups) == 1 and all(groups) else ()
+def _groups(batch: Iterable[WorkUnit]) -> Collection[str]:
+    return {media_slice.group for unit in batch for media_slice in unit.slices}
 
 
-def _cut(members: Sequence[WorkUnit], limit: float) -> list[tuple[WorkUnit, ...]]:
+def _single_group(unit: WorkUnit) -> int:
+    groups = _groups([unit])
+    return hash((unit.benchmark, *groups)) if len(groups) == 1 and all(groups) else 0
+
+
+def _cut(members: Sequence[_UnitSize], limit: float) -> Iterator[tuple[_UnitSize, ...]]:
     by_size = _requests(members) / limit if limit else 1.0
     count = min(len(members), max(ceil(by_size), ceil(len(members) / MAX_BATCH_UNITS)))
     ends = [round(len(members) * index / count) for index in range(count + 1)]
-    return [tuple(members[start:end]) for start, end in pairwise(ends)]
+    return (tuple(members[start:end]) for start, end in pairwise(ends))
 
 
-def _batch_small(units: Sequence[WorkUnit], replicas: int) -> list[tuple[WorkUnit, ...]]:
-    batches: list[list[WorkUnit]] = []
+def _batch_small(units: Sequence[_UnitSize], replicas: int) -> list[tuple[_UnitSize, ...]]:
+    batches: list[list[_UnitSize]] = []
     remaining = limit = _requests(units)
     for unit in units:
         last = batches[-1] if batches else []
@@ -72,5 +126,5 @@ def _batch_small(units: Sequence[WorkUnit], replicas: int) -> list[tuple[WorkUni
     return [tuple(batch) for batch in batches]
 
 
-def _requests(units: Sequence[WorkUnit]) -> int:
+def _requests(units: Sequence[_UnitSize]) -> int:
     return sum(unit.requests for unit in units)

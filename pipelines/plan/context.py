@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.captions import load_captions
+from pipelines.plan.id_set import IdSet
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.requests import RequestBuilder, caption_builders, model_builders
 from pipelines.plan.run_manifest import ManifestEntry
@@ -68,9 +69,9 @@ class SweepContext:
         """Open the plans of an entry of this output, one a sample selection."""
         return entry_plans(entry, self.out, self.plans, self.datasets)
 
-    def planned_ids(self, entry: ManifestEntry) -> set[str]:
+    def planned_ids(self, entry: ManifestEntry) -> IdSet:
         """Return the requests of an entry's plans: an output may hold answers to older prompts too."""
-        return {request_id for plan in self.entry_plans(entry) for request_id in plan.iter_ids()}
+        return IdSet(request_id for plan in self.entry_plans(entry) for request_id in plan.iter_ids())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ class EntryPlan:
 
     def iter_ids(self) -> Iterator[str]:
         """Yield the entry's request ids."""
-        return (self.entry.builder.request_id(row) for row in self.plan.iter_columns())
+        request_id = self.entry.builder.request_id
+        return (request_id(key) for part in self.plan.parts for key in self.plan.read_columns(part).request_keys())
 
 
 def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Datasets) -> list[EntryPlan]:

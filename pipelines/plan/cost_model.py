@@ -73,7 +73,7 @@ def _weight_bytes(spec: ModelSpec) -> float:
 def unit_seconds(plan: ModelPlan, unit: WorkUnit, spec: ModelSpec, gpu: GpuProfile) -> float:
     """Estimate the seconds of one unit on one replica: each medium prefilled once, questions as suffixes, answers."""
     groups = len({media_slice.group for media_slice in unit.slices if media_slice.group})
-    media_tokens = plan.distinct_media_tokens / max(1, len(plan.groups))
+    media_tokens = plan.distinct_media_tokens / max(1, plan.groups)
     text_tokens = (plan.prompt_tokens - plan.shared_tokens) / max(1, plan.to_do)
     answer_tokens = plan.output_tokens / max(1, plan.to_do) * gpu.answer_share
     ranks = spec.tensor_parallel * (gpu.parallel_efficiency if spec.tensor_parallel > 1 else 1.0)

@@ -1,119 +1,151 @@
-"""Plan a model's work: the rows of a stored plan become media groups and units of work, completed requests skipped."""
+"""Plan a model's work: the rows of a stored plan become media groups and units of work, completed requests skipped.
+
+A part of the plan is in memory at a time, and all its rows are handled together, as columns.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-import pyarrow as pa
+import numpy as np
 
+from pipelines.hashing import ID_DIGITS
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
+from pipelines.plan.id_set import IdSet
+from pipelines.plan.plan_columns import Codes, Mask, Numbers, PlanColumns, RequestKey
 from pipelines.plan.records import CompletedRequests, ModelPlan
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.stored_plan import PlanRow, StoredPlan
+from pipelines.plan.stored_plan import PlanPart, StoredPlan
+from pipelines.plan.unit_list import UnitFile, UnitList
 from pipelines.plan.units import Place, Pool, RetryPool, SampleRequests, UnitMaker, retry_units
-from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
-from pipelines.storage.store import Store
-
-log = logging.getLogger(__name__)
 
 _MAX_NEW_TOKENS = 0
 """Place of this setting in `RequestBuilder.generation_settings`."""
 
 
-def load_completed(
-    out: Store, benchmark: str, model: str, kind: str = "predictions", *, repair: bool = False
-) -> CompletedRequests:
-    """Load which requests of a `kind`, `predictions` or `captions`, earlier runs committed.
-
-    `repair` moves damaged parts aside and deletes duplicate rows; only for the owner of the output's lock.
-    """
-    completed = CompletedRequests()
-    duplicates: dict[str, set[bytes]] = {}
-    for path, table in iter_parts(out, part_folder(kind, benchmark, model), ["request_id", "status"], repair=repair):
-        for request_id, status in zip(*(table[name].to_pylist() for name in ("request_id", "status")), strict=True):
-            key = bytes.fromhex(request_id)
-            if key in completed.finished or (key in completed.failed and status == "error"):
-                duplicates.setdefault(path, set()).add(key)
-            elif status == "error":
-                completed.failed[key] = path
-            else:
-                if key in completed.failed:
-                    duplicates.setdefault(completed.failed.pop(key), set()).add(key)
-                completed.finished.add(key)
-    if repair:
-        for path, keys in duplicates.items():
-            _delete_rows(out, path, keys)
-    return completed
-
-
-def _delete_rows(out: Store, path: str, keys: set[bytes]) -> None:
-    """Delete from a part the rows that another part has: a worker of a dead run committed them late."""
-    log.warning("%s/%s: %d rows are in another part too; deleting them from this one", out.uri, path, len(keys))
-    rows = read_part(out, path)
-    remaining = rows.filter(pa.array([bytes.fromhex(name) not in keys for name in rows["request_id"].to_pylist()]))
-    if remaining.num_rows:
-        out.put(path, to_parquet(remaining, rows.schema))
-    else:
-        out.delete(path)
-
-
 def plan_model(
-    plan: StoredPlan, builder: RequestBuilder, completed: CompletedRequests, *, replicas: int = 1
+    plan: StoredPlan,
+    builder: RequestBuilder,
+    completed: CompletedRequests,
+    *,
+    replicas: int = 1,
+    file: UnitFile | None = None,
 ) -> ModelPlan:
-    """Plan one model on one benchmark; the size of units depends on `replicas`, ids and answers do not."""
-    work = ModelPlan(builder)
-    maker = UnitMaker(builder, replicas, plan.samples)
-    retries: RetryPool = {}
-    seen: set[str] = set()
+    """Plan one model on one benchmark; the size of units depends on `replicas`, ids and answers do not.
+
+    Its units are written to `file`, which the plans of a sweep share.
+    """
+    planner = _Planner(ModelPlan(builder, UnitList(file=file)), completed, UnitMaker(builder, replicas, plan.samples))
     for part in plan.parts:  # no group reaches beyond its part: ids need not be held for longer
-        maker.samples += part.samples
-        pool: Pool = {}
-        for index, row in plan.iter_part(part, payload=False):
-            request_id = builder.request_id(row)
-            if builder.kind == "caption":
-                if request_id in seen:
-                    continue
-                seen.add(request_id)
-            place = (part.path, row.media_group)
-            maker.sizes.setdefault(place, row.decoded_bytes)
-            cell = (row.task, row.setting)
-            work.requests[cell] += 1
-            key = bytes.fromhex(request_id)
-            if key in completed.finished:
-                continue
-            work.pending[cell] += 1
-            _add_estimate(work, row)
-            if key in completed.failed:
-                work.failed[cell] += 1
-                _add(retries.setdefault(completed.failed[key], {}), place, row.sample_id, index, request_id)
-            else:
-                _add(pool, place, row.sample_id, index, request_id)
-        work.units += maker.units(pool)
-    work.units += retry_units(retries, builder.benchmark_name, maker.sizes)
+        planner.maker.samples += part.samples
+        columns = plan.read_columns(part)
+        if columns.rows:
+            planner.add(part, columns)
+    work = planner.work
+    work.units.extend(retry_units(planner.retries, builder.benchmark_name, planner.retry_sizes))
     return work
 
 
-def _add(pool: Pool, place: Place, sample_id: str, index: int, request_id: str) -> None:
-    members = pool.setdefault(place, [])
-    if not members or members[-1].sample_id != sample_id:
-        members.append(SampleRequests(sample_id))
-    members[-1].rows.append(index)
-    members[-1].ids.append(request_id)
+@dataclass(slots=True)
+class _Planner:
+    work: ModelPlan
+    completed: CompletedRequests
+    maker: UnitMaker
+    retries: RetryPool = field(default_factory=dict)
+    retry_sizes: dict[Place, int] = field(default_factory=dict)
+    captions: IdSet = field(default_factory=IdSet)
+    """Planned so far: the same picture is in several samples."""
+    groups: IdSet = field(default_factory=IdSet)
+    """Hashes of the media groups planned so far."""
+
+    def add(self, part: PlanPart, columns: PlanColumns) -> None:
+        """Plan the rows of one part."""
+        keys = list(columns.request_keys())
+        ids = [*map(self.work.builder.request_id, keys)]
+        planned = self.captions.add(ids) if self.work.builder.kind == "caption" else np.ones(len(ids), dtype=bool)
+        pending = planned & ~self.completed.finished.contains(ids)
+        self._count(columns, planned, pending)
+        if not pending.any():
+            return
+        groups = columns.codes("media_group")
+        self._add_estimates(columns, groups, keys, pending)
+        sizes = columns.numbers("decoded_bytes")
+        first_rows = groups.first_rows(planned).tolist()
+        self.maker.sizes = {(part.path, groups.values[groups.codes[row]]): int(sizes[row]) for row in first_rows}
+        if self.completed.failed:
+            pending &= ~self._add_retries(part, groups, keys, ids, pending)
+        self.work.units.extend(self.maker.units(_pool(part, groups, columns.codes("sample_id"), ids, pending)))
+
+    def _count(self, columns: PlanColumns, planned: Mask, pending: Mask) -> None:
+        cells = columns.cells()
+        self.work.requests.update(dict(cells.counts(planned)))
+        self.work.pending.update(dict(cells.counts(pending)))
+
+    def _add_estimates(self, columns: PlanColumns, groups: Codes[str], keys: Sequence[RequestKey], mask: Mask) -> None:
+        work, mask = self.work, mask & columns.codes("excluded").equal("")
+        generations = columns.codes("generation")
+        for row in generations.first_rows(mask).tolist():
+            steps = work.builder.generation_settings(keys[row])
+            requests = int(np.count_nonzero(mask & generations.equal(keys[row].generation)))
+            work.calls += requests * len(steps)
+            work.output_tokens += requests * sum(step[_MAX_NEW_TOKENS] for step in steps)
+        work.prompt_tokens += int(columns.numbers("prompt_tokens")[mask].sum())
+        work.shared_tokens += int(columns.numbers("media_tokens")[mask].sum())
+        first_rows = groups.first_rows(mask & ~groups.equal(""))
+        names = [groups.values[code] for code in groups.codes[first_rows]]
+        is_new = self.groups.add([hashlib.sha256(name.encode()).hexdigest()[:ID_DIGITS] for name in names])
+        work.groups += int(np.count_nonzero(is_new))
+        work.distinct_media_tokens += int(columns.numbers("first_media_tokens")[first_rows][is_new].sum())
+
+    def _add_retries(
+        self, part: PlanPart, groups: Codes[str], keys: Sequence[RequestKey], ids: Sequence[str], pending: Mask
+    ) -> Mask:
+        """Add the failed ones of the pending rows to the parts that hold them; return which they are."""
+        retried = np.zeros(len(ids), dtype=bool)
+        for row in np.flatnonzero(pending).tolist():
+            path = self.completed.failed.get(ids[row])
+            if path is None:
+                continue
+            retried[row] = True
+            place = (part.path, groups.values[groups.codes[row]])
+            self.retry_sizes[place] = self.maker.sizes[place]
+            self.work.failed[keys[row].task, keys[row].setting] += 1
+            members = self.retries.setdefault(path, {}).setdefault(place, [])
+            if not members or members[-1].sample_id != keys[row].sample_id:
+                members.append(SampleRequests(keys[row].sample_id))
+            members[-1].rows.append(row)
+            members[-1].ids.append(ids[row])
+        return retried
 
 
-def _add_estimate(work: ModelPlan, row: PlanRow) -> None:
-    if row.excluded:
-        return
-    generation = work.builder.generation_settings(row)
-    work.calls += len(generation)
-    work.output_tokens += sum(step[_MAX_NEW_TOKENS] for step in generation)
-    work.prompt_tokens += row.prompt_tokens
-    work.shared_tokens += row.media_tokens
-    if row.media_group and row.media_group not in work.groups:
-        work.groups.add(row.media_group)
-        work.distinct_media_tokens += row.first_media_tokens
+def _pool(part: PlanPart, groups: Codes[str], samples: Codes[str], ids: Sequence[str], mask: Mask) -> Pool:
+    """Return the selected rows by media group, in the order of their first rows, and by sample."""
+    rank = np.empty(len(groups.values), dtype=np.int64)
+    first_rows = groups.first_rows(mask)
+    rank[groups.codes[first_rows]] = np.arange(len(first_rows))
+    rows = np.flatnonzero(mask)
+    rows = rows[np.argsort(rank[groups.codes[rows]], kind="stable")]
+    pool: Pool = {}
+    for start, end in _runs(groups.codes[rows], samples.codes[rows]):
+        row = rows[start]
+        members = pool.setdefault((part.path, groups.values[groups.codes[row]]), [])
+        indices = rows[start:end].tolist()
+        members.append(SampleRequests(samples.values[samples.codes[row]], indices, [ids[index] for index in indices]))
+    return pool
+
+
+def _runs(*columns: Numbers) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each run of rows that are equal in all columns."""
+    is_start = np.zeros(len(columns[0]), dtype=bool)
+    is_start[:1] = True
+    for column in columns:
+        is_start[1:] |= column[1:] != column[:-1]
+    starts = np.flatnonzero(is_start).tolist()
+    return zip(starts, [*starts[1:], len(is_start)], strict=True)
 
 
 Captions = Callable[[SweepContext, RequestBuilder, Dataset], Mapping[str, str]]
@@ -124,7 +156,7 @@ def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[
 
     Damaged or duplicate rows are repaired by the owner of the output's lock. Without `captions`, the output's are used.
     """
-    spec = context.spec
+    spec, file = context.spec, UnitFile()
     return {
         model: [
             plan_model(
@@ -137,6 +169,7 @@ def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[
                 builder,
                 load_completed(context.out, builder.benchmark_name, model, repair=context.can_repair),
                 replicas=spec.models[model].replicas.max,
+                file=file,
             )
             for builder, dataset in context.model_builders(model)
         ]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from pipelines.plan.id_set import IdSet
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.units import WorkUnit
+from pipelines.plan.unit_list import UnitList
 
 
 @dataclass(slots=True)
 class CompletedRequests:
     """What earlier runs committed: finished requests, and failed ones with the parts that hold them."""
 
-    finished: set[bytes] = field(default_factory=set)
-    """Ids as 16 bytes, a third of their hex form in memory."""
-    failed: dict[bytes, str] = field(default_factory=dict)
+    finished: IdSet = field(default_factory=IdSet)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class ModelPlan:
     """The work of one model on one benchmark: what is pending, and counts of what is done."""
 
     builder: RequestBuilder
-    units: list[WorkUnit] = field(default_factory=list)
+    units: UnitList = field(default_factory=UnitList)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Requests of the whole plan by (task, setting), done ones too."""
     pending: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -31,8 +31,8 @@ class ModelPlan:
     """Pending requests that failed in an earlier run."""
     calls: int = 0
     """Pending model calls, all steps counted."""
-    groups: set[str] = field(default_factory=set)
-    """Media groups of pending requests; text-only requests are in none."""
+    groups: int = 0
+    """Number of media groups of pending requests; text-only requests are in none."""
     prompt_tokens: int = 0
     """Estimate over pending requests: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."""
     shared_tokens: int = 0

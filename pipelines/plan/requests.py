@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from json.encoder import encode_basestring_ascii as quote
 from operator import attrgetter
 from typing import Any, Literal
@@ -18,9 +19,10 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
-from pipelines.hashing import hash_text, stable_id, stable_json
+from pipelines.hashing import ID_DIGITS, stable_id, stable_json
 from pipelines.ingest.dataset import Dataset, Datasets, media_path
 from pipelines.plan.captions import caption_key
+from pipelines.plan.plan_columns import RequestKey
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting, cells_of
 from pipelines.plan.stored_plan import PlanRow, iter_media, media_group_key
@@ -100,7 +102,7 @@ class RequestBuilder:
         }
         return {"request_id": self.request_id(row), **columns}
 
-    def request_id(self, row: PlanRow) -> str:
+    def request_id(self, row: PlanRow | RequestKey) -> str:
         """Return the id of the model's request for a prompt: a hash of its columns, the model and the generation.
 
         It is computed in every stage, so that JSON with sorted keys is put together from parts that are quoted once.
@@ -112,18 +114,22 @@ class RequestBuilder:
                 "prompt_sha256": row.prompt_sha256,
             }
             return stable_id({"caption": self._caption_key, "asked": inputs})
-        before, between = self._id_parts
-        generation = self._generation_json.get(row.generation)
-        if generation is None:
-            generation = self._generation_json[row.generation] = stable_json(self.generation_settings(row))
-        return hash_text(
-            f'{before}"generation":{generation},{between}"prompt_sha256":{quote(row.prompt_sha256)},'
-            f'"prompt_version":{quote(row.prompt_version)},"sample_id":{quote(row.sample_id)},'
-            f'"setting":{quote(row.setting)},"task":{quote(row.task)},"variant":{quote(row.variant)}}}'
+        begun = self._begun_ids.get(row.generation)
+        if begun is None:
+            before, between = self._id_parts
+            generation = stable_json(self.generation_settings(row))
+            begun = self._begun_ids[row.generation] = sha256(f'{before}"generation":{generation},{between}'.encode())
+        digest = begun.copy()
+        digest.update(
+            f'"prompt_sha256":{quote(row.prompt_sha256)},"prompt_version":{quote(row.prompt_version)},'
+            f'"sample_id":{quote(row.sample_id)},"setting":{quote(row.setting)},"task":{quote(row.task)},'
+            f'"variant":{quote(row.variant)}}}'.encode()
         )
+        return digest.hexdigest()[:ID_DIGITS]
 
     @cached_property
-    def _generation_json(self) -> dict[str, str]:
+    def _begun_ids(self) -> dict[str, Any]:
+        """Hash of what all ids with the same generation settings begin with, by these."""
         return {}
 
     @cached_property
@@ -144,7 +150,7 @@ class RequestBuilder:
             steps = tuple(replace(step, generation=replace(step.generation, **self.generation)) for step in steps)
         return Request(request_id=request_id, steps=steps)
 
-    def generation_settings(self, row: PlanRow) -> list[list[Any]]:
+    def generation_settings(self, row: PlanRow | RequestKey) -> list[list[Any]]:
         """Return the values of `Generation`'s fields for each step, the model's own before the benchmark's."""
         return [
             [self.generation.get(name, value) for name, value in zip(Generation.__slots__, step, strict=True)]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from models.message_codec import load_steps
 from models.messages import Media, Step
+from pipelines.plan.plan_columns import PlanColumns
 from pipelines.schemas import schema_of
 from pipelines.storage.parts import open_part
 from pipelines.storage.store import Store
@@ -106,6 +107,11 @@ class StoredPlan:
             for raw in file.read_row_group(group, columns, use_threads=False).to_pylist():
                 yield index, _row(raw)
                 index += 1
+
+    def read_columns(self, part: PlanPart) -> PlanColumns:
+        """Return the rows of one part without messages and media files; DamagedPartError if the file was altered."""
+        file = open_part(self.store, part.path)
+        return PlanColumns(file.read([name for name in PLAN.names if name not in _PAYLOAD], use_threads=False))
 
     def __iter__(self) -> Iterator[PlanRow]:
         """Yield all rows."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -58,7 +58,7 @@ class MediaGroupSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUnit:
-    """One unit of work, small enough for the driver to hold by the ten thousand."""
+    """One unit of work, as small as a line of text."""
 
     benchmark: str
     part: str
@@ -72,13 +72,36 @@ class WorkUnit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types."""
-        return asdict(self)
+        return {
+            "benchmark": self.benchmark,
+            "part": self.part,
+            "slices": [[entry.plan_part, entry.group, _to_runs(entry.rows)] for entry in self.slices],
+            "requests": self.requests,
+            "media_bytes": self.media_bytes,
+            "retried": self.retried,
+        }
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> WorkUnit:
         """Read what `to_dict` returned."""
-        slices = tuple(MediaGroupSlice(s["plan_part"], s["group"], tuple(s["rows"])) for s in raw["slices"])
+        slices = tuple(MediaGroupSlice(plan_part, group, _from_runs(runs)) for plan_part, group, runs in raw["slices"])
         return cls(**{**raw, "slices": slices, "retried": tuple(raw["retried"])})
+
+
+def _to_runs(rows: Sequence[int]) -> list[int]:
+    """Return the first row and the length of each run of consecutive rows."""
+    runs: list[int] = []
+    for row in rows:
+        if runs and row == runs[-2] + runs[-1]:
+            runs[-1] += 1
+        else:
+            runs += (row, 1)
+    return runs
+
+
+def _from_runs(runs: Sequence[int]) -> tuple[int, ...]:
+    spans = zip(runs[::2], runs[1::2], strict=True)
+    return tuple(row for first, length in spans for row in range(first, first + length))
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -21,8 +21,7 @@ from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import fields_for_workers
 from pipelines.media.frame_cache import frame_cache_bytes
-from pipelines.plan.batches import batch_units, exclusive_media_groups
-from pipelines.plan.units import WorkUnit
+from pipelines.plan.batches import Batches, ExclusiveGroups, batch_units
 from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units
 from pipelines.predict.in_process import LocalWork
 from pipelines.predict.job_actor import JobActor, RemoteObject
@@ -80,13 +79,14 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
 
 def _receipts(job: Job, cluster: ClusterInfo, job_actor: Any) -> Iterator[Receipt]:
     """Yield a receipt for every unit; units that the cluster lost are sent again."""
-    open_units = {unit.part: unit for unit in job.units}
-    for _ in range(MAX_PASSES):
-        for row in run_rows(_stream(replace(job, units=tuple(open_units.values())), cluster, job_actor)):
+    open_units = {unit.part: index for index, unit in enumerate(job.units)}
+    for sent in range(MAX_PASSES):
+        units = [job.units[index] for index in open_units.values()] if sent else job.units
+        for row in run_rows(_stream(replace(job, units=units), cluster, job_actor)):
             for receipt in map(Receipt.from_dict, json.loads(row["receipts"])):
                 if receipt.fatal:
                     raise ModelUnavailableError(f"model {job.model!r}: {receipt.fatal}")
-                if open_units.pop(receipt.part, None):
+                if open_units.pop(receipt.part, None) is not None:
                     yield receipt
         if not open_units:
             return
@@ -127,18 +127,30 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
     replicas = _replicas(job, cluster)
     tasks = _max_tasks(LOADS_PER_REPLICA * replicas, cluster)
     batches = batch_units(job.units, tasks if job.spec.needs_no_isolation else replicas)
-    items = [
-        {"units": json.dumps([unit.to_dict() for unit in batch]), "exclusive_groups": json.dumps(groups)}
-        for batch, groups in zip(batches, exclusive_media_groups(batches), strict=True)
-    ]
+    items = _BatchItems(batches)
     with _STREAM_LOCK, warnings.catch_warnings():
         quiet_ray_data()
-        _limit_waiting(batches, replicas)
+        _limit_waiting(batches.most_media_bytes, replicas)
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         rows = rd.from_items(items, override_num_blocks=len(items))
         if job.spec.needs_no_isolation:
             return _in_one_stage(rows, job, cluster, job_actor, min(len(items), tasks))
         return _in_three_stages(rows, job, cluster, job_actor, len(items))
+
+
+class _BatchItems:
+    """The rows of a job, one a batch. Ray Data reads each once, and copies it to the object store."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches, self._exclusive_groups = batches, ExclusiveGroups(batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> dict[str, str]:
+        batch = self._batches[index]
+        units = json.dumps([unit.to_dict() for unit in batch])
+        return {"units": units, "exclusive_groups": json.dumps(self._exclusive_groups.of(batch))}
 
 
 _EACH_ROW: Mapping[str, Any] = {"batch_size": 1, "batch_format": "pyarrow"}
@@ -200,11 +212,10 @@ def _max_tasks(tasks: int, cluster: ClusterInfo) -> int:
     return tasks if cluster.address else min(tasks, max(2, int(cluster.cpus)))
 
 
-def _limit_waiting(batches: Sequence[Sequence[WorkUnit]], replicas: int) -> None:
+def _limit_waiting(largest: int, replicas: int) -> None:
     """Bound what loaders prepare before engines take it: else half of the object store fills."""
     import ray.data as rd
 
-    largest = max((sum(unit.media_bytes for unit in batch) for batch in batches), default=0)
     limit = replicas * max(WAITING_BYTES, WAITING_BATCHES * largest)
     rd.DataContext.get_current().execution_options.resource_limits = rd.ExecutionResources.for_limits(
         object_store_memory=limit

@@ -12,6 +12,7 @@ from models.engines import build_engine
 from models.spec import ModelSpec
 from pipelines.logging_context import log_context
 from pipelines.media.frame_cache import FrameSource
+from pipelines.plan.unit_list import count_requests
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.commit import Committer
@@ -79,7 +80,7 @@ class LocalRunner:
 
 def fits_in_process(job: Job) -> bool:
     """Return whether a job is small, and its engine can neither end nor stall this process."""
-    return job.spec.needs_no_isolation and sum(unit.requests for unit in job.units) <= MAX_REQUESTS
+    return job.spec.needs_no_isolation and count_requests(job.units) <= MAX_REQUESTS
 
 
 def run_in_process(job: Job, on_receipt: Callable[[Receipt], None]) -> None:

@@ -18,10 +18,12 @@ from cluster.scheduling.gpu_scheduler import GpuScheduler, can_run_concurrently,
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError, ModelUnavailableError
 from pipelines.logging_context import log_context
+from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
-from pipelines.plan.planner import load_completed, plan_model
+from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
+from pipelines.plan.unit_list import UnitList, count_requests
 from pipelines.predict.clip_sharing import clip_sharing
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_units
@@ -117,7 +119,7 @@ def _run_jobs(
     nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
     if capacity and can_run_concurrently(len(jobs), nodes, costs.limit):
         workloads = [model_workload(name, plans[name], job.spec) for name, job in jobs.items()]
-        total = sum(unit.requests for job in jobs.values() for unit in job.units)
+        total = sum(count_requests(job.units) for job in jobs.values())
         context.progress.phase(f"predict {', '.join(jobs)}", total)
         predict_concurrently(choose_schedule(workloads, nodes), capacity, context.progress, status, run_model)
     else:
@@ -141,7 +143,7 @@ def model_job(
         max_frames=model.limits.max_frames,
         clip_folder=clip_folder,
     )
-    units = [unit for plan in plans for unit in plan.units]
+    units = UnitList(unit for plan in plans for unit in plan.units)
     return Job(model=name, spec=model, loader=loader, out=context.out.uri, units=units, lock_token=context.lock_token)
 
 
@@ -160,7 +162,7 @@ def run_job(
         CostLimitReachedError: the run's limit is reached; committed rows stay.
         ModelUnavailableError: the model is unavailable.
     """
-    waiting = sum(unit.requests for unit in job.units)
+    waiting = count_requests(job.units)
 
     def on_receipt(receipt: Receipt) -> None:
         nonlocal waiting

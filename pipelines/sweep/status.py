@@ -7,9 +7,10 @@ from typing import Any
 
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Datasets
+from pipelines.plan.completed import load_completed
 from pipelines.plan.context import EntryPlan, entry_plans
 from pipelines.plan.plan_store import PlanStore
-from pipelines.plan.planner import load_completed, plan_model
+from pipelines.plan.planner import plan_model
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.predict.status import read_status
 from pipelines.storage.store import Store

@@ -42,7 +42,7 @@ def test_benchmark_is_lengthened_to_its_published_size(plans: list) -> None:
     (plan,) = plans
     # 100 clips of 24 questions: 216 requests a clip, in three settings; a group a clip and frame count, one of black.
     assert plan.total == 100 * 216 * 3
-    assert len(plan.groups) == 100 + 100 + 1
+    assert plan.groups == 100 + 100 + 1
     assert sum(unit.requests for unit in plan.units) == plan.total
     assert max(unit.requests for unit in plan.units) <= 256
     ids = [unit.part for unit in plan.units]

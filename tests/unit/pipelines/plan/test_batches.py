@@ -10,8 +10,8 @@ from pipelines.plan.batches import (
     MAX_BATCH_UNITS,
     SMALL_BATCH_BYTES,
     SMALL_BATCHES_PER_REPLICA,
+    ExclusiveGroups,
     batch_units,
-    exclusive_media_groups,
 )
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import (
@@ -127,7 +127,7 @@ def small_unit(number: int, count: int = 64, media_bytes: int = 0) -> WorkUnit:
 
 def test_short_plan_of_small_units_has_batches_of_one() -> None:
     units = [small_unit(number) for number in range(SMALL_BATCHES_PER_REPLICA)]
-    assert batch_units(units, 1) == [(unit,) for unit in units]
+    assert [*batch_units(units, 1)] == [(unit,) for unit in units]
 
 
 def test_long_plan_of_small_units_is_batched_in_order() -> None:
@@ -144,7 +144,7 @@ def test_long_plan_of_small_units_is_batched_in_order() -> None:
 
 def test_units_with_many_pixels_have_batches_of_their_own() -> None:
     units = [small_unit(number, media_bytes=SMALL_BATCH_BYTES // 2 + 1) for number in range(320)]
-    assert batch_units(units, 1) == [(unit,) for unit in units]
+    assert [*batch_units(units, 1)] == [(unit,) for unit in units]
     quarters = [small_unit(number, media_bytes=SMALL_BATCH_BYTES // 4) for number in range(320)]
     assert max(len(batch) for batch in batch_units(quarters, 1)) == 4
 
@@ -155,4 +155,5 @@ def test_exclusive_media_groups_are_in_one_batch_alone() -> None:
         (small_unit(2), small_unit(3)),
         (replace(small_unit(4), slices=(MediaGroupSlice("part", "", (4,)),)),),
     ]
-    assert exclusive_media_groups(batches) == [["image:1:0"], ["image:3:0"], []]
+    exclusive = ExclusiveGroups(batches)
+    assert [exclusive.of(batch) for batch in batches] == [["image:1:0"], ["image:3:0"], []]

@@ -10,6 +10,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.cost_model import GpuProfile, unit_seconds
+from pipelines.plan.id_set import IdSet
 from pipelines.plan.plan_store import plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
@@ -62,7 +63,7 @@ def every(builder: RequestBuilder, dataset: Dataset) -> list[PlannedRequest]:
 
 
 def finished(ids: Iterable[str]) -> CompletedRequests:
-    return CompletedRequests(finished={bytes.fromhex(name) for name in ids})
+    return CompletedRequests(IdSet(ids))
 
 
 def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, builder: RequestBuilder) -> None:
@@ -71,7 +72,7 @@ def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, build
     for setting in ("black-video", "1-frame", "32-frames"):
         assert work.requests["vsv", setting] == 192 * videos
         assert work.requests["oevqa", setting] == 24 * videos
-    assert len(work.groups) == 2 * videos + 1
+    assert work.groups == 2 * videos + 1
     assert sum(unit.requests for unit in work.units) == 3 * 216 * videos == work.to_do
 
 
@@ -97,8 +98,8 @@ def test_completed_requests_are_skipped_within_a_group(
 
 def test_plan_has_no_units_when_all_is_completed(plan: StoredPlan, dataset: Dataset, builder: RequestBuilder) -> None:
     work = plan_model(plan, builder, finished(request.request_id for request in every(builder, dataset)))
-    assert work.units == []
-    assert (work.calls, work.groups, work.prompt_tokens, work.output_tokens) == (0, set(), 0, 0)
+    assert not work.units
+    assert (work.calls, work.groups, work.prompt_tokens, work.output_tokens) == (0, 0, 0, 0)
 
 
 def test_completed_requests_cost_nothing(
@@ -124,7 +125,7 @@ def test_failed_requests_are_retried_into_the_part_that_holds_them(
     requests = every(builder, dataset)
     failed = {request.request_id for request in requests[:3]}
     completed = finished(request.request_id for request in requests[3:])
-    completed.failed = {bytes.fromhex(name): "predictions/benchmark=maia/model=m/old.parquet" for name in failed}
+    completed.failed = dict.fromkeys(failed, "predictions/benchmark=maia/model=m/old.parquet")
     (unit,) = plan_model(plan, builder, completed).units
     assert unit.part == "predictions/benchmark=maia/model=m/old.parquet"
     assert set(requests_in(unit, builder, out)) == failed == set(unit.retried)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DamagedPartError
-from pipelines.plan.planner import load_completed
+from pipelines.plan.completed import load_completed
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
