@@ -78,7 +78,9 @@ class _Planner:
         self.maker.sizes = {(part.path, groups.values[groups.codes[row]]): int(sizes[row]) for row in first_rows}
         if self.completed.failed:
             pending &= ~self._add_retries(part, groups, keys, ids, pending)
-        self.work.units.extend(self.maker.units(_pool(part, groups, columns.codes("sample_id"), ids, pending)))
+        if pending.any():
+            pool = _pool(part, groups, columns.codes("sample_id"), ids, pending)
+            self.work.units.extend(self.maker.units(pool))
 
     def _count(self, columns: PlanColumns, planned: Mask, pending: Mask) -> None:
         cells = columns.cells()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import threading
+import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from tempfile import TemporaryFile
-from typing import IO, overload
+from typing import overload
 
 from pipelines.plan.units import WorkUnit
 
@@ -22,8 +23,11 @@ class UnitFile:
         self._lock = threading.Lock()
 
     @cached_property
-    def _file(self) -> IO[bytes]:
-        return TemporaryFile(prefix="vlmsweep-units-", buffering=0)
+    def _handle(self) -> int:
+        with TemporaryFile(prefix="vlmsweep-units-") as file:
+            handle = os.dup(file.fileno())
+        weakref.finalize(self, os.close, handle)
+        return handle
 
     def append(self, content: bytes) -> int:
         """Write at the end; return where."""
@@ -31,13 +35,13 @@ class UnitFile:
             start = self._size
             view = memoryview(content)
             while view:
-                view = view[os.pwrite(self._file.fileno(), view, self._size + len(content) - len(view)) :]
+                view = view[os.pwrite(self._handle, view, self._size + len(content) - len(view)) :]
             self._size += len(content)
             return start
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes from `start` to `end`."""
-        return os.pread(self._file.fileno(), end - start, start)
+        return os.pread(self._handle, end - start, start)
 
 
 class UnitList(Sequence[WorkUnit]):
