@@ -17,16 +17,19 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests.chaos.hosts import disturb_hosts
-from tests.chaos.kills import KINDS, kill_driver, kill_worker
+from tests.chaos.kills import KINDS, kill_driver, kill_store, kill_worker
 from tests.chaos.nodes import Nodes
 from tests.chaos.ranks import kill_rank
 from tests.chaos.results import RESULTS, read_results, write_results
 from tests.chaos.sweeps import Damage, Scene, make_scene
-from tests.support.hosts import unavailable_reason
+from tests.support.hosts import unavailable_reason as hosts_missing
+from tests.support.seaweed import Seaweed, seaweed
+from tests.support.seaweed import unavailable_reason as seaweed_missing
 
 HOSTS = "one host, after another's network"
 MOST_HOSTS = 3
 """Seeds of the disturbances that take minutes each."""
+ON_S3 = " (output and data in SeaweedFS)"
 
 Disturbance = Callable[[Scene, Path, int], Damage]
 
@@ -46,6 +49,12 @@ def disturbances(nodes: Nodes) -> dict[str, Disturbance]:
     }
 
 
+def disturbances_on_s3(nodes: Nodes) -> dict[str, Disturbance]:
+    """Return the disturbances of a sweep whose files are in an object store, by name."""
+    kinds = {"driver": kill_driver, "node": nodes.kill, "server of the object store, three times": kill_store}
+    return {f"{name}{ON_S3}": disturb for name, disturb in kinds.items()}
+
+
 def main() -> int:
     """Disturb sweeps as the flags say; return 0 when no sweep lost, repeated or changed a row."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -54,21 +63,32 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     results = read_results(options.results)
-    kills = results["kills"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+    kills = results["kills"]
+
+    def disturb_all(kinds: dict[str, Disturbance], folder: Path, server: Seaweed | None) -> None:
+        names = [name for name in kinds if not options.only or name in options.only.split(";")]
+        seeds = {name: range(min(options.seeds, MOST_HOSTS) if name == HOSTS else options.seeds) for name in names}
+        missing = [(name, seed) for name in names for seed in seeds[name] if str(seed) not in kills.get(name, {})]
+        if (reason := hosts_missing()) and HOSTS in names:
+            sys.stdout.write(f"skipped: {HOSTS}: {reason}\n")
+            missing = [(name, seed) for name, seed in missing if name != HOSTS]
+        scene = make_scene(folder, server=server) if missing else None
+        for name, seed in missing:
+            _disturb_sweep(scene, name, kinds[name], seed, kills)
+            write_results(results, options.results)
+
     with tempfile.TemporaryDirectory(prefix="vlmsweep-chaos-") as folder, Nodes() as nodes:
-        scene = make_scene(Path(folder))
-        for name, disturb in disturbances(nodes).items():
-            if options.only and name not in options.only.split(";"):
-                continue
-            if name == HOSTS and (reason := unavailable_reason()):
-                sys.stdout.write(f"skipped: {HOSTS}: {reason}\n")
-                continue
-            for seed in range(min(options.seeds, MOST_HOSTS) if name == HOSTS else options.seeds):
-                if str(seed) in kills.get(name, {}):
-                    continue
-                _disturb_sweep(scene, name, disturb, seed, kills)
-                write_results(results, options.results)
+        disturb_all(disturbances(nodes), Path(folder), None)
+    if reason := seaweed_missing():
+        sys.stdout.write(f"skipped: all{ON_S3}: {reason}\n")
+    else:
+        with (
+            tempfile.TemporaryDirectory(prefix="vlmsweep-chaos-") as folder,
+            seaweed(Path(folder, "store")) as server,
+            Nodes(server.env) as nodes,
+        ):
+            disturb_all(disturbances_on_s3(nodes), Path(folder), server)
     bad = [f"{name}/{seed}" for name, runs in kills.items() for seed, item in runs.items() if not item["harmless"]]
     sys.stdout.write(f"{len(bad)} sweeps were harmed: {', '.join(bad)}\n" if bad else "no sweep was harmed\n")
     return 1 if bad else 0

@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 
 from tests.chaos.processes import REPLICA, command_of, named, wait_until_gone
-from tests.chaos.sweeps import Damage, Scene, in_hand, read_answers
+from tests.chaos.sweeps import Damage, Scene, in_hand
 
-__all__ = ["KINDS", "kill_driver", "kill_worker"]
+__all__ = ["KINDS", "kill_driver", "kill_store", "kill_worker"]
 
 KINDS = {
     "engine replica": REPLICA,
@@ -21,6 +21,7 @@ KINDS = {
     "any worker of Ray": "ray::",
 }
 """Text in the command line of each kind of worker."""
+STORE_KILLS = 3
 START_S = 240.0
 """Within which a run has its first worker; a quiet machine needs ten."""
 DIE_S = 30.0
@@ -36,7 +37,7 @@ def kill_driver(scene: Scene, out: Path, seed: int) -> Damage:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(draw.uniform(0.1, 0.85) * scene.seconds)
         if process.poll() is None:
-            below, committed = named(process.pid, REPLICA), read_answers(out)
+            below, committed = named(process.pid, REPLICA), scene.read_answers(out)
             process.kill()
             kills += 1
             process.wait()
@@ -44,6 +45,28 @@ def kill_driver(scene: Scene, out: Path, seed: int) -> Damage:
             in_flight += in_hand(out, committed)
     scene.finish(out)
     return scene.damage(out, kills, in_flight=in_flight)
+
+
+def kill_store(scene: Scene, out: Path, seed: int) -> Damage:
+    """Kill the store's server and start it again, three times while the sweep runs; the sweep goes on by itself."""
+    assert scene.server is not None
+    draw = Random(seed)
+    process = scene.start(out)
+    kills = 0
+    try:
+        _first_worker(scene, process, out, "engine replica")
+        while kills < STORE_KILLS and process.poll() is None:
+            time.sleep(draw.uniform(0.0, 0.15) * scene.seconds)
+            scene.server.kill()
+            time.sleep(draw.uniform(0.0, 5.0))
+            scene.server.start()
+            kills += 1
+        scene.ended(process, out)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    return scene.damage(out, kills, in_flight=0)
 
 
 def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
@@ -55,7 +78,7 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
         _first_worker(scene, process, out, kind)
         for _ in range(1 + draw.randrange(2)):
             time.sleep(draw.uniform(0.0, 0.3) * scene.seconds)
-            committed = read_answers(out)
+            committed = scene.read_answers(out)
             for pid in draw.sample(results := _worker_pids(process, kind), k=min(1, len(results))):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

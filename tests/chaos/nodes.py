@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
 from tests.chaos.processes import REPLICA, named, wait_until_gone
-from tests.chaos.sweeps import Damage, Scene, in_hand, read_answers
+from tests.chaos.sweeps import Damage, Scene, in_hand
 from tests.support.ray_head import RayHead, ray_head
 
 __all__ = ["Nodes"]
@@ -25,7 +26,8 @@ RAYLET = "raylet/raylet"
 class Nodes(contextlib.AbstractContextManager["Nodes"]):
     """A cluster that is started on first use and serves all seeds; dead nodes are replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self._env = env or {}
         self._stack = contextlib.ExitStack()
         self._head: RayHead | None = None
         self._nodes: list[subprocess.Popen[bytes]] = []
@@ -49,7 +51,7 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
             time.sleep(draw.uniform(0.0, 0.5) * scene.calls_s)
             busy = [node for node in self._nodes if named(node.pid, REPLICA)]
             node = draw.choice(busy or self._nodes)
-            (raylet,), below, committed = named(node.pid, RAYLET), named(node.pid, REPLICA), read_answers(out)
+            (raylet,), below, committed = named(node.pid, RAYLET), named(node.pid, REPLICA), scene.read_answers(out)
             os.kill(raylet, signal.SIGKILL)
             wait_until_gone(below, DIE_S)
             in_flight = in_hand(out, committed)
@@ -64,8 +66,8 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
         """Return the cluster after all its nodes have joined."""
         if self._head is None:
             # Half a minute to start and a quarter of one to be found dead, where Ray is not told otherwise.
-            times = {"RAY_raylet_start_wait_time_s": str(START_S), "RAY_health_check_period_ms": "1000"}
-            self._head = self._stack.enter_context(ray_head("--num-cpus=0", env=times))
+            env = {"RAY_raylet_start_wait_time_s": str(START_S), "RAY_health_check_period_ms": "1000", **self._env}
+            self._head = self._stack.enter_context(ray_head("--num-cpus=0", env=env))
         self._nodes = [node for node in self._nodes if node.poll() is None and named(node.pid, RAYLET)]
         while len(self._nodes) < NODES:
             self._nodes.append(self._joined(self._head))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from tests.support.maia_source import write_source
+from tests.support.seaweed import BUCKET, Seaweed
 
 __all__ = ["Damage", "Scene", "environment", "in_hand", "make_scene", "parts", "read_answers", "read_rows", "sweep"]
 
@@ -54,11 +56,13 @@ class Scene:
     """Data, a slow scripted model, and the undisturbed result."""
 
     folder: Path
-    data: Path
+    data: str
     seconds: float
     """Duration of the undisturbed run."""
     answers: Answers
     metrics: str
+    server: Seaweed | None = None
+    """The store of data and outputs; without one they lie in `folder`. Outputs are copied to `folder` to be read."""
 
     @property
     def calls_s(self) -> float:
@@ -70,7 +74,33 @@ class Scene:
         models = out.with_suffix(".yaml")
         models.write_text(_model(journal=out.with_suffix(".journal")))
         flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia")
-        return sweep(self, out, *flags, *more, env={**environment(self.folder), **(env or {})})
+        return sweep(self, out, *flags, *more, env={**self.env, **(env or {})})
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment of the sweeps."""
+        return {**environment(self.folder), **(self.server.env if self.server else {})}
+
+    def uri(self, name: str) -> str:
+        """Return where an output or the data is."""
+        return f"s3://{BUCKET}/{name}" if self.server else str(self.folder / name)
+
+    def read_answers(self, out: Path) -> Answers:
+        """Read status and output of the rows committed so far, by request id."""
+        self._fetch(out)
+        return read_answers(out)
+
+    def _fetch(self, out: Path) -> None:
+        """Copy an output from the store to its folder, without what was there."""
+        if self.server is None:
+            return
+        shutil.rmtree(out, ignore_errors=True)
+        client = self.server.client()
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{out.name}/"):
+            for item in page.get("Contents", []):
+                path = out.parent / item["Key"]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(client.get_object(Bucket=BUCKET, Key=item["Key"])["Body"].read())
 
     def finish(self, out: Path, *more: str) -> None:
         """Run the sweep to its end."""
@@ -101,6 +131,7 @@ class Scene:
         journal: bool = True,
     ) -> Damage:
         """Compare an output with the undisturbed one: the scene's own, or `answers` and `metrics`."""
+        self._fetch(out)
         expected, metrics = answers or self.answers, metrics or self.metrics
         counts = Counter(row["request_id"] for row in read_rows(out))
         results = read_answers(out)
@@ -146,7 +177,7 @@ def read_answers(out: Path) -> Answers:
 
 def sweep(scene: Scene, out: Path, *flags: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
     """Start `vlmsweep run` over the scene's data; its output goes to a log file beside `out`."""
-    command = [sys.executable, "-m", "jobs.cli", "run", "--data", str(scene.data), "--out", str(out), *flags]
+    command = [sys.executable, "-m", "jobs.cli", "run", "--data", scene.data, "--out", scene.uri(out.name), *flags]
     with out.with_suffix(".log").open("ab") as log:
         return subprocess.Popen(command, env=env, stdout=log, stderr=log)
 
@@ -157,22 +188,22 @@ def environment(folder: Path) -> dict[str, str]:
     return {**inherited, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "RAY_raylet_start_wait_time_s": "120"}
 
 
-def make_scene(folder: Path, *, videos: int = 3, categories: int = 4) -> Scene:
-    """Ingest a small MAIA and run it undisturbed; 216 requests a video."""
-    data = folder / "data"
+def make_scene(folder: Path, *, videos: int = 3, categories: int = 4, server: Seaweed | None = None) -> Scene:
+    """Ingest a small MAIA, into a store if one is given, and run it undisturbed; 216 requests a video."""
+    empty = Scene(folder, "", 0.0, {}, "", server)
+    empty = replace(empty, data=empty.uri("data"))
     source = write_source(folder / "source", videos=videos, categories=categories)
-    ingest = [sys.executable, "-m", "jobs.cli", "ingest", "maia", str(source), "--data", str(data)]
-    subprocess.run(ingest, env=environment(folder), check=True, capture_output=True)
+    ingest = [sys.executable, "-m", "jobs.cli", "ingest", "maia", str(source), "--data", empty.data]
+    subprocess.run(ingest, env=empty.env, check=True, capture_output=True)
     out = folder / "undisturbed"
-    empty = Scene(folder, data, 0.0, {}, "")
     started = time.monotonic()
     empty.finish(out)
     seconds = time.monotonic() - started
-    answers = read_answers(out)
+    answers = empty.read_answers(out)
     assert len(answers) == len(read_rows(out)) == videos * categories * 2 * 9 * 3
     metrics = (out / "report" / "metrics.json").read_text()
     assert json.loads(metrics)
-    return Scene(folder, data, seconds, answers, metrics)
+    return replace(empty, seconds=seconds, answers=answers, metrics=metrics)
 
 
 def _model(journal: Path) -> str:

@@ -109,13 +109,12 @@ def test_conditional_put_needs_the_current_version(s3_store: Store) -> None:
 
 
 def test_one_of_many_simultaneous_conditional_puts_wins(s3_store: Store) -> None:
-    for round_number in range(3):
+    for name in ("race-1", "race-2", "race-3"):
+        contenders = [b"%d" % number for number in range(8)]
         with ThreadPoolExecutor(8) as pool:
-            versions = list(
-                pool.map(lambda number: s3_store.put_if(f"race-{round_number}", b"%d" % number, None), range(8))
-            )
-        (winner,) = (number for number, version in enumerate(versions) if version)
-        assert s3_store.get(f"race-{round_number}") == b"%d" % winner
+            versions = list(pool.map(s3_store.put_if, [name] * 8, contenders, [None] * 8))
+        (winner,) = (content for content, version in zip(contenders, versions, strict=True) if version)
+        assert s3_store.get(name) == winner
 
 
 def test_missing_bucket_says_to_create_it(use_s3: Callable[[], S3]) -> None:

@@ -77,13 +77,8 @@ class Seaweed:
         command = [
             *(_program() or "weed", "server", f"-dir={data}", f"-ip={self.address}", f"-ip.bind={self.address}"),
             *(f"-master.port={self.port}", f"-volume.port={self.port + 1}", f"-filer.port={self.port + 2}"),
-            *(
-                "-master.volumeSizeLimitMB=1024",
-                "-s3",
-                "-s3.autoCreateBucket=false",
-                f"-s3.port={self.port + 3}",
-                f"-s3.config={config}",
-            ),
+            *("-master.volumeSizeLimitMB=1024", "-s3", f"-s3.port={self.port + 3}", f"-s3.config={config}"),
+            "-s3.autoCreateBucket=false",
             # Without these the gateway also listens for Iceberg and Lance catalogues.
             *("-s3.port.iceberg=0", "-s3.port.lance=0"),
         ]
@@ -139,10 +134,7 @@ def _free_address() -> tuple[str, int]:
         address, port = f"127.{64 + number // 65_025 % 64}.{number // 255 % 255}.{1 + number % 254}", 10_000
         port += number % 1_000 * 10
         with socket.socket() as probe:
-            if (
-                probe.connect_ex((address, port))
-                and not Path(f"/tmp/seaweedfs-filer-grpc-{port + 10_002}.sock").exists()
-            ):
+            if probe.connect_ex((address, port)) and not _sockets(port):
                 return address, port
     raise RuntimeError("no free loopback address")
 
@@ -158,8 +150,11 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
     finally:
         if server.process and server.process.poll() is None:
             server.kill()
-        for port in range(server.port, server.port + 4):
-            for file in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
-                file.unlink()
-            for file in Path("/tmp").glob(f"seaweedfs-*-grpc-{port + 10_000}.sock"):
-                file.unlink()
+        for file in _sockets(server.port):
+            file.unlink()
+
+
+def _sockets(port: int) -> list[Path]:
+    """List the sockets of the server with this first port; a killed one leaves them."""
+    names = [f"seaweedfs-*-{port + offset}.sock" for n in range(4) for offset in (n, n + 10_000)]
+    return [file for name in names for file in Path("/tmp").glob(name)]
