@@ -28,9 +28,10 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
         raise ValueError("Fleiss' kappa needs the same number of raters, at least 2, for every item")
     if np.count_nonzero(table.sum(axis=0)) == 1:
         return None
-    from statsmodels.stats import inter_rater
-
-    return float(inter_rater.fleiss_kappa(table, method="fleiss"))
+    totals, rated = table.sum(axis=0) / table.sum(), float(raters[0])
+    observed = (((table * table).sum(axis=1) - rated) / (rated * (rated - 1.0))).mean()
+    expected = (totals * totals).sum()
+    return float((observed - expected) / (1 - expected))
 
 
 def krippendorff_alpha(units: Sequence[Sequence[Hashable]]) -> float | None:

@@ -1,21 +1,23 @@
-"""METEOR of Lavie and Agarwal (2007) for Italian and English, by nltk.
+"""METEOR of Lavie and Agarwal (2007) for Italian and English, with the stemmers of nltk.
 
 Unigrams are matched exactly, then by stem, then by synonym if there is a WordNet. With precision P and recall R of the
 matches, F = PR / (0.9 P + 0.1 R), reduced by 0.5 (chunks / matches)^3. METEOR 1.5 has other weights and paraphrases.
 """
 
 import functools
+import itertools
+import operator
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final, Protocol
 
-from pipelines.metrics.text import References, check_paired, words
+from pipelines.metrics.text import References, check_paired, tokens_13a, words
 
 WORDNET_DIRECTORY: Final = Path("/usr/share/wordnet")
 _LEXICOGRAPHER_FILES: Final = 45  # WordNet 3.0 has that many; synsets name them by number
+_ALPHA: Final = 0.9  # weight of precision
 _STEM_CACHE: Final = 1 << 16  # words: a benchmark's vocabulary fits
 
 
@@ -27,65 +29,96 @@ class Synonyms(Protocol):
         ...
 
 
-class _NoSynonyms:
-    def synsets(self, _word: str, /) -> Iterable[Any]:
-        return ()
-
-
 def _scores(
     candidates: Sequence[str],
     references: References,
     *,
     tokenize: Callable[[str], list[str]],
-    stemmer: Any,
-    wordnet: Synonyms,
+    stem: Callable[[str], str],
+    wordnet: Synonyms | None = None,
 ) -> list[float]:
     check_paired(candidates, references)
-    from nltk.translate.meteor_score import meteor_score
-
     return [
-        float(meteor_score([tokenize(text) for text in group], tokenize(candidate), stemmer=stemmer, wordnet=wordnet))
-        for candidate, group in zip(candidates, references, strict=True)
+        max(_meteor(tokens, tokenize(reference), stem, wordnet) for reference in group)
+        for tokens, group in zip(map(tokenize, candidates), references, strict=True)
     ]
 
 
+def _meteor(
+    candidate: Sequence[str], reference: Sequence[str], stem: Callable[[str], str], wordnet: Synonyms | None
+) -> float:
+    """Return the score of one pair, equal to nltk's to the last bit, in a fraction of its time."""
+    pairs = _align(candidate, reference, stem, wordnet)
+    if not pairs:
+        return 0.0
+    places = [pairs.get(place) for place in range(min(pairs), max(pairs) + 1)]
+    chunks = 1 + sum(left is not None and right != left + 1 for left, right in itertools.pairwise(places))
+    precision, recall = len(pairs) / len(candidate), len(pairs) / len(reference)
+    mean = (precision * recall) / (_ALPHA * precision + (1 - _ALPHA) * recall)
+    return float((1 - 0.5 * (chunks / len(pairs)) ** 3.0) * mean)
+
+
+def _align(
+    candidate: Sequence[str], reference: Sequence[str], stem: Callable[[str], str], wordnet: Synonyms | None
+) -> dict[int, int]:
+    """Return the place in the reference of each matched word of the candidate."""
+    pairs: dict[int, int] = {}
+    ours, theirs = dict(enumerate(candidate)), dict(enumerate(reference))
+    _match(ours, theirs, pairs, None)
+    if ours and theirs:
+        ours, theirs = ({place: stem(word) for place, word in words.items()} for words in (ours, theirs))
+        _match(ours, theirs, pairs, None)
+    if wordnet is not None and ours and theirs:
+        _match(ours, theirs, pairs, wordnet)
+    return pairs
+
+
+def _match(ours: dict[int, str], theirs: dict[int, str], pairs: dict[int, int], wordnet: Synonyms | None) -> None:
+    """Pair equal words, or synonyms, and remove them: each word, from the last on, with the last one that is free."""
+    places: dict[str, list[int]] = {}
+    for place, word in theirs.items():
+        places.setdefault(word, []).append(place)
+    for place in sorted(ours, reverse=True):
+        word = ours[place]
+        names = (word,) if wordnet is None else _synonyms(wordnet, word)
+        free = max((places[name] for name in names if places.get(name)), key=operator.itemgetter(-1), default=None)
+        if free:
+            pairs[place] = free.pop()
+            del ours[place], theirs[pairs[place]]
+
+
+@functools.lru_cache(_STEM_CACHE)
+def _synonyms(wordnet: Synonyms, word: str) -> frozenset[str]:
+    names = (lemma.name() for synset in wordnet.synsets(word) for lemma in synset.lemmas())
+    return frozenset({word, *(name for name in names if "_" not in name)})
+
+
 @functools.cache
-def _italian() -> Any:
+def _italian() -> Callable[[str], str]:
     """Return one stemmer per process: it caches words, and callers score one answer at a time."""
     from nltk.stem.snowball import SnowballStemmer
 
-    return _cached(SnowballStemmer("italian"))
+    return functools.lru_cache(_STEM_CACHE)(SnowballStemmer("italian").stem)
 
 
 @functools.cache
-def _english() -> Any:
+def _english() -> Callable[[str], str]:
     from nltk.stem.porter import PorterStemmer
 
-    return _cached(PorterStemmer())
-
-
-def _cached(stemmer: Any) -> Any:
-    return SimpleNamespace(stem=functools.lru_cache(_STEM_CACHE)(stemmer.stem))
+    return functools.lru_cache(_STEM_CACHE)(PorterStemmer().stem)
 
 
 def meteor_italian(candidates: Sequence[str], references: References) -> list[float]:
     """Compute METEOR for Italian on `text.words`, with exact and Snowball-stem matches; best over the references."""
-    return _scores(candidates, references, tokenize=words, stemmer=_italian(), wordnet=_NoSynonyms())
+    return _scores(candidates, references, tokenize=words, stem=_italian())
 
 
 def meteor_english(
     candidates: Sequence[str], references: References, *, wordnet: Synonyms | None = None
 ) -> list[float]:
     """Compute METEOR for English on lower-cased 13a tokens by word, Porter stem and (with `wordnet`) synonym."""
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-
-    tokenizer = Tokenizer13a()
     return _scores(
-        candidates,
-        references,
-        tokenize=lambda text: str(tokenizer(text.lower())).split(),
-        stemmer=_english(),
-        wordnet=wordnet or _NoSynonyms(),
+        candidates, references, tokenize=lambda text: tokens_13a(text.lower()), stem=_english(), wordnet=wordnet
     )
 
 

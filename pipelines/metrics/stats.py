@@ -19,6 +19,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 RESAMPLES: Final = 10_000
 SEED: Final = 42
 LEVEL: Final = 0.95
+_NORMAL_QUANTILE: Final = 1.959963984540054  # of LEVEL, both sides
 _BLOCK_CELLS: Final = 4_000_000  # weights in memory at once, 32 MB: draws are made in such blocks
 _CACHED_CELLS: Final = 64_000_000  # draws in memory from one metric to the next, 64 MB
 _NOISE_DIGITS: Final = 9  # further decimals of a printed number are rounding noise
@@ -182,15 +183,16 @@ def interval_of(replicates: FloatArray, value: float) -> Interval | None:
 
 
 def wilson_ci(successes: int, n: int) -> Interval | None:
-    """Return the Wilson score interval of a proportion (Wilson 1927), by statsmodels; None without trials."""
+    """Return the Wilson score interval of a proportion (Wilson 1927); None without trials."""
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes in {n} trials")
     if n == 0:
         return None
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(successes, n, alpha=1.0 - LEVEL, method="wilson")
-    return Interval(float(low), float(high))
+    share, squared = successes / n, _NORMAL_QUANTILE**2
+    denominator = 1 + squared / n
+    center = (share + squared / (2 * n)) / denominator
+    distance = _NORMAL_QUANTILE * math.sqrt(share * (1.0 - share) / n + squared / (4.0 * n**2)) / denominator
+    return Interval(max(center - distance, 0.0), min(center + distance, 1.0))
 
 
 def half_up(value: float, decimals: int) -> Decimal:

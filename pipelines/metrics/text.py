@@ -15,12 +15,18 @@ References: TypeAlias = Sequence[Sequence[str]]
 
 _WORD: Final = re.compile(r"\w+")
 _PERCENT: Final = 100.0
+_CACHED_TEXTS: Final = 1 << 12  # several metrics in turn compare an answer with the same references
 _CACHED_CHUNKS: Final = 1 << 16  # pieces of text with their tokens: a benchmark's vocabulary fits
 
 
 def words(text: str) -> list[str]:
     """Split a text into lower-case words without punctuation."""
-    return _WORD.findall(unicodedata.normalize("NFC", text.lower()))
+    return [*_words(text)]
+
+
+@lru_cache(_CACHED_TEXTS)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(unicodedata.normalize("NFC", text.lower())))
 
 
 def tokens_13a(text: str) -> list[str]:
@@ -59,8 +65,8 @@ def rouge_l(candidates: Sequence[str], references: References) -> list[float]:
     """Compute ROUGE-L F1 (beta 1) on words, the best over the references (Lin 2004); equal to rouge-score's."""
     check_paired(candidates, references)
     return [
-        max(_rouge_l_f1(words(candidate), words(reference)) for reference in group)
-        for candidate, group in zip(candidates, references, strict=True)
+        max(_rouge_l_f1(tokens, words(reference)) for reference in group)
+        for tokens, group in zip(map(words, candidates), references, strict=True)
     ]
 
 

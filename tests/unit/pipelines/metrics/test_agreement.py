@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statsmodels.stats import inter_rater
 
 from pipelines.metrics import agreement
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
@@ -43,6 +44,12 @@ def test_mcnemar_is_symmetric_and_uses_differing_rows_only(pairs: list[tuple[boo
     assert 0.0 < value <= 1.0
     assert value == pytest.approx(agreement.mcnemar_exact(b, a))
     assert value == pytest.approx(agreement.mcnemar_exact([*a, True], [*b, True]))
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(st.lists(st.permutations([3, 1, 0]), min_size=1, max_size=9))
+def test_fleiss_kappa_equals_statsmodels(counts: list[list[int]]) -> None:
+    assert agreement.fleiss_kappa(counts) == inter_rater.fleiss_kappa(np.array(counts), method="fleiss")
 
 
 @pytest.mark.parametrize("counts", [[], [[3, 0], [2, 0]], [[1, 0], [0, 1]], [3, 0]])

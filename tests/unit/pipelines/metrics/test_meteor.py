@@ -5,6 +5,9 @@ from typing import Any
 
 import nltk
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nltk.translate.meteor_score import meteor_score
 
 from pipelines.metrics import meteor
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
@@ -22,6 +25,9 @@ INDEX = {
     "adj": "big a 1 0 1 0 00000000\n",
     "adv": "fast r 1 0 1 0 00000000\n",
 }
+
+
+WORDS = ("car", "auto", "cars", "run", "running", "the", "a")
 
 
 class OneSynset:
@@ -48,6 +54,20 @@ def wordnet_directory(tmp_path: Path) -> Iterator[Path]:
 def test_english_meteor_matches_golden_rows(row: dict[str, Any]) -> None:
     scores = meteor.meteor_english([row["candidate"]], [[row["reference"]]])
     assert scores == [pytest.approx(row["meteor"], abs=5e-5)]
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(
+    candidate=st.lists(st.sampled_from(WORDS), max_size=9),
+    references=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), min_size=1, max_size=3),
+    wordnet=st.sampled_from([None, OneSynset()]),
+)
+def test_meteor_equals_nltks(
+    candidate: list[str], references: list[list[str]], wordnet: meteor.Synonyms | None
+) -> None:
+    expected = meteor_score(references, candidate, wordnet=wordnet or SimpleNamespace(synsets=lambda _word: ()))
+    texts = [" ".join(reference) for reference in references]
+    assert meteor.meteor_english([" ".join(candidate)], [texts], wordnet=wordnet) == [expected]
 
 
 def test_english_meteor_matches_porter_stems_and_case() -> None:

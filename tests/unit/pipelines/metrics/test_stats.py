@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
 
 from pipelines.metrics import stats
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
@@ -134,6 +135,13 @@ def test_wilson_interval_matches_golden_rows(row: dict[str, Any]) -> None:
     interval = stats.wilson_ci(row["successes"], row["n"])
     assert interval is not None
     assert [interval.low, interval.high] == pytest.approx([row["low"], row["high"]], abs=5e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 100, 3333])
+def test_wilson_interval_equals_statsmodels(n: int) -> None:
+    for successes in {*range(min(n, 40)), n}:
+        low, high = proportion_confint(successes, n, alpha=1.0 - stats.LEVEL, method="wilson")
+        assert stats.wilson_ci(successes, n) == stats.Interval(low, high)
 
 
 def test_wilson_interval_without_trials_is_none() -> None:
