@@ -24,6 +24,8 @@ _STEM_CACHE: Final = 1 << 16  # words: a benchmark's vocabulary fits
 class Synonyms(Protocol):
     """A WordNet, as METEOR uses it."""
 
+    def __hash__(self) -> int: ...
+
     def synsets(self, word: str, /) -> Iterable[Any]:
         """Return the synsets of a word, with `lemmas()`, each with a `name()`."""
         ...
