@@ -1,4 +1,4 @@
-"""`vlmsweep compare`: what differs between two runs."""
+"""`vlmsweep compare`: what differs between two runs, or between a run and the papers."""
 
 from __future__ import annotations
 
@@ -10,22 +10,32 @@ from jobs.cli.config_file import ConfigFile
 from jobs.cli.options import names
 from jobs.flags import Json, Verbose
 from jobs.output import prepare
+from pipelines.errors import UsageError
 
 
 def compare(
     out_a: Annotated[str, typer.Argument(help="The --out of a run.")],
-    out_b: Annotated[str, typer.Argument(help="The --out of another run, or the same.")],
+    out_b: Annotated[str | None, typer.Argument(help="The --out of another run, or the same.")] = None,
     models: Annotated[
         str | None, typer.Option("--models", help="One model, or A,B: A of the first, B of the second.")
     ] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Compare one run with its models' rows in the papers, cell by cell.")
+    ] = False,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Show what differs between two runs on the same rows, with paired tests and intervals."""
-    from jobs.cli.render import show_comparison
+    """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
+    from jobs.cli.render import show_comparison, show_reproduction
     from pipelines.report.compare import compare as compared
+    from pipelines.report.reproduction import load_reproduction
     from pipelines.storage.store import Store
 
     prepare(verbose=verbose)
+    if published and out_b is None:
+        show_reproduction(load_reproduction(Store(out_a), names(models)), as_json=json)
+        return
+    if published or out_b is None:
+        raise UsageError("give two outputs, or one output and --published")
     show_comparison(compared(Store(out_a), Store(out_b), names(models)), as_json=json)

@@ -10,11 +10,18 @@ from typing import Any
 from jobs.output import print_json, print_line, table
 from pipelines.benchmarks import benchmark
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
+from pipelines.report.model import VERDICTS, ReproductionCell
+from pipelines.report.reproduction import count_verdicts, reproduction_line
+from pipelines.report.tables.reproduction import REPRODUCED_RULE
 from pipelines.sweep.result import SweepResult
 
 _DIFFERENCE_HEADERS = (
     *("benchmark", "A", "B", "task", "setting", "score", "n", "clusters", "A", "B", "B - A", "95%", "effect"),
     *("test", "p", "p, Holm", "p, McNemar", "answers changed", ""),
+)
+_CELL_HEADERS = (
+    *("benchmark", "model", "published as", "table", "number", "ours", "95%", "published", "ours - published"),
+    *("verdict", "why not comparable"),
 )
 _METRIC_HEADERS = ("benchmark", "model", "task", "setting", "metric", "value", "n", "failed")
 _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing")
@@ -76,6 +83,37 @@ def comparison_in_words(comparison: Comparison) -> list[str]:
             f"of {row.model_a} in A by {abs(row.delta):.3f}, on {row.n:,} rows{p_value}."
         )
     return sentences
+
+
+def show_reproduction(cells: Sequence[ReproductionCell], *, as_json: bool) -> None:
+    """Print the result of `vlmsweep compare --published`: a line a paper, then its cells."""
+    papers = {name: [cell for cell in cells if cell.benchmark == name] for name in sorted({c.benchmark for c in cells})}
+    lines = {name: reproduction_line(of_paper) for name, of_paper in papers.items()}
+    if as_json:
+        counts = {
+            name: {"result": lines[name], **dict.fromkeys(VERDICTS, 0), **count_verdicts(of_paper)}
+            for name, of_paper in papers.items()
+        }
+        print_json({"papers": counts, "cells": [asdict(cell) for cell in cells]})
+        return
+    for name, line in lines.items():
+        print_line(f"{name}: {line}")
+    if not cells:
+        print_line("No model of this run has published numbers for what it was run on.")
+        return
+    print_line("")
+    print_line(table(_CELL_HEADERS, [_cell_row(cell) for cell in cells]))
+    print_line(f"{REPRODUCED_RULE} Fractions, or counts.")
+
+
+def _cell_row(cell: ReproductionCell) -> list[Any]:
+    place = (cell.task, cell.setting, cell.subset, cell.category, cell.metric)
+    interval = "-" if cell.ci_low is None or cell.ci_high is None else f"[{cell.ci_low:.6g}, {cell.ci_high:.6g}]"
+    return [
+        *(cell.benchmark, cell.model, cell.published_model, cell.table, " ".join(filter(None, place))),
+        *("-" if cell.ours is None else f"{cell.ours:.6g}", interval, f"{cell.published:.6g}"),
+        *("-" if cell.difference is None else f"{cell.difference:+.4g}", cell.verdict, "; ".join(cell.reasons)),
+    ]
 
 
 def headline(result: SweepResult) -> str:

@@ -22,6 +22,7 @@ from pipelines.benchmarks.records import (
     Metric,
     Notice,
     Prompt,
+    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -199,8 +200,7 @@ class BenchmarkDefinition:
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them
     content_field: str = ""  # data field that tells whether a place holds the same item; '' where ids name content
-    published_settings: Mapping[str, str] = field(default_factory=dict)
-    """Setting as the paper has it -> ours with the same requests; settings of one name are not in it."""
+    publication: Publication = field(default_factory=Publication)  # what the paper's numbers were measured on and with
     column_map_names: tuple[str, ...] = ()  # names that `--column-map` accepts; none: the flag is refused
 
     source: SampleSource

@@ -10,7 +10,7 @@ Sources, as printed:
 
 Percent are stored as fractions; the average over categories has category '' (UNPIE's `All` keeps its name, since '' is
 its pooled value); V-FLUTE's fine-tuned checkpoints have settings of their own, which
-`BenchmarkDefinition.published_settings` maps to ours. A note that begins
+`Publication.settings` maps to ours. A note that begins
 with a word of `DOUBTFUL_NOTES` marks a number that cannot be right: it is shown, and nothing is compared with it.
 """
 

@@ -190,6 +190,25 @@ class PublishedValue:
         return self.note.startswith(DOUBTFUL_NOTES)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What a paper's numbers were measured on and with: where a run differs, its numbers are not comparable."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Setting as printed -> ours with the same requests; settings of one name are not in it."""
+    requests: Mapping[str, int] = field(default_factory=dict)  # task -> requests of one setting on all items
+    other_items: Mapping[str, str] = field(default_factory=dict)  # table -> on which items, where they cannot be had
+    foreign_items: Mapping[str, str] = field(default_factory=dict)
+    """Count in the metrics of a model -> what it counts, where these are no items of the paper."""
+    joint: Mapping[str, str] = field(default_factory=dict)  # name of several models together -> as printed
+    judges: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Task and metric -> the judge's name at its maker, without a date."""
+    captioners: Mapping[str, str] = field(default_factory=dict)  # setting -> catalog entry that describes pictures
+    scorers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # metric -> kinds of its scorers, if named
+    unnamed_scorers: tuple[str, ...] = ()  # metrics whose variant or scorer the paper does not name
+    other_prompts: tuple[str, ...] = ()  # versions of prompts that ask other things than the paper's
+
+
 DOUBTFUL_NOTES: Final = ("suspect", "inconsistent", "misprint")  # first words of the notes of doubtful numbers
 
 

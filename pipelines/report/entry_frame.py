@@ -50,6 +50,7 @@ class EntryRequests:
     """Identity of each request, and its fields of the sample."""
     samples: dict[str, Sample] = field(default_factory=dict)  # by id
     example_texts: dict[str, str] = field(default_factory=dict)  # prompts of the examples, by request id
+    prompts: set[tuple[str, str, str]] = field(default_factory=set)  # task, setting and version of the wording
 
     @classmethod
     def read(cls, planned: PlannedEntry) -> EntryRequests:
@@ -64,6 +65,7 @@ class EntryRequests:
                 chosen = {}
                 for index, row in cut.plan.iter_part(part, payload=False):
                     sample, cell = requests.samples[row.sample_id], (intern(row.task), intern(row.setting))
+                    requests.prompts.add((*cell, row.prompt_version))
                     request_id = cut.entry.builder.request_id(row)
                     of_sample = sample.subset, sample.category, sample.cluster
                     values = request_id, sample.sample_id, *cell, intern(row.variant), *of_sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
@@ -28,6 +28,10 @@ METRIC_KEYS = (
 )  # keys of a row of `metrics.json`, in order
 
 
+Verdict: TypeAlias = Literal["reproduced", "differs", "not comparable"]
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleAnswer:
     """One answer as an example: question, output and parsed answer."""
@@ -43,6 +47,30 @@ class ExampleAnswer:
     read_as: str | None = None
     verdict: Literal["right", "wrong", "unscored", "error", "excluded"]
     note: str = ""  # the parsing rule, the error, or whatever explains the verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReproductionCell:
+    """One published number of a model of ours, and our own."""
+
+    benchmark: str
+    model: str
+    published_model: str  # as printed
+    table: str
+    task: str
+    setting: str
+    published_setting: str  # as printed
+    subset: str
+    category: str
+    metric: str
+    ours: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+    published: float
+    difference: float | None  # ours minus published
+    verdict: Verdict
+    reasons: tuple[str, ...]  # why it is not comparable, each `kind: in what`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +109,7 @@ class ReportData:
     answers: tuple[ExampleAnswer, ...] = ()
     warnings: tuple[str, ...] = ()
     efficiency: tuple[Efficiency, ...] = ()
+    reproduction: tuple[ReproductionCell, ...] = ()  # our numbers next to the published ones, by benchmark
 
     def __post_init__(self) -> None:
         ids: set[str] = set()

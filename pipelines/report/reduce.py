@@ -36,6 +36,7 @@ class EntryResults:
     marks: Mapping[str, float] = field(default_factory=dict)  # numbers of single rows for the tables of human files
     replaced: tuple[str, ...] = ()  # models whose numbers tables and figures leave out, because these stand for them
     efficiency: Efficiency | None = None  # None if no answer has token counts
+    prompts: frozenset[tuple[str, str, str]] = frozenset()  # task, setting and version of the prompts
 
 
 def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri: str) -> EntryResults:
@@ -57,6 +58,7 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
         judge_failed=int((frame["verdict_state"] == "failed").sum()),
         marks=definition.human.annotation_scores(frame, files),
         efficiency=None if entry.external else measure(),
+        prompts=frozenset() if entry.external else frozenset(requests.prompts),
     )
 
 

@@ -14,6 +14,8 @@ from pipelines.report.figures.svg import to_svg_bytes
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import detail_tables, html_page
 from pipelines.report.pages.markdown import markdown_page
+from pipelines.report.reproduction import PATH as REPRODUCTION
+from pipelines.report.reproduction import reproduction_json
 from pipelines.report.tables import formats, overview
 
 Part = TypeVar("Part", Section, BenchmarkSection)
@@ -25,10 +27,13 @@ _NUMBERS = ("value", "ci_low", "ci_high")
 def render(report: ReportData) -> dict[str, bytes]:
     """Render all files of a report: relative path -> content, sorted by path; equal data gives equal bytes.
 
-    The files are `index.html`, `report.md`, `metrics.json`, `tables/<id>.csv` and `.tex`, and `figures/<id>.svg` under
-    `report/`. Raises ValueError as `metrics_json`, or if two tables have the same id.
+    The files are `index.html`, `report.md`, `metrics.json`, `reproduction.json`, `tables/<id>.csv` and `.tex`, and
+    `figures/<id>.svg` under `report/`. Raises ValueError as `metrics_json`, or if two tables have the same id.
     """
-    contents: dict[str, bytes] = {"report/metrics.json": metrics_json(report.metrics)}
+    contents: dict[str, bytes] = {
+        "report/metrics.json": metrics_json(report.metrics),
+        REPRODUCTION: reproduction_json(report.reproduction),
+    }
     for path, content in _table_files(report):
         if path in contents:
             raise ValueError(f"two tables or figures would be written to {path}")

@@ -18,9 +18,12 @@ from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
-from pipelines.report.model import BenchmarkSection, ReportData, Section
+from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
 from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
 from pipelines.report.render import render
+from pipelines.report.reproduction import reproduction_cells
+from pipelines.report.tables.reproduction import summary_table
+from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
 
 MAX_ROWS_HERE = 20_000  # reduced in this process by a run on one machine
@@ -79,10 +82,12 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         name: {count.model: results.marks for results in reduced for count in results.counts if count.benchmark == name}
         for name in names
     }
+    reproduction = reproduction_cells(run, reduced, {name: _judge(out, run, name) for name in names})
     data = ReportData(
         run=_facts(run),
         metrics=tuple(rows),
-        across=_across(names, shown),
+        across=(*_reproduction(reproduction), *_across(names, shown)),
+        reproduction=tuple(reproduction),
         benchmarks=tuple(_part(name, shown, load_human_files(out, name), marks[name]) for name in names),
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
@@ -96,6 +101,26 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         out.put(path, content)
     for path in stale:
         out.delete(path)
+
+
+def _judge(out: Store, run: Mapping[str, Any], name: str) -> str:
+    """Return the name, at its maker, of the judge whose verdicts an output has; '' for none, all where several."""
+    judge = run["sweep"].get("judge")
+    judges = [
+        model
+        for model in run["models"]
+        if model == judge or (judge is None and out.list(part_folder("judgements", name, model), "*.parquet"))
+    ]
+    return ", ".join(str(run["models"][model].get("model") or model) for model in judges)
+
+
+def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:
+    by_paper: dict[str, list[ReproductionCell]] = {}
+    for cell in cells:
+        by_paper.setdefault(cell.benchmark, []).append(cell)
+    table = summary_table(by_paper, {name: benchmark(name).title for name in by_paper})
+    title = "Our numbers beside the published ones"
+    return (Section(name="reproduction", title=title, tables=(table,)),) if table else ()
 
 
 def _facts(run: Mapping[str, Any]) -> dict[str, Any]:

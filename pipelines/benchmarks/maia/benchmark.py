@@ -21,6 +21,7 @@ from pipelines.benchmarks.records import (
     JudgeRequest,
     Notice,
     Prompt,
+    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -123,6 +124,13 @@ BENCHMARK: Final = BenchmarkDefinition(
     explicit_settings=("unimodal",),
     people_settings=(LEAVE_ONE_OUT,),
     derived_tasks={"aggregate": ("vsv", "oevqa")},
+    publication=Publication(
+        settings={"": "32-frames"},  # Table 4 names none
+        requests={"vsv": 19_200, "oevqa": 2_400},
+        joint={"best of 5 text models": "Unimodal"},
+        judges={("oevqa", "oevqa_accuracy"): "gpt-4o", ("aggregate", "agg_acc"): "gpt-4o"},
+        unnamed_scorers=("rouge", "bertscore", "bleu", "meteor", "cider"),
+    ),
     headline="agg_acc",
     secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),
     prompt_texts=PROMPT_TEXTS,

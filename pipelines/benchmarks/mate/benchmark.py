@@ -17,10 +17,10 @@ from pipelines.benchmarks.mate.linking import linking
 from pipelines.benchmarks.mate.people.authors_files import READER
 from pipelines.benchmarks.mate.prompts import PROMPT_VERSION, build_prompt
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, find_row, question_of, shots_of
-from pipelines.benchmarks.mate.scene import COLORS, SHAPES, parse_scene
+from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS, parse_scene
 from pipelines.benchmarks.mate.scene_rows import PICTURE, WHITE
 from pipelines.benchmarks.mate.source import read_mate
-from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
+from pipelines.benchmarks.records import Notice, Prompt, Publication, RawSample, Reading, Rejection, Row, Sample
 from pipelines.benchmarks.source import Source
 from pipelines.errors import DatasetError
 
@@ -120,6 +120,12 @@ BENCHMARK: Final = BenchmarkDefinition(
         "crossmodal": CROSSMODAL,
         "unimodal": ("img2img", "txt2txt"),
     },
+    publication=Publication(
+        settings={"": "2-shot"},  # people and chance
+        requests=dict.fromkeys(TASKS, 2_750),
+        foreign_items={"generated": "generated scenes"},
+        other_prompts=(_BUILT,),
+    ),
     headline="exact_match",
     secondary_metrics=("ose",),
     descriptive_values=("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal"),

@@ -18,6 +18,7 @@ from pipelines.benchmarks.records import (
     JudgeRequest,
     Notice,
     Prompt,
+    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -204,6 +205,14 @@ BENCHMARK: Final = BenchmarkDefinition(
         "disambiguation": ("sm", "vlm"),
         "reconstruction": ("lm", "sm", "vlm"),
     },
+    publication=Publication(
+        settings={"": "vlm"},  # chance
+        requests={"grounding": 1_000, "disambiguation": 6_000, "reconstruction": 6_000},
+        judges={("reconstruction", metric): "gpt-4-0613" for metric in ("correct_pct", "delta_vs_lm")},
+        captioners={"sm": "blip2-opt-2.7b"},
+        scorers={"accuracy": ("bertscore",)},
+        unnamed_scorers=("bleu4", "meteor"),
+    ),
     headline="exact_match",
     secondary_metrics=("accuracy", "correct_pct"),
     prompt_texts=PROMPT_TEXTS,

@@ -19,6 +19,7 @@ from pipelines.benchmarks.records import (
     MediaFile,
     Notice,
     Prompt,
+    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -27,7 +28,7 @@ from pipelines.benchmarks.records import (
 )
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vague.answers import FreeformAnswer, parse_choice, parse_freeform, without_opener
-from pipelines.benchmarks.vague.facts import HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SETTINGS, SUBSETS
+from pipelines.benchmarks.vague.facts import HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SETTINGS, SIZES, SUBSETS
 from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagged_boxes, draw_tags
 from pipelines.benchmarks.vague.prompts import LETTERS, PROMPT_TEXTS, build_prompt, gold_letter, readings_by_letter
 from pipelines.benchmarks.vague.source import SourceFile, SourceItem, read_files
@@ -211,6 +212,10 @@ BENCHMARK: Final = BenchmarkDefinition(
     title="VAGUE",
     citation="arXiv 2411.14137; huggingface.co/datasets/HazelNam/vague-bench, version 2.0",
     tasks={"mcq": SETTINGS, "freeform": SETTINGS},
+    publication=Publication(
+        requests=dict.fromkeys(("mcq", "freeform"), SIZES[""]),
+        unnamed_scorers=("bert_f1", "bleu1"),
+    ),
     headline="accuracy",
     secondary_metrics=("delta_vs_lm", "cot_delta", "bleu1", "bert_f1"),
     prompt_texts=PROMPT_TEXTS,

@@ -13,6 +13,7 @@ from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, Prom
 from pipelines.benchmarks.records import (
     Notice,
     Prompt,
+    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -21,7 +22,7 @@ from pipelines.benchmarks.records import (
 )
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
-from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS, SETTINGS, TASK
+from pipelines.benchmarks.vflute.facts import FULL_TEST, PUBLISHED_SETTINGS, REPORTED_THRESHOLDS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.people.authors_files import READER
 from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
@@ -57,7 +58,13 @@ BENCHMARK: Final = BenchmarkDefinition(
     headline="f1_at_0",
     secondary_metrics=("f1_at_53", "f1_at_60", "label_f1", "accuracy"),
     descriptive_values=("label", "label_robust"),
-    published_settings=PUBLISHED_SETTINGS,
+    publication=Publication(
+        settings={"": "zero-shot", **PUBLISHED_SETTINGS},
+        requests={TASK: FULL_TEST},
+        other_items={"Table 7": "99 test rows whose ids are not published"},
+        scorers={f"f1_at_{k}": ("bertscore", "bleurt") for k in REPORTED_THRESHOLDS},
+        other_prompts=("vflute-instruction-own-v1",),
+    ),
     prompt_texts=TEXTS,
     default_scorers={
         "bertscore": "microsoft/deberta-xlarge-mnli:40",

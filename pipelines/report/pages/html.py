@@ -20,6 +20,7 @@ from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.environment import environment
 from pipelines.report.tables import formats, overview
 from pipelines.report.tables.escaping import one_line
+from pipelines.report.tables.reproduction import cells_table
 from pipelines.report.token_efficiency import efficiency_table
 
 TITLE = "Evaluation report"
@@ -59,7 +60,9 @@ def detail_tables(part: BenchmarkSection, report: ReportData) -> list[tuple[str,
     """Return the tables of details of a benchmark: heading, table, and whether it is shown unfolded."""
     counts = [count for count in report.counts if count.benchmark == part.name]
     is_incomplete = any(count.error or count.excluded or count.missing for count in counts)
+    cells = [cell for cell in report.reproduction if cell.benchmark == part.name]
     tables = (
+        ("Our numbers beside the published ones", cells_table(part.name, part.title, cells), False),
         ("Requests by status", overview.counts_table(part, report.counts), is_incomplete),
         ("Not measured, and why", overview.notes_table(part, report.metrics, measured=False), True),
         ("Tokens computed", efficiency_table(part.name, part.title, report.efficiency), False),

@@ -28,6 +28,7 @@ def test_render_returns_all_files_of_a_report(files: dict[str, bytes]) -> None:
             "report/index.html",
             "report/metrics.json",
             "report/report.md",
+            "report/reproduction.json",
             *(f"report/figures/{name}.svg" for name in figure_ids),
             *(f"report/tables/{name}.csv" for name in (*figure_ids, *tables)),
             *(f"report/tables/{name}.tex" for name in tables),
@@ -49,7 +50,9 @@ def test_every_link_points_to_a_file(files: dict[str, bytes]) -> None:
 
 def test_empty_report_is_rendered() -> None:
     files = render(ReportData())
-    assert sorted(files) == ["report/index.html", "report/metrics.json", "report/report.md"]
+    names = ("index.html", "metrics.json", "report.md", "reproduction.json")
+    assert sorted(files) == [f"report/{name}" for name in names]
+    assert files["report/reproduction.json"] == b"[]\n"
     assert files["report/metrics.json"] == b"[]\n"
     assert "No benchmark was run." in files["report/index.html"].decode()
 

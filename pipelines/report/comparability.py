@@ -1,0 +1,134 @@
+"""Why a number of a run is not comparable with a published one: what the run differs in, as `run.json` has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from models.catalog_loader import load_models
+from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.records import PublishedValue
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.predict.records import CellCount
+
+ITEMS_TOLERANCE: Final = 0.01
+"""Share of a paper's requests that may be missing or more: some items cannot be used, some sizes are approximate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What the numbers of one model on one benchmark were measured on and with."""
+
+    entry: ManifestEntry
+    spec: Mapping[str, Any]  # the model in `run.json`; engine `external` for answers made elsewhere
+    judge: str = ""  # the judge's name at its maker; '' for none
+    scorers: Mapping[str, str] = field(default_factory=dict)  # kind -> model, where a flag named it
+    counts: Mapping[tuple[str, str], CellCount] = field(default_factory=dict)  # by task and setting
+    prompts: frozenset[tuple[str, str, str]] = frozenset()  # task, setting, version; none for external answers
+    foreign_items: Sequence[str] = ()  # what the items are, where they are none of the paper's
+
+    def reasons(self, printed: PublishedValue, setting: str) -> Iterator[str]:
+        """Yield why our number in a setting is not comparable with a printed one; nothing where it is."""
+        if printed.doubtful:
+            yield "misprint: " + printed.note.partition(": ")[2]
+        yield from self._items(printed, setting)
+        yield from self._wording(printed.task, setting)
+        yield from self._model(printed.model)
+        yield from self._helpers(printed, setting)
+
+    def _cells(self, task: str, setting: str) -> list[tuple[str, str]]:
+        tasks = benchmark(self.entry.benchmark).derived_tasks.get(task, (task,))
+        return [(name, setting) for name in tasks]
+
+    def _items(self, printed: PublishedValue, setting: str) -> Iterator[str]:
+        publication = benchmark(self.entry.benchmark).publication
+        if printed.table in publication.other_items:
+            yield f"other items: the paper's are {publication.other_items[printed.table]}"
+            return
+        if self.foreign_items:
+            yield f"other items: {', '.join(self.foreign_items)}"
+            return
+        cells = self._cells(printed.task, setting)
+        for cut in self.entry.by_cut():
+            selected = {(cell.task, cell.setting) for cell in cut.builder.task_settings}
+            if selected & {*cells} and (cut.limit or cut.sample_ids):
+                flag = f"--limit {cut.limit}" if cut.limit else f"--sample-id, {len(cut.sample_ids)}"
+                yield f"other items: {flag}"
+                return
+        for cell in cells:
+            full, count = publication.requests.get(cell[0], 0), self.counts.get(cell)
+            answered = count.ok if count else 0
+            if full and abs(answered - full) > ITEMS_TOLERANCE * full:
+                yield f"other items: {answered:,} answers, {full:,} in the paper"
+                return
+
+    def _wording(self, task: str, setting: str) -> Iterator[str]:
+        builder, publication = self.entry.builder, benchmark(self.entry.benchmark).publication
+        if builder.prompts or builder.prompt_versions:
+            names = ", ".join(sorted({*builder.prompts, *builder.prompt_versions.values()}))
+            yield f"other prompt wording: {names}"
+        versions = {version for *cell, version in self.prompts if tuple(cell) in self._cells(task, setting)}
+        yield from (f"other prompt wording: {name}" for name in sorted(versions & {*publication.other_prompts}))
+        if builder.generation:
+            settings = ", ".join(f"{name} {value}" for name, value in sorted(builder.generation.items()))
+            yield f"other generation settings: {settings}"
+
+    def _model(self, name: str) -> Iterator[str]:
+        """Compare weights with those of the catalog entries whose numbers stand under a printed name."""
+        entries = [spec for spec in load_models().values() if (self.entry.benchmark, name) in _printed_names(spec)]
+        if self.spec.get("engine") == "external" or not entries:
+            return
+        here = str(self.spec.get("model") or self.spec.get("engine"))
+        same = [entry for entry in entries if is_same_model(self.spec, entry)]
+        if not same:
+            yield f"other revision: {here} for {' or '.join(entry.model or entry.engine for entry in entries)}"
+            return
+        revisions = {str(entry.revision or "") for entry in same} - {"", "main"}
+        ours = str(self.spec.get("revision") or "")
+        if revisions and ours not in {*revisions, "", "main"}:
+            yield f"other revision: {ours} for {' or '.join(sorted(revisions))}"
+
+    def _helpers(self, printed: PublishedValue, setting: str) -> Iterator[str]:
+        definition = benchmark(self.entry.benchmark)
+        publication = definition.publication
+        judge = publication.judges.get((printed.task, printed.metric), "")
+        if judge and not re.fullmatch(rf"{re.escape(judge)}(-\d{{4}}-\d\d-\d\d)?", self.judge):
+            yield f"other judge: {self.judge or 'none'} for {judge}"
+        captioner, ours = publication.captioners.get(setting, ""), self.entry.builder.captioner.partition("@")[0]
+        if captioner and ours and ours != captioner:
+            yield f"other captioner: {ours} for {captioner}"
+        if printed.metric in publication.unnamed_scorers:
+            yield "other scorer: the paper does not name its own"
+        for kind in publication.scorers.get(printed.metric, ()):
+            default = definition.default_scorers[kind].partition(":")[0]
+            if self.scorers.get(kind, default) != default:
+                yield f"other scorer: {self.scorers[kind]} for {default}"
+
+
+def published_names(model: str, spec: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the names under which a benchmark's paper may print a model of a run.
+
+    They are those of its entry, else of the catalog entry of its name, else of one with the same weights, else its own.
+    """
+    stated = tuple(row["name"] for row in spec.get("published_as", ()) if row["benchmark"] == name)
+    if stated:
+        return stated
+    catalog = load_models()
+    same = [entry for entry in catalog.values() if is_same_model(spec, entry)]
+    entries = [catalog[model]] if model in catalog else same
+    printed = [text for entry in entries for paper, text in _printed_names(entry) if paper == name]
+    return tuple(dict.fromkeys(printed)) or (model,)
+
+
+def is_same_model(spec: Mapping[str, Any], entry: ModelSpec) -> bool:
+    """Return whether a model of `run.json` has the weights of a catalog entry, in whatever revision."""
+    if spec.get("engine") == "external" or (spec.get("engine") == "random") != entry.is_random:
+        return False
+    return (spec.get("model") or "", spec.get("adapter")) == (entry.model, entry.adapter)
+
+
+def _printed_names(spec: ModelSpec) -> list[tuple[str, str]]:
+    return [(printed.benchmark, printed.name) for printed in spec.published_as]

@@ -1,0 +1,184 @@
+"""Our numbers next to the published ones of the same models, cell by cell, with a verdict by a fixed rule.
+
+A cell is `reproduced` where the published value lies within our 95% interval, or equals ours within its rounding;
+else it `differs`. It is `not comparable` where the run differs from the paper in what `comparability` lists. A count
+without an interval of its own has the Wilson interval of its share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, TypeAlias
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.published import load_published, printed_steps
+from pipelines.benchmarks.records import PublishedValue
+from pipelines.errors import StoreError, UsageError
+from pipelines.metrics.stats import wilson_ci
+from pipelines.plan.selection import check_names
+from pipelines.report.comparability import Conditions, published_names
+from pipelines.report.model import ReproductionCell, Verdict
+from pipelines.report.reduce import EntryResults
+from pipelines.storage.store import Store
+
+PATH: Final = "report/reproduction.json"
+_EPSILON: Final = 1e-9  # sums of floats in another order
+
+_Row: TypeAlias = Mapping[str, Any]
+
+
+def reproduction_cells(run: _Row, reduced: Sequence[EntryResults], judges: Mapping[str, str]) -> list[ReproductionCell]:
+    """Return the cells of all models that have published rows, in the order of the papers.
+
+    `judges` maps benchmarks to the judge of their verdicts, by its name at its maker.
+    """
+    rows = [row for results in reduced for row in results.metrics]
+    index = {(row["benchmark"], row["model"], *_key(row)): row for row in rows}
+    cells: list[ReproductionCell] = []
+    for conditions in _conditions(run, reduced, judges, rows):
+        name, model = conditions.entry.benchmark, conditions.entry.model
+        names = published_names(model, conditions.spec, name)
+        joint = benchmark(name).publication.joint
+        for ours in (model, *(group for group, text in joint.items() if text in names)):
+            printed = {joint[ours]} if ours in joint else {*names} - {*joint.values()}
+            cells += _model_cells(conditions, ours, printed, index)
+    return list(dict.fromkeys(cells))
+
+
+def _conditions(
+    run: _Row, reduced: Sequence[EntryResults], judges: Mapping[str, str], rows: Sequence[_Row]
+) -> Iterator[Conditions]:
+    counts = {
+        (count.benchmark, count.model, count.task, count.setting): count
+        for results in reduced
+        for count in results.counts
+    }
+    prompts = {(count.benchmark, count.model): results.prompts for results in reduced for count in results.counts}
+    for entry in run["entries"]:
+        place = (entry.benchmark, entry.model)
+        if is_person(entry.model) or place not in prompts:
+            continue
+        foreign = benchmark(entry.benchmark).publication.foreign_items
+        own = [row for row in rows if (row["benchmark"], row["model"]) == place and row["metric"] in foreign]
+        yield Conditions(
+            entry=entry,
+            spec=run["models"].get(entry.model, {}),
+            judge=judges.get(entry.benchmark, ""),
+            scorers=dict(text.split(":")[0].split("=", 1) for text in run["sweep"].get("scorers", ())),
+            counts={key[2:]: count for key, count in counts.items() if key[:2] == place},
+            prompts=prompts[place],
+            foreign_items=[foreign[row["metric"]] for row in own if row["value"]],
+        )
+
+
+def _model_cells(
+    conditions: Conditions, model: str, names: Iterable[str], index: Mapping[tuple[str, ...], _Row]
+) -> Iterator[ReproductionCell]:
+    name = conditions.entry.benchmark
+    settings, steps = benchmark(name).publication.settings, printed_steps(load_published(name))
+    for printed in load_published(name):
+        setting = settings.get(printed.setting, printed.setting)
+        key = (printed.task, setting, printed.subset, printed.category, printed.metric)
+        row = index.get((name, model, *key))
+        if printed.model not in names or printed.value is None or row is None:
+            continue
+        half_step = float(steps[printed.table, printed.metric]) / 2
+        yield _cell(conditions, printed, row, half_step)
+
+
+def _cell(conditions: Conditions, printed: PublishedValue, row: _Row, half_step: float) -> ReproductionCell:
+    assert printed.value is not None
+    value, low, high = row["value"], row["ci_low"], row["ci_high"]
+    reasons = list(conditions.reasons(printed, str(row["setting"])))
+    verdict: Verdict = "not comparable"
+    if value is None:
+        reasons.append(f"not measured: {row.get('note') or 'no reason was given'}")
+    else:
+        low, high = _interval(row)
+        difference = float(value) - printed.value
+        is_within = low is not None and high is not None and low - _EPSILON <= printed.value <= high + _EPSILON
+        is_equal = abs(difference) <= half_step + _EPSILON
+        verdict = "not comparable" if reasons else "reproduced" if is_within or is_equal else "differs"
+    return ReproductionCell(
+        benchmark=conditions.entry.benchmark,
+        model=row["model"],
+        published_model=printed.model,
+        table=printed.table,
+        task=printed.task,
+        setting=row["setting"],
+        published_setting=printed.setting,
+        subset=printed.subset,
+        category=printed.category,
+        metric=printed.metric,
+        ours=value,
+        ci_low=low,
+        ci_high=high,
+        n=int(row["n"]),
+        published=printed.value,
+        difference=None if value is None else float(value) - printed.value,
+        verdict=verdict,
+        reasons=tuple(reasons),
+    )
+
+
+def _interval(row: _Row) -> tuple[float | None, float | None]:
+    """Return the interval of a number; of a count without one that of its share, times n."""
+    low, high, n = row["ci_low"], row["ci_high"], int(row["n"])
+    value = row["value"]
+    if low is not None or row["unit"] != "count" or not float(value).is_integer() or not 0 <= value <= n or not n:
+        return low, high
+    share = wilson_ci(int(value), n)
+    return (None, None) if share is None else (n * share.low, n * share.high)
+
+
+def _key(row: _Row) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in ("task", "setting", "subset", "category", "metric"))
+
+
+def count_verdicts(cells: Iterable[ReproductionCell]) -> Counter[Verdict]:
+    """Count the cells by verdict."""
+    return Counter(cell.verdict for cell in cells)
+
+
+def reproduction_line(cells: Sequence[ReproductionCell]) -> str:
+    """Return `31 of 48 cells reproduced`; cells that are not comparable are counted apart, by the kind of reason."""
+    counts = count_verdicts(cells)
+    line = f"{counts['reproduced']} of {counts['reproduced'] + counts['differs']} cells reproduced"
+    kinds = Counter(
+        kind
+        for cell in cells
+        if cell.verdict == "not comparable"
+        for kind in dict.fromkeys(reason.partition(":")[0] for reason in cell.reasons)
+    )
+    why = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
+    return f"{line}; {counts['not comparable']:,} not comparable ({why})" if why else line
+
+
+def reproduction_json(cells: Iterable[ReproductionCell]) -> bytes:
+    """Return the cells as the file that `load_reproduction` reads."""
+    lines = ",\n".join(json.dumps(asdict(cell), ensure_ascii=False, allow_nan=False) for cell in cells)
+    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace") if lines else b"[]\n"
+
+
+def load_reproduction(out: Store, models: Sequence[str] = ()) -> list[ReproductionCell]:
+    """Load the cells of an output's report, of some models or of all.
+
+    Raises UsageError where there is no report of this version or no such model, StoreError for a damaged file.
+    """
+    try:
+        content = out.get(PATH)
+    except FileNotFoundError:
+        raise UsageError(
+            f"{out.uri}: no {PATH}; is this the --out of a run? `vlmsweep report` with its flags writes the file"
+        ) from None
+    try:
+        cells = [ReproductionCell(**{**row, "reasons": tuple(row["reasons"])}) for row in json.loads(content)]
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"{out.uri}/{PATH}: damaged ({error}); `vlmsweep report` writes it again") from error
+    for model in models:
+        check_names("model with published numbers", [model], sorted({cell.model for cell in cells}))
+    return [cell for cell in cells if not models or cell.model in models]

@@ -1,0 +1,67 @@
+"""Tables of our numbers next to the published ones: one line a paper, and the cells of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+from pipelines.report.model import ReproductionCell
+from pipelines.report.reproduction import count_verdicts, reproduction_line
+
+REPRODUCED_RULE: Final = (
+    "Reproduced: the published value lies within our 95% interval, or equals ours within its rounding; a count without "
+    "an interval has the Wilson interval of its share. Differs: neither."
+)
+_NOT_COMPARABLE: Final = (
+    "Not comparable: the run has other items, another judge, prompt wording, revision, scorer or captioner than the "
+    "paper, the paper's number is a misprint, or ours could not be measured. These cells are in no share."
+)
+_COLUMNS: Final = (
+    *("Published as", "Table", "Task", "Setting", "Subset", "Category", "Metric"),
+    *("Ours", "Published", "Difference", "Verdict", "Why not comparable"),
+)
+
+
+def summary_table(cells: Mapping[str, Sequence[ReproductionCell]], titles: Mapping[str, str]) -> Table | None:
+    """Return one row a paper with its cells by verdict; None where no model has a published row."""
+    rows = []
+    for name, of_paper in cells.items():
+        counts = count_verdicts(of_paper)
+        comparable = counts["reproduced"] + counts["differs"]
+        models = len({cell.model for cell in of_paper})
+        numbers = (models, counts["reproduced"], comparable, counts["differs"], counts["not comparable"])
+        rows.append(TableRow(label=titles[name], cells=(reproduction_line(of_paper), *numbers)))
+    if not rows:
+        return None
+    return Table(
+        id="reproduction",
+        title="Cells of the papers' tables that our runs of the same models reproduce",
+        label_head="Paper",
+        columns=("Result", "Models", "Reproduced", "Comparable", "Differ", "Not comparable"),
+        rows=tuple(rows),
+        notes=(REPRODUCED_RULE, _NOT_COMPARABLE),
+    )
+
+
+def cells_table(name: str, title: str, cells: Sequence[ReproductionCell]) -> Table | None:
+    """Return one row a cell; None where there are none."""
+    if not cells:
+        return None
+    return Table(
+        id=f"{name}_reproduction",
+        title=f"{title}: {reproduction_line(cells)}",
+        columns=_COLUMNS,
+        rows=tuple(TableRow(label=cell.model, cells=_cells(cell)) for cell in cells),
+        style="fraction4",
+        notes=("Fractions, or counts. Difference: ours minus published.", REPRODUCED_RULE, _NOT_COMPARABLE),
+    )
+
+
+def _cells(cell: ReproductionCell) -> tuple[TableCell, ...]:
+    setting = cell.setting
+    if cell.published_setting not in (setting, ""):
+        setting = f"{setting} ({cell.published_setting})"
+    ours = TableValue(value=cell.ours, low=cell.ci_low, high=cell.ci_high, n=cell.n)
+    names = (cell.published_model, cell.table, cell.task, setting, cell.subset, cell.category, cell.metric)
+    return (*names, ours, cell.published, cell.difference, cell.verdict, "; ".join(cell.reasons))

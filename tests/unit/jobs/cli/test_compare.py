@@ -1,0 +1,55 @@
+"""`vlmsweep compare OUT --published` as a command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.main import run
+from pipelines.report.model import ReproductionCell
+from pipelines.report.reproduction import PATH, reproduction_json
+from pipelines.storage.store import Store
+
+CELL = ReproductionCell(
+    benchmark="vague", model="gpt-4o", published_model="GPT-4o", table="Table 1", task="mcq", setting="vlm",
+    published_setting="vlm", subset="VCR", category="", metric="accuracy", ours=0.651, ci_low=0.62, ci_high=0.68,
+    n=1144, published=0.66, difference=-0.009, verdict="reproduced", reasons=(),
+)  # fmt: skip
+OTHER = replace(CELL, subset="Ego4D", verdict="not comparable", reasons=("other items: --limit 8",))
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> str:
+    Store(str(tmp_path)).put(PATH, reproduction_json([CELL, OTHER]))
+    return str(tmp_path)
+
+
+def test_a_line_a_paper_stands_above_the_cells(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", out, "--published"]) == 0
+    first, _, *rest = capsys.readouterr().out.splitlines()
+    assert first == "vague: 1 of 1 cells reproduced; 1 not comparable (other items 1)"
+    row = next(line for line in rest if "mcq vlm VCR accuracy" in line)
+    assert row.split() == [
+        "vague", "gpt-4o", "GPT-4o", "Table", "1", "mcq", "vlm", "VCR", "accuracy", "0.651", "[0.62,", "0.68]", "0.66",
+        "-0.009", "reproduced",
+    ]  # fmt: skip
+    assert any("not comparable" in line and "--limit 8" in line for line in rest)
+
+
+def test_json_has_counts_and_cells(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", out, "--published", "--json", "--models", "gpt-4o"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["papers"]["vague"] == {
+        "result": "1 of 1 cells reproduced; 1 not comparable (other items 1)",
+        "reproduced": 1, "differs": 0, "not comparable": 1,
+    }  # fmt: skip
+    assert [cell["verdict"] for cell in result["cells"]] == ["reproduced", "not comparable"]
+
+
+@pytest.mark.parametrize("arguments", [["compare", "A"], ["compare", "A", "B", "--published"]])
+def test_one_output_needs_published_and_two_refuse_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    assert "give two outputs, or one output and --published" in capsys.readouterr().err

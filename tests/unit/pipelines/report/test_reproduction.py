@@ -1,0 +1,329 @@
+"""Our numbers beside the published ones: planted reproductions, the verdict's rule, and what is not comparable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.catalog_loader import load_models
+from models.fingerprint import resolved_revision
+from pipelines.benchmarks.published import load_published
+from pipelines.benchmarks.records import Sample
+from pipelines.errors import StoreError, UsageError
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.selection import TaskSetting
+from pipelines.predict.records import CellCount
+from pipelines.report.model import ReproductionCell
+from pipelines.report.reduce import EntryResults
+from pipelines.report.reproduction import (
+    PATH,
+    load_reproduction,
+    reproduction_cells,
+    reproduction_json,
+    reproduction_line,
+)
+from pipelines.report.tables.formats import to_csv, to_latex
+from pipelines.report.tables.reproduction import cells_table, summary_table
+from pipelines.storage.store import Store
+from tests.support.vague_rows import items, reduced
+
+QWEN = "Qwen2.5-VL-Instruct (7B)"
+READINGS = ("count_correct", "count_fs", "count_su", "count_ne")
+
+
+def builder_of(name: str, model: str, cells: Sequence[tuple[str, str]], **changes: Any) -> RequestBuilder:
+    values: dict[str, Any] = {
+        "benchmark_name": name, "dataset_fingerprint": "f", "model": model, "model_fingerprint": {}, "generation": {},
+        "task_settings": tuple(TaskSetting(*cell) for cell in cells), "prompts": {}, "prompt_versions": {}, "seed": 42,
+    }  # fmt: skip
+    return RequestBuilder(**{**values, **changes})
+
+
+def count(name: str, model: str, cell: tuple[str, str], ok: int, requests: int = 0) -> CellCount:
+    missing = (requests or ok) - ok
+    return CellCount(
+        benchmark=name, model=model, task=cell[0], setting=cell[1], requests=ok + missing, ok=ok, missing=missing
+    )
+
+
+def results(name: str, rows: Sequence[Mapping[str, Any]], counts: Sequence[CellCount], **more: Any) -> EntryResults:
+    metrics = [
+        {"benchmark": name, "note": "", "ci_low": None, "ci_high": None, "unit": "fraction", **row} for row in rows
+    ]
+    return EntryResults(metrics=metrics, counts=list(counts), answers=[], judge_failed=0, **more)
+
+
+def spec_of(model: str) -> dict[str, Any]:
+    """Return a catalog model as `run.json` holds it."""
+    spec = load_models()[model]
+    return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": resolved_revision(spec)}
+
+
+def cells_of(
+    entry: ManifestEntry, result: EntryResults, spec: Mapping[str, Any], judge: str = "", scorers: Sequence[str] = ()
+) -> list[ReproductionCell]:
+    run = {"entries": [entry], "models": {entry.model: spec}, "sweep": {"scorers": list(scorers)}}
+    return reproduction_cells(run, [result], {entry.benchmark: judge})
+
+
+def entry_of(builder: RequestBuilder, **changes: Any) -> ManifestEntry:
+    return ManifestEntry(
+        benchmark=builder.benchmark_name, model=builder.model, data="/data", builder=builder, **changes
+    )
+
+
+# Planted reproduction: 1,677 items whose answers are drawn up by the paper's counts, reduced by the benchmark's code.
+
+
+def say_as_published(samples: Sequence[Sample]) -> Any:
+    """Return answers with the published counts of each subset and setting; the rest is unreadable."""
+    published = {
+        (row.setting, row.subset, row.metric): int(row.value or 0)
+        for row in load_published("vague")
+        if row.model == QWEN and row.task == "mcq" and row.table in ("Table H3", "Table H4") and row.unit == "count"
+    }
+    place = {sample.sample_id: index for index, sample in enumerate(samples)}
+    first_ego4d = next(index for index, sample in enumerate(samples) if sample.subset == "Ego4D")
+
+    def say(sample: Sample, _task: str, setting: str) -> str:
+        rank = place[sample.sample_id] - (first_ego4d if sample.subset == "Ego4D" else 0)
+        for letter, name in zip(sample.data["ordering"], READINGS, strict=True):
+            rank -= published[setting, sample.subset, name]
+            if rank < 0:
+                return str(letter)
+        return "no idea"
+
+    return say
+
+
+@pytest.fixture(scope="module")
+def planted() -> EntryResults:
+    samples = items(1144, 533)
+    settings = [("mcq", name) for name in ("lm", "sm", "vlm")]
+    metrics = reduced(samples, say_as_published(samples), cells=settings)
+    rows = [{**asdict(metric), "model": "qwen2.5-vl-7b"} for metric in metrics]
+    return results("vague", rows, [count("vague", "qwen2.5-vl-7b", cell, 1677) for cell in settings])
+
+
+def planted_cells(result: EntryResults) -> list[ReproductionCell]:
+    settings = [("mcq", name) for name in ("lm", "sm", "vlm")]
+    entry = entry_of(builder_of("vague", "qwen2.5-vl-7b", settings), external=True)
+    return cells_of(entry, result, {"engine": "external"})
+
+
+def test_answers_with_the_published_counts_reproduce_every_cell(planted: EntryResults) -> None:
+    cells = planted_cells(planted)
+    assert {cell.table for cell in cells} == {"Table 1", "Table H3", "Table H4"}
+    assert {(cell.published_model, cell.verdict, cell.reasons) for cell in cells} == {(QWEN, "reproduced", ())}
+    # Table 1: 3 accuracies and 2 changes; H3 and H4: accuracy, 4 counts and the number of valid answers; 3 settings.
+    assert len(cells) == 2 * 5 + 2 * 3 * 6
+    assert reproduction_line(cells) == "46 of 46 cells reproduced"
+    exact = next(c for c in cells if (c.table, c.setting, c.metric) == ("Table H3", "vlm", "count_correct"))
+    assert exact.difference == 0
+
+
+def test_one_moved_number_differs_in_its_cell_alone(planted: EntryResults) -> None:
+    def moved(row: Mapping[str, Any]) -> dict[str, Any]:
+        is_cell = (row["metric"], row["setting"], row["subset"]) == ("count_fs", "vlm", "VCR")
+        return {**row, "value": row["value"] + 60} if is_cell else dict(row)
+
+    cells = planted_cells(replace(planted, metrics=[moved(row) for row in planted.metrics]))
+    assert [(c.table, c.setting, c.metric, c.difference) for c in cells if c.verdict == "differs"] == [
+        ("Table H3", "vlm", "count_fs", 60)
+    ]
+    assert reproduction_line(cells) == "45 of 46 cells reproduced"
+
+
+# The verdict's rule on one cell: MATE Table 9, GPT-4o, img2txt, 0-shot.
+
+
+def verdict(value: float | None, low: float | None = None, high: float | None = None, **row: Any) -> ReproductionCell:
+    (printed,) = (
+        p for p in load_published("mate")
+        if (p.table, p.model, p.task, p.setting) == ("Table 9", "gpt-4o-2024-11-20", "img2txt", "0-shot")
+    )  # fmt: skip
+    assert printed.value is not None
+    shift = printed.value
+    fields = {
+        "model": "gpt-4o", "task": "img2txt", "setting": "0-shot", "subset": "", "category": "", "n": 2750,
+        "metric": "exact_match", "value": None if value is None else shift + value,
+        "ci_low": None if low is None else shift + low, "ci_high": None if high is None else shift + high, **row,
+    }  # fmt: skip
+    cell = ("img2txt", "0-shot")
+    entry = entry_of(builder_of("mate", "gpt-4o", [cell]))
+    (result,) = cells_of(entry, results("mate", [fields], [count("mate", "gpt-4o", cell, 2750)]), spec_of("gpt-4o"))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (0.02, -0.001, 0.04, "reproduced"),  # within the interval
+        (0.02, 0.0, 0.04, "reproduced"),  # at its end
+        (0.02, 0.001, 0.04, "differs"),
+        (0.0004, 0.0003, 0.0006, "reproduced"),  # printed with one decimal of percent: half a tenth either way
+        (-0.0005, None, None, "reproduced"),
+        (0.0006, 0.0001, 0.001, "differs"),
+    ],
+)
+def test_verdict_is_by_interval_or_rounding(value: float, low: float, high: float, expected: str) -> None:
+    cell = verdict(value, low, high)
+    assert (cell.verdict, cell.reasons) == (expected, ())
+    assert cell.difference == pytest.approx(value)
+
+
+def test_number_that_was_not_measured_is_not_comparable() -> None:
+    cell = verdict(None, note="no scorer")
+    assert (cell.verdict, cell.difference, cell.reasons) == ("not comparable", None, ("not measured: no scorer",))
+
+
+# What is not comparable.
+
+
+def maia_cell(**changes: Any) -> ReproductionCell:
+    """Return the cell of MAIA Table 2, Qwen2.5-VL 7B, 1 frame, whole; `changes` as of `_MAIA` below."""
+    cell = ("oevqa", "1-frame")
+    row = {
+        "model": "m", "task": "oevqa", "setting": "1-frame", "subset": "", "category": "", "metric": "oevqa_accuracy",
+        "value": 0.51, "ci_low": 0.49, "ci_high": 0.53, "n": 2400,
+    }  # fmt: skip
+    builder = builder_of("maia", "m", [cell], **changes.get("builder", {}))
+    counts = [count("maia", "m", cell, changes.get("ok", 2400), changes.get("requests", 0))]
+    result = results("maia", [row], counts, prompts=changes.get("prompts", frozenset()))
+    spec = {**spec_of("qwen2.5-vl-7b"), **changes.get("spec", {})}
+    judge = changes.get("judge", "gpt-4o-2024-11-20")
+    (cell_of_paper,) = cells_of(entry_of(builder, **changes.get("entry", {})), result, spec, judge)
+    return cell_of_paper
+
+
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        ({}, ()),
+        ({"ok": 2380}, ()),  # 20 of 2,400 are within one percent
+        ({"ok": 480}, ("other items: 480 answers, 2,400 in the paper",)),
+        ({"ok": 2300, "requests": 2400}, ("other items: 2,300 answers, 2,400 in the paper",)),
+        ({"entry": {"limit": "0.999"}}, ("other items: --limit 0.999",)),
+        ({"entry": {"sample_ids": ("video1/Sentiment_A",)}}, ("other items: --sample-id, 1",)),
+        ({"judge": "gpt-4o-mini"}, ("other judge: gpt-4o-mini for gpt-4o",)),
+        ({"judge": ""}, ("other judge: none for gpt-4o",)),
+        ({"builder": {"prompt_versions": {"oevqa-it-v1": "oevqa-it-v1-plain"}}},
+         ("other prompt wording: oevqa-it-v1-plain",)),
+        ({"builder": {"prompts": {"oevqa-it-v1": "{question}"}}}, ("other prompt wording: oevqa-it-v1",)),
+        ({"builder": {"generation": {"max_new_tokens": 3}}}, ("other generation settings: max_new_tokens 3",)),
+        ({"spec": {"revision": "0" * 40}},
+         (f"other revision: {'0' * 40} for cc594898137f460bfe9f0759e9844b3ce807cfb5",)),
+        ({"spec": {"model": "/checkpoints/mine"}},
+         ("other revision: /checkpoints/mine for Qwen/Qwen2.5-VL-7B-Instruct",)),
+        ({"spec": {"engine": "external"}, "judge": "gpt-4o"}, ()),
+    ],
+)  # fmt: skip
+def test_cell_is_not_comparable_for_a_reason_from_the_run(changes: dict[str, Any], reasons: tuple[str, ...]) -> None:
+    cell = maia_cell(**changes)
+    assert cell.reasons == reasons
+    assert cell.verdict == ("not comparable" if reasons else "reproduced")
+
+
+def one_cell(name: str, model: str, row: dict[str, Any], ok: int, **more: Any) -> ReproductionCell:
+    cell = (row["task"], row["setting"])
+    fields = {"model": model, "subset": "", "category": "", "n": ok, **row}
+    builder = builder_of(name, model, [cell], **more.pop("builder", {}))
+    extra = more.pop("rows", [])
+    result = results(name, [fields, *extra], [count(name, model, cell, ok)], **more.pop("results", {}))
+    (first, *_) = cells_of(entry_of(builder), result, spec_of(model), **more)
+    return first
+
+
+def test_misprints_and_unnamed_scorers_are_not_compared() -> None:
+    row = {"task": "oevqa", "setting": "32-frames", "metric": "oevqa_accuracy", "value": 0.77}
+    assert one_cell("maia", "internvl3-78b", row, 2400, judge="gpt-4o").reasons == (
+        "misprint: the twelve printed categories average 0.69",
+    )
+    rouge = one_cell("maia", "qwen2.5-vl-7b", {**row, "metric": "rouge", "value": 0.58}, 2400)
+    assert (rouge.table, rouge.published_model, rouge.published_setting) == ("Table 4", "Qwen-2.5-VL", "")
+    assert rouge.reasons == ("other scorer: the paper does not name its own",)
+
+
+def test_generated_scenes_and_built_prompts_of_mate_are_not_the_papers() -> None:
+    row = {"task": "img2txt", "setting": "2-shot", "metric": "exact_match", "value": 0.5}
+    generated = {"model": "qwen2-vl-7b", "task": "", "setting": "", "subset": "", "category": "", "n": 9,
+                 "benchmark": "mate", "metric": "generated", "value": 9, "unit": "count"}  # fmt: skip
+    built = frozenset({("img2txt", "2-shot", "mate-built-v1")})
+    cell = one_cell("mate", "qwen2-vl-7b", row, 2750, rows=[generated], results={"prompts": built})
+    assert cell.reasons == ("other items: generated scenes", "other prompt wording: mate-built-v1")
+
+
+def test_named_scorers_of_vflute_and_the_captioner_of_unpie_must_be_the_papers() -> None:
+    row = {"task": "entailment", "setting": "zero-shot", "metric": "f1_at_53", "value": 0.5}
+    assert one_cell("vflute", "llava-1.6-34b", row, 723).reasons == ()
+    cell = one_cell("vflute", "llava-1.6-34b", row, 723, scorers=["bleurt=/models/other"])
+    assert cell.reasons == ("other scorer: /models/other for lucadiliello/BLEURT-20",)
+    phrase = {"task": "grounding", "setting": "sm", "category": "Homo", "metric": "exact_match", "value": 0.5}
+    captioned = one_cell("unpie", "vicuna-13b", phrase, 1000, builder={"captioner": "gpt-4o@216d768dd3b1"})
+    assert captioned.reasons == ("other captioner: gpt-4o for blip2-opt-2.7b",)
+
+
+def test_fine_tuned_checkpoint_joins_the_setting_that_the_paper_gives() -> None:
+    row = {"task": "entailment", "setting": "no-image", "metric": "f1_at_0", "value": 0.6477}
+    cell = one_cell("vflute", "llava-1.5-7b-vflute", row, 723)
+    assert (cell.published_model, cell.published_setting, cell.published) == (
+        "LLaVA-7B-VF", "fine-tuned (-Image)", 0.6477
+    )  # fmt: skip
+    assert cell.verdict == "reproduced"
+
+
+def test_people_and_models_without_published_rows_have_no_cells() -> None:
+    row = {"model": "m", "task": "mcq", "setting": "vlm", "subset": "VCR", "category": "", "metric": "accuracy",
+           "value": 0.5, "n": 1144}  # fmt: skip
+    for model in ("human:ann", "my-own"):
+        entry = entry_of(builder_of("vague", model, [("mcq", "vlm")]))
+        result = results("vague", [{**row, "model": model}], [count("vague", model, ("mcq", "vlm"), 1677)])
+        assert cells_of(entry, result, {"engine": "transformers", "model": "/mine"}) == []
+
+
+# Files and tables.
+
+
+def test_tables_have_a_line_a_paper_and_a_row_a_cell() -> None:
+    cells = [maia_cell(), maia_cell(judge="x")]
+    table = summary_table({"maia": cells}, {"maia": "MAIA"})
+    assert table is not None
+    line = "1 of 1 cells reproduced; 1 not comparable (other judge 1)"
+    assert table.rows[0].cells == (line, 1, 1, 1, 0, 1)
+    details = cells_table("maia", "MAIA", cells)
+    assert details is not None
+    assert details.title == f"MAIA: {line}"
+    header, first, second = to_csv(details).splitlines()
+    assert first == (
+        ",m,ours,Qwen-2.5-VL 7B,Table 2,oevqa,1-frame,,,oevqa_accuracy,0.51,0.49,0.53,2400,0.51,0.0,reproduced,,"
+    )
+    assert second.endswith("0.51,0.0,not comparable,other judge: x for gpt-4o,")
+    assert "Ours ci_low,Ours ci_high,Ours n,Published,Difference,Verdict,Why not comparable" in header
+    assert r"\label{tab:maia_reproduction}" in to_latex(details)
+    assert summary_table({}, {}) is None
+
+
+def test_file_of_cells_is_read_back_by_model(tmp_path: Path) -> None:
+    out = Store(str(tmp_path))
+    cells = [maia_cell(), verdict(0.0)]
+    out.put(PATH, reproduction_json(cells))
+    assert load_reproduction(out) == cells
+    assert load_reproduction(out, ["gpt-4o"]) == cells[1:]
+    with pytest.raises(UsageError, match="did you mean 'gpt-4o'"):
+        load_reproduction(out, ["gpt-4"])
+    assert json.loads(reproduction_json([])) == []
+
+
+def test_missing_and_damaged_files_name_the_remedy(tmp_path: Path) -> None:
+    out = Store(str(tmp_path))
+    with pytest.raises(UsageError, match="no report/reproduction.json; is this the --out of a run"):
+        load_reproduction(out)
+    out.put(PATH, b'[{"benchmark": "maia"')
+    with pytest.raises(StoreError, match="damaged .*`vlmsweep report` writes it again"):
+        load_reproduction(out)
