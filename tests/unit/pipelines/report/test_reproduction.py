@@ -322,8 +322,8 @@ def test_file_of_cells_is_read_back_by_model(tmp_path: Path) -> None:
 
 def test_missing_and_damaged_files_name_the_remedy(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
-    with pytest.raises(UsageError, match="no report/reproduction.json; is this the --out of a run"):
+    with pytest.raises(UsageError, match=r"no report/reproduction\.json; is this the --out of a run"):
         load_reproduction(out)
     out.put(PATH, b'[{"benchmark": "maia"')
-    with pytest.raises(StoreError, match="damaged .*`vlmsweep report` writes it again"):
+    with pytest.raises(StoreError, match=r"damaged .*`vlmsweep report` writes it again"):
         load_reproduction(out)
