@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from pipelines.metrics.ngrams import ORDERS, Chunk, IntArray, iter_orders, sums_by, tokenize
+from pipelines.metrics.stats import FloatArray
 from pipelines.metrics.text import References, bleu_scorer, check_paired, fraction, tokens_13a
+
+COLUMNS: Final = 2 * ORDERS + 2  # of `bleu_counts`
 
 
 def corpus_bleu(candidates: Sequence[str], references: References, *, order: int = 4, lowercase: bool = False) -> float:
@@ -22,16 +26,33 @@ def corpus_bleu(candidates: Sequence[str], references: References, *, order: int
     return bleu_of_counts(bleu_counts(candidates, groups, lowercase=lowercase).sum(axis=0), order)
 
 
+def bleu_of_sums(*sums: FloatArray, order: int = ORDERS) -> FloatArray:
+    """Compute corpus BLEU up to `order` on every draw, (draws,), from drawn sums of `COLUMNS` columns, (draws,) each.
+
+    Equal to `bleu_of_counts`: 0 without a match or where texts are too short for an n-gram; NaN where no row was drawn.
+    """
+    counts = np.stack(sums).astype(np.float64)
+    matches, totals, length, reference = counts[:order], counts[ORDERS : ORDERS + order], counts[-2], counts[-1]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        unmatched = (matches == 0) & (totals > 0)
+        halvings = 2.0 ** np.cumsum(unmatched, axis=0)  # each order without a match has half of the one before
+        precisions = np.where(unmatched, 1 / (halvings * totals), matches / totals)
+        mean = np.exp(np.log(np.where(totals > 0, precisions, 0.0)).mean(axis=0))
+        brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)
+    value = np.where(matches.any(axis=0) & (length > 0), np.minimum(brevity * mean, 1.0), 0.0)
+    return np.where(reference > 0, value, np.nan)
+
+
 def bleu_counts(candidates: Sequence[str], references: References, *, lowercase: bool = False) -> IntArray:
-    """Count 13a tokens as sacreBLEU does, (N, 10): matches and totals of n-grams 1 to 4, length, reference length."""
+    """Count 13a tokens as sacreBLEU does, (N, `COLUMNS`): matches and totals of n-grams 1 to 4, both lengths."""
     check_paired(candidates, references)
     texts, groups = candidates, references
     if lowercase:
         texts, groups = [text.lower() for text in texts], [[text.lower() for text in group] for group in groups]
     chunks, vocabulary = tokenize(texts, groups, tokens_13a)
     if not chunks:
-        return np.zeros((0, 2 * ORDERS + 2), dtype=np.int64)
-    counts = [np.zeros((chunk.items, 2 * ORDERS + 2), dtype=np.int64) for chunk in chunks]
+        return np.zeros((0, COLUMNS), dtype=np.int64)
+    counts = [np.zeros((chunk.items, COLUMNS), dtype=np.int64) for chunk in chunks]
     for index, order in enumerate(iter_orders(chunks, vocabulary)):
         for part, ngrams in zip(counts, order, strict=True):
             rows = len(ngrams.item)

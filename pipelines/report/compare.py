@@ -162,8 +162,8 @@ def _differences(pair: ScoredPair, samples: Mapping[str, Sample]) -> Iterator[Di
     if paired_metrics is None:
         return
     for a, b in pair.answered():
-        known = a["sample_id"].isin(list(samples)).to_numpy() if samples else slice(None)
-        rows_a, rows_b = (rows[known].reset_index(drop=True) for rows in (a, b))
+        with_data = a["sample_id"].isin(list(samples)).to_numpy() if samples else slice(None)
+        rows_a, rows_b = (rows[with_data].reset_index(drop=True) for rows in (a, b))
         for metric in paired_metrics(rows_a, rows_b, samples) if len(rows_a) else ():
             if (test := metric.test()) is not None:
                 only_one = pair.only_one_answered(metric.task, metric.setting)

@@ -169,5 +169,5 @@ class ScoredPair:
     def only_one_answered(self, task: str, setting: str) -> int:
         """Count the rows of a task, or of all tasks of a derived one, that only one of the two answered."""
         tasks = benchmark(self.a.benchmark).derived_tasks.get(task, (task,))
-        one = self._answered[0] ^ self._answered[1]
-        return sum(int(one[here].sum()) for cell, here in self._cells if cell[0] in tasks and cell[1] == setting)
+        exclusive = self._answered[0] ^ self._answered[1]
+        return sum(int(exclusive[here].sum()) for cell, here in self._cells if cell[0] in tasks and cell[1] == setting)

@@ -1,7 +1,7 @@
 """Simulated answers of two models whose true difference is known, by clusters of rows, and what the tests say of them.
 
-A row is right where a normal draw of its cluster and one of its own together are above a threshold, so the true share
-of right answers has a closed form. B has a draw of its own in every cluster: clusters differ in what they favour.
+A row is right where a normal draw of its cluster and one of the row together are above a threshold, so the true share
+of right answers has a closed form. B has another draw in every cluster: clusters differ in what they favour.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def _true_difference(gain: float) -> float:
 def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary: bool, sized: bool) -> PairedSums:
     sizes = generator.integers(ROWS // 2, ROWS * 3 // 2 + 1, clusters) if sized else np.full(clusters, ROWS)
     cluster = np.repeat(np.arange(clusters), sizes)
-    shared, own = generator.normal(0, _SHARED, clusters), generator.normal(0, _OWN, clusters)
+    shared, of_b = generator.normal(0, _SHARED, clusters), generator.normal(0, _OWN, clusters)
     a = shared[cluster] + generator.normal(size=len(cluster))
-    b = shared[cluster] + own[cluster] + gain + generator.normal(size=len(cluster))
+    b = shared[cluster] + of_b[cluster] + gain + generator.normal(size=len(cluster))
     if binary:
         a, b = (a > 0).astype(np.float64), (b > 0).astype(np.float64)
     ones = np.ones(len(cluster))

@@ -33,7 +33,6 @@ class MeanMetric:
     note: str = ""  # note of metrics that have a value
     missing_reason: Callable[[BoolArray], str] = lambda _rows: "not scored"  # why rows, (N,), have no score
     unit: str = "fraction"
-    has_interval: bool = True
 
     def whole(self) -> Metric:
         """Return the metric over all rows."""
@@ -65,7 +64,7 @@ class MeanMetric:
             unit=self.unit,
             note=reason or self.note,
         )
-        if reason or not self.has_interval:
+        if reason:
             return metric
         return with_intervals([MetricSpec(metric, (values, np.ones(len(values))))], self.video[counted])[0]
 

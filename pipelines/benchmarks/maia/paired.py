@@ -10,8 +10,8 @@ import numpy as np
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Sample
+from pipelines.metrics.bleu import bleu_counts, bleu_of_sums
 from pipelines.metrics.cider import cider
-from pipelines.metrics.corpus_bleu import bleu_counts, bleu_of_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def _corpus_metrics(answers: pd.DataFrame, setting: str, samples: Mapping[str, S
     clusters = answers["cluster"].to_numpy()
     fields: dict[str, Any] = {"task": "oevqa", "setting": setting, "clusters": clusters, "corpus": True}
     texts = [[text or "" for text in answers[f"answer_{side}"]] for side in "ab"]
-    a, b = (tuple(bleu_counts(side, references).T) for side in texts)
+    a, b = (tuple(bleu_counts(side, references).astype(np.float64).T) for side in texts)
     yield PairedMetric(metric="bleu", a=a, b=b, statistic=bleu_of_sums, **fields)
     if len(answers) > 1:  # one question alone has no document frequencies
         scores = [np.asarray(cider(side, references)) for side in texts]

@@ -6,17 +6,18 @@ to be expected.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
 import numpy as np
 
+from pipelines.benchmarks.aggregation import MetricSpec, with_intervals
 from pipelines.benchmarks.maia.aggregate import NO_ROW, MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray, QuestionGrid, not_run_note
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.bleu import bleu_counts, bleu_of_counts
+from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
 from pipelines.metrics.cider import cider
 
 _BLEU_NAMES: Final = {4: "bleu", 1: "bleu_1", 2: "bleu_2", 3: "bleu_3"}
@@ -43,7 +44,7 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
     answers = grid.rows["answer"]
     candidates = list(answers.where(answers.notna(), "").to_numpy()[answered])
     references = [list(samples[grid.ids[index]].data["answers"]) for index in answered]
-    yield from _bleu_metrics(grid, setting, bleu_by_group(candidates, references, grid.column[answered]))
+    yield from _bleu_metrics(grid, setting, bleu_counts(candidates, references))
     values = np.full(len(ok), np.nan)
     if len(answered) > 1:
         values[answered] = cider(candidates, references)
@@ -52,39 +53,31 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
         values=values,
         missing_reason=lambda _rows: "one question alone has no document frequencies",
         unit="score",
-        has_interval=False,
     ).metrics()
 
 
-def bleu_by_group(
-    candidates: Sequence[str], references: Sequence[Sequence[str]], groups: IntArray
-) -> dict[int | None, tuple[float, ...]]:
-    """Compute corpus BLEU of N texts with their references, for every group, (N,), and all (None).
-
-    Returns BLEU-1 to BLEU-4 as fractions by group; empty without texts.
-    """
-    counts = bleu_counts(candidates, references)
-    sums: dict[int | None, IntArray] = {int(group): counts[groups == group].sum(axis=0) for group in np.unique(groups)}
-    if sums:
-        sums[None] = counts.sum(axis=0)
-    return {group: tuple(bleu_of_counts(total, order) for order in range(1, 5)) for group, total in sums.items()}
-
-
-def _bleu_metrics(grid: QuestionGrid, setting: str, scores: Mapping[int | None, tuple[float, ...]]) -> Iterator[Metric]:
+def _bleu_metrics(grid: QuestionGrid, setting: str, counts: IntArray) -> list[Metric]:
+    """Compute corpus BLEU-1 to BLEU-4 of all answers and of each category from their counts, (answers, COLUMNS)."""
+    ok = grid.ok[:, 0]
+    column = grid.column[ok]
+    specs = []
     for order, name in _BLEU_NAMES.items():
         for group in (None, *map(int, np.unique(grid.column))):
-            rows = np.ones(len(grid.column), dtype=np.bool_) if group is None else grid.column == group
-            value = scores[group][order - 1] if group in scores else None
-            yield Metric(
+            rows = np.ones(len(ok), dtype=np.bool_) if group is None else grid.column == group
+            places = np.flatnonzero(column == group) if group is not None else np.arange(len(column))
+            metric = Metric(
                 task="oevqa",
                 setting=setting,
                 category="" if group is None else COLUMNS[group],
                 metric=name,
-                value=value,
-                n=int((rows & grid.ok[:, 0]).sum()),
+                value=bleu_of_counts(counts[places].sum(axis=0), order) if places.size else None,
+                n=int(places.size),
                 n_failed=int((rows & grid.failed[:, 0]).sum()),
-                note=NO_ROW if value is None else not_run_note(grid.missing_requests),
+                note=not_run_note(grid.missing_requests) if places.size else NO_ROW,
             )
+            columns = tuple(counts[places].astype(np.float64).T) if places.size else ()
+            specs.append(MetricSpec(metric, columns, partial(bleu_of_sums, order=order), places))
+    return with_intervals(specs, grid.video[ok])
 
 
 def _missing_scores(rows: BoolArray, *, everywhere: bool) -> str:

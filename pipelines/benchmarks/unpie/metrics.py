@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import KINDS, BoolArray, MeanMetric, Place, kinds_in, mean_of_kinds
+from pipelines.benchmarks.unpie.aggregate import BoolArray, MeanMetric, Place, kinds_in
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.deltas import deltas
 from pipelines.benchmarks.unpie.people.agreement import agreement
-from pipelines.metrics.bleu import corpus_bleu
+from pipelines.benchmarks.unpie.reconstruction_bleu import bleu_metrics, sentence_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,26 +257,17 @@ def _by_frequency(rows: _PlaceRows, samples: Mapping[str, Sample], fields: Mappi
 
 
 def _bleu(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    """Yield corpus BLEU-4, pooled, of each kind, and the mean of both; unreadable outputs are empty."""
-
-    def over(category: str) -> Metric:
-        frame = rows.frame if not category else rows.frame[rows.frame["category"] == category]
-        answered = frame[frame["status"] == "ok"]
-        outputs = ["" if not isinstance(text, str) else text for text in answered["answer"]]
-        originals = [[str(samples[name].data["sentence"])] for name in answered["sample_id"]]
-        return rows.place.metric(
-            "bleu4",
-            corpus_bleu(outputs, originals) if outputs else None,
-            len(outputs),
-            n_failed=int((frame["status"] == "error").sum()),
-            category=category,
-            note=rows.not_run_note() if outputs else rows.empty_reason(),
-        )
-
     if not rows.place.subset:
         return  # a corpus of three languages is not meaningful
-    yield over("")
-    parts = [over(kind) for kind in kinds_in(rows.frame["category"].to_numpy())]
-    yield from parts
-    if len(parts) == len(KINDS):
-        yield mean_of_kinds(parts)
+    answered = rows.frame[rows.ok]
+    yield from bleu_metrics(
+        rows.place,
+        rows.frame["category"].to_numpy(),
+        sentence_counts(list(answered["answer"]), list(answered["sample_id"]), samples),
+        {
+            "answered": rows.ok,
+            "failed": np.asarray(rows.frame["status"] == "error"),
+            "cluster": rows.frame["cluster"].to_numpy(),
+        },
+        (rows.not_run_note(), rows.empty_reason()),
+    )

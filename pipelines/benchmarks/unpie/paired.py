@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import Column, mean_of_ratios
+from pipelines.benchmarks.aggregation import mean_of_ratios
 from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Sample
-from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
+from pipelines.benchmarks.unpie.aggregate import ALL, KINDS, kinds_in
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.metrics import subset_name
-from pipelines.metrics.corpus_bleu import COLUMNS, bleu_counts, bleu_of_sums
-from pipelines.metrics.stats import FloatArray
+from pipelines.benchmarks.unpie.reconstruction_bleu import columns_by_kind, mean_bleu, sentence_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,44 +55,23 @@ def _pairs(scored: pd.DataFrame) -> pd.DataFrame:
 
 def _over_kinds(rows: pd.DataFrame, score: str, **fields: Any) -> Iterator[PairedMetric]:
     """Yield the mean of a score over the rows of each kind, and the mean of both; only the kind that there is."""
-    kinds = [name for name in KINDS if (rows["category"] == name).any()]
+    kind = rows["category"].to_numpy()
+    kinds = kinds_in(kind)
     if not kinds:
         return
-    kind = rows["category"].to_numpy()
     sides = [rows[f"{score}_{side}"].to_numpy(dtype=np.float64) for side in "ab"]
-    a, b = (_by_kind(side[:, None], kind, kinds) for side in sides)
-    category = ALL if len(kinds) == len(KINDS) else kinds[0]
-    clusters = rows["cluster"].to_numpy()
-    yield PairedMetric(a=a, b=b, statistic=mean_of_ratios, clusters=clusters, category=category, **fields)
-
-
-def _by_kind(values: FloatArray, kind: Column, kinds: list[str]) -> tuple[Column, ...]:
-    """Return values, (rows, columns), and the number of rows, each for one kind after the other."""
-    sized = [*values.T, np.ones(len(values))]
-    return tuple(column * (kind == name) for name in kinds for column in sized)
+    a, b = (tuple(c for name in kinds for c in (side * (kind == name), kind == name)) for side in sides)
+    yield _metric(rows, kinds, a=a, b=b, statistic=mean_of_ratios, **fields)
 
 
 def _bleu(rows: pd.DataFrame, samples: Mapping[str, Sample], **fields: Any) -> Iterator[PairedMetric]:
-    kinds = [name for name in KINDS if (rows["category"] == name).any()]
-    references = [[str(samples[name].data["sentence"])] for name in rows["sample_id"]]
-    kind = rows["category"].to_numpy()
-    counts = (bleu_counts([text or "" for text in rows[f"answer_{side}"]], references) for side in "ab")
-    a, b = (_by_kind(side, kind, kinds) for side in counts)
+    kind, names = rows["category"].to_numpy(), list(rows["sample_id"])
+    kinds = kinds_in(kind)
+    counts = (sentence_counts(list(rows[f"answer_{side}"]), names, samples) for side in "ab")
+    a, b = (columns_by_kind(side, kind, kinds) for side in counts)
+    yield _metric(rows, kinds, metric="bleu4", a=a, b=b, statistic=mean_bleu, corpus=True, **fields)
+
+
+def _metric(rows: pd.DataFrame, kinds: Sequence[str], **fields: Any) -> PairedMetric:
     category = ALL if len(kinds) == len(KINDS) else kinds[0]
-    yield PairedMetric(
-        metric="bleu4",
-        a=a,
-        b=b,
-        statistic=_mean_bleu,
-        clusters=rows["cluster"].to_numpy(),
-        category=category,
-        corpus=True,
-        **fields,
-    )
-
-
-def _mean_bleu(*sums: FloatArray) -> FloatArray:
-    """Return the mean of the kinds' corpus BLEU-4 from the columns of `_by_kind`."""
-    width = COLUMNS + 1
-    values = [bleu_of_sums(*sums[start : start + COLUMNS]) for start in range(0, len(sums), width)]
-    return sum(values[1:], start=values[0]) / len(values)
+    return PairedMetric(clusters=rows["cluster"].to_numpy(), category=category, **fields)

@@ -22,7 +22,7 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
 from pipelines.benchmarks.vague.scored_rows import Bools, Scope, ScoredRows, SettingRows
-from pipelines.metrics.bleu import corpus_bleu
+from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_sums
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _freeform(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[M
     answered = rows.ok & scope.mask
     for name in ("bleu1", "bleu1_noopener"):
         yield _mean(rows, scope, name, rows.column(name))
-    yield MetricSpec(_metric(rows, scope, "bleu1_corpus", _corpus_bleu(scored, rows, answered)))
+    yield _corpus_bleu(scored, rows, scope)
     yield from _bert(rows, scope)
     valid = np.array([bool(text) for text in rows.answer], dtype=np.bool_)
     yield _count(rows, scope, "valid_count", int((valid & answered).sum()))
@@ -169,12 +169,14 @@ def _freeform(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[M
     yield from _captions(rows, scope)
 
 
-def _corpus_bleu(scored: ScoredRows, rows: SettingRows, answered: Bools) -> float | None:
-    places = np.flatnonzero(answered).tolist()
-    if not places:
-        return None
-    references = [[scored.samples[place].data["readings"]["correct"]] for place in places]
-    return corpus_bleu([rows.answer[place] or "" for place in places], references, order=1, lowercase=True)
+def _corpus_bleu(scored: ScoredRows, rows: SettingRows, scope: Scope) -> MetricSpec:
+    answered = np.flatnonzero(rows.ok & scope.mask).tolist()
+    references = [[scored.samples[place].data["readings"]["correct"]] for place in answered]
+    counts = np.zeros((len(rows.answer), COLUMNS))
+    counts[answered] = bleu_counts([rows.answer[place] or "" for place in answered], references, lowercase=True)
+    columns, bleu1 = tuple(counts[scope.mask].T), partial(bleu_of_sums, order=1)
+    value = float(bleu1(*(np.array([column.sum()]) for column in columns))[0]) if answered else None
+    return MetricSpec(_metric(rows, scope, "bleu1_corpus", value), columns if answered else (), bleu1)
 
 
 def _bert(rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:

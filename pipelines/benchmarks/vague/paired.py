@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Sample
 from pipelines.benchmarks.vague.prompts import READINGS, kinds_by_letter
-from pipelines.metrics.corpus_bleu import bleu_counts, bleu_of_sums
+from pipelines.metrics.bleu import bleu_counts, bleu_of_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,5 +45,6 @@ def _corpus_bleu(
     make: partial[PairedMetric], answers: tuple[NDArray[Any], NDArray[Any]], samples: list[Sample]
 ) -> Iterator[PairedMetric]:
     references = [[sample.data["readings"]["correct"]] for sample in samples]
-    a, b = (tuple(bleu_counts([text or "" for text in side], references, lowercase=True).T) for side in answers)
+    texts = ([text or "" for text in side] for side in answers)
+    a, b = (tuple(bleu_counts(side, references, lowercase=True).astype(np.float64).T) for side in texts)
     yield make(metric="bleu1_corpus", a=a, b=b, statistic=partial(bleu_of_sums, order=1), corpus=True)

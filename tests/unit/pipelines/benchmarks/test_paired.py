@@ -33,9 +33,9 @@ def paired_tests(name: str, rows: Sequence[Mapping[str, Any]], samples: Mapping[
     paired_metrics = benchmark(name).paired_metrics
     assert paired_metrics is not None
     metrics = list(paired_metrics(*frames(rows), samples or {}))
-    found = {(m.metric, m.task, m.subset, m.category): m.test() for m in metrics}
-    assert len(found) == len(metrics)
-    return found
+    tests = {(m.metric, m.task, m.subset, m.category): m.test() for m in metrics}
+    assert len(tests) == len(metrics)
+    return tests
 
 
 def values(test: PairedTest) -> tuple[Any, ...]:

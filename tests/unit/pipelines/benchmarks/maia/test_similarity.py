@@ -4,14 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.maia.similarity import bleu_by_group
-from pipelines.metrics.bleu import corpus_bleu
+from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, corpus_bleu
 from pipelines.metrics.cider import cider
-from pipelines.metrics.stats import bootstrap_ci, paired_bootstrap_ci
+from pipelines.metrics.stats import bootstrap_ci, cluster_draws, paired_bootstrap_ci
 from tests.support.maia_rows import ANSWERS, Question, every_column, metric_of, reduced
 
 # -------------------------------------------------------------------------------------------------------- similarity
@@ -32,23 +29,6 @@ def test_similarity_of_a_category_is_over_its_rows() -> None:
         for name, order in (("bleu", 4), ("bleu_1", 1), ("bleu_2", 2), ("bleu_3", 3)):
             expected = corpus_bleu(candidates, references[: len(places)], order=order)
             assert metric_of(metrics, name, column).value == pytest.approx(expected)
-
-
-WORDS = st.lists(st.sampled_from(["la", "pizza", "è", "nel", "forno", "un'auto", "rossa,"]), max_size=8).map(" ".join)
-
-
-@given(st.lists(st.tuples(WORDS, st.lists(WORDS.filter(bool), min_size=2, max_size=2), st.integers(0, 2)), min_size=1))
-@settings(deadline=None, max_examples=40)
-def test_bleu_by_group_equals_corpus_bleu(rows: list[tuple[str, list[str], int]]) -> None:
-    scores = bleu_by_group(
-        [row[0] for row in rows], [row[1] for row in rows], np.array([row[2] for row in rows], dtype=np.intp)
-    )
-    for group, group_scores in scores.items():
-        group_rows = [row for row in rows if group is None or row[2] == group]
-        for order, score in enumerate(group_scores, start=1):
-            assert score == pytest.approx(
-                corpus_bleu([r[0] for r in group_rows], [r[1] for r in group_rows], order=order)
-            )
 
 
 def test_bertscore_is_null_where_a_score_is_missing() -> None:
@@ -96,3 +76,19 @@ def test_interval_of_a_difference_is_paired() -> None:
     assert expected
     assert (gain.ci_low, gain.ci_high) == pytest.approx((expected.low, expected.high))
     assert not [m for m in reduced([*full, *single[1:]]) if m.metric == "pool_gain_over_1_frame"]
+
+
+def test_intervals_of_corpus_metrics_resample_videos() -> None:
+    texts = ["nel forno a legna", "la pizza è nel forno", "un cane corre", "dentro il forno del cuoco"]
+    scripted = [replace(question, answer=texts[place // 12]) for place, question in enumerate(every_column(videos=4))]
+    metrics = reduced(scripted)
+    counts = bleu_counts(texts, [list(ANSWERS)] * 4) * 12
+    drawn = cluster_draws(4).astype(np.int64)
+    for name, order in (("bleu", 4), ("bleu_1", 1)):
+        metric = metric_of(metrics, name)
+        ends = np.quantile([bleu_of_counts(draw @ counts, order) for draw in drawn], [0.025, 0.975])
+        assert (metric.ci_low, metric.ci_high) == pytest.approx(tuple(ends))
+    scores = cider([question.answer for question in scripted], [list(ANSWERS)] * len(scripted))
+    expected, metric = bootstrap_ci(scores, [question.video for question in scripted]), metric_of(metrics, "cider")
+    assert expected
+    assert (metric.ci_low, metric.ci_high) == pytest.approx((expected.low, expected.high))
