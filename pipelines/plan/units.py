@@ -71,11 +71,14 @@ class WorkUnit:
     """Not empty: the part exists, and these of its rows failed. They are sent again, its other rows stay."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
+        """Return JSON types, which are Arrow types too."""
+        slices = [
+            {"plan_part": entry.plan_part, "group": entry.group, "runs": _to_runs(entry.rows)} for entry in self.slices
+        ]
         return {
             "benchmark": self.benchmark,
             "part": self.part,
-            "slices": [[entry.plan_part, entry.group, _to_runs(entry.rows)] for entry in self.slices],
+            "slices": slices,
             "requests": self.requests,
             "media_bytes": self.media_bytes,
             "retried": self.retried,
@@ -84,7 +87,9 @@ class WorkUnit:
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> WorkUnit:
         """Read what `to_dict` returned."""
-        slices = tuple(MediaGroupSlice(plan_part, group, _from_runs(runs)) for plan_part, group, runs in raw["slices"])
+        slices = tuple(
+            MediaGroupSlice(entry["plan_part"], entry["group"], _from_runs(entry["runs"])) for entry in raw["slices"]
+        )
         return cls(**{**raw, "slices": slices, "retried": tuple(raw["retried"])})
 
 

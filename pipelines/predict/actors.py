@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -18,8 +17,16 @@ from pipelines.predict.in_process import LocalRunner, LocalWork
 from pipelines.predict.job_actor import RemoteObject
 from pipelines.predict.loader import Loaded
 from pipelines.predict.metrics import count_answering, count_loading
-from pipelines.predict.records import LoaderSpec, Receipt
+from pipelines.predict.records import LoaderSpec
 from pipelines.predict.replica_board import ReplicaBoard
+from pipelines.predict.serialization import (
+    pack_answers,
+    pack_receipts,
+    pack_units,
+    unpack_answers,
+    unpack_batch,
+    unpack_units,
+)
 from pipelines.ray_data import carry_errors
 from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
@@ -57,8 +64,6 @@ def _local_runner(work: LocalWork, job_actor: Any) -> LocalRunner:
 @carry_errors
 def load_units(batch: Any, spec: LoaderSpec, job_actor: Any, log_fields: LogFields = None) -> Any:
     """Load a batch of units; Ray calls this again elsewhere when its process dies."""
-    from pipelines.predict.serialization import pack_units
-
     began = time.monotonic()
     loader = _loader(spec, job_actor)
 
@@ -78,7 +83,7 @@ def answer_units(batch: Any, work: LocalWork, job_actor: Any, log_fields: LogFie
 
     When its process dies, Ray calls this again elsewhere: parts that were written are written again.
     """
-    return _pack_receipts(_for_each(batch, _local_runner(work, job_actor).run, job_actor, log_fields))
+    return pack_receipts(_for_each(batch, _local_runner(work, job_actor).run, job_actor, log_fields))
 
 
 def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields: LogFields) -> list[T]:
@@ -86,8 +91,7 @@ def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields
 
     Media are skipped if several processes died while they loaded this unit, as from a lack of memory.
     """
-    units = [WorkUnit.from_dict(raw) for raw in json.loads(batch["units"][0].as_py())]
-    exclusive_groups = frozenset(json.loads(batch["exclusive_groups"][0].as_py()))
+    units, exclusive_groups = unpack_batch(batch)
     attempts, parts, results = RemoteObject(job_actor, "attempts"), [unit.part for unit in units], []
     are_together = attempts.begin_loading_all(parts)
     try:
@@ -106,27 +110,20 @@ def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields
 
 @carry_errors
 def commit_units(batch: Any, out: str, lock_token: str, log_fields: LogFields = None) -> Any:
-    """Write each unit's rows as a part; return their receipts, as JSON in one row.
+    """Write each unit's rows as a part; return their receipts, in one row.
 
     Raises:
         StoreError: a part could not be written, after pauses and retries.
         FencedError: the run has lost the lock of the output.
     """
     from pipelines.predict.commit import Committer
-    from pipelines.predict.serialization import unpack_answers
 
     committer = Committer(out, lock_token)
     receipts = []
     for answered in unpack_answers(batch):
         with worker_log_context(log_fields, part=answered.unit.part):
             receipts.append(retry_store(partial(committer.commit, answered)))
-    return _pack_receipts(receipts)
-
-
-def _pack_receipts(receipts: Sequence[Receipt]) -> Any:
-    import pyarrow as pa
-
-    return pa.table({"receipts": [json.dumps([receipt.to_dict() for receipt in receipts])]})
+    return pack_receipts(receipts)
 
 
 class EngineActor:
@@ -179,8 +176,6 @@ class EngineActor:
 
         When a replica dies, Ray calls another with the same batch and drops as many rows as have arrived.
         """
-        from pipelines.predict.serialization import pack_answers, unpack_units
-
         if self._bug:
             raise self._bug
         has_many = len(batch["units"].chunk(0)[0].values) > 1

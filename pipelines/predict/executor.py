@@ -5,7 +5,6 @@ Each batch of units is one row of Ray Data, so that the planner decides what is 
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import warnings
@@ -26,6 +25,7 @@ from pipelines.predict.actors import EngineActor, answer_units, commit_units, lo
 from pipelines.predict.in_process import LocalWork
 from pipelines.predict.job_actor import JobActor, RemoteObject
 from pipelines.predict.records import Job, Receipt
+from pipelines.predict.serialization import pack_batch
 from pipelines.predict.startup_log import ReplicaStartupLog
 from pipelines.ray_data import quiet_ray_data, run_rows
 
@@ -83,7 +83,7 @@ def _receipts(job: Job, cluster: ClusterInfo, job_actor: Any) -> Iterator[Receip
     for sent in range(MAX_PASSES):
         units = [job.units[index] for index in open_units.values()] if sent else job.units
         for row in run_rows(_stream(replace(job, units=units), cluster, job_actor)):
-            for receipt in map(Receipt.from_dict, json.loads(row["receipts"])):
+            for receipt in map(Receipt.from_dict, row["receipts"]):
                 if receipt.fatal:
                     raise ModelUnavailableError(f"model {job.model!r}: {receipt.fatal}")
                 if open_units.pop(receipt.part, None) is not None:
@@ -147,10 +147,9 @@ class _BatchItems:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def __getitem__(self, index: int) -> dict[str, str]:
+    def __getitem__(self, index: int) -> dict[str, bytes]:
         batch = self._batches[index]
-        units = json.dumps([unit.to_dict() for unit in batch])
-        return {"units": units, "exclusive_groups": json.dumps(self._exclusive_groups.of(batch))}
+        return {"batch": pack_batch(batch, self._exclusive_groups.of(batch))}
 
 
 _EACH_ROW: Mapping[str, Any] = {"batch_size": 1, "batch_format": "pyarrow"}

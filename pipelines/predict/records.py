@@ -111,8 +111,13 @@ class Receipt:
     """Why the model is unavailable; then nothing was committed."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the receipt as JSON values."""
-        return {**asdict(self), "counts": [[*cell, rows] for cell, rows in self.counts.items()]}
+        """Return the receipt as values of Arrow."""
+        counts = [
+            {"task": task, "setting": setting, "status": status, "rows": rows}
+            for (task, setting, status), rows in self.counts.items()
+        ]
+        failed = [{"request_id": request_id, "error_type": error_type} for request_id, error_type in self.failed]
+        return {**asdict(self), "counts": counts, "failed": failed}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Receipt:
@@ -120,8 +125,8 @@ class Receipt:
         return cls(
             **{
                 **raw,
-                "counts": {(task, setting, status): rows for task, setting, status, rows in raw["counts"]},
+                "counts": {(cell["task"], cell["setting"], cell["status"]): cell["rows"] for cell in raw["counts"]},
                 "tokens": tuple(raw["tokens"]),
-                "failed": tuple((request_id, error_type) for request_id, error_type in raw["failed"]),
+                "failed": tuple((failure["request_id"], failure["error_type"]) for failure in raw["failed"]),
             }
         )

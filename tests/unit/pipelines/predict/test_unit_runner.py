@@ -10,8 +10,8 @@ from models.errors import EngineDiedError, EngineStalledError, EngineUnreachable
 from models.messages import Answer, Call, CallReply, Frames, Media
 from pipelines.logging_context import current_context
 from pipelines.predict.loader import Loaded
-from pipelines.predict.records import AnsweredUnit
-from pipelines.predict.serialization import pack_answers, unpack_answers
+from pipelines.predict.records import AnsweredUnit, Receipt
+from pipelines.predict.serialization import pack_answers, pack_receipts, unpack_answers
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import prediction_table
 from tests.support.units import RecordingAttempts, ScriptedEngine, carried, words_of
@@ -122,6 +122,18 @@ def test_answered_units_survive_packing(loaded: list[Loaded]) -> None:
     ]
     answers += [AnsweredUnit(unit=loaded[0].unit, fatal="gone"), AnsweredUnit(unit=loaded[0].unit, is_committed=True)]
     assert list(unpack_answers(pack_answers(answers))) == answers
+
+
+def test_receipts_survive_packing() -> None:
+    cells = {("vsv", "1-frame", "ok"): 3, ("vsv", "1-frame", "error"): 1}
+    receipts = [
+        Receipt(
+            part="p", counts=cells, replica="r", began=1.0, ended=2.5, tokens=(7, 2), cached=1, failed=(("a", "x"),)
+        ),
+        Receipt(part="", counts={}, fatal="the model is gone", cost_limit_reached=True),
+    ]
+    (row,) = pack_receipts(receipts).to_pylist()
+    assert [Receipt.from_dict(raw) for raw in row["receipts"]] == receipts
 
 
 def test_rows_hold_any_text_of_a_model(loaded: list[Loaded]) -> None:
