@@ -80,10 +80,11 @@ def _match(ours: dict[int, str], theirs: dict[int, str], pairs: dict[int, int], 
     places: dict[str, list[int]] = {}
     for place, word in theirs.items():
         places.setdefault(word, []).append(place)
-    for place in sorted(ours, reverse=True):
-        word = ours[place]
-        names = (word,) if wordnet is None else _synonyms(wordnet, word)
-        free = max((places[name] for name in names if places.get(name)), key=operator.itemgetter(-1), default=None)
+    for place in [*reversed(ours)]:
+        free = places.get(ours[place])
+        if wordnet is not None:
+            lists = (places[name] for name in _synonyms(wordnet, ours[place]) if places.get(name))
+            free = max(lists, key=operator.itemgetter(-1), default=None)
         if free:
             pairs[place] = free.pop()
             del ours[place], theirs[pairs[place]]

@@ -65,7 +65,7 @@ class PartScorer:
         Raises:
             ScorerUnavailableError: a scorer that the user named is unavailable.
         """
-        rows = [replace(row, verdict=self._verdict(row)) for row in iter_rows(self._out, path, self._context)]
+        rows = [self._with_verdict(row) for row in iter_rows(self._out, path, self._context)]
         target = path.replace("predictions/", "scores/", 1)
         inputs = self._inputs(rows)
         scored_inputs, missing = _footer(self._out, target)
@@ -77,14 +77,16 @@ class PartScorer:
         self._out.put(target, to_parquet(scores, schema))
         return len(rows)
 
-    def _verdict(self, row: Row) -> Verdict:
+    def _with_verdict(self, row: Row) -> Row:
         prompter = self._benchmark.judge
         if self._judge is None or prompter is None:
-            return Verdict(state="absent")
+            return row
         ask = prompter.judge_request(row, self._context.texts)
+        if ask is None:
+            return row
         if isinstance(ask, JudgeRequest):
-            return self._judge.verdict(ask, prompter.read_verdict)
-        return Verdict(state="absent") if ask is None else Verdict(state="ok", accepted=ask)
+            return replace(row, verdict=self._judge.verdict(ask, prompter.read_verdict))
+        return replace(row, verdict=Verdict(state="ok", accepted=ask))
 
     def _inputs(self, rows: Sequence[Row]) -> str:
         answers = [
@@ -154,7 +156,7 @@ class PartScorer:
                 if ask.rescaled and baseline is not None:
                     # An empty text has no score to rescale and stays at 0.
                     columns[i][ask.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
-        return [replace(row, given={**row.given, **columns.get(i, {})}) for i, row in enumerate(rows)]
+        return [replace(row, given={**row.given, **columns[i]}) if i in columns else row for i, row in enumerate(rows)]
 
     def _score_row(self, row: Row) -> dict[str, Any]:
         reading = self._benchmark.grader.read_answer(row)
