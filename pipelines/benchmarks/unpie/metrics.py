@@ -115,7 +115,7 @@ class _PlaceRows:
         return self._has_status("ok")
 
     def _has_status(self, status: str) -> BoolArray:
-        return self.frame["status"].to_numpy(dtype=object) == status
+        return np.asarray(self.frame["status"].to_numpy(dtype=object) == status, dtype=np.bool_)
 
     def mean(self, name: str, column: str, **fields: Any) -> Iterator[Metric]:
         """Yield the mean of a column over the answered rows; `fields` are those of `MeanMetric`."""
