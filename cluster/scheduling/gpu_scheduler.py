@@ -1,10 +1,11 @@
 """Schedule the models of a sweep on shared GPUs: which start now, with how many replicas.
 
-A pool of replicas keeps its size, so a model's share is fixed when it starts: as many replicas as end it together with
-the whole sweep if all GPUs were always busy, or a multiple of that, whichever is estimated to end first: replicas are
-whole, and rounding alone can leave half of the GPUs idle. The longest start first, shorter ones fill the free GPUs; a
-waiting model holds none. If models that take all GPUs in turn are estimated to end earlier, they do that instead: on
-few GPUs, fixed shares leave more idle time than loading costs.
+A pool of replicas keeps its size, so a model's share is fixed when it starts: the fewest replicas that end it within a
+target, which is the same for all models. The longest start first, shorter ones fill the free GPUs; a waiting model
+holds none. The target decides how well that fills the GPUs, because replicas are whole. Many are tried, from a part of
+the sweep's shortest possible duration, so that models follow one another, to a multiple of it; the one that is
+estimated to end first is taken. If models that take all GPUs in turn are estimated to end earlier, they do that
+instead: on few GPUs, fixed shares leave more idle time than loading costs.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from cluster.scheduling.workload import ModelWorkload
 
 log = logging.getLogger(__name__)
 
-SHARES = (1.0, 0.5, 0.7, 1.4, 2.0, 3.0)
-"""Multiples of an even share that are tried."""
+TARGETS = tuple(1.02**step for step in range(-60, 51))
+"""Targets that are tried, in multiples of the sweep's duration if all GPUs were always busy: 0.3 to 2.7."""
+FINE_TARGETS = tuple(1 + step / 400 for step in range(-5, 6))
+"""Multiples of the best of these that are tried after them."""
 MAX_ENDPOINT_MODELS = 4
 """Models without GPUs that run at once: endpoints answer elsewhere, but their images are decoded here."""
 
@@ -30,33 +33,42 @@ class GpuScheduler:
     """Waiting models, running models, and free GPUs.
 
     Without `together`, each model in turn takes all GPUs that it can use. With `by_cost` the longest start first, and
-    another replica must save more seconds than it loads; else models start in the given order with as many replicas as
-    possible. `share` multiplies the replicas that end a model together with the whole sweep.
+    each replica must be worth its load; else models start in the given order with as many replicas as
+    possible. `target` is in multiples of the sweep's duration if all GPUs were always busy.
     """
 
     workloads: Sequence[ModelWorkload]
     nodes: Sequence[int]
     together: bool = True
     by_cost: bool = True
-    share: float = 1.0
+    target: float = 1.0
     _free: list[int] = field(init=False)
+    _free_gpus: int = field(init=False, default=0)
+    _nodes_by_free: list[list[int]] = field(init=False)
+    """Free GPUs -> heap of the nodes that have so many, and of some that had."""
     _waiting: list[ModelWorkload] = field(init=False)
+    _replicas: dict[str, int] = field(init=False)
+    """Model -> replicas that it should get."""
     _held: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
     """Running model -> (node, GPUs) of each replica."""
-    _even_s: float = field(init=False)
-    """Duration of the sweep if all GPUs were always busy."""
 
     def __post_init__(self) -> None:
-        self._free = list(self.nodes)
+        self._free = [0] * len(self.nodes)
+        self._nodes_by_free = [[] for _ in range(max(self.nodes) + 1)]
+        for node, gpus in enumerate(self.nodes):
+            self._give(node, gpus)
+        even_s = math.fsum(work.gpus * (work.seconds + work.load_s) for work in self.workloads) / self._free_gpus
+        self._replicas = {work.name: self._target_replicas(work, self.target * even_s) for work in self.workloads}
         self._waiting = list(self.workloads)
         if self.by_cost:
-            self._waiting.sort(key=lambda work: -(work.seconds + work.load_s))
-        self._even_s = math.fsum(work.gpus * (work.seconds + work.load_s) for work in self.workloads) / sum(self.nodes)
+            self._waiting.sort(key=lambda work: -(work.load_s + work.seconds / self._replicas[work.name]))
 
     def begin(self) -> list[tuple[str, int]]:
         """Return the models that start now and their replicas; they run until `end` is called."""
-        started = [work for work in self._waiting if self._start(work)]
-        self._waiting = [work for work in self._waiting if work not in started]
+        started, waiting = [], []
+        for work in self._waiting:
+            (started if self._start(work) else waiting).append(work)
+        self._waiting = waiting
         if not any(self.needs(work) for work in self._waiting):
             for work in started:
                 self._grow(work)
@@ -65,7 +77,7 @@ class GpuScheduler:
     def end(self, name: str) -> None:
         """Free the GPUs of a model."""
         for node, gpus in self._held.pop(name):
-            self._free[node] += gpus
+            self._give(node, gpus)
 
     def nodes_of(self, name: str) -> list[int]:
         """Return the node of each replica of a running model, as its index in `nodes`."""
@@ -83,25 +95,38 @@ class GpuScheduler:
             return True
         if not self.together and any(self._held.values()):
             return False
-        target = self._target_replicas(work)
+        target = self._replicas[work.name]
+        if self._free_gpus < work.gpus * target and self._is_busy:
+            return False
         held: list[tuple[int, int]] = []
         while len(held) < target and self._take(work.gpus, held):
             pass
-        enough = len(held) * 2 >= target or (held and not any(self._held.values()))
-        if not enough:
+        if len(held) < target and (not held or self._is_busy):
             for node, gpus in held:
-                self._free[node] += gpus
+                self._give(node, gpus)
             return False
         self._held[work.name] = held
         return True
 
-    def _target_replicas(self, work: ModelWorkload) -> int:
-        most = min(work.max_replicas, len(work.units))
-        even = math.ceil(self.share * (work.seconds + work.load_s) / self._even_s) if self.together else most
-        target = 1
-        while target < min(even, most) and (not self.by_cost or _saves_time(work, target)):
-            target += 1
-        return target
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a running model holds GPUs, so that more will be free later."""
+        return any(self._held.values())
+
+    def _target_replicas(self, work: ModelWorkload, target_s: float) -> int:
+        """Return the fewest replicas that end a model within a target, as far as they pay."""
+        if not self.needs(work):
+            return 1
+        fitting = sum(gpus // work.gpus for gpus in self.nodes)
+        most = max(1, min(work.max_replicas, len(work.units), fitting))
+        if self.by_cost and work.load_s > 0:
+            paying = work.seconds / work.load_s  # replicas that compute for as long as they load
+            if not self.together:
+                paying = (math.sqrt(1 + 4 * paying) - 1) / 2  # each but the last saves the sweep more than it loads
+            most = min(most, max(1, math.ceil(paying)))
+        if not self.together or target_s <= work.load_s:
+            return most
+        return max(1, min(most, math.ceil(work.seconds / (target_s - work.load_s))))
 
     def _grow(self, work: ModelWorkload) -> None:
         held = self._held[work.name]
@@ -111,13 +136,20 @@ class GpuScheduler:
 
     def _take(self, gpus: int, held: list[tuple[int, int]]) -> bool:
         """Take the GPUs of one replica from the fullest node that fits, which leaves room for large models."""
-        fitting = [(free, node) for node, free in enumerate(self._free) if free >= gpus]
-        if not fitting:
-            return False
-        node = min(fitting)[1]
-        self._free[node] -= gpus
-        held.append((node, gpus))
-        return True
+        for free in range(gpus, len(self._nodes_by_free)):
+            nodes = self._nodes_by_free[free]
+            while nodes and self._free[nodes[0]] != free:
+                heapq.heappop(nodes)
+            if nodes:
+                held.append((nodes[0], gpus))
+                self._give(nodes[0], -gpus)
+                return True
+        return False
+
+    def _give(self, node: int, gpus: int) -> None:
+        self._free[node] += gpus
+        self._free_gpus += gpus
+        heapq.heappush(self._nodes_by_free[self._free[node]], node)
 
 
 def _saves_time(work: ModelWorkload, replicas: int) -> bool:
@@ -153,6 +185,11 @@ def run_schedule(
 
 
 def choose_schedule(workloads: Sequence[ModelWorkload], nodes: Sequence[int]) -> GpuScheduler:
-    """Return the schedule that is estimated to end first: shares of different sizes, or models in turn."""
-    in_turn = GpuScheduler(workloads, nodes, together=False)
-    return min((in_turn, *(GpuScheduler(workloads, nodes, share=share) for share in SHARES)), key=estimate_makespan)
+    """Return the schedule that is estimated to end first: one of the targets, or models in turn."""
+
+    def best(targets: Sequence[float]) -> GpuScheduler:
+        schedules = (GpuScheduler(workloads, nodes, target=target) for target in sorted(targets, reverse=True))
+        return min(schedules, key=estimate_makespan)  # of equal ones that with the fewest replicas to load
+
+    finely = best([best(TARGETS).target * factor for factor in FINE_TARGETS])
+    return min((GpuScheduler(workloads, nodes, together=False), finely), key=estimate_makespan)

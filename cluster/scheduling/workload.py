@@ -22,11 +22,11 @@ class ModelWorkload:
     units: tuple[float, ...]
     """Seconds of each unit on one replica."""
     max_replicas: int = 1_000_000
+    seconds: float = field(init=False)
+    """Of all units on one replica."""
 
-    @property
-    def seconds(self) -> float:
-        """Seconds of all units on one replica."""
-        return math.fsum(self.units)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", math.fsum(self.units))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +88,32 @@ class SimulationResult:
 def lower_bound(workloads: Sequence[ModelWorkload], fleet: Fleet) -> float:
     """Return the seconds that any schedule of these units takes at least, without losses.
 
-    The largest of: all computing and one load per model, spread evenly over all GPUs; for each model, a load and its
-    longest unit; for each model, a load and its units over as many replicas as fit.
+    The largest of: for each model, a load and its longest unit; for each model, a load and its units over as many
+    replicas as fit; and the shortest time in which all computing and all loads fit on all GPUs, where a model that has
+    to end in that time needs so many replicas, each of which loads.
     """
-    total = math.fsum(w.gpus * (w.seconds + w.load_s) for w in workloads if w.units) / fleet.gpus
-    longest = max((w.load_s + max(w.units) for w in workloads if w.units), default=0.0)
-    single = max((w.load_s + w.seconds / _fitting(w, fleet) for w in workloads if w.units), default=0.0)
-    return fleet.node_start_s + max(total, longest, single)
+    works = [work for work in workloads if work.units]
+    longest = max((w.load_s + max(w.units) for w in works), default=0.0)
+    single = max((w.load_s + w.seconds / _fitting(w, fleet) for w in works), default=0.0)
+    return fleet.node_start_s + _even_s(works, fleet.gpus, max(longest, single))
+
+
+def _even_s(works: Sequence[ModelWorkload], gpus: int, least: float) -> float:
+    """Return the shortest time, at least `least`, in which the models and their loads fill so many GPUs."""
+
+    def fits(seconds: float) -> bool:
+        return seconds * gpus >= math.fsum(w.gpus * (w.seconds + w.load_s * _least_replicas(w, seconds)) for w in works)
+
+    low, high = least, max(least, math.fsum(w.gpus * (w.seconds + w.load_s) for w in works))  # one after another
+    while high - low > high * 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return low
+
+
+def _least_replicas(work: ModelWorkload, seconds: float) -> int:
+    """Return how many replicas a model needs to end in so many seconds, more than it loads."""
+    return max(1, math.ceil(work.seconds / (seconds - work.load_s) - 1e-9)) if seconds > work.load_s else 1
 
 
 def _fitting(work: ModelWorkload, fleet: Fleet) -> int:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from cluster.scheduling.concurrent import run_concurrently
 from cluster.scheduling.gpu_scheduler import MAX_ENDPOINT_MODELS, GpuScheduler, choose_schedule, estimate_makespan
-from cluster.scheduling.workload import ModelWorkload
+from cluster.scheduling.simulator import simulate
+from cluster.scheduling.workload import Fleet, ModelWorkload, lower_bound
 
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:
@@ -131,3 +132,24 @@ def test_error_stops_the_other_models_and_starts_no_more() -> None:
         run_concurrently(GpuScheduler([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [2]), run)
     assert sorted(events) == ["a", "b", "stopped"]
     assert time.monotonic() - begun < 100
+
+
+def test_model_gets_the_fewest_replicas_that_end_it_within_the_target() -> None:
+    works = [work("long", 1, *[10.0] * 80), work("short", 1, *[10.0] * 20)]  # 810 and 210 seconds with their loads
+    assert GpuScheduler(works, [4], target=1.1).begin() == [("long", 3), ("short", 1)]  # 280 seconds
+    assert GpuScheduler(works, [4], target=0.7).begin() == [("long", 4)]
+
+
+def test_schedule_of_many_models_fills_the_gpus_to_a_tenth() -> None:
+    """Models of the catalog's sizes on nodes of eight."""
+    sizes = (
+        [(1, 40.0, 2500.0)] * 24 + [(1, 50.0, 4700.0)] * 6 + [(2, 76.0, 7200.0), (4, 130.0, 7600.0), (4, 135.0, 8000.0)]
+    )
+    works = [
+        work(f"m{i}", gpus, *[seconds / 1200] * 1200, load=load, most=999)
+        for i, (gpus, load, seconds) in enumerate(sizes)
+    ]
+    for gpus in (16, 64, 128, 256, 1024):
+        fleet = Fleet(gpus=gpus, node_start_s=0.0)
+        schedule = choose_schedule(works, fleet.nodes)
+        assert simulate(schedule, fleet).makespan_s < 1.1 * lower_bound(works, fleet), gpus
