@@ -65,7 +65,8 @@ class GpuScheduler:
 
     def begin(self) -> list[tuple[str, int]]:
         """Return the models that start now and their replicas; they run until `end` is called."""
-        started, waiting = [], []
+        started: list[ModelWorkload] = []
+        waiting: list[ModelWorkload] = []
         for work in self._waiting:
             (started if self._start(work) else waiting).append(work)
         self._waiting = waiting
