@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from jobs.cli.annotate import annotate
 from jobs.cli.audit import audit
 from jobs.cli.compare import compare
 from jobs.cli.demo import demo
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
     app.command("report")(report)
     app.command()(status)
     app.command()(compare)
+    app.command()(annotate)
     app.command()(audit)
     app.command()(submit)
     app.command()(nightly)

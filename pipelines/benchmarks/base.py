@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from models.messages import Step
+from pipelines.benchmarks.annotation import AnnotationForm
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.prompt_templates import PromptTexts
@@ -216,4 +217,6 @@ class BenchmarkDefinition:
     ensemble_replaces_members: bool = False  # tables and figures show the ensemble in place of its members
     predictions_reader: PredictionsReader | None = None  # of the authors' own prediction files
     paired_metrics: PairedMetrics | None = None  # for comparisons: metrics of two models that are no mean of a score
+    annotation_form: Callable[[Iterable[Sample], Iterable[Row]], AnnotationForm] | None = None
+    """What people are asked about samples and models' answers, from which forms are drawn."""
     human: HumanBaseline = field(default_factory=HumanBaseline)  # human figures and annotation files

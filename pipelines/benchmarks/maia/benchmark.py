@@ -145,4 +145,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
     paired_metrics=lazy_part("pipelines.benchmarks.maia.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.maia.people.human:HUMAN_BASELINE"),
+    annotation_form=lazy_part("pipelines.benchmarks.maia.people.annotation:annotation_form"),
 )

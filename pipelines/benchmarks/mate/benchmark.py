@@ -140,4 +140,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     predictions_reader=READER,
     paired_metrics=lazy_part("pipelines.benchmarks.mate.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.mate.people.human:HUMAN_BASELINE"),
+    annotation_form=lazy_part("pipelines.benchmarks.mate.people.annotation:annotation_form"),
 )

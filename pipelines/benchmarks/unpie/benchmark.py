@@ -228,4 +228,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     captions=_PARTS.captions,
     paired_metrics=lazy_part("pipelines.benchmarks.unpie.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.unpie.people.human:HUMAN_BASELINE"),
+    annotation_form=lazy_part("pipelines.benchmarks.unpie.people.annotation:annotation_form"),
 )

@@ -227,4 +227,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_PARTS.similarity,
     paired_metrics=lazy_part("pipelines.benchmarks.vague.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.vague.people.human:HUMAN_BASELINE"),
+    annotation_form=lazy_part("pipelines.benchmarks.vague.people.annotation:annotation_form"),
 )

@@ -78,4 +78,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     predictions_reader=READER,
     paired_metrics=lazy_part("pipelines.benchmarks.vflute.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.vflute.people.human:HUMAN_BASELINE"),
+    annotation_form=lazy_part("pipelines.benchmarks.vflute.people.annotation:annotation_form"),
 )

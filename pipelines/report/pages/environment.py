@@ -17,10 +17,10 @@ _SUMMARY_LENGTH = 100
 
 
 @functools.cache
-def environment() -> Environment:
-    """Return the environment of this package's templates: values are cleaned, then escaped, except for our markup."""
+def environment(package: str = "pipelines.report.pages") -> Environment:
+    """Return the environment of a package's templates: values are cleaned, then escaped, except for our markup."""
     templates = Environment(
-        loader=PackageLoader("pipelines.report.pages", "templates"),
+        loader=PackageLoader(package, "templates"),
         autoescape=True,
         finalize=_clean,
         undefined=StrictUndefined,

@@ -1,0 +1,78 @@
+"""`vlmsweep annotate`: forms in which people answer, label or judge."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.cli.config_file import ConfigFile
+from jobs.cli.options import names
+from jobs.flags import Json, Verbose
+from jobs.output import prepare, print_json, print_line
+from pipelines.errors import UsageError
+
+_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_MOST_PEOPLE = 50
+
+
+def annotate(
+    out: Annotated[str, typer.Argument(help="The --out of a run, whose samples and answers are annotated.")],
+    benchmark: Annotated[str, typer.Option("--benchmark", help="The benchmark.")],
+    n: Annotated[int, typer.Option("--n", min=1, help="Number of items to draw.")],
+    to: Annotated[Path, typer.Option("--to", help="A local folder for the forms.")],
+    by: Annotated[
+        str | None, typer.Option("--by", help="Strata, comma-separated, such as subset,label. [the benchmark's own]")
+    ] = None,
+    people: Annotated[
+        str, typer.Option("--people", help="How many people, or their codes, comma-separated; one form each.")
+    ] = "2",
+    models: Annotated[str | None, typer.Option("--models", help="Only answers of these models.")] = None,
+    tasks: Annotated[str | None, typer.Option("--tasks", help="Only these tasks.")] = None,
+    settings: Annotated[str | None, typer.Option("--settings", help="Only these settings.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same items.")] = 42,
+    config: ConfigFile = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Draw items, spread over strata, and write one self-contained form a person; `--human` reads what they save."""
+    from pipelines.annotation.create import AnnotationSpec, create_forms
+    from pipelines.benchmarks import benchmark_names
+    from pipelines.plan.selection import check_names
+
+    del config  # read by its callback before the other flags
+    prepare(verbose=verbose)
+    check_names("benchmark", [benchmark], benchmark_names())
+    spec = AnnotationSpec(
+        out=out,
+        benchmark=benchmark,
+        n=n,
+        people=_codes(people),
+        strata=names(by),
+        models=names(models),
+        tasks=names(tasks),
+        settings=names(settings),
+        seed=seed,
+    )
+    paths = create_forms(spec, to)
+    if json:
+        print_json({"forms": [str(path) for path in paths], "draw": str(to / "draw.json")})
+        return
+    for path in paths:
+        print_line(str(path))
+    print_line(f"Read the saved files back with --human {benchmark}=FOLDER.")
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    """Return the codes of people; UsageError unless they are a small number, or distinct and usable in file names."""
+    if text.strip().isdecimal():
+        if not 1 <= int(text) <= _MOST_PEOPLE:
+            raise UsageError(f"--people {text}: give 1 to {_MOST_PEOPLE}")
+        return tuple(f"p{number}" for number in range(1, int(text) + 1))
+    codes = names(text)
+    invalid = [code for code in codes if not _CODE.fullmatch(code)]
+    if invalid or len(set(codes)) < len(codes) or not codes:
+        raise UsageError(f"--people {text}: give a number, or distinct codes of letters, digits, _ and -")
+    return codes

@@ -1,0 +1,131 @@
+"""Write annotation forms about an output's items."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipelines.annotation.draw import draw, order_key
+from pipelines.annotation.page import form_page
+from pipelines.annotation.pictures import data_uri
+from pipelines.benchmarks import benchmark as by_name
+from pipelines.benchmarks.annotation import AnnotationForm, AnnotationItem
+from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.records import Row
+from pipelines.errors import UsageError
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.selection import check_names
+from pipelines.score.rows import ScoringContext, iter_rows
+from pipelines.storage.parts import iter_parts, part_folder
+from pipelines.storage.store import Store
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationSpec:
+    """What is drawn from an output, and for whom; empty names select everything."""
+
+    out: str
+    benchmark: str
+    n: int
+    people: tuple[str, ...]  # codes, one form each
+    strata: tuple[str, ...] = ()  # empty: those of the benchmark's form
+    models: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    seed: int = 42
+
+
+def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
+    """Draw items and write a page a person, and `draw.json` with what was drawn; return the pages.
+
+    Raises:
+        UsageError: the output has no such benchmark or answers, an unknown stratum, or a folder that is not writable.
+        DatasetError: the data is missing or damaged.
+    """
+    entries = _entries(spec)
+    dataset = Dataset.open(Store(entries[0].data), spec.benchmark)
+    make_form = by_name(spec.benchmark).annotation_form
+    if make_form is None:
+        raise UsageError(f"--benchmark {spec.benchmark}: it declares no annotation form")
+    form = make_form(dataset.samples(), (row for entry in entries for row in _rows(entry, spec)))
+    items = [item for item in form.items if _is_selected(item, spec)]
+    if not items:
+        raise UsageError(f"{spec.out}: {spec.benchmark} has nothing to annotate in these models, tasks and settings")
+    strata = spec.strata or tuple(form.default_strata)
+    check_names("stratum of --by", strata, list(items[0].strata))
+    drawn = draw(items, spec.n, strata, spec.seed)
+    if len(drawn) < spec.n:
+        log.warning("--n %d: there are %d items, and all are drawn", spec.n, len(drawn))
+    return _write(spec, form, drawn, dataset, folder)
+
+
+def _entries(spec: AnnotationSpec) -> list[ManifestEntry]:
+    run = load_run(Store(spec.out))
+    if not run:
+        raise UsageError(f"{spec.out}: no output of vlmsweep; there is no run.json")
+    entries = [entry for entry in run["entries"] if entry.benchmark == spec.benchmark and not is_person(entry.model)]
+    if not entries:
+        names = ", ".join(sorted({entry.benchmark for entry in run["entries"]})) or "none"
+        raise UsageError(f"{spec.out}: holds no answers of models to {spec.benchmark}; benchmarks there: {names}")
+    check_names("model", spec.models, [entry.model for entry in entries])
+    return [entry for entry in entries if not spec.models or entry.model in spec.models]
+
+
+def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
+    """Yield a model's answers in the tasks and settings of the sweep."""
+    out, context = Store(spec.out), ScoringContext.open(entry.data, entry.builder)
+    cells = {(cell.task, cell.setting) for cell in entry.builder.task_settings}
+    for path, _ in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model), ["request_id"]):
+        for row in iter_rows(out, path, context):
+            if row.status == "ok" and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
+                yield row
+
+
+def _is_wanted(task: str | None, setting: str | None, spec: AnnotationSpec) -> bool:
+    return (not spec.tasks or task in (None, *spec.tasks)) and (not spec.settings or setting in (None, *spec.settings))
+
+
+def _is_selected(item: AnnotationItem, spec: AnnotationSpec) -> bool:
+    return _is_wanted(item.strata.get("task"), item.strata.get("setting"), spec)
+
+
+def _write(
+    spec: AnnotationSpec, form: AnnotationForm, drawn: Sequence[AnnotationItem], dataset: Dataset, folder: Path
+) -> list[Path]:
+    pictures = {item.picture.sha256: data_uri(dataset, item.picture) for item in drawn if item.picture}
+    record = {
+        "benchmark": spec.benchmark,
+        "dataset_fingerprint": dataset.manifest.dataset_fingerprint,
+        "seed": spec.seed,
+        "people": list(spec.people),
+        "items": [{"item": item.item_id, **item.strata} for item in drawn],
+    }
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for person in spec.people:
+            page = form_page(spec.benchmark, form, _for_person(drawn, person, spec.seed), person, pictures)
+            path = folder / f"{spec.benchmark}-{person}.html"
+            path.write_text(page, encoding="utf-8", errors="replace")
+            paths.append(path)
+        (folder / "draw.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--to {folder}: {error.strerror or error}") from error
+    return paths
+
+
+def _for_person(drawn: Sequence[AnnotationItem], person: str, seed: int) -> list[AnnotationItem]:
+    """Return the items in a person's own order, and the parts of each in an order that hides the systems."""
+    return [
+        replace(
+            item,
+            parts=sorted(item.parts, key=lambda part: order_key(seed, person, item.item_id, *part.fields.values())),
+        )
+        for item in sorted(drawn, key=lambda item: order_key(seed, person, item.item_id))
+    ]

@@ -1,0 +1,65 @@
+"""A form as one page: its own script and style, allowed by hash; all texts of data and models are escaped.
+
+No text of the data is inside a script: what the script saves stands in escaped attributes of the page's elements.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from markupsafe import Markup
+
+from pipelines.benchmarks.annotation import AnnotationForm, AnnotationItem
+from pipelines.report.pages.environment import environment
+
+
+def form_page(
+    benchmark: str,
+    form: AnnotationForm,
+    items: Sequence[AnnotationItem],
+    person: str,
+    pictures: Mapping[str, str],
+) -> str:
+    """Return the page of one person; `pictures` holds a `data:` address by the hash of each picture."""
+    css, script = (_file(name) for name in ("form.css", "form.js"))
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{_digest(css)}'; script-src 'sha256-{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = {"benchmark": benchmark, "kind": form.kind, "annotator_column": form.annotator, "annotator": person}
+    return (
+        environment("pipelines.annotation")
+        .get_template("form.html.j2")
+        .render(
+            policy=policy,
+            css=Markup(css),  # noqa: S704 - a file of this package
+            script=Markup(script),  # noqa: S704 - a file of this package
+            form=form,
+            items=items,
+            person=person,
+            pictures=pictures,
+            head=_as_json({**head, "preferred": form.preferred, "draw": draw_id(items)}),
+            as_json=_as_json,
+        )
+    )
+
+
+def draw_id(items: Sequence[AnnotationItem]) -> str:
+    """Return what distinguishes this draw from others, whatever the order of its items."""
+    return hashlib.sha256("\n".join(sorted(item.item_id for item in items)).encode()).hexdigest()[:16]
+
+
+def _as_json(values: Mapping[str, str]) -> str:
+    return json.dumps(dict(values), ensure_ascii=True, sort_keys=True)
+
+
+def _file(name: str) -> str:
+    return files("pipelines.annotation").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
