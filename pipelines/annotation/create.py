@@ -17,6 +17,7 @@ from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.records import Row
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.human_files import DRAW_RECORD
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.selection import check_names
 from pipelines.score.rows import ScoringContext, iter_rows
@@ -114,7 +115,7 @@ def _write(
             path = folder / f"{spec.benchmark}-{person}.html"
             path.write_text(page, encoding="utf-8", errors="replace")
             paths.append(path)
-        (folder / "draw.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (folder / DRAW_RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--to {folder}: {error.strerror or error}") from error
     return paths

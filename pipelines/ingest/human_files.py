@@ -20,6 +20,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
+DRAW_RECORD: Final = "draw.json"  # next to annotation forms: what was drawn, no answers
 _ENDINGS: Final = (".csv", ".json", ".jsonl")
 
 
@@ -132,7 +133,8 @@ def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
 
 
 def _names_in(store: Store) -> list[str]:
-    return [info.path for info in store.list("") if "/" not in info.path and info.path.endswith(_ENDINGS)]
+    names = (info.path for info in store.list(""))
+    return [name for name in names if "/" not in name and name.endswith(_ENDINGS) and name != DRAW_RECORD]
 
 
 def _parse(name: str, path: str, content: bytes) -> HumanFile:
