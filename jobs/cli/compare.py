@@ -27,7 +27,7 @@ def compare(
     json: Json = False,
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
-    from jobs.cli.render import show_comparison, show_reproduction
+    from jobs.render import show_comparison, show_reproduction
     from pipelines.report.compare import compare as compared
     from pipelines.report.reproduction import load_reproduction
     from pipelines.storage.store import Store

@@ -86,7 +86,7 @@ def _execute(spec: RunSpec, sweep: Callable[[Progress], SweepResult], *, as_json
 
 def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:
     """Print the result of a sweep and return the exit code."""
-    from jobs.cli.render import headline, summary
+    from jobs.render import headline, summary
 
     for warning in (*result.warnings, *result.unavailable):
         logging.getLogger("vlmsweep").warning("%s", warning)

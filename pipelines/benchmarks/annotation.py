@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from pipelines.benchmarks.records import MediaRef
@@ -52,4 +52,3 @@ class AnnotationForm:
     items: Sequence[AnnotationItem]
     default_strata: Sequence[str]
     preferred: str = ""  # column that is 1 for the best part of an item and else 0, where that is asked
-    fixed: Mapping[str, str] = field(default_factory=dict)  # columns of every row

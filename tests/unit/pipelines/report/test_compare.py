@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.render import comparison_in_words
+from jobs.render import comparison_in_words
 from pipelines.errors import UsageError
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, save_run
