@@ -123,7 +123,7 @@ class EntryScores:
 
         places = pc.index_in(pa.array(columns["request_id"], pa.string()), value_set=self.table["request_id"])
         scores = self.table.take(places)
-        frame = {name: scores[name].to_pandas().astype(object) for name in _TEXTS}
+        frame = {name: pd.Series(scores[name].to_numpy(), dtype=object) for name in _TEXTS}  # None where there is none
         frame["status"] = frame["status"].where(places.is_valid().to_numpy(zero_copy_only=False), "missing")
         frame["verdict_state"] = frame["verdict_state"].fillna("absent")
         frame["flags"] = pd.Series(scores["flags"].to_pylist(), dtype=object)
