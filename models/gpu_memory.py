@@ -83,14 +83,15 @@ def bytes_per_weight(spec: ModelSpec) -> int:
 def memory_need(spec: ModelSpec, size: ModelSize, tensor_parallel: int) -> MemoryNeed:
     """Return what each of `tensor_parallel` GPUs holds.
 
-    Every rank holds the whole vocabulary embedding; all other weights count as evenly sharded. Keys and values are
-    sharded by heads where their number allows.
+    The layers and vocabulary of the language model are sharded, and every rank holds the vision tower. Keys and values
+    are sharded by heads where their number allows; each rank has one head at least.
     """
     width = bytes_per_weight(spec)
     shape = size.shape or _guess_shape(size.parameters)
-    embedding = shape.vocab * shape.hidden * width if size.shape else 0
-    weights = embedding + max(0.0, size.parameters * width - embedding) / tensor_parallel
-    shards = tensor_parallel if shape.kv_heads % tensor_parallel == 0 else 1
+    whole = _unsharded_parameters(size) * width
+    weights = whole + (size.parameters * width - whole) / tensor_parallel
+    is_even = shape.kv_heads % tensor_parallel == 0 or tensor_parallel % shape.kv_heads == 0
+    shards = min(tensor_parallel, shape.kv_heads) if is_even else 1
     cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width / shards
     prefill = CHUNK_TOKENS * (8 * shape.hidden + 3 * shape.intermediate / tensor_parallel) * width
     return MemoryNeed(
@@ -99,6 +100,22 @@ def memory_need(spec: ModelSpec, size: ModelSize, tensor_parallel: int) -> Memor
         fixed=CONTEXT_BYTES + (RANK_BYTES if tensor_parallel > 1 else 0),
         cache_per_token=round(cache),
     )
+
+
+def _unsharded_parameters(size: ModelSize) -> float:
+    """Return the weights that each rank holds whole: all but the layers, the vocabulary and the output layer.
+
+    That is wrong for experts, which the shape does not count. Where it leaves more than half of the model, and where
+    the output layer is the vocabulary, one vocabulary counts as whole: rather too much than too little.
+    """
+    shape = size.shape
+    if shape is None:
+        return 0.0
+    attention = 2 * shape.hidden * (shape.heads + shape.kv_heads) * shape.head_dim
+    layers = shape.layers * (attention + 3 * shape.hidden * shape.intermediate)
+    vocabulary = shape.vocab * shape.hidden
+    rest = size.parameters - layers - 2 * vocabulary
+    return min(size.parameters, max(rest, vocabulary) if rest <= size.parameters / 2 else vocabulary)
 
 
 def _guess_shape(parameters: float) -> Shape:

@@ -1,75 +1,50 @@
-"""A model of full size with random weights on a GPU: one clip's questions, three ways. Needs no Ray and no network.
+"""Random models of full size on one GPU: questions about one clip, alone, in plain batches, and sharing its prefix.
 
-    python -m tests.bench.gpu                     # Qwen2.5-VL-7B's shape in bfloat16
-    python -m tests.bench.gpu --shape tiny --device cpu --dtype float32 --runs 1 --questions 8   # does it run at all
+    python -m tests.bench.gpu                                # tiny, 2B and 7B in bfloat16, under nine minutes
+    python -m tests.bench.gpu --device cpu --shape tiny      # does it run at all; a minute
+    python -m tests.bench.gpu --device meta --shape 72b      # shapes and memory of each rank, no weights
 
-Reports questions a second, prompt and answer tokens a second, share of the device's peak arithmetic in the shared
-prefill, and peak memory. The clip is drawn, its decoding is left out.
+Needs no Ray and no network: torch, torchvision, transformers, accelerate, pydantic, PyYAML and tabulate. Where vLLM is
+installed, it answers the same questions with random weights of its own. The clip is drawn, its decoding is left out.
+Arithmetic is counted operation by operation. All results go to one file, each shape's when it is done.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import gc
+import importlib.util
+import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from models.engines.transformers.engine import TransformersEngine
 from models.messages import Answer, Call, Frames, Generation, Media, user
 from models.spec import Limits, ModelSpec
-from tests.bench.results import record, show, spread
-from tests.support.checkpoints import build_tiny
+from tests.bench.results import FILE, record, show, spread
+from tests.bench.shapes import SHAPES, engine_on, memory_by_degree, random_model, write_config
 
-FULL: dict[str, dict[str, Any]] = {
-    "text_config": {
-        "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
-        "num_key_value_heads": 4, "max_position_embeddings": 128000,
-    },
-    "vision_config": {
-        "depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16, "out_hidden_size": 3584,
-        "fullatt_block_indexes": [7, 15, 23, 31], "window_size": 112,
-    },
+PEAK_TFLOPS = {
+    "B200": 2250.0, "GH200": 989.0, "H200": 989.0, "H100 PCIe": 756.0, "H100": 989.0, "A100": 312.0, "A10": 125.0,
+    "L40S": 362.0, "L4": 121.0, "RTX 4090": 165.0,
 }  # fmt: skip
-"""Qwen2.5-VL-7B as published; its vocabulary is the small tokenizer's."""
-PEAK_TFLOPS = {"H100": 989.0, "H200": 989.0, "A100": 312.0, "L40S": 362.0, "L4": 121.0}
-"""Dense bfloat16, as their makers state."""
+"""Dense bfloat16, as their makers state; the first name in the device's name counts."""
+BUDGET_SHARES = {"tiny": 0.1, "2b": 0.3, "7b": 0.6}
+DEFAULTS = {"dtype": "bfloat16", "runs": 5, "questions": 216, "alone": 12, "plain": 48, "pixels": 120_000}
+CPU_DEFAULTS = {"dtype": "float32", "runs": 1, "questions": 8, "alone": 2, "plain": 4, "pixels": 20_000}
 CLIP = Media("video", "d" * 64, 32)
-HEAD_WIDTH = 128
-
-
-def checkpoint(folder: Path, shape: str, dtype: str) -> Path:
-    """Write a checkpoint of the shape with random weights: the small configuration and processor, made larger."""
-    small = build_tiny(folder, "qwen2_5_vl")
-    if shape == "tiny":
-        return small
-    from transformers import AutoConfig, AutoModelForImageTextToText
-
-    config = AutoConfig.from_pretrained(small)
-    for part, values in FULL.items():
-        for name, value in values.items():
-            setattr(getattr(config, part), name, value)
-    sections = [HEAD_WIDTH // 8, HEAD_WIDTH * 3 // 16, HEAD_WIDTH * 3 // 16]
-    for name in ("rope_parameters", "rope_scaling"):
-        rope = getattr(config.text_config, name, None)
-        if isinstance(rope, dict) and "mrope_section" in rope:
-            rope["mrope_section"] = sections
-    config.text_config.layer_types = ["full_attention"] * config.text_config.num_hidden_layers
-    torch.manual_seed(0)
-    torch.set_default_dtype(getattr(torch, dtype))
-    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        model = AutoModelForImageTextToText.from_config(config)
-    torch.set_default_dtype(torch.float32)
-    model.save_pretrained(small)
-    del model
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    return small
+WAYS: dict[str, dict[str, Any]] = {
+    "alone": {"share_prefix": False, "batch_size": 1},
+    "padded": {"share_prefix": False},
+    "shared": {},
+}
 
 
 def frames(pixels: int) -> Frames:
@@ -92,50 +67,123 @@ def questions(count: int, new: int) -> list[Call]:
     ]
 
 
-class Bench:
-    """Three engines on one checkpoint, one after the other: a full-size model is in memory once."""
+class Way:
+    """Measures one way to answer the questions, each time with an engine whose caches are empty."""
 
-    def __init__(self, spec: ModelSpec, clip: Frames) -> None:
-        self._engine = TransformersEngine(spec)
-        self._media = {CLIP: clip}
+    def __init__(self, model: Any, spec: ModelSpec, calls: Sequence[Call], clip: Frames) -> None:
+        self._model, self._spec, self._calls, self._media = model, spec, calls, {CLIP: clip}
+        self.seconds: list[float] = []
+        self.peak_bytes = 0
+        self.answers: list[Answer] = []
+        with engine_on(model, spec) as engine, FlopCounterMode(display=False) as counter:
+            self._answer(engine)  # not timed: kernels are chosen and memory is taken
+        self.flops = int(counter.get_total_flops())
 
-    def run(self, calls: Sequence[Call]) -> tuple[float, list[Answer]]:
-        """Return seconds and answers; the prefix cache is emptied first."""
-        engine = self._engine
-        if engine._shared is not None:
-            engine._shared.clear()
-        engine._maker._heads.clear()
-        _wait()
+    def run(self) -> None:
+        """Measure once."""
+        with engine_on(self._model, self._spec) as engine:
+            if torch.cuda.is_available():
+                torch.cuda.reset_peak_memory_stats()
+            _wait()
+            start = time.perf_counter()
+            self._answer(engine)
+            _wait()
+            self.seconds.append(time.perf_counter() - start)
+        if torch.cuda.is_available():
+            self.peak_bytes = torch.cuda.max_memory_allocated()
+
+    def _answer(self, engine: TransformersEngine) -> None:
+        replies = list(engine.generate(self._calls, self._media))
+        self.answers = [reply.outcome for reply in replies if isinstance(reply.outcome, Answer)]
+        if len(self.answers) != len(self._calls):
+            failure = next(reply.outcome for reply in replies if not isinstance(reply.outcome, Answer))
+            raise RuntimeError(f"{len(self._calls) - len(self.answers)} of {len(self._calls)} calls failed: {failure}")
+
+    def result(self, peak_tflops: float | None) -> dict[str, Any]:
+        """Return rates, arithmetic and memory."""
+        prompt = sum(answer.input_tokens for answer in self.answers)
+        computed = prompt - sum(answer.cached_tokens for answer in self.answers)
+        output = sum(answer.output_tokens for answer in self.answers)
+        tflops = [self.flops / seconds / 1e12 for seconds in self.seconds]
+        return {
+            "questions": len(self._calls),
+            "prompt_tokens": prompt,
+            "prompt_tokens_computed": computed,
+            "output_tokens": output,
+            "flops": self.flops,
+            "questions_per_second": spread([len(self._calls) / s for s in self.seconds]),
+            "tokens_per_second": spread([(prompt + output) / s for s in self.seconds]),
+            "output_tokens_per_second": spread([output / s for s in self.seconds]),
+            "tflops": spread(tflops),
+            "share_of_peak": statistics.median(tflops) / peak_tflops if peak_tflops else None,
+            "peak_memory_bytes": self.peak_bytes or None,
+        }
+
+
+def measure(args: argparse.Namespace, shape: str, deadline: float) -> dict[str, Any]:
+    """Measure all ways of one shape in turn, each at least once, until the deadline or `--runs`."""
+    calls, clip = questions(args.questions, args.new), frames(args.pixels)
+    counts = {"alone": args.alone, "padded": args.plain, "shared": len(calls)}
+    with tempfile.TemporaryDirectory() as folder:
+        model = random_model(write_config(Path(folder), shape), args.device, args.dtype)
+        base = ModelSpec(
+            engine="transformers", model=folder, dtype=args.dtype, device=args.device,
+            limits=Limits(max_pixels=args.pixels),
+        )  # fmt: skip
+        ways = {
+            way: Way(model, base.model_copy(update=change), calls[: counts[way]], clip) for way, change in WAYS.items()
+        }
+        done = 0
+        while done < args.runs and (done == 0 or time.monotonic() < deadline):
+            for way, measured in ways.items():
+                measured.run()
+                print(f"{shape} {way}: {len(measured.answers) / measured.seconds[-1]:.3f} questions/s", flush=True)
+            done += 1
+        if done < args.runs:
+            print(f"{shape}: {done} of {args.runs} runs, for the time is up", flush=True)
+        parameters = sum(weight.numel() for weight in model.parameters())
+        peak = peak_tflops()
+        result = {"parameters": parameters, "runs": done, "ways": {w: m.result(peak) for w, m in ways.items()}}
+        ways.clear()
+        del model
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            result["vllm"] = run_vllm(base, calls, clip) if time.monotonic() < deadline else "not run: the time is up"
+    return result
+
+
+def run_vllm(spec: ModelSpec, calls: Sequence[Call], clip: Frames) -> dict[str, Any] | str:
+    """Answer the calls on vLLM with random weights of its own; return rates, or why there are none."""
+    if importlib.util.find_spec("vllm") is None:
+        return "not installed"
+    import vllm
+
+    from models.engines.vllm import VLLMEngine
+
+    try:
+        engine = VLLMEngine(spec, make=lambda **settings: vllm.LLM(**settings, load_format="dummy"))
+        list(engine.generate(calls[:1], {CLIP: clip}))
         start = time.perf_counter()
-        replies = list(engine.generate(calls, self._media))
-        _wait()
+        replies = list(engine.generate(calls, {CLIP: clip}))
         seconds = time.perf_counter() - start
-        failed = [reply.outcome for reply in replies if not isinstance(reply.outcome, Answer)]
-        if failed:
-            raise RuntimeError(f"{len(failed)} of {len(calls)} calls failed, first {failed[0]}")
-        return seconds, [reply.outcome for reply in replies if isinstance(reply.outcome, Answer)]
+        engine.close()
+    except Exception as error:  # results of the other ways are worth more than this one's
+        return f"{type(error).__name__}: {error}"
+    answers = [reply.outcome for reply in replies if isinstance(reply.outcome, Answer)]
+    tokens = sum(answer.input_tokens + answer.output_tokens for answer in answers)
+    rates = {"questions_per_second": len(answers) / seconds, "tokens_per_second": tokens / seconds}
+    return {"answered": len(answers), **rates}
 
-    def prefill(self, call: Call) -> tuple[float, int, float]:
-        """Measure one prompt: seconds in vision tower and language model, its tokens, its arithmetic in TFLOP."""
-        engine = self._engine
-        (prompt,) = engine._maker.make([call], self._media)
-        if engine._shared is None:
-            return 0.0, 0, 0.0
-        engine._shared.prefill_single(prompt)
-        _wait()
-        start = time.perf_counter()
-        engine._shared.prefill_single(prompt)
-        _wait()
-        seconds = time.perf_counter() - start
-        model = engine._checkpoint.model
-        text = sum(p.numel() for name, p in model.named_parameters() if "visual" not in name and "embed" not in name)
-        vision = sum(p.numel() for name, p in model.named_parameters() if "visual" in name)
-        patches = max((len(t) for name, t in prompt.head.inputs.items() if name.startswith("pixel_values")), default=0)
-        return seconds, len(prompt.ids), 2e-12 * (text * len(prompt.ids) + vision * patches)
 
-    def close(self) -> None:
-        """Give the memory back."""
-        self._engine.close()
+def device_name() -> str:
+    """Return the name of the GPU, or `cpu`."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+
+
+def peak_tflops() -> float | None:
+    """Return the device's stated peak; None where it is not in the table."""
+    return next((value for name, value in PEAK_TFLOPS.items() if name in device_name()), None)
 
 
 def _wait() -> None:
@@ -143,88 +191,63 @@ def _wait() -> None:
         torch.cuda.synchronize()
 
 
-def _peak(name: str) -> float | None:
-    return next((value for key, value in PEAK_TFLOPS.items() if key in name), None)
+def show_memory(shape: str, memory: Mapping[str, Any]) -> None:
+    """Print what each rank of a model holds."""
+    rows = [
+        [degree, rank["weights_by_plan"] / 1e9, rank["weights_estimated"] / 1e9, rank["estimate_over_plan"],
+         rank["cache_per_token"], rank["without_cache"] / 1e9]
+        for degree, rank in memory["ranks"].items()
+    ]  # fmt: skip
+    print(f"{shape}: {memory['parameters'] / 1e9:.2f} thousand million parameters, {memory['shape']}")
+    show("each rank", ["ranks", "weights GB", "estimate GB", "ratio", "bytes/token", "all but cache GB"], rows)
 
 
-def measure(args: argparse.Namespace, model: Path) -> dict[str, Any]:
-    """Measure all ways in turn, `--runs` times."""
-    clip, calls = frames(args.pixels), questions(args.questions, args.new)
-    base = ModelSpec(
-        engine="transformers", model=str(model), dtype=args.dtype, device=args.device,
-        limits=Limits(max_pixels=args.pixels),
-    )  # fmt: skip
-    ways = {
-        "alone": ({"share_prefix": False, "batch_size": 1}, min(args.alone, len(calls))),
-        "padded": ({"share_prefix": False}, min(args.plain, len(calls))),
-        "shared": ({}, len(calls)),
-    }
-    rates: dict[str, list[float]] = {way: [] for way in ways}
-    tokens: dict[str, list[float]] = {way: [] for way in ways}
-    peaks: dict[str, float] = {}
-    prefills: list[tuple[float, int, float]] = []
-    for way, (change, count) in [pair for _ in range(args.runs) for pair in ways.items()]:
-        bench = Bench(base.model_copy(update=change), clip)
-        bench.run(calls[:1])  # kernels are chosen and memory is taken outside the measurement
-        if torch.cuda.is_available():
-            torch.cuda.reset_peak_memory_stats()
-        seconds, answers = bench.run(calls[:count])
-        rates[way].append(count / seconds)
-        tokens[way].append(sum(a.input_tokens + a.output_tokens for a in answers) / seconds)
-        if torch.cuda.is_available():
-            peaks[way] = torch.cuda.max_memory_allocated() / 2**30
-        if way == "shared":
-            prefills.append(bench.prefill(calls[0]))
-        bench.close()
-        print(f"{way}: {rates[way][-1]:.3f} questions a second", flush=True)
-    name = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-    peak = _peak(name)
-    tflops = spread([flop / seconds for seconds, _, flop in prefills if seconds] or [0.0])
-    return {
-        "device": name,
-        "torch": torch.__version__,
-        "shape": args.shape,
-        "dtype": args.dtype,
-        "questions": len(calls),
-        "new_tokens": args.new,
-        "tokens_a_prompt": prefills[0][1],
-        "questions_per_second": {way: spread(values) for way, values in rates.items()},
-        "tokens_per_second": {way: spread(values) for way, values in tokens.items()},
-        "extrapolated_from": {way: count for way, (_, count) in ways.items()},
-        "prefill_tflops": tflops,
-        "prefill_share_of_peak": tflops["median"] / peak if peak else None,
-        "peak_memory_gib": peaks,
-    }
+def show_ways(shape: str, result: Mapping[str, Any]) -> None:
+    """Print the rates of a shape."""
+    rows = [
+        [name, way["questions_per_second"]["median"], way["tokens_per_second"]["median"], way["tflops"]["median"],
+         way["share_of_peak"], (way["peak_memory_bytes"] or 0) / 1e9]
+        for name, way in result["ways"].items()
+    ]  # fmt: skip
+    show(f"{shape} on {device_name()}", ["way", "questions/s", "tokens/s", "TFLOP/s", "of peak", "peak GB"], rows)
+    print(f"vllm: {result.get('vllm', 'needs a GPU')}", flush=True)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", default="7b", choices=("7b", "tiny"))
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--questions", type=int, default=216)
-    parser.add_argument("--alone", type=int, default=12)
-    parser.add_argument("--plain", type=int, default=48)
+    parser.add_argument("--shape", nargs="+", default=["tiny", "2b", "7b"], choices=("tiny", *SHAPES))
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu", "meta"))
+    parser.add_argument("--dtype", help="bfloat16 unless on a CPU, there float32")
+    parser.add_argument("--runs", type=int, help="5; on a CPU 1")
+    parser.add_argument("--budget-s", type=float, default=480.0, help="no run begins later; one of each kind is made")
+    parser.add_argument("--questions", type=int, help="216; on a CPU 8")
+    parser.add_argument("--alone", type=int, help="of them, asked one at a time: 12; on a CPU 2")
+    parser.add_argument("--plain", type=int, help="of them, asked in plain batches: 48; on a CPU 4")
     parser.add_argument("--new", type=int, default=16, help="tokens of an answer")
-    parser.add_argument("--pixels", type=int, default=120_000, help="of a frame")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON too")
-    args = parser.parse_args()
+    parser.add_argument("--pixels", type=int, help="of a frame: 120,000; on a CPU 20,000")
+    parser.add_argument("--out", type=Path, default=FILE, help="results file; those of other benchmarks stay in it")
+    args = parser.parse_args(arguments)
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.exit(0, "skipped: torch sees no CUDA device on this machine\n")
-    with tempfile.TemporaryDirectory() as folder:
-        result = measure(args, checkpoint(Path(folder), args.shape, args.dtype))
-    record(f"gpu-{args.shape}", result)
-    rows = [
-        [way, rate["median"], f"{rate['low']:.4g}-{rate['high']:.4g}", result["tokens_per_second"][way]["median"],
-         result["peak_memory_gib"].get(way)]
-        for way, rate in result["questions_per_second"].items()
-    ]  # fmt: skip
-    show(f"{args.shape} on {result['device']}", ["way", "questions/s", "spread", "tokens/s", "peak GiB"], rows)
-    print(f"prefill: {result['prefill_tflops']['median']:.4g} TFLOP/s, of peak: {result['prefill_share_of_peak']}")
-    if args.json:
-        print(json.dumps(result))
+    for name, value in (CPU_DEFAULTS if args.device == "cpu" else DEFAULTS).items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+    results: dict[str, Any] = {}
+    begin, total = time.monotonic(), sum(BUDGET_SHARES.get(shape, 1.0) for shape in args.shape)
+    deadline = begin
+    for shape in args.shape:
+        deadline += args.budget_s * BUDGET_SHARES.get(shape, 1.0) / total
+        if args.device == "meta":
+            with tempfile.TemporaryDirectory() as folder:
+                results[shape] = memory_by_degree(write_config(Path(folder), shape), args.dtype)
+            show_memory(shape, results[shape])
+        else:
+            results[shape] = measure(args, shape, deadline)
+            show_ways(shape, results[shape])
+        facts = {"device": device_name(), "torch": torch.__version__, "dtype": args.dtype, "new_tokens": args.new}
+        record("gpu-memory" if args.device == "meta" else "gpu", {**facts, "shapes": results}, args.out)
+    print(f"{time.monotonic() - begin:.0f} s, results in {args.out}")
 
 
 if __name__ == "__main__":

@@ -31,12 +31,19 @@ def test_memory_need_of_a_known_model() -> None:
     assert memory_need(spec(dtype="float32"), SEVEN_B, 1).weights == 2 * single.weights
 
 
-def test_memory_need_shards_weights_but_embeddings_and_cache_by_heads() -> None:
-    embedding = 152064 * 3584 * 2
+def test_memory_need_shards_the_language_model_and_the_cache_by_heads() -> None:
+    layers = 28 * (2 * 3584 * (28 + 4) * 128 + 3 * 3584 * 18944)
+    tower = 2 * (8_300_000_000 - layers - 2 * 152064 * 3584)
     two, eight = memory_need(spec(), SEVEN_B, 2), memory_need(spec(), SEVEN_B, 8)
-    assert two.weights == embedding + (16_600_000_000 - embedding) // 2
+    assert two.weights == tower + (16_600_000_000 - tower) // 2
     assert two.cache_per_token == 57_344 // 2
-    assert eight.cache_per_token == 57_344  # four heads cannot be sharded by eight
+    assert eight.cache_per_token == 57_344 // 4  # a key head in each rank
+    assert memory_need(spec(), SEVEN_B, 3).cache_per_token == 57_344
+
+
+def test_experts_are_sharded() -> None:
+    experts = ModelSize(60e9, SEVEN_B.shape)
+    assert memory_need(spec(), experts, 8).weights < 1.1 * 120 * GB / 8
 
 
 @pytest.mark.parametrize(
