@@ -21,6 +21,7 @@ class Series:
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()  # ends of confidence intervals, one a value, or empty
     origin: Origin = "ours"
+    baseline: bool = False  # people, chance and other measures to compare with: drawn as a line across bars
 
     @classmethod
     def of(cls, label: str, numbers: Sequence[TableValue | None]) -> Series:
@@ -52,7 +53,7 @@ class Radar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """Grouped bars: one group a category, one bar a series; a `reference` series is a line across each group."""
+    """Grouped bars: one group a category, one bar a series; a baseline is a line across each group."""
 
     id: str
     title: str

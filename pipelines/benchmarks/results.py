@@ -144,8 +144,8 @@ def section(heading: str, rows: Iterable[TableRow]) -> list[TableRow]:
 
 
 def with_our_rows(tables: Iterable[Table]) -> list[Table]:
-    """Return the tables that have a row of ours."""
-    return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
+    """Return the tables that have a row of ours, which chance is not."""
+    return [table for table in tables if any(row.origin == "ours" and not row.baseline for row in table.rows)]
 
 
 def filled(rows: Iterable[TableRow]) -> list[TableRow]:

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Origin: TypeAlias = Literal["ours", "published", "reference"]  # `reference`: chance, human and other constants
+Origin: TypeAlias = Literal["ours", "published", "human"]
+"""Where numbers come from: this run and its data, a paper's measurements of models, or people, whoever printed them."""
 
 Style: TypeAlias = Literal["fraction2", "fraction3", "fraction4", "percent1", "percent2", "plain"]
 """How floats are printed, half up: `.54`, `.540`, `0.5400`, `54.0`, `54.00`, or as they are, to six digits."""
@@ -45,7 +46,8 @@ class TableRow:
 
     label: str
     cells: tuple[TableCell, ...] = ()
-    origin: Literal["ours", "published", "reference", "heading"] = "ours"  # `heading`: no cells
+    origin: Origin | Literal["heading"] = "ours"  # `heading`: no cells
+    baseline: bool = False  # people, chance and other measures to compare with: never marked as the best
     note: str = ""
 
 

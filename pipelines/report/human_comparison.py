@@ -90,8 +90,8 @@ def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:
     series = [
         *ours,
         *([Series(label="Best published", values=best, origin="published")] if _has_value(best) else []),
-        *([Series(label="Chance", values=chance, origin="reference")] if _has_value(chance) else []),
-        *([Series(label="People", values=human, origin="reference")] if _has_value(human) else []),
+        *([Series(label="Chance", values=chance, baseline=True)] if _has_value(chance) else []),
+        *([Series(label="People", values=human, origin="human", baseline=True)] if _has_value(human) else []),
     ]
     notes = (
         "Ours with 95% intervals. No line for people: no human value has been published.",

@@ -64,7 +64,12 @@ def _without_repetitions(part: Part) -> Part:
 def _has_own_value(figure: Figure) -> bool:
     if isinstance(figure, Points):
         return any(cloud.points for cloud in figure.clouds if cloud.origin == "ours")
-    return any(value is not None for series in figure.series if series.origin == "ours" for value in series.values)
+    return any(
+        value is not None
+        for series in figure.series
+        if series.origin == "ours" and not series.baseline
+        for value in series.values
+    )
 
 
 def metrics_json(rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -123,4 +128,4 @@ def _formats(table: Table) -> Iterator[tuple[str, str]]:
 
 def _numbers(figures: Sequence[Figure]) -> Iterator[tuple[str, str]]:
     for figure in figures:
-        yield f"report/tables/{figure.id}.csv", formats.to_csv(overview.figure_table(figure))
+        yield f"report/tables/{figure.id}.csv", formats.to_csv(overview.figure_table(figure, by_origin=True))

@@ -22,6 +22,7 @@ from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCel
 from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
+from pipelines.report.tables.overview import mark_people
 from pipelines.report.tables.reproduction import summary_table
 from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
@@ -177,6 +178,6 @@ def _part(
         source=definition.citation,
         headline=definition.headline,
         settings=tuple(dict.fromkeys(setting for settings in definition.tasks.values() for setting in settings)),
-        tables=(*definition.reporter.tables(results), *tables),
+        tables=tuple(map(mark_people, (*definition.reporter.tables(results), *tables))),
         figures=(*definition.reporter.figures(results), *figures),
     )

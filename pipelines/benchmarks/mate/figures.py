@@ -34,8 +34,8 @@ def _by_count(mate: MateResults, kind: str, number: int, name: str) -> Iterator[
     lines = []
     if any(people):
         values = tuple(number.value if number else None for number in people)
-        lines.append(Series(label="Human, published", values=values, origin="reference"))
-    lines.append(Series(label="Random, closed form", values=tuple(map(mate.chance, keys)), origin="reference"))
+        lines.append(Series(label="Human, published", values=values, origin="human", baseline=True))
+    lines.append(Series(label="Random, closed form", values=tuple(map(mate.chance, keys)), baseline=True))
     note = "People: only their accuracy at ten objects is printed." if any(people) else ""
     yield Bars(
         id=f"mate_figure{number}",

@@ -11,7 +11,7 @@ from pipelines.benchmarks.mate.results import CLOSED_MODELS, MateResults, accura
 from pipelines.benchmarks.mate.rows import COT
 from pipelines.benchmarks.mate.scored_rows import LINK_TYPES
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, section, with_interval, without_interval
-from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 
 _INTERVALS: Final = "Percent. In brackets the 95% bootstrap interval over scenes; n is the number of answers."
 _RANDOM: Final = "Random, this data: the closed form of a guess on our rows; a published one was drawn ten times."
@@ -140,12 +140,13 @@ def _people_and_chance(mate: MateResults, number: int, keys: Sequence[Key]) -> l
         TableRow(
             label=f"{name}, published",
             cells=tuple(_printed(mate, number, name, key, "") for key in keys),
-            origin="reference",
+            origin="human" if name == "Human" else "published",
+            baseline=True,
         )
         for name in ("Human", "Random")
     ]
     chance = tuple(mate.chance(key) for key in keys)
-    return filled([*rows, TableRow(label="Random, this data", cells=chance, origin="reference")])
+    return filled([*rows, TableRow(label="Random, this data", cells=chance, baseline=True)])
 
 
 def _printed(mate: MateResults, number: int, model: str, key: Key, setting: str = "2-shot") -> TableCell:
@@ -204,7 +205,8 @@ def _link_table(mate: MateResults) -> Table:
         marks: tuple[TableCell, ...] = tuple(head in names for head in _LINK_HEADS)
         published = [without_interval(printed.get(_PRINTED_LINKS.get(link, link)))] if printed else []
         ours = (with_interval(mate.find(model, accuracy("crossmodal", link))) for model in mate.models)
-        rows.append(TableRow(label=str(len(names)) if names else "3dc", cells=(*marks, *published, *ours)))
+        origin: Origin = "ours" if mate.models else "published"
+        rows.append(TableRow(label=str(len(names) or "3dc"), cells=(*marks, *published, *ours), origin=origin))
     labels = (*(["Qwen2.5-VL, published"] if printed else []), *map(mate.label, mate.models))
     return Table(
         id="mate_table5",
@@ -238,7 +240,7 @@ def _shots_table(mate: MateResults) -> Table:
             *_published_rows(
                 mate, 9, lambda model: tuple(_printed(mate, 9, model, key, setting) for key, setting in columns)
             ),
-            *filled([TableRow(label="Random, this data", cells=chance, origin="reference")]),
+            *filled([TableRow(label="Random, this data", cells=chance, baseline=True)]),
             *ours,
         ),
         style="percent1",

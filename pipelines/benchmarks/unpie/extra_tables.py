@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from pipelines.benchmarks.results import Key, mean_of, section, without_interval
+from pipelines.benchmarks.results import Key, mean_of, section, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.results import PAIRS, TYPES, UnpieResults
@@ -41,7 +41,7 @@ _TRANSLATION_METRICS: Final[Mapping[str, str]] = {
 def extra_tables(unpie: UnpieResults) -> list[Table]:
     """Return the tables that have any row of ours."""
     tables = (_human_table(unpie), _strict_table(unpie), _translation_table(unpie), _reading_table(unpie))
-    return [table for table in tables if any(row.origin == "ours" for row in table.rows)]
+    return with_our_rows(tables)
 
 
 def _human_table(unpie: UnpieResults) -> Table:

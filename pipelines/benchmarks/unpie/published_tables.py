@@ -206,7 +206,7 @@ def _validity_rows(unpie: UnpieResults) -> Iterator[TableRow]:
 
 def _published_row(unpie: UnpieResults, label: str, model: str, keys: Sequence[Key]) -> TableRow:
     cells = tuple(unpie.value(key.of(model), "published") for key in keys)
-    return TableRow(label=label, cells=cells, origin="published")
+    return TableRow(label=label, cells=cells, origin="human" if model.startswith("Human") else "published")
 
 
 def _cells(unpie: UnpieResults, keys: Sequence[Key], model: str, source: Source = "ours") -> list[TableCell]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pipelines.benchmarks.results import Key, Results, Source, section, without_interval
+from pipelines.benchmarks.results import Key, Results, Source, section, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.extra_tables import extra_tables
@@ -47,7 +47,7 @@ def _with_low_coverage(unpie: UnpieResults, make: Callable[..., Table]) -> Itera
     """Yield the table, and one without published numbers for our rows of low coverage."""
     yield make(unpie, low_coverage=False)
     table = make(unpie, low_coverage=True)
-    if any(row.origin == "ours" for row in table.rows):
+    if with_our_rows([table]):
         yield replace(table, id=f"{table.id}_low_coverage", title=f"{table.title}, of rows with low coverage")
 
 
@@ -116,7 +116,7 @@ def _random_phrase(unpie: UnpieResults) -> list[TableRow]:
         if key.metric == "random_exact_match":
             values = [unpie.value(key._replace(category=kind)) for kind in KINDS]
             note = "one word of the sentence at random; not printed in the paper"
-            return [TableRow(label="Random", cells=("", *values), origin="reference", note=note)]
+            return [TableRow(label="Random", cells=("", *values), baseline=True, note=note)]
     return []
 
 
@@ -133,7 +133,7 @@ def _disambiguation_table(unpie: UnpieResults, *, low_coverage: bool) -> Table:
             for category in _CATEGORIES:
                 yield without_interval(unpie.find(Key("accuracy", task, setting, pair, category, model), source))
 
-    random = TableRow(label="Random", cells=("", *cells("Random", "", "published")), origin="reference")
+    random = TableRow(label="Random", cells=("", *cells("Random", "", "published")), origin="published", baseline=True)
     rows = [] if low_coverage else [random]
     for setting in ("sm", "vlm"):
         keys = [Key("accuracy", task, setting, pair, category) for pair in pairs for category in _CATEGORIES]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from pipelines.benchmarks.results import Key, Results, count_of, with_our_rows, without_interval
-from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS
 from pipelines.benchmarks.vague.results import (
     ERRORS,
@@ -72,7 +72,7 @@ def _human_table(results: Results, subset: str, name: str) -> Table:
     gap = TableValue(value=_CHANCE).minus(human)
     rows = [
         _human_row(results, "Table 2", HUMAN, human_key, None),
-        TableRow(label="Random", cells=(_CHANCE, gap.value, *(None,) * 8), origin="reference"),
+        TableRow(label="Random", cells=(_CHANCE, gap.value, *(None,) * 8), baseline=True),
     ]
     if not is_approximate:
         published = [model for model in results.models("published", table="Table 2") if model != HUMAN]
@@ -112,9 +112,8 @@ def _human_row(results: Results, table: str, label: str, key: Key, human: float 
         _invalid(results, table, key, chosen),
         *_shares(errors),
     )
-    origin: Literal["ours", "published", "reference"]
-    origin = "reference" if key.model == HUMAN else "published" if table else "ours"
-    return TableRow(label=label, cells=cells, origin=origin)
+    origin: Origin = "human" if key.model == HUMAN else "published" if table else "ours"
+    return TableRow(label=label, cells=cells, origin=origin, baseline=key.model == HUMAN)
 
 
 def _invalid(results: Results, table: str, key: Key, chosen: Sequence[int | None]) -> TableCell:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Results, count_of, section, without_interval
-from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.extra_tables import extra_tables
 from pipelines.benchmarks.vague.facts import (
     HUMAN_APPROXIMATE,
@@ -75,7 +75,8 @@ def _models(results: Results, table: str, settings: Collection[str]) -> Iterator
 
 
 def _row(label: str, cells: Sequence[TableCell], table: str) -> TableRow:
-    return TableRow(label=label, cells=tuple(cells), origin="published" if table else "ours")
+    origin: Origin = "human" if label == HUMAN else "published" if table else "ours"
+    return TableRow(label=label, cells=tuple(cells), origin=origin)
 
 
 def _with_change(results: Results, table: str, key: Key, metric: str) -> TableCell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pipelines.benchmarks.results import Results, without_interval
+from pipelines.benchmarks.results import Results, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, TUNED_FOR
 from pipelines.benchmarks.vflute.results import (
@@ -45,7 +45,7 @@ def extra_tables(results: Results) -> list[Table]:
     """Lay out the tables that have a number of ours; appendix J and the tests always."""
     tables = (_human_table(results), _parsing_table(results))
     return [
-        *(table for table in tables if any(row.origin == "ours" for row in table.rows)),
+        *with_our_rows(tables),
         _label_only_table(results),
         _tests_table(results),
     ]
@@ -163,7 +163,10 @@ def _label_only_table(results: Results) -> Table:
 
 
 def _tests_table(results: Results) -> Table:
-    rows = [TableRow(label=better, cells=(worse, p, None), origin="published") for better, worse, p in _TESTS]
+    rows = [
+        TableRow(label=better, cells=(worse, p, None), origin="human" if better.startswith("Human") else "published")
+        for better, worse, p in _TESTS
+    ]
     for entry in our_entries(results):
         for setting in SETTINGS:
             p = results.find(entry.key(f"{_P}{setting}"))

@@ -38,7 +38,7 @@ def draw_bars(figure: Bars) -> bytes:
     """Draw bars; they are flat where many bars or long categories would not fit below upright ones."""
     canvas, styles = Canvas(figure.id, figure.title), series_styles(figure.series)
     pairs = list(zip(figure.series, styles, strict=True))
-    bars = [(series, style) for series, style in pairs if series.origin != "reference"]
+    bars = [(series, style) for series, style in pairs if not series.baseline]
     count = 1 if figure.stacked else max(1, len(bars))
     layout = _upright(canvas, figure, count) if _can_stand(figure, count) else _flat(canvas, figure, count)
     base = [0.0] * len(figure.categories)
@@ -54,7 +54,7 @@ def draw_bars(figure: Bars) -> bytes:
     end = layout.start + layout.pitch * len(figure.categories)
     canvas.lines([[layout.point(layout.start, 0.0), layout.point(end, 0.0)]], MUTED)
     for series, style in pairs:
-        if series.origin == "reference":
+        if series.baseline:
             values = [(layout.centre(group), value) for group, value in enumerate(map(finite, series.values))]
             ends = [[(at - 0.46 * layout.pitch, v), (at + 0.46 * layout.pitch, v)] for at, v in values if v is not None]
             canvas.lines([[layout.point(*end) for end in line] for line in ends], INK, width=1.8, dash=style.dash)
@@ -103,7 +103,7 @@ def _values(figure: Bars) -> list[float]:
     """Return what the axis must reach, 0 included; shares of more than half reach for the whole."""
     numbers, base = [0.0, *numbers_of(figure.series)], [0.0] * len(figure.categories)
     for series in figure.series if figure.stacked else ():
-        if series.origin != "reference":
+        if not series.baseline:
             for ends in (series.values, series.low, series.high):
                 numbers += [low + (finite(end) or 0.0) for low, end in zip(base, ends, strict=False)]
             base = [low + (finite(value) or 0.0) for low, value in zip(base, series.values, strict=True)]

@@ -61,7 +61,7 @@ def series_styles(series: Sequence[Series | Cloud]) -> list[SeriesStyle]:
     styles, indices, published, references = [], count(), count(), count()
     for entry in series:
         text, is_published = one_line(entry.label), entry.origin == "published"
-        if entry.origin == "reference":
+        if isinstance(entry, Series) and entry.baseline:
             dash = _REFERENCE_DASHES[next(references) % len(_REFERENCE_DASHES)]
             styles.append(SeriesStyle(label=text, colour=MUTED, dash=dash))
             continue

@@ -51,6 +51,7 @@ class FormattedRow:
 
     label: str
     origin: str
+    baseline: bool
     cells: tuple[FormattedCell, ...]
     foot: int = 0
 
@@ -87,6 +88,7 @@ def lay_out(table: Table) -> FormattedTable:
         FormattedRow(
             label=row.label,
             origin=row.origin,
+            baseline=row.baseline,
             cells=tuple(
                 replace(_cell(cell, table, column, notes), mark=marks.get((index, column), ""))
                 for column, cell in enumerate(row.cells)
@@ -198,7 +200,7 @@ def _blocks(rows: Sequence[TableRow]) -> Iterator[list[tuple[int, TableRow]]]:
         if row.origin == "heading":
             yield block
             block = []
-        elif row.origin in ("ours", "published"):
+        elif not row.baseline:
             block.append((index, row))
     yield block
 

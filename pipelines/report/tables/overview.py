@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipelines.benchmarks.figures import Bars, Figure, Points, Radar, Series
-from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.predict.records import CellCount
 from pipelines.report.model import BenchmarkSection, ReportData
 
@@ -34,7 +36,8 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]])
         lines += [TableRow(label=task, origin="heading")] if len(tasks) > 1 else []
         for model in _ordered([str(row["model"]) for row in rows if row["task"] == task], ()):
             # A cell outside the sweep is as empty as one that could not be measured, but has no note.
-            lines.append(TableRow(label=model, cells=tuple(cells.get((task, model, name)) for name in settings)))
+            of_model = tuple(cells.get((task, model, name)) for name in settings)
+            lines.append(TableRow(label=model, cells=of_model, origin=_origin(model)))
     is_plain = any(row.get("plain") for row in rows)
     scale = "Not a fraction, so not in percent." if is_plain else "Percent."
     metric = part.headline.replace("_", " ")
@@ -57,6 +60,7 @@ def counts_table(part: BenchmarkSection, counts: Sequence[CellCount]) -> Table |
         TableRow(
             label=count.model,
             cells=(count.task, count.setting, count.requests, count.ok, count.error, count.excluded, count.missing),
+            origin=_origin(count.model),
         )
         for count in counts
         if count.benchmark == part.name
@@ -96,8 +100,11 @@ def notes_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]], *,
     )
 
 
-def figure_table(figure: Figure) -> Table:
-    """Return the numbers of a figure, for screen readers and further computation."""
+def figure_table(figure: Figure, *, by_origin: bool = False) -> Table:
+    """Return the numbers of a figure, for screen readers and further computation.
+
+    `by_origin` gives each line one origin: what is measured, published and of people at one place are lines apart.
+    """
     if isinstance(figure, Points):
         rows = [(f"{cloud.label}", point, cloud.origin) for cloud in figure.clouds for point in cloud.points]
         lines = tuple(TableRow(label=name, cells=point, origin=origin) for name, point, origin in rows)
@@ -113,14 +120,20 @@ def figure_table(figure: Figure) -> Table:
     names = (
         f"{series.label} ({series.origin})" if series.origin != "ours" else series.label for series in figure.series
     )
+    origins: list[Origin | None] = [*dict.fromkeys(series.origin for series in figure.series)] if by_origin else [None]
+    places = [(row, name, origin) for origin in origins for row, name in enumerate(labels)]
     return Table(
         id=figure.id,
         title=figure.title,
         label_head=head,
         columns=tuple(names),
         rows=tuple(
-            TableRow(label=name, cells=tuple(_figure_cell(series, row) for series in figure.series))
-            for row, name in enumerate(labels)
+            TableRow(
+                label=name,
+                cells=tuple(_figure_cell(s, row) if origin in (None, s.origin) else None for s in figure.series),
+                origin=origin or "ours",
+            )
+            for row, name, origin in places
         ),
         style="percent1" if percent else "plain",
     )
@@ -142,6 +155,18 @@ def number_or_none(value: object) -> float | None:
         return None
     number = float(value)
     return number if math.isfinite(number) else None
+
+
+def mark_people(table: Table) -> Table:
+    """Return a table whose rows of annotators say that people made their numbers."""
+    rows = tuple(
+        replace(row, origin="human") if row.origin == "ours" and is_person(row.label) else row for row in table.rows
+    )
+    return replace(table, rows=rows)
+
+
+def _origin(model: str) -> Origin:
+    return "human" if is_person(model) else "ours"
 
 
 def _is_headline(row: Mapping[str, Any], part: BenchmarkSection) -> bool:

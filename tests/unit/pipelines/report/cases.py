@@ -104,7 +104,7 @@ def figures(text: str = "words", prefix: str = "f") -> tuple[Figure, ...]:
     series = (
         Series(label=text, values=(0.1, None, 0.3), low=(0.0, None, 0.2), high=(0.2, None, 0.4)),
         Series(label=f"{text} 2", values=(0.2, 0.3, 0.4), origin="published"),
-        Series(label=f"{text} 3", values=(0.5, None, 0.5), origin="reference"),
+        Series(label=f"{text} 3", values=(0.5, None, 0.5), baseline=True),
     )
     axes, notes = (text, "b", "c"), (text,)
     return (
@@ -151,7 +151,7 @@ def table(text: str = "words", name: str = "t") -> Table:
             TableRow(label=text, origin="heading", note=text),
             TableRow(label=text, cells=(text, TableValue(value=0.5, delta=0.1, low=0.4, high=0.6, n=9, note=text))),
             TableRow(label=text, cells=(None, 0.4), origin="published", note=text),
-            TableRow(label="chance", cells=(True, None), origin="reference"),
+            TableRow(label="chance", cells=(True, None), baseline=True),
         ),
         notes=(text,),
     )

@@ -125,8 +125,8 @@ def test_figure_has_lines_for_people_and_chance() -> None:
         ("m", "ours", (0.5,)),
         ("k", "ours", (0.3,)),
         ("Best published", "published", (0.6,)),
-        ("Chance", "reference", (0.25,)),
-        ("People", "reference", (0.9,)),
+        ("Chance", "ours", (0.25,)),
+        ("People", "human", (0.9,)),
     ]
 
 

@@ -106,8 +106,8 @@ def test_invalid_metric_rows_are_refused(rows: list[dict[str, Any]], message: st
 
 
 def test_figure_without_a_value_of_this_run_is_left_out_but_for_its_csv() -> None:
-    def series(origin: Origin, value: float | None) -> Series:
-        return Series(label=origin, values=(value,), origin=origin)
+    def series(origin: Origin, value: float | None, *, baseline: bool = False) -> Series:
+        return Series(label=origin, values=(value,), origin=origin, baseline=baseline)
 
     def bars(name: str, *shown: Series) -> Bars:
         return Bars(id=name, title=f"title of {name}", categories=("a",), series=shown)
@@ -115,7 +115,7 @@ def test_figure_without_a_value_of_this_run_is_left_out_but_for_its_csv() -> Non
     def points(name: str, *clouds: Cloud) -> Points:
         return Points(id=name, title=f"title of {name}", clouds=clouds)
 
-    published, chance = series("published", 0.5), series("reference", 0.5)
+    published, chance = series("published", 0.5), series("ours", 0.5, baseline=True)
     repeated = (
         bars("printed", published, chance),
         bars("missing", published, series("ours", None)),

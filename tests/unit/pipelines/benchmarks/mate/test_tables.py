@@ -105,7 +105,7 @@ def test_table_1_has_people_chance_open_closed_and_ours() -> None:
     assert cells(table, "Human, published") == [0.979, 0.979, 0.979]
     assert cells(table, "Random, this data") == [0.25, 0.19, 0.22]
     assert cells(table, "ours") == [0.6, 0.7, 0.65]
-    assert {row.origin for row in table.rows} == {"reference", "heading", "published", "ours"}
+    assert {row.origin for row in table.rows} == {"human", "heading", "published", "ours"}
     ours = next(row for row in table.rows if row.label == "ours").cells[0]
     assert isinstance(ours, TableValue)
     assert ours.n == 100
@@ -205,7 +205,7 @@ def test_figures() -> None:
     assert set(figures_by_id) == {"mate_figure2", "mate_figure4b", "mate_figure5"}
     assert figures_by_id["mate_figure2"].categories == ("3", "10")
     human = next(series for series in figures_by_id["mate_figure2"].series if series.label.startswith("Human"))
-    assert (human.values, human.origin) == ((None, 0.958), "reference")
+    assert (human.values, human.origin, human.baseline) == ((None, 0.958), "human", True)
     assert figures_by_id["mate_figure5"].categories == ("4", "3", "2", "1", "0", "-")
     assert figures_by_id["mate_figure5"].series[0].values == (0.5, 0.3, 0.1, 0.05, 0.0, 0.05)
     assert figures_by_id["mate_figure4b"].categories[0] == "3dc"

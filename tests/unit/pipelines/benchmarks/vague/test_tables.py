@@ -170,7 +170,7 @@ def test_approximate_human_items_are_kept_apart(small: dict[str, Table]) -> None
     human = small["vague_human"]
     assert "approximate" in human.title
     assert any(note.startswith("Approximate") for note in human.notes)
-    assert [row.origin for row in human.rows] == ["reference", "reference", "ours", "ours"]
+    assert [row.origin for row in human.rows] == ["human", "ours", "ours", "ours"]
 
 
 def test_listed_human_items_join_the_published_rows(listed: dict[str, Table]) -> None:

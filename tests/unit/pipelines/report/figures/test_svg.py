@@ -248,12 +248,12 @@ def test_series_styles_are_distinct_and_references_grey() -> None:
     styles = series_styles([ours(label=f"m{place}") for place in range(20)])
     assert len({(style.colour, style.marker, style.hatch) for style in styles}) == 20
     assert len({style.marker for style in styles[:8]}) == len({style.hatch for style in styles[:8]}) == 8
-    assert series_styles([ours(label="chance", origin="reference")])[0].colour == MUTED
+    assert series_styles([ours(label="chance", baseline=True)])[0].colour == MUTED
     assert series_styles([ours(label="Table 1, published", origin="published")])[0].label == "Table 1, published"
 
 
 def test_reference_is_a_line_across_each_group() -> None:
-    chance = ours(0.5, None, 0.25, label="Chance", origin="reference")
+    chance = ours(0.5, None, 0.25, label="Chance", baseline=True)
     across, _ = paths_of(bar(series=(ours(0.1, 0.2, 0.3), chance)), stroke=INK, stroke_dasharray="2 3")
     first, second = [corners(part) for part in across.split("M")[1:]]
     assert first[0][1] == first[1][1] < second[0][1]

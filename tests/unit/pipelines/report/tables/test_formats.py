@@ -15,7 +15,7 @@ SMALL = Table(
     title="Table 1. Pool accuracy",
     columns=("Avg.", "n", "Kind"),
     rows=(
-        TableRow(label="Chance", cells=(0.25, None, "text"), origin="reference"),
+        TableRow(label="Chance", cells=(0.25, None, "text"), baseline=True),
         TableRow(label="32-Frames", origin="heading"),
         TableRow(label="Qwen 72B", cells=(0.54, 2400, "paper"), origin="published", note="full set"),
         TableRow(label="ours", cells=(TableValue(value=1 / 3, low=0.25, high=0.4375), 480, "run")),
@@ -54,7 +54,7 @@ def test_markdown_of_a_table() -> None:
 def test_csv_has_full_precision_and_empty_missing_cells() -> None:
     assert to_csv(SMALL) == (
         "block,Model,origin,Avg.,Avg. ci_low,Avg. ci_high,n,Kind,note\n"
-        ",Chance,reference,0.25,,,,text,\n"
+        ",Chance,ours,0.25,,,,text,\n"
         "32-Frames,Qwen 72B,published,0.54,,,2400,paper,full set\n"
         "32-Frames,ours,ours,0.3333333333333333,0.25,0.4375,480,run,\n"
         "32-Frames,failed,ours,,,,0,run,\n"
@@ -89,7 +89,7 @@ def test_latex_of_a_table() -> None:
 def test_html_has_origin_kind_and_marks_as_classes() -> None:
     page = Page(html(SMALL))
     rows = [attributes["class"] for tag, attributes in page.elements if tag == "tr" and "class" in attributes]
-    assert rows == ["reference", "heading", "published", "ours", "ours"]
+    assert rows == ["ours baseline", "heading", "published", "ours", "ours"]
     data = [attributes["class"] for tag, attributes in page.elements if tag == "td"]
     assert data[0] == "number"
     assert data[1] == "none"

@@ -9,8 +9,8 @@ from pipelines.report.tables.layout import DASH, format_number, lay_out, value_o
 from tests.unit.pipelines.report.cases import golden
 
 
-def row(label: str, *cells: TableCell, origin: Any = "ours", note: str = "") -> TableRow:
-    return TableRow(label=label, cells=cells, origin=origin, note=note)
+def row(label: str, *cells: TableCell, origin: Any = "ours", note: str = "", baseline: bool = False) -> TableRow:
+    return TableRow(label=label, cells=cells, origin=origin, note=note, baseline=baseline)
 
 
 def table(*rows: TableRow, **changes: Any) -> Table:
@@ -77,14 +77,15 @@ def test_best_formatted_value_is_marked() -> None:
 
 def test_constants_and_doubtful_numbers_are_never_the_best() -> None:
     sample_table = table(
-        row("human", 0.9, origin="reference"),
+        row("human", 0.9, origin="human", baseline=True),
+        row("chance", 0.85, baseline=True),
         row("misprint", TableValue(value=0.8, doubtful=True), origin="published"),
         row("paper", 0.7, origin="published"),
         row("ours", 0.6),
         row("null", None),
         better=("higher",),
     )
-    assert marks(sample_table) == [".", ".", "b", ".", "."]
+    assert marks(sample_table) == [".", ".", ".", "b", ".", "."]
 
 
 def test_second_best_of_the_table() -> None:
