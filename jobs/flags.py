@@ -30,7 +30,10 @@ class SweepFlags:
     limit: Annotated[str | None, Option("--limit", help="First N samples, a share (0.1), or a range (11-20).")] = None
     data: DataUri
     out: Annotated[str, Option("--out", help="Location of the results: a folder or s3://bucket/key.")]
-    judge: Annotated[str | None, Option("--judge", help="The model that judges open answers.")] = None
+    judge: Annotated[
+        str | None,
+        Option("--judge", help="Models that judge open answers, A,B: A's verdicts give the metrics, all are compared."),
+    ] = None
     captioner: Annotated[
         str | None,
         Option("--captioner", help="The model that captions for text-only models; self: each model for itself."),

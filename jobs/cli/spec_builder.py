@@ -51,7 +51,7 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
     catalog = load_models(flags.models_file or [])
     if not names(flags.models) or not names(flags.benchmarks):
         raise UsageError("--models and --benchmarks: name at least one of each")
-    for name in (flags.judge, flags.captioner):
+    for name in (*names(flags.judge), flags.captioner):
         _helper(None if name == SELF else name, catalog)
     local_files = [spec for spec in flags.human or () if not is_remote(parse_human_flag(spec)[1])]
     _spec(replace(flags, judge=None, captioner=None, human=local_files), {}, names(flags.benchmarks), catalog)
@@ -67,10 +67,10 @@ def external_spec(flags: SweepFlags) -> RunSpec:
 def _spec(
     flags: SweepFlags, models: Mapping[str, ModelSpec], benchmarks: Sequence[str], catalog: Mapping[str, ModelSpec]
 ) -> RunSpec:
-    judge = _helper(flags.judge, catalog)
+    judges = tuple(select_models(names(flags.judge), catalog).items())
     own_captions = flags.captioner == SELF
     captioner = None if own_captions else _helper(flags.captioner, catalog)
-    for name, spec in {**models, **dict([pair for pair in (judge, captioner) if pair])}.items():
+    for name, spec in {**models, **dict([pair for pair in (*judges, captioner) if pair])}.items():
         _check(name, spec, dry_run=flags.dry_run)
         if flags.cost_limit and spec.is_endpoint and spec.price is None:
             raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")
@@ -83,7 +83,7 @@ def _spec(
         settings=names(flags.settings),
         limit=Limit.parse(flags.limit) if flags.limit else None,
         sample_ids=tuple(flags.sample_ids or ()),
-        judge=judge,
+        judges=judges,
         captioner=captioner,
         own_captions=own_captions,
         scorers=tuple(ScorerSpec.parse(text) for text in flags.scorers or ()),

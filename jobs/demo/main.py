@@ -58,7 +58,7 @@ def run_demo(out: str, *, progress: ProgressListener) -> tuple[RunSpec, SweepRes
             BASELINE: ModelSpec(engine="random", notes="guesses among the choices"),
         },
         benchmarks=BENCHMARKS,
-        judge=(JUDGE, ModelSpec(engine="random", notes="tosses a coin")),
+        judges=((JUDGE, ModelSpec(engine="random", notes="tosses a coin")),),
         captioner=(CAPTIONER, _tiny(checkpoint, CAPTION_TOKENS)),
         command=tuple(sys.argv),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Literal
 
 from models.spec import ModelSpec
@@ -62,15 +63,13 @@ def placeholder_captions(context: SweepContext, builder: RequestBuilder, dataset
 def judges(
     context: SweepContext, entries: Sequence[ManifestEntry], *, pending: Sequence[ManifestEntry] = ()
 ) -> list[Helper]:
-    """Return the judge of each benchmark with the most questions that it will get: all rounds of every open verdict.
+    """Return the judges of each benchmark with the most questions that they will get: all rounds of every open verdict.
 
     `entries` are all of the output; open requests of `pending` are answered first, as long as allowed.
     """
-    if not context.spec.judge:
-        return []
-    name, spec = context.spec.judge
     helpers = []
-    for benchmark_name in sorted({entry.benchmark for entry in entries}):
+    names = sorted({entry.benchmark for entry in entries})
+    for benchmark_name, (name, spec) in product(names, context.spec.judges):
         prompter = benchmark(benchmark_name).judge
         if prompter is None:
             continue

@@ -209,6 +209,9 @@ class BenchmarkDefinition:
     grader: Grader
     reporter: Reporter = field(default_factory=_default_reporter)
     judge: JudgePrompter | None = None
+    judged_metrics: tuple[
+        str, ...
+    ] = ()  # metrics that rest on the judge's verdicts, shown by judge if there are several
     captions: Callable[[Sample, str], Sequence[Step]] | None = None  # one picture a step
     similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None  # text comparisons a row needs
     ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None

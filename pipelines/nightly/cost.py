@@ -15,8 +15,8 @@ Usage = dict[tuple[str, str, str], tuple[int, int]]  # (kind, benchmark, model) 
 def _models_of(spec: RunSpec) -> Iterator[tuple[str, str, ModelSpec]]:
     for model, model_spec in spec.models.items():
         yield "predictions", model, model_spec
-    if spec.judge:
-        yield "judgements", *spec.judge
+    for judge, judge_spec in spec.judges:
+        yield "judgements", judge, judge_spec
     for model, model_spec in spec.captioners.items():
         yield "captions", model, model_spec
 

@@ -52,7 +52,9 @@ def pair_fingerprint_parts(spec: RunSpec, builder: RequestBuilder, dataset: Data
         "prompt": _hash({**benchmark(name).prompt_texts, **builder.prompts, "instead": dict(builder.prompt_versions)}),
         "cells": _hash({"cells": [[cell.task, cell.setting] for cell in builder.task_settings], "cut": cut}),
         "captioner": builder.captioner,
-        "judge": _hash({spec.judge[0]: answer_fingerprint(spec.judge[1])}) if spec.judge else "",
+        "judge": _hash({judge: answer_fingerprint(judge_spec) for judge, judge_spec in spec.judges})
+        if spec.judges
+        else "",
         "scorers": _hash(
             {scorer.kind: [scorer.model, scorer.layer, scorer.named] for scorer in spec.scorers_for(name)}
         ),

@@ -95,5 +95,5 @@ def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Da
 
 
 def helper_models(spec: RunSpec) -> dict[str, ModelSpec]:
-    """Return the judge and the captioner by name."""
-    return dict(pair for pair in (spec.judge, spec.captioner) if pair)
+    """Return the judges and the captioner by name."""
+    return dict(pair for pair in (*spec.judges, spec.captioner) if pair)

@@ -70,7 +70,8 @@ class RunSpec:
     settings: tuple[str, ...] = ()
     limit: Limit | None = None
     sample_ids: tuple[str, ...] = ()
-    judge: tuple[str, ModelSpec] | None = None
+    judges: tuple[tuple[str, ModelSpec], ...] = ()
+    """By name; the verdicts of the first give the metrics, those of all are compared."""
     captioner: tuple[str, ModelSpec] | None = None
     own_captions: bool = False
     """`captioner: self`: each model reads its own captions; the report says so."""
@@ -124,7 +125,7 @@ class RunSpec:
             "settings": list(self.settings),
             "limit": str(self.limit) if self.limit else None,
             "sample_ids": list(self.sample_ids),
-            "judge": self.judge[0] if self.judge else None,
+            "judge": ",".join(name for name, _ in self.judges) or None,
             "captioner": SELF if self.own_captions else self.captioner[0] if self.captioner else None,
             "scorers": [f"{s.kind}={s.model}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
             "fail_on_error": self.fail_on_error.text,

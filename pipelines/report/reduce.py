@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.judges import metrics_by_judge, without_verdicts
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan
@@ -45,7 +46,9 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
     requests, scores = EntryRequests.read(planned), EntryScores.read(out, entry)
     definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
     frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
-    metrics = definition.reporter.reduce(frame, requests.samples)
+    by_judge = metrics_by_judge(frame, requests.samples, definition.reporter, definition.judged_metrics)
+    frame = without_verdicts(frame)
+    metrics = definition.reporter.reduce(frame, requests.samples) + by_judge
     if (files or people) and not is_person(entry.model):
         human_frames = {person.entry.model: _frame(person, out)[0] for person in people}
         metrics += definition.human.metrics(frame, requests.samples, files, human_frames)

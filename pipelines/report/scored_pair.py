@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.benchmarks.paired import PairedMetric
 from pipelines.metrics.stats import FloatArray
 from pipelines.plan.run_manifest import ManifestEntry
@@ -120,6 +121,7 @@ class ScoredPair:
         """
         skipped = {*benchmark(self.a.benchmark).descriptive_values}
         names = sorted((self.rows_a.values.keys() & self.rows_b.values.keys()) - skipped)
+        names = [name for name in names if not is_verdict_value(name)]
         sides = tuple(zip((self.rows_a, self.rows_b), self._places, strict=True))
         columns = {
             name: [np.where(places >= 0, rows.values[name][places], np.nan) for rows, places in sides] for name in names

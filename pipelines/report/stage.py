@@ -18,6 +18,7 @@ from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
+from pipelines.report.judge_tables import judge_tables
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
 from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
 from pipelines.report.render import render
@@ -89,7 +90,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         metrics=tuple(rows),
         across=(*_reproduction(reproduction), *_across(names, shown)),
         reproduction=tuple(reproduction),
-        benchmarks=tuple(_part(name, shown, load_human_files(out, name), marks[name]) for name in names),
+        benchmarks=tuple(_part(name, shown, load_human_files(out, name), marks[name], run["models"]) for name in names),
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
         warnings=tuple(dict.fromkeys(warnings)),
@@ -106,7 +107,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
 
 def _judge(out: Store, run: Mapping[str, Any], name: str) -> str:
     """Return the name, at its maker, of the judge whose verdicts an output has; '' for none, all where several."""
-    judge = run["sweep"].get("judge")
+    judge = (run["sweep"].get("judge") or "").partition(",")[0] or None  # of several the first gives the metrics
     judges = [
         model
         for model in run["models"]
@@ -168,6 +169,7 @@ def _part(
     rows: Sequence[Mapping[str, Any]],
     files: Mapping[str, str],
     marks: Mapping[str, Mapping[str, float]],
+    models: Mapping[str, Mapping[str, Any]],
 ) -> BenchmarkSection:
     definition = benchmark(name)
     results = _results(name, rows)
@@ -178,6 +180,15 @@ def _part(
         source=definition.citation,
         headline=definition.headline,
         settings=tuple(dict.fromkeys(setting for settings in definition.tasks.values() for setting in settings)),
-        tables=tuple(map(mark_people, (*definition.reporter.tables(results), *tables))),
+        tables=tuple(
+            map(
+                mark_people,
+                (
+                    *definition.reporter.tables(results),
+                    *judge_tables(results, definition.judged_metrics, models),
+                    *tables,
+                ),
+            )
+        ),
         figures=(*definition.reporter.figures(results), *figures),
     )

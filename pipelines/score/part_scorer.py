@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from pipelines.benchmarks.judges import UNREADABLE, verdict_value
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.hashing import stable_id
 from pipelines.plan.context import WorkerContext
@@ -50,8 +51,8 @@ class ScoringSpec:
 class PartScorer:
     """Scores prediction parts one at a time; scorer models are loaded once, when first needed."""
 
-    def __init__(self, spec: ScoringSpec, judge: JudgeReplies | None = None) -> None:
-        self._spec, self._judge = spec, judge
+    def __init__(self, spec: ScoringSpec, judges: Sequence[JudgeReplies] = ()) -> None:
+        self._spec, self._judges = spec, judges
         self._benchmark = spec.builder.benchmark
         self._context = ScoringContext.open(spec.context.data_uri, spec.builder)
         self._out = Store(spec.context.out_uri)
@@ -65,30 +66,45 @@ class PartScorer:
         Raises:
             ScorerUnavailableError: a scorer that the user named is unavailable.
         """
-        rows = [self._with_verdict(row) for row in iter_rows(self._out, path, self._context)]
+        rows = list(iter_rows(self._out, path, self._context))
+        verdicts = {row.request_id: of_row for row in rows if (of_row := self._verdicts(row))}
+        rows = [
+            replace(row, verdict=verdicts[row.request_id][0]) if row.request_id in verdicts else row for row in rows
+        ]
+        by_judge = {name: values for name, of_row in verdicts.items() if (values := self._by_judge(of_row))}
         target = path.replace("predictions/", "scores/", 1)
-        inputs = self._inputs(rows)
+        inputs = self._inputs(rows, by_judge)
         scored_inputs, missing = _footer(self._out, target)
         if scored_inputs == inputs and not any(self._scorer(kind) for kind in missing):
             return len(rows)
-        scores = [self._score_row(row) for row in self._compare_texts(rows)]
+        scores = [self._score_row(row, by_judge.get(row.request_id, {})) for row in self._compare_texts(rows)]
         missing = sorted(kind for kind, scorer in self._scorers.items() if scorer is None)
         schema = SCORES.with_metadata({INPUTS_KEY: inputs.encode(), MISSING_KEY: json.dumps(missing).encode()})
         self._out.put(target, to_parquet(scores, schema))
         return len(rows)
 
-    def _with_verdict(self, row: Row) -> Row:
+    def _verdicts(self, row: Row) -> list[Verdict]:
+        """Return the verdict of each judge; a single one where a rule decides, none where nobody does."""
         prompter = self._benchmark.judge
-        if self._judge is None or prompter is None:
-            return row
+        if not self._judges or prompter is None:
+            return []
         ask = prompter.judge_request(row, self._context.texts)
-        if ask is None:
-            return row
         if isinstance(ask, JudgeRequest):
-            return replace(row, verdict=self._judge.verdict(ask, prompter.read_verdict))
-        return replace(row, verdict=Verdict(state="ok", accepted=ask))
+            return [judge.verdict(ask, prompter.read_verdict) for judge in self._judges]
+        return [] if ask is None else [Verdict(state="ok", accepted=ask)]
 
-    def _inputs(self, rows: Sequence[Row]) -> str:
+    def _by_judge(self, verdicts: Sequence[Verdict]) -> dict[str, float]:
+        """Return the verdicts as values by judge, where there are several."""
+        if len(self._judges) < 2 or len(verdicts) < 2:
+            return {}
+        names = [verdict_value(judge.name) for judge in self._judges]
+        return {
+            name: UNREADABLE if verdict.state == "invalid" else float(bool(verdict.accepted))
+            for name, verdict in zip(names, verdicts, strict=True)
+            if verdict.state in ("ok", "invalid")
+        }
+
+    def _inputs(self, rows: Sequence[Row], by_judge: Mapping[str, Mapping[str, float]]) -> str:
         answers = [
             (row.request_id, row.status, row.output, row.verdict.state, row.verdict.accepted, sorted(row.given.items()))
             for row in rows
@@ -99,6 +115,11 @@ class PartScorer:
                 "benchmark": [self._benchmark.name, self._benchmark.version],
                 "scorers": [[spec.kind, spec.model, spec.layer] for spec in self._spec.scorers],
                 "seed": self._spec.builder.seed,
+                **(
+                    {"judges": [judge.name for judge in self._judges], "verdicts": by_judge}
+                    if any(by_judge.values())
+                    else {}
+                ),
             }
         )
 
@@ -158,7 +179,7 @@ class PartScorer:
                     columns[i][ask.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
         return [replace(row, given={**row.given, **columns[i]}) if i in columns else row for i, row in enumerate(rows)]
 
-    def _score_row(self, row: Row) -> dict[str, Any]:
+    def _score_row(self, row: Row, by_judge: Mapping[str, float]) -> dict[str, Any]:
         reading = self._benchmark.grader.read_answer(row)
         return {
             "request_id": row.request_id,
@@ -177,7 +198,7 @@ class PartScorer:
             "flags": list(reading.flags),
             "finish_reason": row.finish_reason,
             "verdict_state": row.verdict.state,
-            "values": list(reading.values.items()),
+            "values": [*reading.values.items(), *by_judge.items()],
         }
 
 

@@ -103,8 +103,8 @@ def _prediction_parts(entries: Sequence[ManifestEntry], out: Store) -> Iterator[
 
 
 class _ScorerActor:
-    def __init__(self, spec: ScoringSpec, judge: Any) -> None:
-        self._spec, self._judge = spec, judge
+    def __init__(self, spec: ScoringSpec, judges: Any) -> None:
+        self._spec, self._judges = spec, judges
         self._scorer: PartScorer | None = None
 
     @carry_errors
@@ -112,7 +112,7 @@ class _ScorerActor:
         import ray
 
         if self._scorer is None:  # not in __init__: Ray would start the actor again after an error there
-            self._scorer = PartScorer(self._spec, ray.get(self._judge) if self._judge is not None else None)
+            self._scorer = PartScorer(self._spec, ray.get(self._judges) if self._judges is not None else ())
         scored = _scored(self._scorer, json.loads(str(batch["paths"][0])))
         return {name: [value] for name, value in scored.items()}
 
@@ -122,7 +122,7 @@ def score_parts(
     entries: Sequence[ManifestEntry],
     cluster: LazyCluster,
     *,
-    judge: JudgeReplies | None,
+    judges: Sequence[JudgeReplies],
     scorers: Sequence[ScorerSpec],
 ) -> list[str]:
     """Score all prediction parts of one benchmark's entries; return why default scorers did not run, a sentence each.
@@ -138,7 +138,7 @@ def score_parts(
         rows = dict(_prediction_parts(group, context.out))
         context.progress.phase(f"score {group[0].benchmark}", len(rows))
         is_small = cluster.is_embedded and sum(rows.values()) <= MAX_ROWS_HERE and not spec.has_scorer_model()
-        batches = _score_here(spec, list(rows), judge) if is_small else _score(spec, list(rows), judge, cluster)
+        batches = _score_here(spec, list(rows), judges) if is_small else _score(spec, list(rows), judges, cluster)
         for batch in batches:
             if batch["fatal"]:
                 raise ModelUnavailableError(batch["fatal"])
@@ -147,8 +147,8 @@ def score_parts(
     return sorted(problems.values())
 
 
-def _score_here(spec: ScoringSpec, paths: Sequence[str], judge: JudgeReplies | None) -> Iterator[dict[str, Any]]:
-    scorer = PartScorer(spec, judge)
+def _score_here(spec: ScoringSpec, paths: Sequence[str], judges: Sequence[JudgeReplies]) -> Iterator[dict[str, Any]]:
+    scorer = PartScorer(spec, judges)
     for path in paths:
         yield _scored(scorer, [path])
 
@@ -168,7 +168,7 @@ def _scored(scorer: PartScorer, paths: Sequence[str]) -> dict[str, Any]:
 
 
 def _score(
-    spec: ScoringSpec, paths: Sequence[str], judge: JudgeReplies | None, lazy_cluster: LazyCluster
+    spec: ScoringSpec, paths: Sequence[str], judges: Sequence[JudgeReplies], lazy_cluster: LazyCluster
 ) -> Iterator[Any]:
     if not paths:
         return
@@ -178,7 +178,7 @@ def _score(
     cluster = lazy_cluster.connect()
     spec = replace(spec, device="cuda" if cluster.gpus and spec.scorers else "cpu")
     quiet_ray_data()
-    judge_ref = ray.put(judge) if judge else None
+    judges_ref = ray.put(list(judges)) if judges else None
     max_scorers = int(cluster.gpus) if spec.device == "cuda" else int(cluster.cpus / SCORER_CPUS / 2)
     if cluster.max_gpu_nodes and spec.device == "cpu":
         max_scorers = max(max_scorers, AUTOSCALED_SCORERS)
@@ -187,6 +187,10 @@ def _score(
     size = max(1, min(MAX_PARTS_PER_CALL, len(paths) // (CALLS_PER_SCORER * max(1, max_scorers))))
     items = [{"paths": json.dumps(paths[start : start + size])} for start in range(0, len(paths), size)]
     dataset = rd.from_items(items, override_num_blocks=len(items)).map_batches(
-        _ScorerActor, batch_size=1, fn_constructor_kwargs={"spec": spec, "judge": judge_ref}, compute=pool, **resources
+        _ScorerActor,
+        batch_size=1,
+        fn_constructor_kwargs={"spec": spec, "judges": judges_ref},
+        compute=pool,
+        **resources,
     )
     yield from run_rows(dataset)

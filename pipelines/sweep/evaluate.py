@@ -50,19 +50,18 @@ def score_human_entries(context: SweepContext, entries: Sequence[ManifestEntry],
     """Score new answers of people without judge and scorers, where only the report is wanted."""
     for name in sorted({entry.benchmark for entry in entries}):
         of_benchmark = [entry for entry in entries if entry.benchmark == name]
-        score_parts(context, of_benchmark, cluster, judge=None, scorers=[])
+        score_parts(context, of_benchmark, cluster, judges=(), scorers=[])
 
 
 def _score(context: SweepContext, entries: Sequence[ManifestEntry], cluster: LazyCluster, result: SweepResult) -> None:
-    """Send the judge what is open, then score every prediction part whose scores are missing or out of date."""
-    name, spec, judge = entries[0].benchmark, context.spec, None
-    if spec.judge:
+    """Send the judges what is open, then score every prediction part whose scores are missing or out of date."""
+    name, spec = entries[0].benchmark, context.spec
 
-        def run(title: str, job: Job) -> None:
-            run_job(title, job, cluster, context.progress, result.spending)
+    def run(title: str, job: Job) -> None:
+        run_job(title, job, cluster, context.progress, result.spending)
 
-        judge = judge_rounds(context, spec.judge, entries, run)
-    problems = score_parts(context, entries, cluster, judge=judge, scorers=spec.scorers_for(name))
+    judges = [judge_rounds(context, judge, entries, run) for judge in spec.judges]
+    problems = score_parts(context, entries, cluster, judges=judges, scorers=spec.scorers_for(name))
     result.warnings += [f"{name}: {problem}" for problem in problems]
 
 

@@ -71,8 +71,8 @@ def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepR
     earlier_entries = earlier.get("entries", [])
     datasets = {entry.benchmark: {"fingerprint": entry.builder.dataset_fingerprint} for entry in entries}
     models: dict[str, object] = {entry.model: {"engine": "external"} for entry in entries}
-    if spec.judge:
-        models[spec.judge[0]] = spec.judge[1].model_dump(mode="json", exclude_defaults=True)
+    for judge, judge_spec in spec.judges:
+        models[judge] = judge_spec.model_dump(mode="json", exclude_defaults=True)
     run = save_run(
         out,
         earlier,

@@ -141,6 +141,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     judge=_PARTS,
+    judged_metrics=("oevqa_accuracy", "agg_acc"),
     similarity=_PARTS.similarity,
     ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
     paired_metrics=lazy_part("pipelines.benchmarks.maia.paired:paired_metrics"),

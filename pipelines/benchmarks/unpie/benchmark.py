@@ -224,6 +224,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     judge=_PARTS,
+    judged_metrics=("correct_pct",),
     similarity=_PARTS.similarity,
     captions=_PARTS.captions,
     paired_metrics=lazy_part("pipelines.benchmarks.unpie.paired:paired_metrics"),

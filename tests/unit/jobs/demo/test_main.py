@@ -50,7 +50,7 @@ def test_demo_runs_every_benchmark_with_baseline_judge_and_captioner(
     assert set(spec.benchmarks) == set(benchmark_names())
     assert (spec.tasks, spec.settings, spec.limit) == ((), (), None)
     assert {model.engine for model in spec.models.values()} == {"transformers", "random"}
-    assert spec.judge is not None
+    assert spec.judges
     assert spec.captioner is not None
     assert caplog.messages == [], "ingest does not warn about the small data"
     assert [title.split()[1] for title in titles if title.startswith("ingest")] == list(BENCHMARKS)

@@ -30,7 +30,7 @@ def spec(maia_data: str, tmp_path: Path) -> RunSpec:
         models={"random": catalog["random"]},
         benchmarks=("maia",),
         settings=("1-frame",),
-        judge=("gpt-4o", catalog["gpt-4o"]),
+        judges=(("gpt-4o", catalog["gpt-4o"]),),
     )
 
 
@@ -44,7 +44,7 @@ def test_judge_gets_a_question_for_every_open_answer(spec: RunSpec) -> None:
     assert judge.plan.prompt_tokens > 100 * QUESTIONS * ROUNDS
     assert f"at most {ROUNDS} rounds" in judge.description
     assert judges(context, entries)[0].plan.calls == 0
-    assert judges(SweepContext.open(replace(spec, judge=None)), entries, pending=entries) == []
+    assert judges(SweepContext.open(replace(spec, judges=())), entries, pending=entries) == []
 
 
 def test_equal_answers_share_a_verdict(spec: RunSpec) -> None:

@@ -46,7 +46,7 @@ def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path) -> None:
     assert reasons() == [""]
     assert reasons(models={"m": random(seed=7)}) == ["changed: model"]
     assert reasons(models={"m": random(generation={"temperature": 1.0})}) == ["changed: model"]
-    assert reasons(judge=("j", random())) == ["changed: judge"]
+    assert reasons(judges=(("j", random()),)) == ["changed: judge"]
     assert reasons(limit=Limit.parse("3")) == ["changed: cells"]
     assert reasons(settings=("1-frame",)) == ["changed: cells"]
     assert reasons(models={"m": random(), "new": random()}) == ["", "new"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.messages import Answer, Failure, Reply
+from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
@@ -18,7 +19,9 @@ from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import cells_of
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score import part_scorer as scoring
+from pipelines.score.judge import JudgeReplies, open_questions
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
+from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from tests.support.requests import build_requests
@@ -78,6 +81,29 @@ def test_rows_are_scored_by_id(maia_data: str, out: Store) -> None:
     open_ = [dict(row["values"]) for row in table if row["task"] == "oevqa"]
     assert [row_values["rouge"] for row_values in open_] == [1.0, 1.0]
     assert all("accepted" not in row_values and "bertscore" not in row_values for row_values in open_)
+
+
+def replies(maia_data: str, out: Store, name: str, *texts: str) -> JudgeReplies:
+    """Return a judge that answered the open questions of the part in this order, in the first attempt."""
+    judge = JudgeReplies(name=name, spec=ModelSpec(engine="random"))
+    context = ScoringContext.open(maia_data, builder_of(maia_data))
+    questions = [request for request, _ in open_questions(judge, iter_rows(out, PART, context), context)]
+    judge.replies.update({question.request_id: text for question, text in zip(questions, texts, strict=True)})
+    return judge
+
+
+def test_verdicts_of_several_judges_are_kept_beside_the_first_ones(maia_data: str, out: Store) -> None:
+    first, second = replies(maia_data, out, "a", "yes", "no"), replies(maia_data, out, "b", "no", "no")
+    PartScorer(spec(maia_data, out), [first]).score(PART)
+    alone = [row for row in values(out) if "rouge" in row]
+    assert [row["accepted"] for row in alone] == [1.0, 0.0]
+    assert not any(name.startswith("verdict") for row in alone for name in row)
+    PartScorer(spec(maia_data, out), [first, second]).score(PART)
+    both = [row for row in values(out) if "rouge" in row]
+    assert [row["accepted"] for row in both] == [1.0, 0.0]
+    assert [(row["verdict of a"], row["verdict of b"]) for row in both] == [(1.0, 0.0), (0.0, 0.0)]
+    PartScorer(spec(maia_data, out), [second, first]).score(PART)
+    assert [row["accepted"] for row in values(out) if "rouge" in row] == [0.0, 0.0]
 
 
 def test_up_to_date_scores_are_not_written_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:

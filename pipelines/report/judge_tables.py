@@ -1,0 +1,186 @@
+"""Tables of a run with several judges: metrics by judge, agreement of judges, preference for their own family."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pipelines.benchmarks.judges import PAIR_COUNTS, UNREAD_COUNT, metric_by, pair_name
+from pipelines.benchmarks.results import Key, Results, mean_of
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+
+_FAMILIES: Final = (
+    *("aya", "blip", "claude", "cogvlm", "command", "deepseek", "falcon", "gemini", "gemma", "glm", "gpt", "granite"),
+    *(
+        "idefics",
+        "internlm",
+        "internvl",
+        "llama",
+        "llava",
+        "minicpm",
+        "ministral",
+        "mistral",
+        "mixtral",
+        "molmo",
+        "nova",
+    ),
+    *("olmo", "opt", "ovis", "paligemma", "phi", "pixtral", "qwen", "smollm", "smolvlm", "vicuna", "yi"),
+)
+_SAME_BASE: Final = {"vicuna": "llama", "mixtral": "mistral", "ministral": "mistral", "pixtral": "mistral"}
+_SAME_FAMILY: Final = "the judge is of the model's family"
+
+
+def families_of(name: str, spec: Mapping[str, Any]) -> frozenset[str]:
+    """Return the families of a model: those in its name at its maker, else that name; none where it only guesses.
+
+    A name such as `llava-onevision-qwen2-7b` holds two: of the model, and of the language model in it.
+    """
+    if spec.get("engine") == "random":
+        return frozenset()
+    text = str(spec.get("model") or name).rstrip("/").lower()
+    words = re.findall(r"[a-z]+", text.rsplit("/", 1)[-1])
+    families = {word for word in words if word in _FAMILIES} or {"gpt" for _ in re.findall(r"^o\d", text)}
+    return frozenset(_SAME_BASE.get(word, word) for word in families) or frozenset({text})
+
+
+def judge_tables(results: Results, metrics: Sequence[str], models: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+    """Return the tables of one benchmark; none unless several judges gave verdicts.
+
+    `metrics` are those that rest on verdicts; `models` the specs of `run.json` by name.
+    """
+    judges = _judges(results)
+    if len(judges) < 2:
+        return []
+    families = {name: families_of(name, models.get(name, {})) for name in (*judges, *results.models())}
+    related = {(judge, model) for judge in judges for model in families if families[judge] & families[model]}
+    rows = list(_rows(results, judges, metrics))
+    return [
+        _by_judge(results.benchmark, judges, rows, related),
+        _agreement(results, judges),
+        _preference(results.benchmark, judges, rows, related),
+    ]
+
+
+def _judges(results: Results) -> list[str]:
+    return list(dict.fromkeys(key.category for key in results.ours if key.metric == UNREAD_COUNT))
+
+
+def _rows(results: Results, judges: Sequence[str], metrics: Sequence[str]) -> Iterator[tuple[Key, list[TableValue]]]:
+    """Yield the whole of each metric, task, setting and subset of each model, by judge."""
+    first = {metric_by(metric, judges[0]): metric for metric in metrics}
+    for key in results.ours:
+        both_kinds = key._replace(category="All")  # UNPIE's mean of both kinds stands for the pooled value
+        if key.metric in first and (key == both_kinds or (not key.category and both_kinds not in results.ours)):
+            numbers = [
+                results.find(key._replace(metric=metric_by(first[key.metric], judge))) or TableValue(value=None)
+                for judge in judges
+            ]
+            yield key._replace(metric=first[key.metric]), numbers
+
+
+def _by_judge(
+    benchmark: str, judges: Sequence[str], rows: Sequence[tuple[Key, list[TableValue]]], related: set[tuple[str, str]]
+) -> Table:
+    lines = []
+    for key, numbers in rows:
+        values = [number.value for number in numbers if number.value is not None]
+        cells: list[TableCell] = [
+            replace(number, n=None, n_failed=None, note=_SAME_FAMILY if (judge, key.model) in related else number.note)
+            for judge, number in zip(judges, numbers, strict=True)
+        ]
+        spread = max(values) - min(values) if len(values) > 1 else None
+        place = ", ".join(filter(None, (key.subset, key.category)))
+        name = f"{key.metric} ({place})" if place else key.metric
+        lines.append(TableRow(label=key.model, cells=(name, key.setting, *cells, spread)))
+    return Table(
+        id=f"{benchmark}_judges",
+        title="Metrics by judge",
+        columns=("Metric", "Setting", *judges, "Spread"),
+        rows=tuple(lines),
+        style="percent1",
+        notes=(
+            f"Percent; in brackets the 95% interval. The verdicts of {judges[0]} give this report's other tables.",
+            "A footnote marks a judge of the judged model's family or base model, which may prefer its like.",
+        ),
+    )
+
+
+def _agreement(results: Results, judges: Sequence[str]) -> Table:
+    rows = []
+    for place, judge in enumerate(judges):
+        cells: list[TableCell] = []
+        for other in range(len(judges)):
+            first, second = sorted((place, other))
+            counts = _pair_counts(results, judges[first], judges[second]) if place != other else [0] * 4
+            cells.append(None if place == other else _agreement_cell(counts))
+        unread = [
+            number.value for key, number in results.ours.items() if key[0] == UNREAD_COUNT and key.category == judge
+        ]
+        rows.append(TableRow(label=judge, cells=(*cells, int(sum(value or 0 for value in unread)))))
+    return Table(
+        id=f"{results.benchmark}_judge_agreement",
+        title="Agreement of judges",
+        label_head="Judge",
+        columns=(*judges, "Unreadable"),
+        rows=tuple(rows),
+        style="percent1",
+        notes=(
+            "Percent of equal verdicts, over all models' answers with two readable verdicts; footnote: kappa.",
+            "Answers that a rule decides are left out.",
+        ),
+    )
+
+
+def _pair_counts(results: Results, first: str, second: str) -> list[int]:
+    category = pair_name(first, second)
+    return [
+        int(
+            sum(
+                number.value or 0
+                for key, number in results.ours.items()
+                if (key.metric, key.category) == (name, category)
+            )
+        )
+        for name in PAIR_COUNTS
+    ]
+
+
+def _agreement_cell(counts: Sequence[int]) -> TableCell:
+    both, only_first, only_second, neither = counts
+    n = sum(counts)
+    if not n:
+        return None
+    equal = (both + neither) / n
+    chance = ((both + only_first) * (both + only_second) + (neither + only_first) * (neither + only_second)) / n**2
+    kappa = f"kappa {(equal - chance) / (1 - chance):.2f}" if chance < 1 else "kappa undefined: one verdict only"
+    return TableValue(value=equal, n=n, note=kappa)
+
+
+def _preference(
+    benchmark: str, judges: Sequence[str], rows: Sequence[tuple[Key, list[TableValue]]], related: set[tuple[str, str]]
+) -> Table:
+    lines = []
+    for place, judge in enumerate(judges):
+        gaps: dict[bool, list[TableValue]] = {True: [], False: []}
+        for key, numbers in rows:
+            others = mean_of([number for other, number in enumerate(numbers) if other != place])
+            value = numbers[place].value
+            if value is not None and others is not None:
+                gaps[(judge, key.model) in related].append(TableValue(value=value - others))
+        family, strangers = (mean_of(gaps[is_family]) for is_family in (True, False))
+        preference = family - strangers if family is not None and strangers is not None else None
+        lines.append(TableRow(label=judge, cells=(family, strangers, preference)))
+    return Table(
+        id=f"{benchmark}_self_preference",
+        title="Preference of judges for their own family",
+        label_head="Judge",
+        columns=("Own family", "Other models", "Difference"),
+        rows=tuple(lines),
+        style="percent1",
+        notes=(
+            "Points by which a judge's metrics are above the other judges' mean, over the rows of metrics by judge.",
+            "A dash: no judged model is of the judge's family, or every one is.",
+        ),
+    )
