@@ -63,7 +63,7 @@ def _conditions(
         if is_person(entry.model) or place not in prompts:
             continue
         foreign = benchmark(entry.benchmark).publication.foreign_items
-        own = [row for row in rows if (row["benchmark"], row["model"]) == place and row["metric"] in foreign]
+        counted = [row for row in rows if (row["benchmark"], row["model"]) == place and row["metric"] in foreign]
         yield Conditions(
             entry=entry,
             spec=run["models"].get(entry.model, {}),
@@ -71,7 +71,7 @@ def _conditions(
             scorers=dict(text.split(":")[0].split("=", 1) for text in run["sweep"].get("scorers", ())),
             counts={key[2:]: count for key, count in counts.items() if key[:2] == place},
             prompts=prompts[place],
-            foreign_items=[foreign[row["metric"]] for row in own if row["value"]],
+            foreign_items=[foreign[row["metric"]] for row in counted if row["value"]],
         )
 
 

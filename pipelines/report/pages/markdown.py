@@ -13,8 +13,8 @@ from pipelines.report.tables import formats, overview
 from pipelines.report.tables.escaping import clean, markdown, shorten
 
 _FOOTER = (
-    "Rows in italics are published numbers; all others were measured by this run. A dash is a number that was not "
-    "measured, which is not zero."
+    "Rows in italics are published numbers of models, rows named after people are people's; all others were measured "
+    "by this run. A dash is a number that was not measured, which is not zero."
 )
 
 

@@ -18,8 +18,8 @@ _NOT_COMPARABLE: Final = (
     "paper, the paper's number is a misprint, or ours could not be measured. These cells are in no share."
 )
 _COLUMNS: Final = (
-    *("Published as", "Table", "Task", "Setting", "Subset", "Category", "Metric"),
-    *("Ours", "Published", "Difference", "Verdict", "Why not comparable"),
+    *("Verdict", "Ours", "Published", "Difference"),  # first, to be seen without scrolling
+    *("Table", "Metric", "Task", "Setting", "Subset", "Category", "Published as", "Why not comparable"),
 )
 
 
@@ -63,5 +63,5 @@ def _cells(cell: ReproductionCell) -> tuple[TableCell, ...]:
     if cell.published_setting not in (setting, ""):
         setting = f"{setting} ({cell.published_setting})"
     ours = TableValue(value=cell.ours, low=cell.ci_low, high=cell.ci_high, n=cell.n)
-    names = (cell.published_model, cell.table, cell.task, setting, cell.subset, cell.category, cell.metric)
-    return (*names, ours, cell.published, cell.difference, cell.verdict, "; ".join(cell.reasons))
+    place = (cell.table, cell.metric, cell.task, setting, cell.subset, cell.category, cell.published_model)
+    return (cell.verdict, ours, cell.published, cell.difference, *place, "; ".join(cell.reasons))

@@ -300,11 +300,13 @@ def test_tables_have_a_line_a_paper_and_a_row_a_cell() -> None:
     assert details is not None
     assert details.title == f"MAIA: {line}"
     header, first, second = to_csv(details).splitlines()
-    assert first == (
-        ",m,ours,Qwen-2.5-VL 7B,Table 2,oevqa,1-frame,,,oevqa_accuracy,0.51,0.49,0.53,2400,0.51,0.0,reproduced,,"
+    assert header == (
+        "block,Model,origin,Verdict,Ours,Ours ci_low,Ours ci_high,Ours n,Published,Difference,Table,Metric,Task,Setting,"
+        "Subset,Category,Published as,Why not comparable,note"
     )
-    assert second.endswith("0.51,0.0,not comparable,other judge: x for gpt-4o,")
-    assert "Ours ci_low,Ours ci_high,Ours n,Published,Difference,Verdict,Why not comparable" in header
+    place = "Table 2,oevqa_accuracy,oevqa,1-frame,,,Qwen-2.5-VL 7B"
+    assert first == f",m,ours,reproduced,0.51,0.49,0.53,2400,0.51,0.0,{place},,"
+    assert second == f",m,ours,not comparable,0.51,0.49,0.53,2400,0.51,0.0,{place},other judge: x for gpt-4o,"
     assert r"\label{tab:maia_reproduction}" in to_latex(details)
     assert summary_table({}, {}) is None
 
