@@ -16,24 +16,32 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from models.spec import ModelSpec, Replicas
+from models.spec import FaultInjection, ModelSpec, Replicas
+from pipelines.benchmarks.figures import Bars, Series
 from pipelines.plan.run_spec import RunSpec
 from pipelines.progress import NullProgress
+from pipelines.report.figures.svg import to_svg_bytes
 from pipelines.sweep.run import run_sweep
 from tests.bench.many import write_many
+from tests.bench.processes import used
 from tests.bench.results import record, show, spread
 
 PER_GROUP = 20
-EVERY_S = 0.5
+STAGES = ("plan", "predict", "score", "report")
+GROUPS = {
+    "tasks": ("MapBatches", "_call"),
+    "decoders": ("decoder",),
+    "driver": ("driver",),
+    "workers as they start and wait": ("IDLE", "default_worker"),
+    "Ray's services": (),
+}
+"""Groups of processes, and what the name of one of them holds."""
 
 
 class Phases(NullProgress):
@@ -53,51 +61,23 @@ class Phases(NullProgress):
         return {title: round(stop - start, 3) for (title, start), stop in zip(self.began, ends, strict=True)}
 
 
-@contextmanager
-def watched() -> Iterator[dict[str, float]]:
-    """Yield the driver's peak resident size, and the processor seconds of it and all processes below it."""
-    driver = psutil.Process()
-    observed: dict[str, float] = {"driver_mb": 0.0, "cpu_s": 0.0}
-    cpu: dict[int, float] = {}
-    done = threading.Event()
+def measure_process(data: Path, replicas: int, *, all_stages: bool = False) -> dict[str, Any]:
+    """Run one sweep in this process and measure it.
 
-    def look() -> None:
-        observed["driver_mb"] = max(observed["driver_mb"], driver.memory_info().rss / 2**20)
-        for process in (driver, *driver.children(recursive=True)):
-            try:
-                times = process.cpu_times()
-            except psutil.NoSuchProcess:
-                continue
-            cpu[process.pid] = times.user + times.system
-
-    def loop() -> None:
-        while not done.wait(EVERY_S):
-            look()
-
-    thread = threading.Thread(target=loop, daemon=True)
-    look()
-    before = sum(cpu.values())
-    thread.start()
-    yield observed
-    look()
-    done.set()
-    thread.join()
-    observed["cpu_s"] = sum(cpu.values()) - before
-
-
-def measure_process(data: Path, replicas: int) -> dict[str, Any]:
-    """Run one sweep in this process and measure it."""
+    With `all_stages` an engine that may die answers, by fault injection that changes no answer: it gets replicas.
+    """
+    faults = FaultInjection(reverse=all_stages)
     phases = Phases()
     with tempfile.TemporaryDirectory() as out:
         spec = RunSpec(
             data=str(data),
             out=out,
-            models={"chance": ModelSpec(engine="random", replicas=Replicas(max=replicas))},
+            models={"chance": ModelSpec(engine="random", replicas=Replicas(max=replicas), faults=faults)},
             benchmarks=("maia",),
             settings=("1-frame",),
         )
         start = time.perf_counter()
-        with watched() as observed:
+        with used(lambda: phases.began[-1][0].partition(" ")[0] if phases.began else "plan") as usage:
             outcome = run_sweep(spec, progress=phases)
         end = time.perf_counter()
     if outcome.failed or not outcome.metrics:
@@ -106,13 +86,48 @@ def measure_process(data: Path, replicas: int) -> dict[str, Any]:
         "requests": outcome.requests,
         "seconds": end - start,
         "per_second": outcome.requests / (end - start),
-        "cpu_ms_per_request": 1000 * observed["cpu_s"] / outcome.requests,
-        "driver_mb": observed["driver_mb"],
+        "cpu_ms_per_request": 1000 * usage.total_s / outcome.requests,
+        "processes": usage.by_phase(),
+        "driver_mb": max(usage.driver_mb),
+        "driver_mb_by_tenth": usage.driver_mb[:: max(1, len(usage.driver_mb) // 10)],
         "driver_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "planning_s": phases.began[0][1] - start,
         "phases_s": phases.seconds(end),
         "load": os.getloadavg()[0],
     }
+
+
+def draw(run: Mapping[str, Any], path: Path) -> None:
+    """Draw the processor time of a run by stage and kind of process."""
+    stages = {stage: sums_by_group(kinds) for stage, kinds in run["processes"].items()}
+    figure = Bars(
+        id="profile",
+        title=f"Processor time of {run['requests']:,} requests of the guessing model, Ray counted",
+        categories=tuple(stage for stage in STAGES if stage in stages),
+        series=tuple(
+            Series(
+                label=group,
+                values=tuple(1000 * stages[stage][group] / run["requests"] for stage in STAGES if stage in stages),
+            )
+            for group in GROUPS
+        ),
+        y_label="ms a request",
+        stacked=True,
+        percent=False,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(to_svg_bytes(figure))
+
+
+def sums_by_group(kinds: Mapping[str, float]) -> Counter[str]:
+    """Return seconds by group of processes."""
+    sums: Counter[str] = Counter()
+    for kind, seconds in kinds.items():
+        group = next(
+            (group for group, words in GROUPS.items() if any(word in kind for word in words)), "Ray's services"
+        )
+        sums[group] += seconds
+    return sums
 
 
 def main() -> None:
@@ -121,10 +136,12 @@ def main() -> None:
     parser.add_argument("--requests", default="10000,100000", help="sizes, comma-separated; 1000000 takes long")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--draw", type=Path, help="draw the last run into this SVG file")
+    parser.add_argument("--all-stages", action="store_true", help="send all through replicas, as for other models")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
-        print(json.dumps(measure_process(args.measure, args.replicas)))
+        print(json.dumps(measure_process(args.measure, args.replicas, all_stages=args.all_stages)))
         return
     sizes = [int(size) for size in args.requests.split(",")]
     with tempfile.TemporaryDirectory() as folder:
@@ -134,11 +151,12 @@ def main() -> None:
         for turn in range(args.runs):
             for size in sizes:
                 command = [sys.executable, "-m", "tests.bench.pipeline", "--measure", f"{folder}/{size}"]
-                process = subprocess.run(
-                    [*command, "--replicas", str(args.replicas)], stdout=subprocess.PIPE, check=True, text=True
-                )
+                command += ["--replicas", str(args.replicas), *["--all-stages"] * args.all_stages]
+                process = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
                 runs[size].append(json.loads(process.stdout.splitlines()[-1]))
                 print(f"run {turn + 1}, {size}: {runs[size][-1]}", flush=True)
+    if args.draw:
+        draw(runs[sizes[-1]][-1], args.draw)
     names = ("per_second", "cpu_ms_per_request", "driver_mb", "planning_s")
     sums = {size: {name: spread([run[name] for run in subset]) for name in names} for size, subset in runs.items()}
     record("pipeline", {"sizes": {str(size): {**sums[size], "runs": runs[size]} for size in sizes}})

@@ -1,7 +1,7 @@
 """A long sweep with repeated kills: `python -m tests.chaos.soak --requests 1000000 --kill-every 60`.
 
-The `random` engine answers; each `kill-every` seconds of answering, in turn, an engine replica is killed (the run goes
-on) or the run itself (the same command is given again). At the end every request of the plan must be there once. What
+The `random` engine answers; each `kill-every` seconds of answering, in turn, a task that answers is killed (the run
+goes on) or the run itself (the same command is given again). At the end every request of the plan must be there once. What
 the driver holds in memory and what lies in the object store is looked at all the while; both should stay flat.
 """
 
@@ -32,6 +32,8 @@ from tests.chaos.results import RESULTS, read_results, write_results
 from tests.chaos.sweeps import environment, parts
 
 PER_GROUP = 180
+ANSWERING = "MapBatches(answer_units)"
+"""In the command line of a task of an engine without replicas."""
 LOOK_S = 1.0
 DIE_S = 60
 KEPT_SAMPLES = 60
@@ -99,7 +101,7 @@ class Soak:
 
     def _kill(self, process: subprocess.Popen[bytes]) -> bool:
         """Kill a replica or the run, in turn; return whether it was the run."""
-        replicas = named(process.pid, REPLICA)
+        replicas = named(process.pid, REPLICA) or named(process.pid, ANSWERING)
         if self.kills.total() % 2 == 0 and replicas:
             self.kills["replica"] += 1
             os.kill(replicas[self.kills.total() % len(replicas)], signal.SIGKILL)
