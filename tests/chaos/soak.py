@@ -1,8 +1,8 @@
 """A long sweep with repeated kills: `python -m tests.chaos.soak --requests 1000000 --kill-every 60`.
 
 The `random` engine answers; each `kill-every` seconds of answering, in turn, a task that answers is killed (the run
-goes on) or the run itself (the same command is given again). At the end every request of the plan must be there once. What
-the driver holds in memory and what lies in the object store is looked at all the while; both should stay flat.
+goes on) or the run itself (the same command is given again). At the end every request of the plan must be there once.
+What the driver holds in memory and what lies in the object store is looked at all the while; both should stay flat.
 """
 
 from __future__ import annotations
