@@ -14,18 +14,6 @@ from pipelines.metrics.text import References, bleu_scorer, check_paired, fracti
 COLUMNS: Final = 2 * ORDERS + 2  # of `bleu_counts`
 
 
-def corpus_bleu(candidates: Sequence[str], references: References, *, order: int = 4, lowercase: bool = False) -> float:
-    """Compute corpus BLEU of n-grams up to `order` (1..4) on 13a tokens, with sacreBLEU's defaults (Post 2018).
-
-    Equal weights, exponential smoothing, brevity against the closest reference length. Raises ValueError without texts.
-    """
-    check_paired(candidates, references)
-    if not candidates:
-        raise ValueError("corpus BLEU of no texts is undefined")
-    groups = [[text for text in group if text.strip()] for group in references]
-    return bleu_of_counts(bleu_counts(candidates, groups, lowercase=lowercase).sum(axis=0), order)
-
-
 def bleu_of_sums(*sums: FloatArray, order: int = ORDERS) -> FloatArray:
     """Compute corpus BLEU up to `order` on every draw, (draws,), from drawn sums of `COLUMNS` columns, (draws,) each.
 

@@ -65,29 +65,29 @@ def _align(
 ) -> dict[int, int]:
     """Return the place in the reference of each matched word of the candidate."""
     pairs: dict[int, int] = {}
-    ours, theirs = dict(enumerate(candidate)), dict(enumerate(reference))
-    _match(ours, theirs, pairs, None)
-    if ours and theirs:
-        ours, theirs = ({place: stem(word) for place, word in words.items()} for words in (ours, theirs))
-        _match(ours, theirs, pairs, None)
-    if wordnet is not None and ours and theirs:
-        _match(ours, theirs, pairs, wordnet)
+    unmatched, targets = dict(enumerate(candidate)), dict(enumerate(reference))
+    _match(unmatched, targets, pairs, None)
+    if unmatched and targets:
+        unmatched, targets = ({place: stem(word) for place, word in words.items()} for words in (unmatched, targets))
+        _match(unmatched, targets, pairs, None)
+    if wordnet is not None and unmatched and targets:
+        _match(unmatched, targets, pairs, wordnet)
     return pairs
 
 
-def _match(ours: dict[int, str], theirs: dict[int, str], pairs: dict[int, int], wordnet: Synonyms | None) -> None:
+def _match(unmatched: dict[int, str], targets: dict[int, str], pairs: dict[int, int], wordnet: Synonyms | None) -> None:
     """Pair equal words, or synonyms, and remove them: each word, from the last on, with the last one that is free."""
     places: dict[str, list[int]] = {}
-    for place, word in theirs.items():
+    for place, word in targets.items():
         places.setdefault(word, []).append(place)
-    for place in [*reversed(ours)]:
-        free = places.get(ours[place])
+    for place in [*reversed(unmatched)]:
+        free = places.get(unmatched[place])
         if wordnet is not None:
-            lists = (places[name] for name in _synonyms(wordnet, ours[place]) if places.get(name))
+            lists = (places[name] for name in _synonyms(wordnet, unmatched[place]) if places.get(name))
             free = max(lists, key=operator.itemgetter(-1), default=None)
         if free:
             pairs[place] = free.pop()
-            del ours[place], theirs[pairs[place]]
+            del unmatched[place], targets[pairs[place]]
 
 
 @functools.lru_cache(_STEM_CACHE)

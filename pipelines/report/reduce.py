@@ -92,9 +92,9 @@ def _media_keys(plans: Sequence[EntryPlan]) -> dict[str, str]:
 
 def _outputs(out: Store, scores: EntryScores, requests: EntryRequests) -> dict[str, dict[str, Any]]:
     """Return output and error of the examples by request id."""
-    wanted = list(requests.example_texts)
+    examples = list(requests.example_texts)
     outputs = {}
-    for path in sorted(scores.prediction_parts(wanted)):
+    for path in sorted(scores.prediction_parts(examples)):
         for row in read_part(out, path, ["request_id", "output", "error"]).to_pylist():
             if row["request_id"] in requests.example_texts:
                 outputs[row["request_id"]] = row

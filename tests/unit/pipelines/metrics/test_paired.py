@@ -15,9 +15,10 @@ from scipy.stats import kstest
 from pipelines.benchmarks.aggregation import ratio
 from pipelines.metrics import paired
 from pipelines.metrics.agreement import mcnemar_exact
-from pipelines.metrics.bleu import bleu_counts, bleu_of_sums, corpus_bleu
+from pipelines.metrics.bleu import bleu_counts, bleu_of_sums
 from pipelines.metrics.f1 import macro_f1
 from tests.support.paired_simulation import simulate, uniform_p_values
+from tests.unit.pipelines.metrics.metric_cases import corpus_bleu
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "the", "cat", "."]), min_size=1, max_size=7).map(" ".join)
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, corpus_bleu
+from pipelines.metrics.bleu import bleu_counts, bleu_of_counts
 from pipelines.metrics.cider import cider
 from pipelines.metrics.stats import bootstrap_ci, cluster_draws, paired_bootstrap_ci
 from tests.support.maia_rows import ANSWERS, Question, every_column, metric_of, reduced
+from tests.unit.pipelines.metrics.metric_cases import corpus_bleu
 
 # -------------------------------------------------------------------------------------------------------- similarity
 
