@@ -116,6 +116,11 @@ def meteor_italian(candidates: Sequence[str], references: References) -> list[fl
     return _scores(candidates, references, tokenize=words, stem=_italian())
 
 
+def meteor_by_words(candidates: Sequence[str], references: References) -> list[float]:
+    """Compute METEOR on `text.words` with exact matches alone, for any language; best over the references."""
+    return _scores(candidates, references, tokenize=words, stem=str)
+
+
 def meteor_english(
     candidates: Sequence[str], references: References, *, wordnet: Synonyms | None = None
 ) -> list[float]:

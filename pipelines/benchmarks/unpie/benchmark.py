@@ -37,7 +37,7 @@ from pipelines.benchmarks.unpie.answers import (
     verdict,
 )
 from pipelines.benchmarks.unpie.column_map import MAP_NAMES
-from pipelines.benchmarks.unpie.prompts import JUDGE, PROMPT_TEXTS, caption_steps, unpie_prompts
+from pipelines.benchmarks.unpie.prompts import JUDGE, PROMPT_TEXTS, TRANSLATION_JUDGE, caption_steps, unpie_prompts
 from pipelines.benchmarks.unpie.source import read_unpie
 from pipelines.metrics.meteor import Synonyms, english_name, find_wordnet, meteor_english
 from pipelines.metrics.text import sentence_bleu
@@ -86,7 +86,12 @@ class _Unpie:
         )
 
     def judge_request(self, row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
-        """Ask whether the pun was reconstructed; empty answers and the original sentence are decided by rule."""
+        """Ask whether the pun was reconstructed; empty answers and the original sentence are decided by rule.
+
+        Of translations only those that a person labelled are judged, to compare the judge's verdicts with theirs.
+        """
+        if row.task == "disambiguation" and row.status == "ok" and "human" in row.given:
+            return _translation_request(row, texts)
         if row.task != "reconstruction" or row.status != "ok":
             return None
         text, data = _read_sentence(row).text, row.sample.data
@@ -100,11 +105,24 @@ class _Unpie:
             meaning1=data["gloss"][0],
             meaning2=data["gloss"][1],
         )
-        step = Step(turns=(user(words),), generation=Generation(max_new_tokens=8), choices=("yes", "no"))
-        return JudgeRequest(step=step)
+        return _yes_or_no(words)
 
     def read_verdict(self, text: str) -> bool | None:
         return read_judge(text)
+
+
+def _yes_or_no(words: str) -> JudgeRequest:
+    step = Step(turns=(user(words),), generation=Generation(max_new_tokens=8), choices=("yes", "no"))
+    return JudgeRequest(step=step)
+
+
+def _translation_request(row: Row, texts: PromptTexts) -> JudgeRequest | None:
+    text, targets = _read_sentence(row).text, _targets(row)
+    if not text or not all(targets):
+        return None
+    meaning = int(row.variant[-1])
+    wanted, other = targets[meaning], targets[1 - meaning]
+    return _yes_or_no(texts.fill(TRANSLATION_JUDGE, wanted=wanted, other=other, candidate=text[:_JUDGED_CHARS]))
 
 
 def _read_sentence(row: Row) -> TranslationReading:
@@ -152,6 +170,8 @@ def _read_disambiguation(row: Row) -> Reading:
             "tie": float(not verdict(first, second, 0) and not verdict(first, second, 1)),
         }
         values = {name: value for name, value in values.items() if math.isfinite(value)}
+    if row.verdict.state == "ok":
+        values["gpteval"] = float(bool(row.verdict.accepted))
     return _translation(row, sentence, values)
 
 
@@ -225,6 +245,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     reporter=PackageReporter(__package__),
     judge=_PARTS,
     judged_metrics=("correct_pct",),
+    descriptive_values=("gpteval", "human"),
     similarity=_PARTS.similarity,
     captions=_PARTS.captions,
     paired_metrics=lazy_part("pipelines.benchmarks.unpie.paired:paired_metrics"),

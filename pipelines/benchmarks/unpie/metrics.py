@@ -21,7 +21,7 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.unpie.aggregate import BoolArray, MeanMetric, Place, kinds_in
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.deltas import deltas
-from pipelines.benchmarks.unpie.people.agreement import agreement
+from pipelines.benchmarks.unpie.people.agreement import agreement, translation_agreement
 from pipelines.benchmarks.unpie.reconstruction_bleu import bleu_metrics, sentence_counts
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _FLOATS: Final = (
     "meteor",
     "meteor_nowordnet",
     "human",
+    "gpteval",
 )
 _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "grounding": ("extra_text", "truncated"),
@@ -183,7 +184,7 @@ def _grounding(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metr
 # --------------------------------------------------------------------------------------------- disambiguation
 
 
-def _disambiguation(rows: _PlaceRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def _disambiguation(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     no_scorer = "no scorer model"
     yield from rows.mean("accuracy", "correct", missing_reason=no_scorer)
     valid = rows.ok & rows.frame["answer"].notna().to_numpy()
@@ -199,6 +200,7 @@ def _disambiguation(rows: _PlaceRows, _samples: Mapping[str, Sample]) -> Iterato
         value, note = (translations, "") if has_margins else (None, no_scorer)
         yield rows.count(margin_name(index), value, int(margins.size), note)
     yield from agreement(rows.place, rows.frame[rows.ok], "correct")
+    yield from translation_agreement(rows.place, rows.frame[rows.ok], samples)
 
 
 def _pairs(frame: pd.DataFrame) -> pd.DataFrame:

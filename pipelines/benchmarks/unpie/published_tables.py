@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Source, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.benchmarks.unpie.aggregate import KINDS
-from pipelines.benchmarks.unpie.people.agreement import AGREEMENT
+from pipelines.benchmarks.unpie.people.agreement import AGREEMENT, VERDICT_METRICS
 from pipelines.benchmarks.unpie.results import PAIRS, TYPES, UnpieResults
 
 _DATA_SETS: Final = ("Multi30k", "CoMMuTE", "UNPIE")  # rows of Table 1
@@ -115,7 +116,7 @@ def _translation_table(unpie: UnpieResults, number: str, subsets: Sequence[str])
 def _metric_agreement_table(unpie: UnpieResults) -> Table:
     """Lay out Table 8: verdicts of metrics on translations, against people's."""
     rows: list[TableRow] = []
-    for metric in ("BLEU", "METEOR", "Rouge-L", "BERTScore", "GPTEval"):
+    for metric in VERDICT_METRICS:
         keys = [
             Key(name, "disambiguation", setting, _HUMAN_SAMPLES, metric, model)
             for model, setting in (("LLaVA", "vlm"), ("GPT4", "sm"))
@@ -123,12 +124,12 @@ def _metric_agreement_table(unpie: UnpieResults) -> Table:
         ]
         cells = tuple(unpie.value(key, "published") for key in keys)
         rows.append(TableRow(label=metric, cells=cells, origin="published"))
-    for setting in ("sm", "vlm"):
-        keys = [Key(f"agreement_{name}", "disambiguation", setting) for name in ("accuracy", "phi")]
+    for setting, metric in product(("sm", "vlm"), VERDICT_METRICS):
+        keys = [Key(f"agreement_{name}", "disambiguation", setting, category=metric) for name in ("accuracy", "phi")]
         for model in unpie.results.models_with(keys):
             ours = _cells(unpie, keys, model)
             cells_of = (*ours, None, None) if setting == "vlm" else (None, None, *ours)
-            rows.append(TableRow(label=f"BERTScore, {model}", cells=cells_of))
+            rows.append(TableRow(label=f"{metric}, {model}", cells=cells_of))
     return Table(
         id="unpie_table8",
         title="UNPIE Table 8: agreement of verdicts on translations with people",
@@ -139,6 +140,8 @@ def _metric_agreement_table(unpie: UnpieResults) -> Table:
         styles=("percent1", "fraction2", "percent1", "fraction2"),
         notes=(
             "Published: 100 valid outputs of each model, 32 invalid ones of LLaVA left out; phi is printed times 100.",
+            "Ours: right where closer to the wanted translation; BLEU-4 of sentences, METEOR of exact words.",
+            "GPTEval: the run's judge, on predictions that have a column `human`.",
         ),
     )
 

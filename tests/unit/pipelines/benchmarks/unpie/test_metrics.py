@@ -1,22 +1,38 @@
 """UNPIE's metrics: worked counts, answers of known quality, gaps, pairs, deltas, agreement, intervals."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.records import Metric, Sample, Verdict
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import JudgeRequest, Metric, Sample, Verdict
 from pipelines.benchmarks.unpie.aggregate import KINDS, Place, mean_interval
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
+from pipelines.benchmarks.unpie.people.agreement import translation_agreement
 from pipelines.metrics.stats import bootstrap_ci, half_up
 from tests.support.paths import GOLDEN
-from tests.support.unpie_rows import SIX, cell, judged, metric_of, prediction, reduced, sample, samples, scored, similar
+from tests.support.unpie_rows import (
+    SIX,
+    cell,
+    in_order,
+    judged,
+    metric_of,
+    prediction,
+    reduced,
+    sample,
+    samples,
+    scored,
+    similar,
+)
 
 GOLDEN_ROWS = GOLDEN / "unpie" / "metrics.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
@@ -354,6 +370,44 @@ def test_agreement_with_human_labels() -> None:
         assert metric_of(metrics, f"agreement_{name}", "lm").value == pytest.approx(value)
     assert metric_of(metrics, "agreement_phi", "lm", subset="Ko-En").value == 1.0
     assert not [m for m in reduced(everything("perfect"), FEW) if m.metric.startswith("agreement")]
+
+
+def test_agreement_of_five_metrics_on_labelled_translations() -> None:
+    item = sample("homographic", 0, translation=[{"de": "der Stich der Biene"}, {"de": "der Betrug der Bande"}])
+    rows = pd.DataFrame(
+        {
+            "sample_id": item.sample_id,
+            "variant": ["de/0", "de/1", "de/0", "de/1"],
+            # the last is as close to either translation: a tie is wrong
+            "answer": ["der Stich der Biene", "der Betrug der Bande", "ein Betrug der Bande", "der der"],
+            "human": [1.0, 1.0, 0.0, 1.0],
+            "correct": [1.0, 0.0, 0.0, 1.0],
+            "gpteval": [1.0, 1.0, 1.0, np.nan],
+        }
+    )
+    metrics = translation_agreement(Place("disambiguation", "vlm", ""), rows, {item.sample_id: item})
+    values = {(m.category, m.metric): (m.value, m.n) for m in metrics}
+    for name in ("BLEU", "METEOR", "Rouge-L"):  # verdicts 1 1 0 0 against 1 1 0 1
+        assert values[name, "agreement_accuracy"] == (3 / 4, 4)
+        assert values[name, "agreement_phi"][0] == pytest.approx(2 / math.sqrt(12))
+    assert values["BERTScore", "agreement_accuracy"] == (3 / 4, 4)
+    assert values["GPTEval", "agreement_accuracy"] == (pytest.approx(2 / 3), 3)
+    assert values["GPTEval", "agreement_phi"] == (None, 3)
+    assert list(translation_agreement(Place("disambiguation", "vlm", ""), rows.assign(human=np.nan), {})) == []
+
+
+def test_the_judge_gets_only_translations_that_a_person_labelled() -> None:
+    item = sample("homographic", 0, translation=[{"de": "der Stich"}, {"de": "der Betrug"}])
+    row = prediction(item, "disambiguation", "vlm", "de/1", output="[German]: ein Betrug", given={"human": 1.0})
+    texts = PromptTexts(BENCHMARK.prompt_texts)
+    assert BENCHMARK.judge is not None
+    ask = BENCHMARK.judge.judge_request(row, texts)
+    assert isinstance(ask, JudgeRequest)
+    in_order(str(ask.step.turns[0].parts), "Reference A: der Betrug", "Reference B: der Stich", "Candidate: ein Betrug")
+    assert BENCHMARK.judge.judge_request(replace(row, given={}), texts) is None
+    assert BENCHMARK.judge.judge_request(replace(row, output=""), texts) is None
+    assert scored(replace(row, verdict=judged(False)))["gpteval"] == 0.0
+    assert "gpteval" not in scored(row)
 
 
 # ----------------------------------------------------------------------------------------------------------- intervals
