@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,16 +19,22 @@ from vllm.model_executor.model_loader import get_model_cls
 from models.engines.transformers.media_inputs import clip_metadata
 from models.errors import EngineUnreachableError
 from models.media_sampling import uniform_indices
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn, logprobs_to_text
 from models.spec import ModelSpec
 
 _CONTEXT = re.compile(r"longer than the maximum model length|maximum context length|max_model_len", re.IGNORECASE)
 _MAX_PICTURES = 16  # pictures of one prompt; few-shot prompts hold several
 _SEEDS = 2**63
-_UNSCORED = Failure(
-    type="unsupported",
-    message="scoring given texts is not implemented for vllm; run the model with `engine: transformers`",
-)
+_UNSCORABLE = Failure(type="unscorable", message="a text has no token to score")
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    """One prompt as vLLM takes it; `scored` counts its last tokens whose log-probabilities are asked for."""
+
+    call: Call
+    prompt: dict[str, Any]
+    scored: int = 0
 
 
 class VLLMEngine:
@@ -65,16 +72,33 @@ class VLLMEngine:
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call; `EngineUnreachableError` when vLLM's engine died."""
-        ready: list[tuple[Call, dict[str, Any]]] = []
+        submissions: list[_Submission] = []
         for call in calls:
-            if call.scored:
-                yield CallReply(call_id=call.call_id, outcome=_UNSCORED)
-                continue
             try:
-                ready.append((call, self._prompt(call, media)))
+                parts = (
+                    self._scored_texts(call, media) if call.scored else [_Submission(call, self._prompt(call, media))]
+                )
             except (ValueError, TypeError, LookupError, AttributeError) as error:
                 yield _failure_reply(call, error)
-        yield from self._answer(ready)
+                continue
+            if call.scored and not all(part.scored for part in parts):
+                yield CallReply(call_id=call.call_id, outcome=_UNSCORABLE)
+            else:
+                submissions += parts
+        started = monotonic()
+        outputs = self._submit(submissions) if submissions else []
+        each = (monotonic() - started) / max(1, len(submissions))
+        by_call: dict[str, list[tuple[_Submission, Any]]] = {}
+        for submission, output in zip(submissions, outputs, strict=True):
+            by_call.setdefault(submission.call.call_id, []).append((submission, output))
+        for parts_of_call in by_call.values():
+            call = parts_of_call[0][0].call
+            errors = [output for _, output in parts_of_call if isinstance(output, Exception)]
+            if errors:
+                yield _failure_reply(call, errors[0])
+            else:
+                answer = _read_scores(parts_of_call) if call.scored else _read_output(parts_of_call[0][1])
+                yield CallReply(call_id=call.call_id, outcome=answer, latency_s=each * len(parts_of_call))
 
     def close(self) -> None:
         """End vLLM's processes and release the memory."""
@@ -83,14 +107,12 @@ class VLLMEngine:
             core.shutdown()
         self._llm = None
 
-    def _answer(self, ready: Sequence[tuple[Call, dict[str, Any]]]) -> Iterator[CallReply]:
-        if not ready:
-            return
-        started = monotonic()
+    def _submit(self, submissions: Sequence[_Submission]) -> list[Any]:
+        """Return vLLM's output for each prompt, or the exception by which it was rejected."""
         try:
-            outputs = self._llm.generate(
-                [prompt for _, prompt in ready],
-                [_sampling(call) for call, _ in ready],
+            outputs: list[Any] = self._llm.generate(
+                [submission.prompt for submission in submissions],
+                [_sampling(submission) for submission in submissions],
                 use_tqdm=False,
                 lora_request=self._lora,
                 tokenization_kwargs={"add_special_tokens": False},  # the chat template has added them
@@ -98,16 +120,27 @@ class VLLMEngine:
         except Exception as error:  # vLLM's own classes, and anything that a model's preprocessing raises
             if _is_engine_dead(error):
                 raise EngineUnreachableError(f"vllm's engine for {self._spec.model} died: {error}") from error
-            if len(ready) == 1:
-                yield _failure_reply(ready[0][0], error)
-                return
-            middle = len(ready) // 2
-            yield from self._answer(ready[:middle])
-            yield from self._answer(ready[middle:])
-            return
-        each = (monotonic() - started) / len(ready)
-        for (call, _), output in zip(ready, outputs, strict=True):
-            yield CallReply(call_id=call.call_id, outcome=_read_output(output), latency_s=each)
+            if len(submissions) == 1:
+                return [error]
+            middle = len(submissions) // 2
+            return [*self._submit(submissions[:middle]), *self._submit(submissions[middle:])]
+        return outputs
+
+    def _scored_texts(self, call: Call, media: Mapping[Media, Frames]) -> list[_Submission]:
+        """Return one prompt for each text, tokenized as the `transformers` engine does: by itself, after the turns."""
+        tokenizer = self._llm.get_tokenizer()
+        prompt = self._prompt(call, media) if call.turns else {}
+        if call.turns:
+            before: list[int] = tokenizer(prompt.pop("prompt"), add_special_tokens=False)["input_ids"]
+        else:
+            before = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+        submissions = []
+        for text in call.scored:
+            ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+            # The first token of all has nothing to follow from.
+            scored = len(ids) if before else max(0, len(ids) - 1)
+            submissions.append(_Submission(call, {"prompt_token_ids": [*before, *ids], **prompt}, scored))
+        return submissions
 
     def _prompt(self, call: Call, media: Mapping[Media, Frames]) -> dict[str, Any]:
         if call.generation.num_beams > 1:
@@ -215,10 +248,25 @@ def _lora(spec: ModelSpec) -> Any:
     return LoRARequest("adapter", 1, spec.adapter)
 
 
-def _sampling(call: Call) -> Any:
-    generation = call.generation
+def _sampling(submission: _Submission) -> Any:
+    if submission.scored:
+        return vllm.SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0)
+    generation = submission.call.generation
     return vllm.SamplingParams(
         temperature=generation.temperature, max_tokens=generation.max_new_tokens, seed=generation.seed % _SEEDS
+    )
+
+
+def _read_scores(parts: Sequence[tuple[_Submission, Any]]) -> Answer:
+    means, counts = [], []
+    for submission, output in parts:
+        scored = list(zip(output.prompt_token_ids, output.prompt_logprobs, strict=True))[-submission.scored :]
+        means.append(sum(logprobs[token].logprob for token, logprobs in scored) / submission.scored)
+        counts.append(submission.scored)
+    return Answer(
+        text=logprobs_to_text(means, counts),
+        input_tokens=sum(len(output.prompt_token_ids) for _, output in parts),
+        cached_tokens=sum(output.num_cached_tokens or 0 for _, output in parts),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,7 @@ class SamplingParams:
     temperature: float = 1.0
     max_tokens: int | None = 16
     seed: int | None = None
+    prompt_logprobs: int | None = None
 
 
 class VideoModel:
@@ -114,7 +116,16 @@ class FakeLLM:
         self.batches.append(len(prompts))
         if self.dead:
             raise RuntimeError("request failed") from EngineDeadError("EngineCore encountered an issue")
-        return [self._complete(prompt) for prompt in prompts]
+        return [
+            self._score(prompt) if params.prompt_logprobs is not None else self._complete(prompt)
+            for prompt, params in zip(prompts, sampling_params, strict=True)
+        ]
+
+    def _score(self, prompt: Mapping[str, Any]) -> Any:
+        """Give token `t` the log-probability -t."""
+        ids = prompt["prompt_token_ids"]
+        logprobs = [None, *({token: SimpleNamespace(logprob=-float(token))} for token in ids[1:])]
+        return SimpleNamespace(prompt_token_ids=ids, prompt_logprobs=logprobs, num_cached_tokens=0)
 
     def _complete(self, prompt: Mapping[str, Any]) -> Any:
         if "REFUSED" in prompt["prompt"]:
@@ -204,14 +215,28 @@ def test_rejected_prompt_fails_alone(vllm_module: Any, checkpoint_of: Checkpoint
     engine, stand = opened(vllm_module, checkpoint_of("llama"))
     calls = calls_about((), limits=(4,))
     bad = replace(calls[2], turns=(replace(calls[2].turns[0], parts=(*calls[2].turns[0].parts[:-1], _words())),))
-    scored = Call(call_id="scored/0", turns=(), generation=Generation(max_new_tokens=1), scored=("a", "b"))
+    scored = Call(call_id="scored/0", turns=(), generation=Generation(max_new_tokens=1), scored=("a b", ""))
     replies = {reply.call_id: reply.outcome for reply in engine.generate([*calls[:2], bad, *calls[3:], scored], MEDIA)}
     failed = {name: outcome.type for name, outcome in replies.items() if isinstance(outcome, Failure)}
-    assert failed == {bad.call_id: "context_length", "scored/0": "unsupported"}
+    assert failed == {bad.call_id: "context_length", "scored/0": "unscorable"}
     assert len(replies) == len(calls) + 1
     stand.dead = True
     with pytest.raises(EngineUnreachableError, match="died"):
         list(engine.generate(calls, MEDIA))
+
+
+def test_texts_are_scored_by_the_log_probabilities_of_their_own_tokens(
+    vllm_module: Any, checkpoint_of: Checkpoints
+) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of("qwen2_5_vl"))
+    texts = ("Il gatto dorme", "Il cane")
+    prompted = replace(calls_about((PICTURE,), limits=(1,))[0], call_id="after", scored=texts)
+    alone = replace(prompted, call_id="alone", turns=())
+    scores = {reply.call_id: json.loads(reply.outcome.text) for reply in engine.generate([prompted, alone], MEDIA)}
+    ids = [stand.tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    assert scores["after"]["logprobs"] == [-sum(tokens) / len(tokens) for tokens in ids]
+    assert scores["after"]["tokens"] == [len(tokens) for tokens in ids]
+    assert scores["alone"]["tokens"] == [len(tokens) - 1 for tokens in ids], "the first has nothing to follow from"
 
 
 def _words() -> Any:
