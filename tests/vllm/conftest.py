@@ -1,0 +1,47 @@
+"""The real vLLM, on processors: run by `make test-vllm` in an environment of its own, skipped elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.engines.base import Engine
+from models.spec import Limits, ModelSpec
+from tests.unit.models.engines.conftest import Checkpoints, checkpoint_of, one_thread, reference_answers
+
+__all__ = ["checkpoint_of", "one_thread", "reference_answers"]
+
+OpenEngine = Callable[..., Engine]
+
+_SMALL: dict[str, Any] = {
+    "kv_cache_memory_bytes": 1 << 28,
+    "enforce_eager": True,
+    "skip_mm_profiling": True,
+    "limit_mm_per_prompt": {"image": 4, "video": 1},
+}
+"""Settings of vLLM that shorten its start; no answer depends on them."""
+
+
+@pytest.fixture(scope="module")
+def open_vllm(checkpoint_of: Checkpoints) -> Iterator[OpenEngine]:
+    """Return a function that opens the engine on an architecture's checkpoint; the engine before it is closed."""
+    vllm = pytest.importorskip("vllm", reason="vllm is not installed here: `make test-vllm`")
+    from models.engines.vllm import VLLMEngine
+
+    running: list[Engine] = []
+
+    def open_engine(architecture: str | Path, **more: Any) -> Engine:
+        while running:
+            running.pop().close()
+        folder = checkpoint_of(architecture) if isinstance(architecture, str) else architecture
+        settings = {"dtype": "float32", "limits": Limits(max_model_len=4096), **more}
+        spec = ModelSpec(engine="vllm", model=str(folder), device="cpu", **settings)
+        running.append(VLLMEngine(spec, make=lambda **given: vllm.LLM(**{**given, **_SMALL})))
+        return running[-1]
+
+    yield open_engine
+    while running:
+        running.pop().close()

@@ -1,0 +1,27 @@
+"""The contract of engines, on the real vLLM."""
+
+from __future__ import annotations
+
+import pytest
+
+from models.engines.base import Engine
+from models.spec import Limits
+from tests.unit.models.engines.contract import EngineContract
+from tests.vllm.conftest import OpenEngine
+
+pytestmark = pytest.mark.vllm
+
+
+class TestVLLM(EngineContract):
+    @pytest.fixture(scope="class")
+    def engine(self, open_vllm: OpenEngine) -> Engine:
+        return open_vllm("qwen2_5_vl")
+
+    @pytest.fixture
+    def own_engine(self, open_vllm: OpenEngine) -> Engine:
+        return open_vllm("qwen2_5_vl")
+
+    @pytest.fixture(scope="class")
+    def failing(self, open_vllm: OpenEngine) -> Engine:
+        # Long enough for the short prompts and their answers, too short for the bad one.
+        return open_vllm("qwen2_5_vl", limits=Limits(max_model_len=200))
