@@ -7,7 +7,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,13 @@ def _decoders() -> list[CheckResult]:
 
 
 def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> CheckResult:
+    result = _fit(name, spec, nodes, named=named)
+    if not spec.engine_reason:
+        return result
+    return replace(result, detail=f"{result.detail}; engine {spec.engine}: {spec.engine_reason}")
+
+
+def _fit(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> CheckResult:
     unable = "bad" if named else "note"
     reason = unavailable_reason(spec)
     if reason:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import importlib.util
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -34,19 +35,25 @@ def unavailable_reason(spec: ModelSpec) -> str:
     return ""
 
 
-@lru_cache(maxsize=1)
 def known_architectures() -> frozenset[str]:
-    """Return the `model_type`s of the installed transformers, read from its source: importing it loads torch."""
+    """Return the `model_type`s that the installed transformers runs."""
+    return frozenset(transformers_classes())
+
+
+@lru_cache(maxsize=1)
+def transformers_classes() -> Mapping[str, frozenset[str]]:
+    """Return `model_type` -> class names of the installed transformers, read from its source: importing loads torch."""
     package = importlib.util.find_spec("transformers")
     if package is None or not package.submodule_search_locations:
-        return frozenset()
+        return {}
     path = Path(package.submodule_search_locations[0], "models", "auto", "modeling_auto.py")
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = (
-        entry.elts[0].value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id in _TABLES for t in node.targets)
-        for entry in ast.walk(node.value)
-        if isinstance(entry, ast.Tuple) and entry.elts and isinstance(entry.elts[0], ast.Constant)
-    )
-    return frozenset(str(name) for name in names)
+    classes: dict[str, frozenset[str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id in _TABLES for t in node.targets):
+            for entry in ast.walk(node.value):
+                if isinstance(entry, ast.Tuple) and entry.elts and isinstance(entry.elts[0], ast.Constant):
+                    names = {n.value for n in ast.walk(entry) if isinstance(n, ast.Constant)} - {entry.elts[0].value}
+                    model_type = str(entry.elts[0].value)
+                    classes[model_type] = classes.get(model_type, frozenset()) | {str(name) for name in names}
+    return classes

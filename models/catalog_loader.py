@@ -14,6 +14,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from models.engine_choice import choose_engine
 from models.errors import ModelsFileError, UnknownModelError, YamlFileError, suggest
 from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
@@ -26,13 +27,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # appears in comma-separated
 def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
     """Return all known models: the catalog, then each file; a later entry replaces an earlier one whole.
 
+    No entry is left with `engine: auto`: what is installed here decides.
+
     Raises:
         ModelsFileError: a file is missing, is not UTF-8 YAML, repeats a key, or holds an invalid entry.
     """
     models = dict(_catalog())
     for file in files:
         models.update(_read_file(Path(file)))
-    return models
+    return {name: choose_engine(spec) for name, spec in models.items()}
 
 
 @cache

@@ -104,7 +104,8 @@ class FaultInjection(_StrictModel):
 class ModelSpec(_StrictModel):
     """One entry of a models file: engine, weights and limits of a model. Old spellings of keys stay valid."""
 
-    engine: Literal["transformers", "vllm", "openai", "random"]
+    engine: Literal["auto", "transformers", "vllm", "openai", "random"]
+    engine_reason: str = ""  # why `auto` became this engine; set by `models.engine_choice`
     model: str = ""  # hub id, local directory, `s3://` folder, or the name at the endpoint
     revision: str | None = None
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
@@ -202,7 +203,7 @@ class ModelSpec(_StrictModel):
     @property
     def runs_locally(self) -> bool:
         """Whether weights are loaded and answers computed on machines of the cluster."""
-        return self.engine in ("transformers", "vllm")
+        return self.engine in ("auto", "transformers", "vllm")
 
     @property
     def uses_transformers(self) -> bool:

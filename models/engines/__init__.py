@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 
+from models.engine_choice import choose_engine
 from models.engines.base import Engine
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
@@ -25,6 +26,7 @@ def build_engine(name: str, spec: ModelSpec) -> Engine:
         EngineUnreachableError: the engine is not installed, or its model is unavailable.
         MissingSecretError: the endpoint needs a key that is not set.
     """
+    spec = choose_engine(spec)
     module, cls = _ENGINES[spec.engine]
     if spec.uses_transformers and spec.tensor_parallel > 1:
         module, cls = "models.engines.tensor_parallel.engine", "open_tensor_parallel"

@@ -1,0 +1,58 @@
+"""Choose the engine of entries with `engine: auto`: vLLM where it is installed and able, else transformers."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+from models.availability import transformers_classes
+from models.spec import ModelSpec
+
+_REGISTRY = ("model_executor", "models", "registry.py")
+
+
+def choose_engine(spec: ModelSpec) -> ModelSpec:
+    """Return the entry with an engine in place of `auto`, and why; another entry unchanged."""
+    if spec.engine != "auto":
+        return spec
+    obstacle = _vllm_obstacle(spec)
+    reason = obstacle or f"vllm is installed and has code for {spec.architecture}"
+    return spec.model_copy(update={"engine": "transformers" if obstacle else "vllm", "engine_reason": reason})
+
+
+def _vllm_obstacle(spec: ModelSpec) -> str:
+    """Return why vLLM does not run an entry, '' if it does; its registry is read without importing it."""
+    if importlib.util.find_spec("vllm") is None:
+        return "vllm is not installed"
+    features = {
+        "device: cpu": spec.device == "cpu",
+        "beam search": (spec.generation.num_beams or 1) > 1,
+        "chat_format": spec.chat_format is not None,
+    }
+    unsupported = [name for name, is_asked in features.items() if is_asked]
+    if unsupported:
+        return f"vllm is not used with {', '.join(unsupported)}"
+    if spec.architecture is None:
+        return "the entry names no architecture"
+    if not transformers_classes().get(spec.architecture, frozenset()) & vllm_classes():
+        return f"the installed vllm has no code for {spec.architecture}"
+    return ""
+
+
+@lru_cache(maxsize=1)
+def vllm_classes() -> frozenset[str]:
+    """Return the names of model classes in the installed vLLM's registry, read from its source."""
+    package = importlib.util.find_spec("vllm")
+    if package is None or not package.submodule_search_locations:
+        return frozenset()
+    path = Path(package.submodule_search_locations[0], *_REGISTRY)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(
+        key.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    )

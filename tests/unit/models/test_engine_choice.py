@@ -1,0 +1,66 @@
+"""Entries with `engine: auto`, with a folder that stands for an installed vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models import engine_choice
+from models.engine_choice import choose_engine
+from models.spec import GenerationSpec, ModelSpec
+
+
+@pytest.fixture
+def installed_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package `vllm` whose registry knows Qwen2.5-VL alone."""
+    folder = tmp_path / "vllm" / "model_executor" / "models"
+    folder.mkdir(parents=True)
+    (tmp_path / "vllm" / "__init__.py").touch()
+    (folder / "registry.py").write_text(
+        '_MULTIMODAL_MODELS = {"Qwen2_5_VLForConditionalGeneration": ("qwen2_5_vl", "Qwen2_5_VL")}\n'
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    engine_choice.vllm_classes.cache_clear()
+    yield
+    engine_choice.vllm_classes.cache_clear()
+
+
+def entry(**more: Any) -> ModelSpec:
+    return ModelSpec(engine="auto", model="org/model", **{"architecture": "qwen2_5_vl", **more})
+
+
+def test_without_vllm_transformers_is_chosen_and_the_reason_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_choice.importlib.util, "find_spec", lambda _: None)
+    chosen = choose_engine(entry())
+    assert (chosen.engine, chosen.engine_reason) == ("transformers", "vllm is not installed")
+
+
+def test_stated_engine_is_left_alone() -> None:
+    spec = ModelSpec(engine="transformers", model="org/model")
+    assert choose_engine(spec) is spec
+
+
+@pytest.mark.usefixtures("installed_vllm")
+def test_vllm_is_chosen_where_it_has_code_for_the_architecture() -> None:
+    assert choose_engine(entry()).engine == "vllm"
+    assert "qwen2_5_vl" in choose_engine(entry()).engine_reason
+
+
+@pytest.mark.usefixtures("installed_vllm")
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"architecture": "idefics2"}, "no code for idefics2"),
+        ({"architecture": None}, "names no architecture"),
+        ({"device": "cpu"}, "device: cpu"),
+        ({"generation": GenerationSpec(num_beams=3)}, "beam search"),
+        ({"chat_format": "vicuna"}, "chat_format"),
+    ],
+)
+def test_what_vllm_cannot_do_runs_on_transformers(more: dict[str, Any], reason: str) -> None:
+    chosen = choose_engine(entry(**more))
+    assert chosen.engine == "transformers"
+    assert reason in chosen.engine_reason
