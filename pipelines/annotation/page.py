@@ -5,16 +5,15 @@ No text of the data is inside a script: what the script saves stands in escaped 
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
-
-from markupsafe import Markup
+from typing import Final
 
 from pipelines.benchmarks.annotation import AnnotationForm, AnnotationItem
-from pipelines.report.pages.environment import environment
+from pipelines.report.pages.environment import environment, inline_file
+
+_PACKAGE: Final = "pipelines.annotation"
 
 
 def form_page(
@@ -25,19 +24,19 @@ def form_page(
     pictures: Mapping[str, str],
 ) -> str:
     """Return the page of one person; `pictures` holds a `data:` address by the hash of each picture."""
-    css, script = (_file(name) for name in ("form.css", "form.js"))
+    (css, css_source), (script, script_source) = (inline_file(name, _PACKAGE) for name in ("form.css", "form.js"))
     policy = (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{_digest(css)}'; script-src 'sha256-{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; img-src data:; style-src {css_source}; script-src {script_source}; base-uri 'none'; "
+        "form-action 'none'"
     )
     head = {"benchmark": benchmark, "kind": form.kind, "annotator_column": form.annotator, "annotator": person}
     return (
-        environment("pipelines.annotation")
+        environment(_PACKAGE)
         .get_template("form.html.j2")
         .render(
             policy=policy,
-            css=Markup(css),  # noqa: S704 - a file of this package
-            script=Markup(script),  # noqa: S704 - a file of this package
+            css=css,
+            script=script,
             form=form,
             items=items,
             person=person,
@@ -55,11 +54,3 @@ def draw_id(items: Sequence[AnnotationItem]) -> str:
 
 def _as_json(values: Mapping[str, str]) -> str:
     return json.dumps(dict(values), ensure_ascii=True, sort_keys=True)
-
-
-def _file(name: str) -> str:
-    return files("pipelines.annotation").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

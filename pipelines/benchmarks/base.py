@@ -17,6 +17,7 @@ from models.messages import Step
 from pipelines.benchmarks.annotation import AnnotationForm
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline
+from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeRequest,
@@ -219,6 +220,8 @@ class BenchmarkDefinition:
     is_ensemble_member: Callable[[str], bool] = lambda _model: True  # which models the ensemble is made of, by name
     ensemble_replaces_members: bool = False  # tables and figures show the ensemble in place of its members
     predictions_reader: PredictionsReader | None = None  # of the authors' own prediction files
+    item_lists: Callable[[pd.DataFrame, Mapping[str, Sample]], list[ItemList]] | None = None
+    """The items behind the tables' numbers, from the scores of one model and samples by id."""
     paired_metrics: PairedMetrics | None = None  # for comparisons: metrics of two models that are no mean of a score
     annotation_form: Callable[[Iterable[Sample], Iterable[Row]], AnnotationForm] | None = None
     """What people are asked about samples and models' answers, from which forms are drawn."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.tables import Table
 from pipelines.predict.records import CellCount
 from pipelines.report.token_efficiency import Efficiency
@@ -74,6 +75,15 @@ class ReproductionCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelItems:
+    """Items of one model behind a table's numbers."""
+
+    model: str
+    items: ItemList
+    outputs: Mapping[str, str]  # of the items that the page shows, by request id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkSection:
     """The section of one benchmark."""
 
@@ -109,6 +119,7 @@ class ReportData:
     answers: tuple[ExampleAnswer, ...] = ()
     warnings: tuple[str, ...] = ()
     efficiency: tuple[Efficiency, ...] = ()
+    items: tuple[ModelItems, ...] = ()
     reproduction: tuple[ReproductionCell, ...] = ()  # our numbers next to the published ones, by benchmark
 
     def __post_init__(self) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.judges import metrics_by_judge, without_verdicts
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.ingest.human_files import load_human_files
@@ -17,7 +18,8 @@ from pipelines.plan.context import EntryPlan
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import CellCount
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry
-from pipelines.report.model import ExampleAnswer
+from pipelines.report.model import ExampleAnswer, ModelItems
+from pipelines.report.pages.items import shown_requests
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -34,6 +36,7 @@ class EntryResults:
     counts: list[CellCount]
     answers: list[ExampleAnswer]
     judge_failed: int  # rows without a verdict because of the judge's engine
+    items: Sequence[ModelItems] = ()  # behind the tables' numbers
     marks: Mapping[str, float] = field(default_factory=dict)  # numbers of single rows for the tables of human files
     replaced: tuple[str, ...] = ()  # models whose numbers tables and figures leave out, because these stand for them
     efficiency: Efficiency | None = None  # None if no answer has token counts
@@ -52,13 +55,17 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
     if (files or people) and not is_person(entry.model):
         human_frames = {person.entry.model: _frame(person, out)[0] for person in people}
         metrics += definition.human.metrics(frame, requests.samples, files, human_frames)
+    lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []
+    shown = shown_requests(lists)
+    outputs = _outputs(out, scores, {*requests.example_texts, *shown})
     request_ids, media_keys = requests.columns["request_id"], partial(_media_keys, planned.plans)
     measure = partial(measure_efficiency, entry.benchmark, entry.model, out, request_ids, media_keys)
     return EntryResults(
         metrics=[_metric_row(entry, metric) for metric in metrics],
         counts=_counts(entry, frame),
-        answers=_examples(entry, frame, requests.example_texts, _outputs(out, scores, requests)),
+        answers=_examples(entry, frame, requests.example_texts, outputs),
         judge_failed=int((frame["verdict_state"] == "failed").sum()),
+        items=_model_items(entry.model, lists, outputs),
         marks=definition.human.annotation_scores(frame, files),
         efficiency=None if entry.external else measure(),
         prompts=frozenset() if entry.external else frozenset(requests.prompts),
@@ -90,15 +97,26 @@ def _media_keys(plans: Sequence[EntryPlan]) -> dict[str, str]:
     return {plan.entry.builder.request_id(row): media_key(row.messages) for plan in plans for row in plan.plan}
 
 
-def _outputs(out: Store, scores: EntryScores, requests: EntryRequests) -> dict[str, dict[str, Any]]:
-    """Return output and error of the examples by request id."""
-    examples = list(requests.example_texts)
+def _outputs(out: Store, scores: EntryScores, request_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return output and error of some requests by id."""
     outputs = {}
-    for path in sorted(scores.prediction_parts(examples)):
+    for path in sorted(scores.prediction_parts(list(request_ids))):
         for row in read_part(out, path, ["request_id", "output", "error"]).to_pylist():
-            if row["request_id"] in requests.example_texts:
+            if row["request_id"] in request_ids:
                 outputs[row["request_id"]] = row
     return outputs
+
+
+def _model_items(model: str, lists: Sequence[ItemList], outputs: Mapping[str, Mapping[str, Any]]) -> list[ModelItems]:
+    """Return the lists of a model, each with the outputs that the page shows."""
+    return [
+        ModelItems(
+            model=model,
+            items=items,
+            outputs={name: str(outputs[name]["output"] or "") for name in shown_requests([items]) if name in outputs},
+        )
+        for items in lists
+    ]
 
 
 def _metric_row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pipelines.benchmarks.tables import Table
 from pipelines.report.figures.svg import to_svg_bytes
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import detail_tables, html_page
+from pipelines.report.pages.items import item_files
 from pipelines.report.pages.markdown import markdown_page
 from pipelines.report.reproduction import PATH as REPRODUCTION
 from pipelines.report.reproduction import reproduction_json
@@ -27,8 +28,9 @@ _NUMBERS = ("value", "ci_low", "ci_high")
 def render(report: ReportData) -> dict[str, bytes]:
     """Render all files of a report: relative path -> content, sorted by path; equal data gives equal bytes.
 
-    The files are `index.html`, `report.md`, `metrics.json`, `reproduction.json`, `tables/<id>.csv` and `.tex`, and
-    `figures/<id>.svg` under `report/`. Raises ValueError as `metrics_json`, or if two tables have the same id.
+    The files are `index.html`, `report.md`, `metrics.json`, `reproduction.json`, `tables/<id>.csv` and `.tex`,
+    `figures/<id>.svg`, and where items are listed `items.html` and `items/<id>.csv`, all under `report/`. Raises
+    ValueError as `metrics_json`, or if two tables have the same id.
     """
     contents: dict[str, bytes] = {
         "report/metrics.json": metrics_json(report.metrics),
@@ -48,6 +50,7 @@ def render(report: ReportData) -> dict[str, bytes]:
     drawings = {figure.id: to_svg_bytes(figure) for figure in figures}
     contents |= {f"report/figures/{name}.svg": drawing for name, drawing in drawings.items()}
     contents["report/index.html"] = html_page(shown, drawings).encode()
+    contents |= item_files(report.items)
     contents["report/report.md"] = markdown_page(shown).encode()
     return dict(sorted(contents.items()))
 

@@ -94,6 +94,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
         warnings=tuple(dict.fromkeys(warnings)),
+        items=tuple(items for results in reduced for items in results.items),
         efficiency=tuple(results.efficiency for results in reduced if results.efficiency),
     )
     there = {info.path for info in out.list("report")}

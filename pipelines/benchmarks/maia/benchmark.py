@@ -146,5 +146,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
     paired_metrics=lazy_part("pipelines.benchmarks.maia.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.maia.people.human:HUMAN_BASELINE"),
+    item_lists=lazy_part("pipelines.benchmarks.maia.item_lists:item_lists"),
     annotation_form=lazy_part("pipelines.benchmarks.maia.people.annotation:annotation_form"),
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
+from pipelines.benchmarks.maia.gains import gain_table
 from pipelines.benchmarks.maia.results import (
     AGG,
     CATEGORY_HEADS,
@@ -61,7 +62,7 @@ _PUBLISHED_DELTAS: Final = (
 
 def extra_tables(maia: MaiaResults) -> list[Table]:
     """Return the tables that have any row of ours."""
-    tables = (_comparison(maia), _deltas(maia), _reading(maia), _pools(maia), _contingency(maia))
+    tables = (_comparison(maia), _deltas(maia), gain_table(maia), _reading(maia), _pools(maia), _contingency(maia))
     return with_our_rows(tables)
 
 

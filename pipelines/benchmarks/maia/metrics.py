@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.maia.aggregate import MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
+from pipelines.benchmarks.maia.gains import gains
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_one_out_metrics
 from pipelines.benchmarks.maia.scored_rows import BoolArray, QuestionGrid, SettingScores, not_run_note, prepare
 from pipelines.benchmarks.maia.similarity import similarity_metrics
@@ -59,7 +60,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
             setting_metrics += _aggregate(setting)
         _check_identities(setting_metrics)
         metrics += setting_metrics
-    return metrics + _gain(settings)
+    return metrics + list(gains(settings))
 
 
 def _over_questions(scores: SettingScores, task: str, grid: QuestionGrid) -> partial[MeanMetric]:
@@ -120,23 +121,6 @@ def _vsv_counts(scores: SettingScores, samples: Mapping[str, Sample]) -> Iterato
 
 def _is_contradictory(sample: Sample) -> bool:
     return not set(sample.data["true"]).isdisjoint(sample.data["false"])
-
-
-def _gain(settings: Mapping[str, SettingScores]) -> list[Metric]:
-    """Compute pool accuracy at 32 frames minus that at one frame, where both cover the same questions."""
-    if not {"1-frame", "32-frames"} <= settings.keys():
-        return []
-    single, full = settings["1-frame"], settings["32-frames"]
-    if not full.vsv.is_planned or not np.array_equal(single.vsv.ids, full.vsv.ids):
-        return []
-    gain = _over_questions(full, "vsv", full.vsv)(
-        metric="pool_gain_over_1_frame",
-        values=full.vsv.pool_correct - single.vsv.pool_correct,
-        unit="",
-        failed=single.vsv.has_error | full.vsv.has_error,
-        blocked=not_run_note(sum(part.vsv.missing_requests + part.oevqa.missing_requests for part in (single, full))),
-    )
-    return [gain.whole()]
 
 
 def _oevqa(scores: SettingScores) -> Iterator[Metric]:

@@ -140,5 +140,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     predictions_reader=READER,
     paired_metrics=lazy_part("pipelines.benchmarks.mate.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.mate.people.human:HUMAN_BASELINE"),
+    item_lists=lazy_part("pipelines.benchmarks.mate.item_lists:item_lists"),
     annotation_form=lazy_part("pipelines.benchmarks.mate.people.annotation:annotation_form"),
 )

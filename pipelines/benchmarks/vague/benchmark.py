@@ -227,5 +227,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_PARTS.similarity,
     paired_metrics=lazy_part("pipelines.benchmarks.vague.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.vague.people.human:HUMAN_BASELINE"),
+    item_lists=lazy_part("pipelines.benchmarks.vague.item_lists:item_lists"),
     annotation_form=lazy_part("pipelines.benchmarks.vague.people.annotation:annotation_form"),
 )

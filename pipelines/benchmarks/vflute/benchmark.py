@@ -78,5 +78,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     predictions_reader=READER,
     paired_metrics=lazy_part("pipelines.benchmarks.vflute.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.vflute.people.human:HUMAN_BASELINE"),
+    item_lists=lazy_part("pipelines.benchmarks.vflute.item_lists:item_lists"),
     annotation_form=lazy_part("pipelines.benchmarks.vflute.people.annotation:annotation_form"),
 )

@@ -83,6 +83,7 @@ def test_make_tables_returns_tables_in_order(tables: dict[str, Table]) -> None:
         *(f"maia_table{number}" for number in range(1, 6)),
         "maia_comparison",
         "maia_deltas",
+        "maia_category_deltas",
         "maia_reading",
         "maia_pools",
         "maia_contingency",
@@ -288,7 +289,7 @@ def test_make_tables_ignores_other_benchmarks(ours: pd.DataFrame) -> None:
     foreign = ours.assign(benchmark="vague", model="elsewhere")
     rows = pd.concat([ours, foreign])[list(METRIC_KEYS)]
     tables = make_tables(results_of("maia", rows, PUBLISHED))
-    assert len(tables) == 10
+    assert len(tables) == 11
     assert not [table for table in tables if "elsewhere" in labels(table)]
 
 

@@ -1,0 +1,58 @@
+"""MAIA's items behind its tables: where both tasks differ, and slips on what the clip does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
+from pipelines.benchmarks.maia.categories import POOL_SIZE
+from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT
+from pipelines.benchmarks.records import Sample
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BOTH_TASKS: Final = "Column {0} of the table of questions by correct pool and accepted open answer."
+_SLIPS: Final = "The column {0} of Table 2 is one minus their share of the questions of the category."
+_LISTS: Final = {
+    "maia_pool_only": ("MAIA: all eight statements right, open answer wrong", _BOTH_TASKS.format("Pool only")),
+    "maia_judge_only": ("MAIA: open answer right, not all eight statements", _BOTH_TASKS.format("Open answer only")),
+    "maia_out_of_scope": ("MAIA: slips on what the clip does not show", _SLIPS.format("Out-of-Scope")),
+    "maia_uncertainty": ("MAIA: slips on what the clip leaves open", _SLIPS.format("Uncertainty")),
+}
+
+
+def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[ItemList]:
+    """Return the lists of one model, from its scores and samples by id; a failed request counts as wrong."""
+    if "accepted" not in scores:
+        return []
+    answers = scores[(scores["task"] == "oevqa") & (scores["setting"] != LEAVE_ONE_OUT)]
+    answers = answers[answers["status"].isin(["ok", "error"])]
+    answers = answers.assign(accepted=answers["accepted"].where(answers["status"] == "ok", 0.0)).dropna(
+        subset=["accepted"]
+    )
+    pairs = scores[(scores["task"] == "vsv") & scores["status"].isin(["ok", "error"])]
+    right = (pairs["correct"] == 1.0) if "correct" in pairs else pairs["status"] == ""
+    pools = right.groupby([pairs["setting"], pairs["sample_id"]]).agg(["sum", "size"])
+    counts = {key: int(row["sum"]) for key, row in pools.iterrows() if row["size"] == POOL_SIZE}
+    lists: dict[str, list[ListedItem]] = {name: [] for name in _LISTS}
+    for row in rows_of(answers):
+        sample, pool = samples[row["sample_id"]], counts.get((row["setting"], row["sample_id"]))
+        item = listed(
+            row,
+            question=str(sample.data["question"]),
+            expected="; ".join(sample.data["answers"]),
+            answer=row["answer"] or "",
+            detail="" if pool is None else f"{pool} of {POOL_SIZE} statements right",
+        )
+        accepted = row["accepted"] == 1.0
+        if pool == POOL_SIZE and not accepted:
+            lists["maia_pool_only"].append(item)
+        if pool is not None and pool < POOL_SIZE and accepted:
+            lists["maia_judge_only"].append(item)
+        if not accepted and row["category"] == "Out-of-Scope":
+            lists["maia_out_of_scope"].append(item)
+        if not accepted and row["category"] == "Uncertainty":
+            lists["maia_uncertainty"].append(item)
+    return [ItemList(id=name, title=title, about=about, items=lists[name]) for name, (title, about) in _LISTS.items()]

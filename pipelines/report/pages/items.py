@@ -1,0 +1,100 @@
+"""The items behind the tables: a CSV file a list, with all items, and a page with the first ones of each model."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pipelines.benchmarks.item_lists import ItemList
+from pipelines.report.model import ModelItems
+from pipelines.report.pages.environment import environment, inline_file
+from pipelines.report.tables.escaping import csv_cell
+
+SHOWN: Final = 10  # items of each list, model and setting on the page
+_COLUMNS: Final = (
+    "model",
+    "task",
+    "setting",
+    "sample_id",
+    "variant",
+    "category",
+    "question",
+    "expected",
+    "answer",
+    "detail",
+)
+
+
+def item_files(lists: Sequence[ModelItems]) -> dict[str, bytes]:
+    """Return the files by path under `report/`; none without lists."""
+    by_id: dict[str, list[ModelItems]] = {}
+    for entry in lists:
+        by_id.setdefault(entry.items.id, []).append(entry)
+    if not by_id:
+        return {}
+    contents = {f"report/items/{name}.csv": _csv(entries) for name, entries in by_id.items()}
+    return {**contents, "report/items.html": _page(by_id).encode("utf-8", "replace")}
+
+
+def shown_requests(lists: Sequence[ItemList]) -> set[str]:
+    """Return the requests of one model whose outputs the page shows."""
+    return {item.request_id for items in lists for item in _first(items)}
+
+
+def _first(items: ItemList) -> Iterator[Any]:
+    counts: Counter[str] = Counter()
+    for item in items.items:
+        counts[item.setting] += 1
+        if counts[item.setting] <= SHOWN:
+            yield item
+
+
+def _csv(entries: Sequence[ModelItems]) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for entry in entries:
+        for item in entry.items.items:
+            cells = (entry.model, *(getattr(item, name) for name in _COLUMNS[1:]))
+            writer.writerow([csv_cell(cell) for cell in cells])
+    return buffer.getvalue().encode("utf-8", "replace")
+
+
+def _page(by_id: Mapping[str, Sequence[ModelItems]]) -> str:
+    css, css_source = inline_file("report.css")
+    sections = [
+        {
+            "id": name,
+            "title": entries[0].items.title,
+            "about": entries[0].items.about,
+            "models": [
+                {
+                    "name": entry.model,
+                    "counts": _counts(entry),
+                    "items": list(_first(entry.items)),
+                    "outputs": entry.outputs,
+                }
+                for entry in entries
+                if entry.items.items
+            ],
+        }
+        for name, entries in by_id.items()
+    ]
+    return (
+        environment()
+        .get_template("items.html.j2")
+        .render(
+            policy=f"default-src 'none'; style-src {css_source}; base-uri 'none'; form-action 'none'",
+            css=css,
+            sections=sections,
+            shown=SHOWN,
+        )
+    )
+
+
+def _counts(entry: ModelItems) -> str:
+    counts = Counter(item.setting for item in entry.items.items)
+    return ", ".join(f"{setting} {count:,}" for setting, count in counts.items())
