@@ -44,6 +44,7 @@ def listed(row: Mapping[str, Any], *, question: str, expected: str, answer: str,
 
 
 def rows_of(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    """Yield the rows of scores as mappings, in the order of setting, sample and variant."""
-    ordered = frame.sort_values(["setting", "task", "sample_id", "variant"], kind="stable")
+    """Yield the rows of scores as mappings, in the order of setting, sample and variant; what was not read is ''."""
+    readable = frame.assign(answer=frame["answer"].where(frame["answer"].notna(), ""))
+    ordered = readable.sort_values(["setting", "task", "sample_id", "variant"], kind="stable")
     return ({str(name): value for name, value in row.items()} for row in ordered.to_dict("records"))

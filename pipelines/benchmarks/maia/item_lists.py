@@ -43,7 +43,7 @@ def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Item
             row,
             question=str(sample.data["question"]),
             expected="; ".join(sample.data["answers"]),
-            answer=row["answer"] or "",
+            answer=row["answer"],
             detail="" if pool is None else f"{pool} of {POOL_SIZE} statements right",
         )
         accepted = row["accepted"] == 1.0

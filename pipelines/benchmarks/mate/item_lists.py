@@ -29,7 +29,7 @@ def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Item
                 row,
                 question=f"{query['target']} of the object whose {pointer} is {value}",
                 expected=str(query["gold"]),
-                answer=row["answer"] or "",
+                answer=row["answer"],
                 detail="no JSON with an answer" if row["rule"] == "no json" else "no object has this value",
             )
         )

@@ -24,7 +24,7 @@ def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Item
             row,
             question=str(samples[row["sample_id"]].data["claim"]),
             expected=str(samples[row["sample_id"]].data["explanation"]),
-            answer=row["answer"] or "",
+            answer=row["answer"],
             detail=f"explanation score {row['es']:.3f}",
         )
         for row in rows_of(scores[is_poor])
