@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipelines.benchmarks.aggregation import Column, MetricSpec, with_intervals
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.unpie.aggregate import KINDS, BoolArray, Place, kinds_in, mean_of_kinds
-from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_sums
+from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums
 from pipelines.metrics.stats import FloatArray
 
 
@@ -68,7 +68,7 @@ def _spec(
     columns = tuple((counts * chosen[:, None]).T) if n else ()
     metric = place.metric(
         "bleu4",
-        float(bleu_of_sums(*(np.array([column.sum()]) for column in columns))[0]) if n else None,
+        bleu_of_counts((counts * chosen[:, None]).sum(axis=0).astype(np.int64)) if n else None,
         n,
         n_failed=int((here & rows["failed"]).sum()),
         category=category,

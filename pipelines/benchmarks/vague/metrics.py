@@ -22,7 +22,7 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
 from pipelines.benchmarks.vague.scored_rows import Bools, Scope, ScoredRows, SettingRows
-from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_sums
+from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _corpus_bleu(scored: ScoredRows, rows: SettingRows, scope: Scope) -> MetricS
     counts = np.zeros((len(rows.answer), COLUMNS))
     counts[answered] = bleu_counts([rows.answer[place] or "" for place in answered], references, lowercase=True)
     columns, bleu1 = tuple(counts[scope.mask].T), partial(bleu_of_sums, order=1)
-    value = float(bleu1(*(np.array([column.sum()]) for column in columns))[0]) if answered else None
+    value = bleu_of_counts(counts[answered].sum(axis=0).astype(np.int64), order=1) if answered else None
     return MetricSpec(_metric(rows, scope, "bleu1_corpus", value), columns if answered else (), bleu1)
 
 
