@@ -19,6 +19,7 @@ from pipelines.benchmarks.published import load_published, printed_steps
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.errors import StoreError, UsageError
 from pipelines.metrics.stats import wilson_ci
+from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names
 from pipelines.report.model import ReproductionCell, Verdict
@@ -68,7 +69,7 @@ def _conditions(
             entry=entry,
             spec=run["models"].get(entry.model, {}),
             judge=judges.get(entry.benchmark, ""),
-            scorers=dict(text.split(":")[0].split("=", 1) for text in run["sweep"].get("scorers", ())),
+            scorers={spec.kind: spec.model for spec in map(ScorerSpec.parse, run["sweep"].get("scorers", ()))},
             counts={key[2:]: count for key, count in counts.items() if key[:2] == place},
             prompts=prompts[place],
             foreign_items=[foreign[row["metric"]] for row in counted if row["value"]],

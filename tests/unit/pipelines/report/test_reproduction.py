@@ -301,8 +301,8 @@ def test_tables_have_a_line_a_paper_and_a_row_a_cell() -> None:
     assert details.title == f"MAIA: {line}"
     header, first, second = to_csv(details).splitlines()
     assert header == (
-        "block,Model,origin,Verdict,Ours,Ours ci_low,Ours ci_high,Ours n,Published,Difference,Table,Metric,Task,Setting,"
-        "Subset,Category,Published as,Why not comparable,note"
+        "block,Model,origin,Verdict,Ours,Ours ci_low,Ours ci_high,Ours n,Published,Difference,Table,Metric,Task,"
+        "Setting,Subset,Category,Published as,Why not comparable,note"
     )
     place = "Table 2,oevqa_accuracy,oevqa,1-frame,,,Qwen-2.5-VL 7B"
     assert first == f",m,ours,reproduced,0.51,0.49,0.53,2400,0.51,0.0,{place},,"
