@@ -17,8 +17,8 @@ from tests.unit.models.engines.transformers.reference_answers import (
     MEDIA,
     OTHER,
     PICTURE,
+    QUICK_CLIP,
     ROUNDING,
-    SHORT_CLIP,
     calls_about,
 )
 from tests.vllm.conftest import OpenEngine
@@ -52,7 +52,7 @@ def test_first_tokens_equal_those_of_transformers(
     architecture: str, open_vllm: OpenEngine, checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers
 ) -> None:
     require_code(checkpoint_of(architecture))
-    media: Sequence[tuple[Media, ...]] = ((), (PICTURE,), (PICTURE, OTHER), (SHORT_CLIP,))
+    media: Sequence[tuple[Media, ...]] = ((), (PICTURE,), (PICTURE, OTHER), (QUICK_CLIP,))
     calls = calls_about(*(media[:1] if architecture in TEXT_ONLY else media), limits=(1,))
     engine = open_vllm(architecture)
     answers: dict[str, object] = {reply.call_id: reply.outcome for reply in engine.generate(calls, MEDIA)}
@@ -97,7 +97,7 @@ def test_questions_about_one_clip_hit_the_prefix_cache(open_vllm: OpenEngine) ->
 def test_too_long_request_fails_alone(open_vllm: OpenEngine) -> None:
     engine = open_vllm("qwen2_5_vl", limits=Limits(max_model_len=256))
     calls = calls_about((PICTURE,), limits=(4,))
-    long = calls_about((SHORT_CLIP,), limits=(300,))[0]
+    long = calls_about((QUICK_CLIP,), limits=(300,))[0]
     long = Call(call_id="long", turns=long.turns, generation=long.generation)
     outcomes = {reply.call_id: reply.outcome for reply in engine.generate([*calls, long], MEDIA)}
     assert outcomes["long"].type == "context_length"  # type: ignore[union-attr]

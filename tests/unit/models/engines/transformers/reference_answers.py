@@ -35,7 +35,10 @@ OTHER = Media("image", "2" * 64)
 CLIP = Media("video", "3" * 64, 32)
 SHORT_CLIP = Media("video", "3" * 64, 6)
 FIRST_FRAME = Media("video", "3" * 64, 1)
+QUICK_CLIP = Media("video", "5" * 64, 6)
+"""A quarter of a second: its moments take fewer positions than its height and width."""
 MEDIA: dict[Media, Frames] = {
+    QUICK_CLIP: Frames(pixels=_pixels(6, 5), seconds=tuple(i / 25 for i in range(6)), fps=25.0, total_frames=6),
     PICTURE: Frames(pixels=_pixels(1, 1)),
     OTHER: Frames(pixels=_pixels(1, 2, 80, 64)),
     CLIP: _clip(32, 3),
