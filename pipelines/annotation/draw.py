@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from pipelines.benchmarks.annotation import AnnotationItem
+from pipelines.benchmarks.people.annotation import AnnotationItem
 
 
 def draw(items: Sequence[AnnotationItem], n: int, strata: Sequence[str], seed: int) -> list[AnnotationItem]:

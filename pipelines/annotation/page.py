@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pipelines.benchmarks.annotation import AnnotationForm, AnnotationItem
+from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
 from pipelines.report.pages.environment import environment, inline_file
 
 _PACKAGE: Final = "pipelines.annotation"

@@ -14,10 +14,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from models.messages import Step
-from pipelines.benchmarks.annotation import AnnotationForm
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.item_lists import ItemList
+from pipelines.benchmarks.people.annotation import AnnotationForm
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeRequest,

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pipelines.benchmarks.maia.answer_cleaning import folded_words, normalize
+from pipelines.benchmarks.maia.answers import folded_words, normalize
 
 Letter = Literal["A", "B"]
 

@@ -14,7 +14,7 @@ from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
 from pipelines.benchmarks.maia.results import OEVQA, POOLS, STATEMENTS
-from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow

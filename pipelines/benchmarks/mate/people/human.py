@@ -22,7 +22,7 @@ from pipelines.benchmarks.mate.metrics import KINDS
 from pipelines.benchmarks.mate.people.authors_files import READER, typed_answer
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task
-from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows, human_prediction
-from pipelines.benchmarks.people import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table

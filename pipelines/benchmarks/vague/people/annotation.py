@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.benchmarks.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.vague.prompts import readings_by_letter
 

@@ -20,7 +20,7 @@ from pipelines.benchmarks.human import (
     human_metric,
     human_prediction,
 )
-from pipelines.benchmarks.people import agreement_table, people_table
+from pipelines.benchmarks.people.comparison import agreement_table, people_table
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table

@@ -7,7 +7,7 @@ from collections import Counter
 
 from pipelines.annotation.draw import draw
 from pipelines.annotation.page import draw_id, form_page
-from pipelines.benchmarks.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 
 
 def item(name: str, **strata: str) -> AnnotationItem:

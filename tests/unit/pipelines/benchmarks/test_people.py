@@ -17,7 +17,7 @@ from pipelines.benchmarks.maia.people.leave_one_out import MEASURE, answers_of, 
 from pipelines.benchmarks.maia.results import OEVQA, MaiaResults
 from pipelines.benchmarks.mate.people.authors_files import READER, read_prediction, typed_answer
 from pipelines.benchmarks.mate.people.human import HUMAN_BASELINE as MATE
-from pipelines.benchmarks.people import agreement_table, light_kappa, people_table
+from pipelines.benchmarks.people.comparison import agreement_table, light_kappa, people_table
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Metric, Row
 from pipelines.benchmarks.results import Key

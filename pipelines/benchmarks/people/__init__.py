@@ -1,0 +1,1 @@
+"""What benchmarks share about people: comparisons with models, and annotation forms."""
