@@ -43,7 +43,7 @@ BUGS = {
     "drawing": (f"report {MAIA}", "pipelines.report.render:to_svg_bytes"),
     "render": (f"report {MAIA}", "pipelines.report.render:metrics_json"),
     "status": ("status {out}", "pipelines.sweep.status:load_run"),
-    "compare": ("compare {out} {out}", "pipelines.report.compare:_score_differences"),
+    "compare": ("compare {out} {out}", "pipelines.report.compare:_differences"),
 }
 
 

@@ -16,7 +16,8 @@ from jobs.cli.main import app, run
 from jobs.cli.options import names, normalize_arguments
 
 COMMANDS = {
-    "compare": {"models"},
+    "audit": set(),
+    "compare": {"models", "published"},
     "demo": {"out"},
     "doctor": {"models", "models-file", "data", "out", "address"},
     "generate": {"examples", "out", "objects", "seed", "workers"},
