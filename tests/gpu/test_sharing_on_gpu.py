@@ -1,15 +1,17 @@
-"""The shared prefix on a GPU: the same answers as one prompt at a time, and the fast kernels in use."""
+"""The shared prefix on a GPU: answers as one prompt at a time, in other types, by fast kernels, by two ranks."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from models.engines import build_engine
 from models.engines.transformers.attention import pick_kernel, plain_attention
 from models.engines.transformers.engine import TransformersEngine
-from models.messages import Answer, Call, Frames, Generation, Media, user
+from models.messages import Answer, Call, Frames, Generation, Media, logprobs_from_text, user
 from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny
 
@@ -23,8 +25,8 @@ def media() -> Mapping[Media, Frames]:
     return {CLIP: Frames(pixels=pixels, seconds=tuple(n / 4 for n in range(32)), fps=4.0, total_frames=32)}
 
 
-def answers(checkpoint: Path, calls: list[Call], **changes: object) -> dict[str, Answer]:
-    engine = TransformersEngine(ModelSpec(engine="transformers", model=str(checkpoint), device="cuda", **changes))
+def answers(checkpoint: Path, device: torch.device, calls: list[Call], **changes: object) -> dict[str, Answer]:
+    engine = TransformersEngine(ModelSpec(engine="transformers", model=str(checkpoint), device=device.type, **changes))
     try:
         return {r.call_id: r.outcome for r in engine.generate(calls, media()) if isinstance(r.outcome, Answer)}
     finally:
@@ -42,11 +44,11 @@ def questions(count: int, new: int) -> list[Call]:
     ]
 
 
-def test_equal_answers_in_float32(tmp_path: Path) -> None:
+def test_equal_answers_in_float32(tmp_path: Path, device: torch.device) -> None:
     checkpoint = build_tiny(tmp_path, "qwen2_5_vl")
     calls = questions(24, 16)
-    alone = answers(checkpoint, calls, dtype="float32", share_prefix=False, batch_size=1)
-    shared = answers(checkpoint, calls, dtype="float32")
+    alone = answers(checkpoint, device, calls, dtype="float32", share_prefix=False, batch_size=1)
+    shared = answers(checkpoint, device, calls, dtype="float32")
     assert len(alone) == len(shared) == len(calls)
     same = sum(alone[name].text == shared[name].text for name in alone)
     # Logits within rounding of each other may fall either way: one in twenty-four at the most.
@@ -54,5 +56,46 @@ def test_equal_answers_in_float32(tmp_path: Path) -> None:
     assert sum(answer.cached_tokens > 0 for answer in shared.values()) == len(calls) - 1
 
 
-def test_bfloat16_has_a_fast_kernel(cuda: torch.device) -> None:
-    assert pick_kernel(cuda.type, torch.bfloat16, 128) is not plain_attention
+def test_scores_in_bfloat16_are_within_rounding_of_float32(tmp_path: Path, device: torch.device) -> None:
+    checkpoint = build_tiny(tmp_path, "qwen2_5_vl")
+    texts = ("La persona dorme.", "La persona prende una cosa dal tavolo.")
+    calls = [replace(call, scored=texts) for call in questions(8, 1)]
+    exact = answers(checkpoint, device, calls, dtype="float32", share_prefix=False)
+    for share_prefix in (False, True):
+        rounded = answers(checkpoint, device, calls, dtype="bfloat16", share_prefix=share_prefix)
+        assert len(rounded) == len(exact) == len(calls)
+        for name, answer in rounded.items():
+            # Means over some ten tokens, each of which was rounded to eight bits in every layer.
+            difference = np.subtract(logprobs_from_text(answer.text, 2), logprobs_from_text(exact[name].text, 2))
+            assert np.abs(difference).max() < 0.1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_kernel_of_the_device_agrees_with_the_definition(device: torch.device, dtype: torch.dtype) -> None:
+    kernel = pick_kernel(device.type, dtype, 128)
+    assert device.type == "cpu" or dtype != torch.bfloat16 or kernel is not plain_attention
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 4, 33, 128, device=device, dtype=dtype) for _ in range(3))
+    out, total = kernel(query, key, value, 128**-0.5, causal=True)
+    expected, expected_total = plain_attention(query, key, value, 128**-0.5, causal=True)
+    tolerance = 0.03 if dtype == torch.bfloat16 else 1e-4
+    torch.testing.assert_close(out.float(), expected.float(), atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(total.float(), expected_total.float(), atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available() and torch.cuda.device_count() < 2, reason="two ranks need two cards, or --device cpu"
+)
+def test_two_ranks_answer_as_one_process(tmp_path: Path, device: torch.device) -> None:
+    checkpoint = build_tiny(tmp_path, "qwen2_5_vl")
+    calls = questions(8, 8)
+    single = answers(checkpoint, device, calls, dtype="float32")
+    raw = {"engine": "transformers", "model": str(checkpoint), "device": device.type, "dtype": "float32"}
+    pair = build_engine("m", ModelSpec.model_validate({**raw, "tensor_parallel": 2}))
+    try:
+        replies = {reply.call_id: reply.outcome for reply in pair.generate(calls, media())}
+    finally:
+        pair.close()
+    assert set(replies) == set(single)
+    same = sum(isinstance(o, Answer) and o.text == single[name].text for name, o in replies.items())
+    assert same >= len(calls) - 1

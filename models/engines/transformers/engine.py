@@ -212,6 +212,7 @@ class TransformersEngine:
             for shared, tokens in zip(batch, result, strict=True):
                 yield self._reply(shared.prompt, tokens, seconds + shared.seconds, shared.cached)
         elif isinstance(result, Exception) and is_out_of_memory(result) and len(batch) > 1:
+            _log.warning("memory ran out: a batch of %d is answered in halves: %s", len(batch), result)
             self._memory.shrink(len(batch))
             middle = len(batch) // 2
             yield from self._answer(batch[:middle])

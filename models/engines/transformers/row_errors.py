@@ -40,7 +40,8 @@ def attempt(action: Callable[[], T], model_name: str) -> T | Exception:
     except PrefixSharingUnsupportedError as error:
         return error.with_traceback(None)
     except ROW_ERRORS as error:
-        if "CUDA error" in str(error) or "device-side assert" in str(error):
+        is_device_error = "CUDA error" in str(error) or "device-side assert" in str(error)
+        if is_device_error and not is_out_of_memory(error):
             raise EngineUnreachableError(f"{model_name}: the device failed: {error}") from error
         # Deterministic Python errors occur in all ranks; these may occur in one only.
         if torch.distributed.is_initialized() and isinstance(error, (RuntimeError, MemoryError, OSError)):
@@ -53,7 +54,8 @@ def is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(
-        text in str(error) for text in ("can't allocate memory", "not enough memory", "out of memory")
+        text in str(error)
+        for text in ("can't allocate memory", "not enough memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
     )
 
 

@@ -152,6 +152,8 @@ class LimitedMemory:
 MEMORY_ERRORS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB"),
     RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    RuntimeError("CUDA error: out of memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     MemoryError(),
 ]
 
@@ -162,13 +164,20 @@ def test_memory_errors_are_recognized(error: Exception) -> None:
     assert not is_out_of_memory(RuntimeError("shapes do not match"))
 
 
-def test_batches_are_halved_until_they_fit(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", MEMORY_ERRORS)
+def test_batches_are_halved_until_they_fit(
+    engine: TransformersEngine,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     calls = calls_about((PICTURE,), (), limits=(1, 5))
     expected = texts(list(engine.generate(calls, MEDIA)))
     assert engine._shared is not None
-    limited = LimitedMemory(engine._shared.generate, 2, MEMORY_ERRORS[0])
+    limited = LimitedMemory(engine._shared.generate, 2, error)
     monkeypatch.setattr(engine._shared, "generate", limited)
     assert texts(list(engine.generate(calls, MEDIA))) == expected
+    assert "memory ran out: a batch of 10 is answered in halves" in caplog.text
     assert limited.sizes[:3] == [10, 5, 2]
     assert max(limited.sizes[3:]) <= 5
     before = len(limited.sizes)
