@@ -54,6 +54,7 @@ format: $(STAMP)
 
 # About an hour on two idle cores; a single part: `.venv/bin/python -m tests.bench.NAME --help`.
 bench: $(STAMP)
+	@$(BIN)/python -m tests.bench.decode
 	@$(BIN)/python -m tests.bench.group
 	@$(BIN)/python -m tests.bench.pipeline
 	@$(BIN)/python -m tests.bench.busy
