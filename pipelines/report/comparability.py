@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from models.catalog_loader import load_models
@@ -78,7 +79,7 @@ class Conditions:
 
     def _model(self, name: str) -> Iterator[str]:
         """Compare weights with those of the catalog entries whose numbers stand under a printed name."""
-        entries = [spec for spec in load_models().values() if (self.entry.benchmark, name) in _printed_names(spec)]
+        entries = _published_as(self.entry.benchmark, name)
         if self.spec.get("engine") == "external" or not entries:
             return
         here = str(self.spec.get("model") or self.spec.get("engine"))
@@ -128,6 +129,12 @@ def is_same_model(spec: Mapping[str, Any], entry: ModelSpec) -> bool:
     if spec.get("engine") == "external" or (spec.get("engine") == "random") != entry.is_random:
         return False
     return (spec.get("model") or "", spec.get("adapter")) == (entry.model, entry.adapter)
+
+
+@cache
+def _published_as(name: str, printed: str) -> tuple[ModelSpec, ...]:
+    """Return the catalog entries whose numbers a benchmark's paper prints under a name."""
+    return tuple(spec for spec in load_models().values() if (name, printed) in _printed_names(spec))
 
 
 def _printed_names(spec: ModelSpec) -> list[tuple[str, str]]:
