@@ -121,8 +121,8 @@ def _translation_request(row: Row, texts: PromptTexts) -> JudgeRequest | None:
     if not text or not all(targets):
         return None
     meaning = int(row.variant[-1])
-    wanted, other = targets[meaning], targets[1 - meaning]
-    return _yes_or_no(texts.fill(TRANSLATION_JUDGE, wanted=wanted, other=other, candidate=text[:_JUDGED_CHARS]))
+    target, other = targets[meaning], targets[1 - meaning]
+    return _yes_or_no(texts.fill(TRANSLATION_JUDGE, wanted=target, other=other, candidate=text[:_JUDGED_CHARS]))
 
 
 def _read_sentence(row: Row) -> TranslationReading:

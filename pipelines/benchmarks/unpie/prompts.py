@@ -53,6 +53,60 @@ _JUDGE_TAIL: Final = (
     "Are they the same pun? Answer with exactly one word, yes or no."
 )
 
+_PAPER_GROUNDING: Final = (
+    "[sentence]: {sentence}\n"
+    "This is a pun sentence. Identify the specific word or phrase\n"
+    "that creates the pun%s"
+    "Respond with only the word or phrase that makes it a pun,\n"
+    "without any explanation.\n"
+    "[answer]:"
+)
+_PAPER_DISAMBIGUATION: Final = (
+    "[English]: {sentence}\n"
+    "Translate the given English sentence into {language}, given the\n"
+    "image as context%s. Please respond using the format\n"
+    "below:\n"
+    "[LANGUAGE]:"
+)
+_PAPER_RECONSTRUCTION: Final = (
+    "Please translate the following sentence from {language} into\n"
+    "English, ensuring that the translation contains a pun. I will\n"
+    "provide you with a sentence in {language} using the format\n"
+    '[LANGUAGE]: "{translation}".'
+)
+_PAPER_DESCRIBED: Final = (
+    "\n\n%s"
+    "This image description is about two meanings of the word that\n"
+    "you are expected to create. Use this information to craft your\n"
+    "pun-inclusive English translation. Please respond using the\n"
+    "format below:\n"
+    "[English]:"
+)
+_QUOTED_CAPTION: Final = ' "{caption}"'
+
+_PAPER_TEXTS: Final[Mapping[str, str]] = {
+    "unpie-grounding-lm-paper": (
+        "[sentence]: {sentence}\n"
+        "This is a pun sentence. Identify the specific word or phrase\n"
+        "that creates the pun. Respond with only the word or phrase that\n"
+        "makes it a pun, without any explanation.\n"
+        "[answer]:"
+    ),
+    "unpie-grounding-sm-paper": _PAPER_GROUNDING % f", given the image as context{_QUOTED_CAPTION}.\n",
+    "unpie-grounding-vlm-paper": _PAPER_GROUNDING % ", given the image as context.\n",
+    "unpie-disambiguation-sm-paper": _PAPER_DISAMBIGUATION % _QUOTED_CAPTION,
+    "unpie-disambiguation-vlm-paper": _PAPER_DISAMBIGUATION % "",
+    "unpie-reconstruction-lm-paper": f"{_PAPER_RECONSTRUCTION} Please respond using\nthe format below:\n[English]:",
+    "unpie-reconstruction-sm-paper": _PAPER_RECONSTRUCTION + _PAPER_DESCRIBED % "[Image Description]: {caption}\n",
+    "unpie-reconstruction-vlm-paper": _PAPER_RECONSTRUCTION + _PAPER_DESCRIBED % "",
+}
+"""The prompts that the paper prints (appendix E), as versions beside ours.
+
+Lines are those of the listing, with its soft wraps joined. The paper has one template for captions and pictures, with
+either in its slot; a picture stands before the text here, so the slot is left out. The language's tag stays bare.
+`--prompt-version unpie-grounding-lm-v1=unpie-grounding-lm-paper` uses one.
+"""
+
 PROMPT_TEXTS: Final[Mapping[str, str]] = {
     "unpie-grounding-lm-v1": _GROUNDING.replace("{context}", ""),
     "unpie-grounding-sm-v1": _GROUNDING.replace("{context}", ', given the picture "{caption}" as context'),
@@ -62,6 +116,7 @@ PROMPT_TEXTS: Final[Mapping[str, str]] = {
     "unpie-reconstruction-lm-v1": _RECONSTRUCTION + _REPLY,
     "unpie-reconstruction-sm-v1": _RECONSTRUCTION + _DESCRIBED.replace("{picture}", "{caption}") + _REPLY,
     "unpie-reconstruction-vlm-v1": _RECONSTRUCTION + _DESCRIBED.replace("{picture}", "the picture above") + _REPLY,
+    **_PAPER_TEXTS,
     JUDGE: _JUDGE_HEAD + _JUDGE_TAIL,
     TRANSLATION_JUDGE: (
         "You are a careful reader of translations. Decide which of two reference translations a candidate is closer to "

@@ -8,6 +8,7 @@ For the whole, each subset (with its phenomenon as category) and each phenomenon
 - `accuracy` and `label_f1` of labels alone, `accuracy_at_53`, `accuracy_at_60`; `percent_drop` from F1@0 to F1@60.
 - `none_rate`, `empty_explanation_rate`, `parser_disagreement`: shares of the answered rows.
 - `chance_f1_at_0`, `all_entailment_f1_at_0`: the mean of a fair coin, and of always answering entailment.
+- `accuracy_by_template` and `f1_at_0_by_template`, the instruction as category, where the data have several.
 - `caption_chars_from_40`, ...: counts of texts by subset and length, here of 40 to below 60 characters.
 
 A failed request is a wrong answer. A right label whose explanation was not scored leaves F1@k undefined: it is null
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ from pipelines.benchmarks.vflute.explanation_score import ROBUST
 from pipelines.benchmarks.vflute.facts import LENGTH_BINS, PHENOMENA, REPORTED_THRESHOLDS, SETTINGS, SUBSETS, TASK
 from pipelines.benchmarks.vflute.scored_rows import Bools, Right, SettingRows
 from pipelines.benchmarks.vflute.source_text import label_leaks
+from pipelines.benchmarks.vflute.templates import template_name
 from pipelines.metrics.f1 import THRESHOLDS, macro_f1
 from pipelines.metrics.stats import FloatArray
 
@@ -64,7 +66,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     for rows in by_setting.values():
         for subset, category in _groups(rows):
             metrics += _group_metrics(rows, subset, category)
-        metrics += _counts(rows, samples)
+        metrics += [*_by_template(rows, samples), *_counts(rows, samples)]
     return [*metrics, *_setting_tests(by_setting), *length_metrics(samples.values())]
 
 
@@ -201,6 +203,25 @@ def _curve(group: _Group) -> Iterator[Metric]:
         if value != previous and k not in REPORTED_THRESHOLDS:
             yield group.metric(f"f1_at_{k}", value)
         previous = value
+
+
+def _by_template(rows: SettingRows, samples: Mapping[str, Sample]) -> list[Metric]:
+    """Return accuracy of labels and F1@0 by the instruction of the rows, where the data have several."""
+    names = np.array([template_name(samples[name].data.get("prompt", "")) for name in rows.ids], dtype=object)
+    templates = sorted(set(names.tolist()) - {""})
+    if len(templates) < 2 or rows.setting == "label-only":
+        return []
+    specs = []
+    for name in templates:
+        places = np.flatnonzero(names == name)
+        group = _Group(rows=rows.of_rows(places), subset="", category=name)
+        at_0, every = group.rows.right_at(0), np.ones(len(places), dtype=np.bool_)
+        specs += [
+            group.share("accuracy_by_template", group.rows.labelled_right(), every, ""),
+            group.f1("f1_at_0_by_template", at_0.right, _missing_reason(group.rows, at_0), ""),
+        ]
+        specs[-2:] = [replace(spec, rows=places) for spec in specs[-2:]]
+    return with_intervals(specs, rows.cluster)
 
 
 def _baselines(group: _Group) -> Iterator[Metric]:

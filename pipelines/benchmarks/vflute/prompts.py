@@ -11,6 +11,7 @@ from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.vflute.answers import stage1_question
 from pipelines.benchmarks.vflute.source import shot_role
 from pipelines.benchmarks.vflute.source_text import CLAIM_TOKEN
+from pipelines.benchmarks.vflute.templates import PAPER_TEXTS
 from pipelines.errors import DatasetError
 
 GENERATION: Final = Generation(max_new_tokens=256, num_beams=3)
@@ -25,6 +26,7 @@ _GRAPH, _ANSWER, _LABEL = "vflute-scene-graph-v1", "vflute-scene-graph-answer-v1
 
 TEXTS: Final[Mapping[str, str]] = {
     _FROM_DATA: "{instruction}",
+    **PAPER_TEXTS,
     _OWN_WORDING: (
         "Is what the picture shows in favour of the caption {claim} or at odds with it? "
         "Say why you think so, and finish with one word as your verdict: entailment or contradiction."
