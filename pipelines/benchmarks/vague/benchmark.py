@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from models.messages import Generation
+from models.messages import Generation, Step
 from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.records import (
     MediaFile,
@@ -24,13 +24,31 @@ from pipelines.benchmarks.records import (
     Reading,
     Rejection,
     Row,
+    Sample,
     SimilarityRequest,
 )
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vague.answers import FreeformAnswer, parse_choice, parse_freeform, without_opener
-from pipelines.benchmarks.vague.facts import HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SETTINGS, SIZES, SUBSETS
+from pipelines.benchmarks.vague.facts import (
+    CAPTIONED,
+    HUMAN_APPROXIMATE,
+    HUMAN_ITEMS,
+    HUMAN_LISTED,
+    SETTINGS,
+    SIZES,
+    SUBSETS,
+)
 from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagged_boxes, draw_tags
-from pipelines.benchmarks.vague.prompts import LETTERS, PROMPT_TEXTS, build_prompt, gold_letter, readings_by_letter
+from pipelines.benchmarks.vague.prompts import (
+    CAPTION,
+    LETTERS,
+    PROMPT_TEXTS,
+    build_prompt,
+    caption_step,
+    captioned_prompt,
+    gold_letter,
+    readings_by_letter,
+)
 from pipelines.benchmarks.vague.source import SourceFile, SourceItem, read_files
 from pipelines.errors import SourceError
 from pipelines.metrics.text import bleu1
@@ -69,7 +87,14 @@ class _Vague:
 
     def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
         """Yield one request; `sm` first describes the picture, in a call that its tasks and settings share."""
-        yield build_prompt(query.sample, query.task, query.setting, query.texts, _GENERATION)
+        if query.setting == CAPTIONED:
+            yield captioned_prompt(query.sample, query.texts, _GENERATION, query.captions)
+        else:
+            yield build_prompt(query.sample, query.task, query.setting, query.texts, _GENERATION)
+
+    def captions(self, sample: Sample, setting: str) -> Sequence[Step]:
+        """Return the request of the captioner, which one setting needs."""
+        return (caption_step(sample, PROMPT_TEXTS[CAPTION], _GENERATION),) if setting == CAPTIONED else ()
 
     def read_answer(self, row: Row) -> Reading:
         """Parse the chosen letter, or the free-form sentence with its overlap with the correct reading."""
@@ -211,7 +236,8 @@ BENCHMARK: Final = BenchmarkDefinition(
     version="1",
     title="VAGUE",
     citation="arXiv 2411.14137; huggingface.co/datasets/HazelNam/vague-bench, version 2.0",
-    tasks={"mcq": SETTINGS, "freeform": SETTINGS},
+    tasks={"mcq": (*SETTINGS, CAPTIONED), "freeform": SETTINGS},
+    explicit_settings=(CAPTIONED,),
     publication=Publication(
         requests=dict.fromkeys(("mcq", "freeform"), SIZES[""]),
         unnamed_scorers=("bert_f1", "bleu1"),
@@ -225,6 +251,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     similarity=_PARTS.similarity,
+    captions=_PARTS.captions,
     paired_metrics=lazy_part("pipelines.benchmarks.vague.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.vague.people.human:HUMAN_BASELINE"),
     item_lists=lazy_part("pipelines.benchmarks.vague.item_lists:item_lists"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from pipelines.benchmarks.results import Key, Results, count_of, with_our_rows, without_interval
+from pipelines.benchmarks.results import Key, Results, count_of, with_interval, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS
+from pipelines.benchmarks.vague.facts import CAPTIONED, HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS
 from pipelines.benchmarks.vague.results import (
     ERRORS,
     HUMAN,
@@ -56,12 +56,45 @@ _RULES_NOTE: Final = (
 )
 
 
+def _captioner_table(results: Results) -> list[Table]:
+    """Return the table of own captions against the captioner's; none where no model had the captioner's."""
+    columns = {
+        "LM": mcq_key("accuracy", "lm", ""),
+        "Own captions": mcq_key("accuracy", "sm", ""),
+        "Captioner's": mcq_key("accuracy", CAPTIONED, ""),
+        "Change": mcq_key("caption_delta", CAPTIONED, ""),
+    }
+    rows = [
+        TableRow(
+            label=model,
+            cells=tuple(with_interval(results.find(key.of(model))) for key in columns.values()),
+        )
+        for model in models_in(results, [CAPTIONED])
+    ]
+    if not rows:
+        return []
+    return [
+        Table(
+            id="vague_captioner",
+            title="VAGUE: choices from a text with the model's own captions and with another model's",
+            columns=tuple(columns),
+            rows=tuple(rows),
+            style="percent1",
+            notes=(
+                "Captioner's: setting sm-other, captions of the model that --captioner names.",
+                "Change: the captioner's minus own, paired. One output holds one captioner; compare outputs for more.",
+            ),
+        )
+    ]
+
+
 def extra_tables(results: Results) -> list[Table]:
     """Lay out those tables that have a row of ours."""
     subsets = [subset for subset in HUMAN_SUBSETS if models_in(results, SETTING_LABELS, subset=subset)]
     ids = ("vague_human", "vague_human_approx")
     tables = [_human_table(results, subset, name) for subset, name in zip(subsets, ids, strict=False)]
     tables += [_parsing_table(results), _letters_table(results), _rating_table(results), _freeform_table(results)]
+    tables += _captioner_table(results)
     return with_our_rows(tables)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 SETTINGS: Final = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
+CAPTIONED: Final = "sm-other"  # as `sm`, with the captions of the sweep's captioner instead of the model's own
 """Settings of both tasks, in the order of `metrics.json`."""
 SUBSETS: Final[Mapping[str, int]] = {"VCR": 1144, "Ego4D": 533}
 """Subsets and their published sizes."""

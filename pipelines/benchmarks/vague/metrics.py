@@ -20,6 +20,7 @@ import numpy as np
 from pipelines.benchmarks.aggregation import MetricSpec, difference_of_ratios, with_intervals
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
+from pipelines.benchmarks.vague.facts import CAPTIONED
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
 from pipelines.benchmarks.vague.scored_rows import Bools, Scope, ScoredRows, SettingRows
 from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums
@@ -199,6 +200,7 @@ def _bert(rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
 def _differences(scored: ScoredRows, scope: Scope) -> Iterator[MetricSpec]:
     pairs = [("delta_vs_lm", name, "lm") for name in ("sm", "vlm")]
     pairs += [("cot_delta", f"{name}-cot", name) for name in ("sm", "vlm")]
+    pairs += [("delta_vs_lm", CAPTIONED, "lm"), ("caption_delta", CAPTIONED, "sm")]
     for metric, setting, baseline in pairs:
         left, right = (scored.by_setting.get(("mcq", name)) for name in (setting, baseline))
         if left is None or right is None:

@@ -17,7 +17,7 @@ from pipelines.errors import DatasetError
 LETTERS: Final = ("A", "B", "C", "D")
 READINGS: Final = ("correct", "fs", "su", "ne")
 """Kinds of readings, in the order in which the data's `ordering` assigns letters to them."""
-_CAPTION: Final = "vague-caption-v1"
+CAPTION: Final = "vague-caption-v1"
 
 _EVIDENCE: Final[Mapping[str, str]] = {"vlm": "image", "sm": "scene description", "lm": ""}
 _LISTENER: Final[Mapping[str, str]] = {
@@ -75,7 +75,7 @@ def prompt_version(task: str, setting: str) -> str:
 
 
 PROMPT_TEXTS: Final[Mapping[str, str]] = {
-    _CAPTION: "Describe the image in 2-3 sentences.",
+    CAPTION: "Describe the image in 2-3 sentences.",
     **{prompt_version(task, setting): _template(task, setting) for task in ("mcq", "freeform") for setting in SETTINGS},
 }
 
@@ -128,13 +128,33 @@ def build_prompt(sample: Sample, task: str, setting: str, texts: PromptTexts, ge
         parts = (_picture(sample), text) if setting.startswith("vlm") else parts
         answer = Step(turns=(user(*parts),), generation=generation, choices=choices)
         return Prompt(version=texts.version(version), steps=(answer,))
-    caption = Step(turns=(user(_picture(sample), texts.fill(_CAPTION)),), generation=generation)
+    caption = caption_step(sample, texts.fill(CAPTION), generation)
     # The field precedes everything that comes from the data, so its first occurrence is ours.
     before, field, after = text.partition("{caption}")
     parts = (before, StepOutput(0, stripped=True), after) if field else parts
     answer = Step(turns=(user(*parts),), generation=generation, choices=choices)
-    versions = f"{texts.version(version)}, {texts.version(_CAPTION)}"
+    versions = f"{texts.version(version)}, {texts.version(CAPTION)}"
     return Prompt(version=versions, steps=(caption, answer))
+
+
+def caption_step(sample: Sample, words: str, generation: Generation) -> Step:
+    """Return the request for a description of the picture."""
+    return Step(turns=(user(_picture(sample), words),), generation=generation)
+
+
+def captioned_prompt(
+    sample: Sample, texts: PromptTexts, generation: Generation, captions: Mapping[str, str] | None
+) -> Prompt:
+    """Build the choice of `sm` with another model's caption; excluded where there is none."""
+    version = prompt_version("mcq", "sm")
+    caption = None if captions is None else captions.get(_picture(sample).source, "").strip()
+    if not caption:
+        reason = "no_captioner" if caption is None else "caption_missing"
+        return Prompt(version=texts.version(version), excluded=reason)
+    text = texts.fill(version, utterance=sample.data["indirect"], **readings_by_letter(sample))
+    before, field, after = text.partition("{caption}")
+    step = Step(turns=(user(f"{before}{caption if field else ''}{after}"),), generation=generation, choices=LETTERS)
+    return Prompt(version=texts.version(version), steps=(step,))
 
 
 def _picture(sample: Sample) -> Media:

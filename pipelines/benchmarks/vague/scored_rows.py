@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Sample
-from pipelines.benchmarks.vague.facts import SETTINGS
+from pipelines.benchmarks.vague.facts import CAPTIONED, SETTINGS
 from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class ScoredRows:
 
 def _order(entry: tuple[tuple[str, str], SettingRows]) -> tuple[bool, int]:
     (task, setting), _ = entry
-    return task != "mcq", SETTINGS.index(setting)
+    return task != "mcq", (*SETTINGS, CAPTIONED).index(setting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pipelines.benchmarks.vague.prompts import action, addressee
 from tests.support.vague_source import sample
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)
-SETTINGS = BENCHMARK.tasks["mcq"]
+SETTINGS = BENCHMARK.tasks["freeform"]
 LEAKS = ("the caption leaks", "please", "parrot sits")
 
 
