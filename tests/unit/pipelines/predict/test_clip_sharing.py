@@ -52,10 +52,17 @@ def test_folder_exists_where_two_models_see_equal_frames(
 
 def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> None:
     plans, models = planned(maia_data, tmp_path, dict.fromkeys("ab", Limits()), ("1-frame",))
-    with pytest.raises(KeyboardInterrupt), clip_sharing(LazyCluster(None, ExitStack()), plans, models) as folder:
-        Path(folder).mkdir()
-        raise KeyboardInterrupt
-    assert not Path(folder).exists()
+    folders = []
+
+    def fail() -> None:
+        with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as folder:
+            folders.append(Path(folder))
+            folders[0].mkdir()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert not folders[0].exists()
 
 
 def test_sweep_of_three_models_decodes_each_clip_once(
