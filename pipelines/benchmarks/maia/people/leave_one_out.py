@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from models.messages import Step, user
 from pipelines.benchmarks.human import ANNOTATOR, human_prediction
 from pipelines.benchmarks.maia.categories import POOL_SIZE
@@ -77,7 +75,7 @@ def leave_one_out_metrics(frame: pd.DataFrame) -> list[Metric]:
         task=MEASURE.task,
         setting=MEASURE.setting,
         metric=MEASURE.metric,
-        values=frame["accepted"].to_numpy(dtype=np.float64),
+        values=frame["accepted"].to_numpy(dtype="float64"),
         column=frame["column"].to_numpy(),
         video=frame["video"].to_numpy(),
         failed=(frame["status"] == "error").to_numpy(),

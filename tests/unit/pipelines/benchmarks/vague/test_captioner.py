@@ -22,20 +22,20 @@ SAMPLE = replace(vague_rows.item(0), media=(REF,))
 
 
 def prompt(captions: dict[str, str] | None, setting: str = "sm-other"):  # type: ignore[no-untyped-def]
-    (made,) = BENCHMARK.prompter.prompts(
+    (result,) = BENCHMARK.prompter.prompts(
         PromptInput(SAMPLE, "mcq", setting, PromptTexts(BENCHMARK.prompt_texts), 42, captions)
     )
-    return made
+    return result
 
 
 def test_caption_of_another_model_stands_in_the_prompt_of_sm() -> None:
-    made = prompt({REF.sha256: " Two {people} at a door.\n"})
-    (step,) = made.steps
+    result = prompt({REF.sha256: " Two {people} at a door.\n"})
+    (step,) = result.steps
     (turn,) = step.turns
     (part,) = turn.parts
     assert isinstance(part, Text)
-    own = prompt(None, "sm").steps[1].turns[0].parts
-    assert part.text == f"{own[0].text}Two {{people}} at a door.{own[2].text}"  # no picture, the words of `sm`
+    sm = prompt(None, "sm").steps[1].turns[0].parts
+    assert part.text == f"{sm[0].text}Two {{people}} at a door.{sm[2].text}"  # no picture, the words of `sm`
     assert step.choices == ("A", "B", "C", "D")
     assert prompt(None).excluded == "no_captioner"
     assert prompt({}).excluded == "caption_missing"
