@@ -46,12 +46,12 @@ def questions(count: int, new: int) -> list[Call]:
 
 def test_equal_answers_in_float32(tmp_path: Path, device: torch.device) -> None:
     checkpoint = build_tiny(tmp_path, "qwen2_5_vl")
-    calls = questions(24, 16)
+    calls = questions(24, 16) if device.type == "cuda" else questions(6, 4)
     alone = answers(checkpoint, device, calls, dtype="float32", share_prefix=False, batch_size=1)
     shared = answers(checkpoint, device, calls, dtype="float32")
     assert len(alone) == len(shared) == len(calls)
     same = sum(alone[name].text == shared[name].text for name in alone)
-    # Logits within rounding of each other may fall either way: one in twenty-four at the most.
+    # Logits within rounding of each other may fall either way: in one call at the most.
     assert same >= len(calls) - 1
     assert sum(answer.cached_tokens > 0 for answer in shared.values()) == len(calls) - 1
 
