@@ -25,6 +25,7 @@ from tests.vllm.conftest import OpenEngine
 
 pytestmark = pytest.mark.vllm
 
+_INCOMPLETE = "\ufffd"
 TEXT_ONLY = ("gemma", "gemma3_text", "llama", "mistral", "qwen2")
 
 
@@ -38,11 +39,16 @@ def require_code(folder: Path) -> None:
 
 
 def differences(answers: dict[str, object], expected: AnswersById) -> list[str]:
-    """Return the calls whose first token differs without a near tie of the two best logits."""
+    """Return the calls whose first token differs without a near tie of the two best logits.
+
+    vLLM withholds a character whose bytes are incomplete, which transformers decodes as U+FFFD.
+    """
     wrong = []
     for name, (text, gaps) in expected.items():
         outcome = answers[name]
-        if not isinstance(outcome, Answer) or (outcome.text != text and gaps[0] > ROUNDING):
+        if not isinstance(outcome, Answer) or (
+            outcome.text.strip(_INCOMPLETE) != text.strip(_INCOMPLETE) and gaps[0] > ROUNDING
+        ):
             wrong.append(f"{name}: {outcome} instead of {text!r}")
     return wrong
 
