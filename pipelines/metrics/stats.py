@@ -1,4 +1,4 @@
-"""Intervals, paired tests and rounding.
+"""Intervals and rounding.
 
 The bootstrap draws clusters (rows that share a picture or clip). Draws are a pure function of the numbers of clusters
 and resamples and the seed: equal for every metric and model on the same rows, in any order of the rows.
@@ -122,36 +122,6 @@ def bootstrap_ci(values: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
     if np.unique(_cluster_numbers(clusters, rows.size)).size < 2:
         return None
     return _percentiles(bootstrap_replicates(rows, clusters))
-
-
-def _difference(
-    a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None, resamples: int = RESAMPLES
-) -> FloatArray:
-    first, second = _finite(a), _finite(b)
-    if first.size != second.size:
-        raise ValueError(f"paired values differ in length: {first.size} and {second.size}")
-    sides = (bootstrap_replicates(side, clusters, resamples=resamples) for side in (first, second))
-    return next(sides) - next(sides)
-
-
-def paired_bootstrap_ci(
-    a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None = None
-) -> Interval | None:
-    """Return the percentile bootstrap interval of A minus B on the same rows and draws, or None as `bootstrap_ci`."""
-    if np.unique(_cluster_numbers(clusters, _finite(a).size)).size < 2:
-        return None
-    return _percentiles(_difference(a, b, clusters))
-
-
-def paired_bootstrap_p(
-    a: ArrayLike, b: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None = None, *, resamples: int = RESAMPLES
-) -> float:
-    """Return the one-sided p-value of "A is better than B" on the same rows, by paired bootstrap (Koehn 2004).
-
-    p = (1 + number of draws with A - B <= 0 or undefined) / (resamples + 1).
-    """
-    losses = int(np.count_nonzero(~(_difference(a, b, clusters, resamples) > 0.0)))
-    return (1 + losses) / (resamples + 1)
 
 
 def cluster_draws(clusters: int, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:

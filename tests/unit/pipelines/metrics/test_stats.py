@@ -74,37 +74,6 @@ def test_clusters_widen_the_interval_of_correlated_rows() -> None:
 @pytest.mark.parametrize(("values", "clusters"), [([], None), ([1.0], None), ([1.0, 0.0], ["a", "a"])])
 def test_fewer_than_two_clusters_have_no_interval(values: list[float], clusters: list[str] | None) -> None:
     assert stats.bootstrap_ci(values, clusters) is None
-    assert stats.paired_bootstrap_ci(values, values, clusters) is None
-
-
-def test_paired_interval_uses_the_same_draws() -> None:
-    values = np.random.default_rng(3).normal(size=60)
-    constant = stats.paired_bootstrap_ci(values + 0.25, values)
-    assert constant is not None
-    assert [constant.low, constant.high] == pytest.approx([0.25, 0.25])
-    other = np.random.default_rng(4).normal(size=60)
-    paired = stats.paired_bootstrap_ci(values, other)
-    direct = stats.bootstrap_ci(values - other)
-    assert paired is not None
-    assert direct is not None
-    assert [paired.low, paired.high] == pytest.approx([direct.low, direct.high])
-
-
-def test_paired_p_counts_draws_without_a_gain() -> None:
-    ahead, behind = [1.0] * 20, [0.0] * 20
-    assert stats.paired_bootstrap_p(ahead, behind, resamples=999) == pytest.approx(1 / 1000)
-    assert stats.paired_bootstrap_p(behind, ahead, resamples=999) == 1.0
-    assert stats.paired_bootstrap_p(ahead, ahead, resamples=999) == 1.0
-
-
-def test_paired_p_equals_manual_resampling() -> None:
-    a, b = [1, 0, 1, 1, 1, 1, 0, 1], [1, 1, 1, 0, 0, 1, 0, 1]
-    p = stats.paired_bootstrap_p(a, b, resamples=300)
-    drawn = np.random.default_rng(stats.SEED).integers(0, 8, size=(300, 8))
-    weights = np.stack([np.bincount(row, minlength=8) for row in drawn]).astype(float)
-    differences = weights @ a - weights @ b
-    assert p == pytest.approx((1 + np.count_nonzero(differences <= 0)) / 301)
-    assert 0.05 < p < 0.95
 
 
 def test_invalid_input_is_refused() -> None:
@@ -114,8 +83,6 @@ def test_invalid_input_is_refused() -> None:
         stats.bootstrap_ci([[1.0, 0.0]])
     with pytest.raises(ValueError, match="2 values but 1 clusters"):
         stats.bootstrap_ci([1.0, 0.0], ["a"])
-    with pytest.raises(ValueError, match="differ in length"):
-        stats.paired_bootstrap_p([1.0, 0.0], [1.0])
     with pytest.raises(ValueError, match="no rows"):
         stats.bootstrap_replicates([])
 

@@ -310,7 +310,7 @@ def test_metrics_do_not_depend_on_the_order_of_rows() -> None:
 # ------------------------------------------------------------------------------------------------------- paired test
 
 
-def test_koehn_p_equals_paired_bootstrap_p() -> None:
+def test_koehn_p_counts_draws_without_a_gain() -> None:
     generator = np.random.default_rng(5)
     gold = generator.integers(0, 2, 60)
     a, b = np.where(generator.random(60) < 0.8, gold, 1 - gold), np.where(generator.random(60) < 0.6, gold, 1 - gold)
