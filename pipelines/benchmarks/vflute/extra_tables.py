@@ -213,6 +213,7 @@ def _templates_table(results: Results) -> Table:
         style="percent1",
         notes=(
             "Percent; in brackets the 95% interval. The data assign an instruction to each row, so rows differ too.",
+            "A run with `--prompt-version` may have asked all rows in other words: the data's instruction is shown here.",
             "Templates are numbered as in the paper's Table 8; another instruction is quoted.",
         ),
     )
