@@ -213,7 +213,7 @@ def _templates_table(results: Results) -> Table:
         style="percent1",
         notes=(
             "Percent; in brackets the 95% interval. The data assign an instruction to each row, so rows differ too.",
-            "A run with `--prompt-version` may have asked all rows in other words: the data's instruction is shown here.",
+            "With `--prompt-version` all rows may be asked in other words; shown is the instruction of the data.",
             "Templates are numbered as in the paper's Table 8; another instruction is quoted.",
         ),
     )
