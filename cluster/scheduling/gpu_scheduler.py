@@ -43,6 +43,7 @@ class GpuScheduler:
     by_cost: bool = True
     target: float = 1.0
     _free: list[int] = field(init=False)
+    _largest: int = field(init=False)
     _free_gpus: int = field(init=False, default=0)
     _nodes_by_free: list[list[int]] = field(init=False)
     """Free GPUs -> heap of the nodes that have so many, and of some that had."""
@@ -53,6 +54,7 @@ class GpuScheduler:
     """Running model -> (node, GPUs) of each replica."""
 
     def __post_init__(self) -> None:
+        self._largest = max(self.nodes)
         self._free = [0] * len(self.nodes)
         self._nodes_by_free = [[] for _ in range(max(self.nodes) + 1)]
         for node, gpus in enumerate(self.nodes):
@@ -68,7 +70,8 @@ class GpuScheduler:
         started: list[ModelWorkload] = []
         waiting: list[ModelWorkload] = []
         for work in self._waiting:
-            (started if self._start(work) else waiting).append(work)
+            is_blocked = not self._free_gpus and self.needs(work)
+            (waiting if is_blocked or not self._start(work) else started).append(work)
         self._waiting = waiting
         if not any(self.needs(work) for work in self._waiting):
             for work in started:
@@ -86,7 +89,7 @@ class GpuScheduler:
 
     def needs(self, work: ModelWorkload) -> bool:
         """Return whether a model needs GPUs of these nodes; if no node is large enough, its start reports that."""
-        return 0 < work.gpus <= max(self.nodes)
+        return 0 < work.gpus <= self._largest
 
     def _start(self, work: ModelWorkload) -> bool:
         if not self.needs(work):

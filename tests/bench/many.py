@@ -39,7 +39,7 @@ def write_many(folder: Path, groups: int, requests: int) -> int:
             frames=4, fps=10.0,
         )  # fmt: skip
         expected = round(requests * (number + 1) / groups / PER_SAMPLE) - len(samples)
-        samples += [_sample(number, index, ref) for index in range(expected)]
+        samples += [make_sample(number, index, ref) for index in range(expected)]
     for index, part in enumerate(_parts(samples)):
         shards.append(write_shard(store, f"samples/many-{index:05d}.parquet", part))
     manifest = Manifest(
@@ -58,7 +58,8 @@ def write_many(folder: Path, groups: int, requests: int) -> int:
     return len(samples) * PER_SAMPLE
 
 
-def _sample(number: int, index: int, ref: MediaRef) -> Sample:
+def make_sample(number: int, index: int, ref: MediaRef) -> Sample:
+    """Return one question about a clip."""
     category = f"{CATEGORIES[index % 12]}_{'AB'[index // 12 % 2]}"
     # About as long as the published questions and statements are.
     words = f"Il video {number} mostra per la domanda {index} che la persona sposta una cosa"

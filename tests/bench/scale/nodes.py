@@ -1,0 +1,100 @@
+"""A sweep of the guessing model on a real Ray with many small nodes on this machine: planning and draining.
+
+    python -m tests.bench.scale.nodes --nodes 64 --requests 1000000
+
+Every node is a raylet with its agents, about 250 MB, and one CPU by Ray's count; nodes join while 5 GB stay free.
+Wall times are those of one machine that plays all nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from tests.bench.many import PER_SAMPLE, write_many
+from tests.support.paths import ROOT
+from tests.support.ray_head import RayHead, ray_head
+
+PER_GROUP = 216
+RESERVE_MB = 5000
+START_S = 300
+LATE_S = "300"
+"""A busy machine starts slowly, and its nodes report late."""
+
+
+def join_nodes(head: RayHead, count: int) -> int:
+    """Start nodes one after another; return how many joined before memory became scarce."""
+    for number in range(count):
+        if psutil.virtual_memory().available / 2**20 < RESERVE_MB:
+            return number
+        log = head.folder / f"node-{number}.log"
+        join = (f"--address=127.0.0.1:{head.gcs}", "--num-cpus=1", "--object-store-memory=80000000")
+        node, deadline = head.start(*join, log=log.name), time.monotonic() + START_S
+        while "Ray runtime started" not in log.read_text():
+            if node.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(log.read_text())
+            time.sleep(0.2)
+        print(f"  {number + 1} nodes, {psutil.virtual_memory().available / 2**20:.0f} MB free", flush=True)
+    return count
+
+
+def run_sweep(head: RayHead, data: Path, out: Path, replicas: int) -> dict[str, float]:
+    """Run the sweep to its end; return its seconds and the driver's largest resident size."""
+    models = out.parent / "models.yaml"
+    models.write_text(f"chance: {{engine: random, replicas: {{max: {replicas}}}}}\n")
+    command = [
+        *(sys.executable, "-m", "jobs.cli", "run", "--models-file", str(models), "--models", "chance"),
+        *("--benchmarks", "maia", "--settings", "1-frame", "--data", str(data), "--out", str(out)),
+        *("--address", f"127.0.0.1:{head.gcs}"),
+    ]
+    start, peak, predicted = time.monotonic(), 0.0, 0.0
+    process = subprocess.Popen(command, env={**head.env, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
+    while process.poll() is None:
+        try:
+            peak = max(peak, psutil.Process(process.pid).memory_info().rss / 2**20)
+        except psutil.NoSuchProcess:
+            break
+        if not predicted and pending(out) == 0:
+            predicted = time.monotonic() - start
+        time.sleep(0.5)
+    if process.wait():
+        raise RuntimeError(f"the sweep ended with {process.returncode}")
+    return {"predicted_s": predicted, "seconds": time.monotonic() - start, "driver_mb": peak}
+
+
+def pending(out: Path) -> int | None:
+    """Return the requests that have no answer yet; None before the run counts them."""
+    try:
+        cells = json.loads((out / "status.json").read_bytes())["cells"]
+    except (FileNotFoundError, ValueError):
+        return None
+    return sum(cell["pending"] + cell["running"] for cell in cells)
+
+
+def main() -> None:
+    """Start the nodes, run the sweep, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=64)
+    parser.add_argument("--requests", type=int, default=1_000_000)
+    parser.add_argument("--replicas", type=int, default=1, help="24 concurrent tasks each")
+    args = parser.parse_args()
+    env = {"RAY_raylet_start_wait_time_s": LATE_S, "RAY_health_check_period_ms": "20000"}
+    with TemporaryDirectory() as folder:
+        data = Path(folder, "data")
+        requests = write_many(data, max(1, args.requests // PER_GROUP), args.requests)
+        print(f"{requests} requests, {requests // PER_SAMPLE} questions", flush=True)
+        with ray_head("--num-cpus=1", env=env) as head:
+            joined = join_nodes(head, args.nodes)
+            result = run_sweep(head, data, Path(folder, "out"), args.replicas)
+    print(json.dumps({"nodes": joined, "requests": requests, "load": psutil.getloadavg()[0], **result}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
