@@ -15,11 +15,12 @@ from pipelines.benchmarks.mate.answers import gold_json, judge
 from pipelines.benchmarks.mate.error_analysis import Overlap, in_scene, overlap
 from pipelines.benchmarks.mate.linking import linking
 from pipelines.benchmarks.mate.people.authors_files import READER
-from pipelines.benchmarks.mate.prompts import PROMPT_VERSION, build_prompt
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, find_row, question_of, shots_of
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS, parse_scene
 from pipelines.benchmarks.mate.scene_rows import PICTURE, WHITE
 from pipelines.benchmarks.mate.source import read_mate
+from pipelines.benchmarks.mate.wording.own import PROMPT_VERSION, build_prompt
+from pipelines.benchmarks.mate.wording.paper import build_paper_prompt
 from pipelines.benchmarks.records import Notice, Prompt, Publication, RawSample, Reading, Rejection, Row, Sample
 from pipelines.benchmarks.source import Source
 from pipelines.errors import DatasetError
@@ -28,6 +29,7 @@ WHITE_PICTURE = blank("FFFFFF", 480, 320)  # stands for the data's own white pic
 
 _AS_DISTRIBUTED = "mate-input-v1"
 _BUILT = f"mate-built-v{PROMPT_VERSION}"
+_PAPER = "mate-built-paper"
 _OPTIONS = {"color": COLORS, "shape": SHAPES}
 
 
@@ -47,7 +49,8 @@ class _Mate:
             version, words = _AS_DISTRIBUTED, texts.fill(_AS_DISTRIBUTED, input_str=row["text"])
         else:
             scene = parse_scene(sample.data["scene"])
-            prompt = build_prompt(scene, question_of(row), shots_of(row), cot=query.setting == COT)
+            build = build_paper_prompt if texts.version(_BUILT).removesuffix("+custom") == _PAPER else build_prompt
+            prompt = build(scene, question_of(row), shots_of(row), cot=query.setting == COT)
             version, words = _BUILT, texts.fill(_BUILT, prompt=prompt)
         step = Step(
             turns=(user(_picture(sample, query.task), words),),
@@ -129,7 +132,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     headline="exact_match",
     secondary_metrics=("ose",),
     descriptive_values=("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal"),
-    prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}"},
+    prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}", _PAPER: "{prompt}"},
     source=_PARTS,
     prompter=_PARTS,
     grader=_PARTS,

@@ -9,8 +9,8 @@ from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Op
 from pipelines.benchmarks.mate.generator.questions import KINDS, QuestionItem, pools_of
 from pipelines.benchmarks.mate.generator.scenes import Layout
 from pipelines.benchmarks.mate.linking import linking_attributes
-from pipelines.benchmarks.mate.prompts import build_prompt, scene_text
 from pipelines.benchmarks.mate.scene import TEXTUAL, VISUAL
+from pipelines.benchmarks.mate.wording.own import build_prompt, scene_text
 
 BLANK_IMAGE = "0" * 32 + ".png"  # the white picture that every `txt2txt` row shares
 

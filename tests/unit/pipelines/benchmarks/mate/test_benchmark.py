@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from models.messages import Media, Text
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.benchmark import BENCHMARK, WHITE_PICTURE
-from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
 from pipelines.benchmarks.mate.scene_rows import parse_row
 from pipelines.benchmarks.mate.source import read_mate
+from pipelines.benchmarks.mate.wording.own import build_prompt, count_solved_examples
+from pipelines.benchmarks.mate.wording.paper import build_paper_prompt
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Notice, Prompt, RawSample, Rejection, Row, Sample
 from pipelines.errors import SourceError
@@ -146,6 +147,16 @@ class TestDevelopment:
             prompt = build_prompt(parse_scene(RAW["B"]), question("txt2img", NAMED, "color"), shown, cot=cot)
             assert media_and_text(prompts_by_cell["txt2img", setting])[1] == prompt
         assert {prompt.version for prompt in prompts_by_cell.values()} == {"mate-built-v1"}
+
+    def test_built_prompt_can_be_in_the_papers_words(self, tmp_path: Path) -> None:
+        rows = [row("B", "txt2img", NAMED, "color", input_str=None)]
+        samples, _, _ = read(development(tmp_path / "s", {"mm_0shot": rows}))
+        sample = as_sample(samples[name_of("B")])
+        texts = PromptTexts(BENCHMARK.prompt_texts, instead={"mate-built-v1": "mate-built-paper"})
+        (prompt,) = BENCHMARK.prompter.prompts(PromptInput(sample, "txt2img", "0-shot", texts, 1))
+        assert prompt.version == "mate-built-paper"
+        ((_, text),) = (turn.parts for turn in prompt.steps[0].turns)
+        assert text == Text(build_paper_prompt(parse_scene(RAW["B"]), question("txt2img", NAMED, "color")))
 
     def test_missing_picture_costs_only_the_rows_of_its_scene(self, tmp_path: Path) -> None:
         samples, rejections, _ = read(development(tmp_path / "s", files(), [WHITE, f"{name_of('A')}.png"]))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.benchmarks.mate import prompts
 from pipelines.benchmarks.mate.scene import TASKS, TEXTUAL, VISUAL, Question, parse_scene, pointer_pool
+from pipelines.benchmarks.mate.wording import own as prompts
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "mate"

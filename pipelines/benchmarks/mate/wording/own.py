@@ -8,6 +8,7 @@ import json
 import random
 import re
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from pipelines.benchmarks.mate.answers import Gold, gold_json
 from pipelines.benchmarks.mate.linking import linking
@@ -185,24 +186,35 @@ def _solved(scene: Scene, _question: Question, shot: Question) -> str:
 
 def _solved_in_steps(scene: Scene, question: Question, shot: Question) -> str:
     """Return a solved example that explains how to find the object on the other side, then the answer."""
-    object_index = shot.object_index(scene)
-    item = scene.objects[object_index]
-    # An example may point with another attribute than the question: what the question hides is not in the JSON for it.
-    hidden = {*question.hidden, *shot.hidden}
-    keys = ["color", "shape", "material", "size", "3d_coords"]
-    omitted = {*hidden, shot.pointer_attribute} | ({shot.target_attribute} if shot.task == "txt2img" else set())
-    keys = [key for key in keys if key not in omitted]
-    link = linking(scene, object_index, hidden)
-    link_keys = link.sets[0] if link.sets else ("3d_coords",)
-    other_keys = [key for key in keys if key not in link_keys]
+    item, keys = scene.objects[shot.object_index(scene)], solution_keys(scene, question, shot)
     pointer_side, target_side = ("image", "JSON") if shot.task == "img2txt" else ("JSON", "image")
-    addition = f" and also {_as_json(item, other_keys)}" if other_keys else ""
+    addition = f" and also {_as_json(item, keys.rest)}" if keys.rest else ""
     return (
-        f"{_question_text(shot)} In the {pointer_side}, {_pointer(shot)} has {_spelled(item, keys)}. It is the only"
-        f" one there with {_spelled(item, link_keys)}. The only object of the {target_side} with"
-        f" {_as_json(item, link_keys)}{addition} has the {_target(shot)}"
+        f"{_question_text(shot)} In the {pointer_side}, {_pointer(shot)} has {_spelled(item, keys.all)}. It is the only"
+        f" one there with {_spelled(item, keys.link)}. The only object of the {target_side} with"
+        f" {_as_json(item, keys.link)}{addition} has the {_target(shot)}"
         f" {_number(shot.gold(scene))}. {gold_json(shot.gold(scene))}"
     )
+
+
+class SolutionKeys(NamedTuple):
+    """The attributes by which a solved example finds its object."""
+
+    all: Sequence[str]
+    link: Sequence[str]
+    """Enough to single it out."""
+    rest: Sequence[str]
+
+
+def solution_keys(scene: Scene, question: Question, shot: Question) -> SolutionKeys:
+    """Return the attributes by which a solved example finds its object on the other side; coordinates if need be."""
+    # An example may point with another attribute than the question: what the question hides is not in the JSON for it.
+    hidden = {*question.hidden, *shot.hidden}
+    omitted = {*hidden, shot.pointer_attribute} | ({shot.target_attribute} if shot.task == "txt2img" else set())
+    keys = [key for key in ("color", "shape", "material", "size", "3d_coords") if key not in omitted]
+    link = linking(scene, shot.object_index(scene), hidden)
+    link_keys = link.sets[0] if link.sets else ("3d_coords",)
+    return SolutionKeys(keys, link_keys, [key for key in keys if key not in link_keys])
 
 
 def _spelled(item: SceneObject, keys: Sequence[str]) -> str:
