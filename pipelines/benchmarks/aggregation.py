@@ -11,7 +11,7 @@ value on each draw. Draws are a pure function of the number of clusters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Metric
 from pipelines.metrics import stats
-from pipelines.metrics.stats import FloatArray, drawn_sums, interval_of
+from pipelines.metrics.stats import FloatArray, drawn_tables, interval_of
 
 Column: TypeAlias = NDArray[np.float64] | NDArray[np.bool_]  # one number a row, (rows,); 0 where a row does not count
 Statistic: TypeAlias = Callable[..., NDArray[Any]]  # drawn sums, (draws,) each -> values, NaN if undefined
 Precision: TypeAlias = Literal["float64", "float32"]  # counts are exact in both; float32 halves time and memory
 
+_NO_ROWS: Final = np.empty(0)
 _MAX_CACHED_CLUSTERS: Final = 1_200  # draws of more clusters, some 100 MB, are made block by block and not kept
 
 
@@ -67,20 +68,54 @@ def with_intervals(
 
     `clusters`, (rows,), names what is resampled; clusters of which no spec has a row are not drawn.
     """
+    sums = _sums_by_cluster(specs, clusters)
+    drawn = draw_sums(sums, precision) if len(sums) > 1 else None
+    return [spec.metric for spec in specs] if drawn is None else _with_all_ends(specs, sums, drawn)
+
+
+class SharedDraws:
+    """Metrics whose intervals are computed at the end, so that all that resample as many clusters share the draws."""
+
+    def __init__(self) -> None:
+        self._added: dict[int, list[tuple[list[MetricSpec], FloatArray]]] = {}  # by number of clusters
+
+    def add(self, specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> list[Metric]:
+        """Return the metrics as of `with_intervals`, but without intervals, which `complete` sets."""
+        sums = _sums_by_cluster(specs, clusters)
+        if len(sums) > 1:
+            # Only the number of columns is needed later: those over rows would fill the memory.
+            light = [replace(spec, columns=(_NO_ROWS,) * len(spec.columns), rows=None) for spec in specs]
+            self._added.setdefault(len(sums), []).append((light, sums))
+        return [spec.metric for spec in specs]
+
+    def complete(self, metrics: Iterable[Metric]) -> list[Metric]:
+        """Return the metrics in order, with intervals where they were added."""
+        whole: dict[Metric, Metric] = {}
+        for group in self._added.values():
+            for (specs, sums), drawn in zip(group, draw_tables([sums for _, sums in group]), strict=True):
+                pairs = zip(specs, _with_all_ends(specs, sums, drawn), strict=True)
+                whole.update({spec.metric: metric for spec, metric in pairs})
+        return [whole.get(metric, metric) for metric in metrics]
+
+
+def _sums_by_cluster(specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> FloatArray:
+    """Return the sums of all columns, (clusters, columns); no clusters where no spec has a column."""
     columns = [(spec, column) for spec in specs for column in spec.columns]
     if not columns:
-        return [spec.metric for spec in specs]
+        return np.empty((0, 0))
     numbers, count = _number_clusters([spec for spec in specs if spec.columns], clusters)
-    if count < 2:
-        return [spec.metric for spec in specs]
-    sums: FloatArray = np.stack(
+    return np.stack(
         [np.bincount(numbers[_rows(spec)], weights=column, minlength=count) for spec, column in columns],
         axis=1,
         dtype=np.float64,
     )
-    drawn, totals = iter(draw_sums(sums, precision).T), iter(sums.T)
+
+
+def _with_all_ends(specs: Sequence[MetricSpec], sums: FloatArray, drawn: NDArray[Any]) -> list[Metric]:
+    """Set the intervals of metrics from the sums of all columns by cluster and on every draw."""
+    draws, totals = iter(drawn.T), iter(sums.T)
     return [
-        _with_ends(spec, [next(drawn) for _ in spec.columns], [next(totals) for _ in spec.columns]) for spec in specs
+        _with_ends(spec, [next(draws) for _ in spec.columns], [next(totals) for _ in spec.columns]) for spec in specs
     ]
 
 
@@ -110,10 +145,15 @@ def _with_ends(spec: MetricSpec, drawn: Sequence[NDArray[Any]], totals: Sequence
 
 def draw_sums(sums: FloatArray, precision: Precision = "float64") -> NDArray[Any]:
     """Return the sum of each column on every draw of clusters, (draws, columns), from sums by cluster."""
-    if len(sums) > _MAX_CACHED_CLUSTERS:
-        return drawn_sums(sums)
-    drawn: NDArray[Any] = cluster_draws(len(sums), precision) @ sums.astype(precision)
-    return drawn
+    return draw_tables([sums], precision)[0]
+
+
+def draw_tables(tables: Sequence[FloatArray], precision: Precision = "float64") -> list[NDArray[Any]]:
+    """Return `draw_sums` of tables of equally many clusters."""
+    if len(tables[0]) > _MAX_CACHED_CLUSTERS:
+        return list(drawn_tables(tables))
+    draws = cluster_draws(len(tables[0]), precision)
+    return [draws @ table.astype(precision) for table in tables]
 
 
 @lru_cache(maxsize=8)

@@ -22,6 +22,7 @@ LEVEL: Final = 0.95
 _NORMAL_QUANTILE: Final = 1.959963984540054  # of LEVEL, both sides
 _BLOCK_CELLS: Final = 4_000_000  # weights in memory at once, 32 MB: draws are made in such blocks
 _CACHED_CELLS: Final = 64_000_000  # draws in memory from one metric to the next, 64 MB
+_CACHE_CELLS: Final = 1 << 15  # drawn numbers in a processor's cache, 256 KB
 _EXACT_IN_FLOAT32: Final = 1 << 24  # whole numbers up to it
 _NOISE_DIGITS: Final = 9  # further decimals of a printed number are rounding noise
 _MAX_PRINTED: Final = 1e15  # larger doubles have no tenths
@@ -51,36 +52,34 @@ def _cluster_numbers(clusters: Sequence[Any] | NDArray[Any] | None, n_rows: int)
     return np.unique(np.asarray(clusters), return_inverse=True)[1].reshape(-1)
 
 
-def _draws(
-    n_clusters: int, *, resamples: int, seed: int, width: int, dtype: type[np.floating[Any]] = np.float64
-) -> Iterator[NDArray[Any]]:
+def _draws(n_clusters: int, *, resamples: int, seed: int, width: int) -> Iterator[NDArray[np.uint8]]:
     """Yield blocks of how often each cluster was drawn, (draws, clusters); `width` cells per draw bound a block."""
     block = max(1, _BLOCK_CELLS // max(width, n_clusters))
     if resamples * n_clusters <= _CACHED_CELLS:
         counts = _cached_counts(n_clusters, resamples, seed)
-        yield from (counts[start : start + block].astype(dtype) for start in range(0, resamples, block))
+        yield from (counts[start : start + block] for start in range(0, resamples, block))
         return
     generator = np.random.default_rng(seed)
     for start in range(0, resamples, block):
-        yield _count_draws(generator, min(block, resamples - start), n_clusters).astype(dtype)
+        yield _count_draws(generator, min(block, resamples - start), n_clusters)
 
 
 @lru_cache(maxsize=1)
 def _cached_counts(n_clusters: int, resamples: int, seed: int) -> NDArray[np.uint8]:
-    """Return all draws of a seed: many metrics of one benchmark share them. No cluster is ever drawn 256 times."""
-    generator = np.random.default_rng(seed)
-    block = max(1, _BLOCK_CELLS // n_clusters)
-    blocks = [
-        _count_draws(generator, min(block, resamples - start), n_clusters).astype(np.uint8)
-        for start in range(0, resamples, block)
-    ]
-    return np.concatenate(blocks)
+    """Return all draws of a seed: many metrics of one benchmark share them."""
+    return _count_draws(np.random.default_rng(seed), resamples, n_clusters)
 
 
-def _count_draws(generator: np.random.Generator, rows: int, n_clusters: int) -> NDArray[np.intp]:
-    drawn = generator.integers(0, n_clusters, size=(rows, n_clusters))
-    flat = (drawn + np.arange(rows)[:, None] * n_clusters).ravel()
-    return np.bincount(flat, minlength=rows * n_clusters).reshape(rows, n_clusters)
+def _count_draws(generator: np.random.Generator, rows: int, n_clusters: int) -> NDArray[np.uint8]:
+    """Draw and count, (rows, clusters), in steps that fit a processor's cache. No cluster is ever drawn 256 times."""
+    counts = np.empty((rows, n_clusters), dtype=np.uint8)
+    step = max(1, _CACHE_CELLS // n_clusters)
+    for start in range(0, rows, step):
+        part = counts[start : start + step]
+        drawn = generator.integers(0, n_clusters, size=part.shape)
+        drawn += np.arange(len(part))[:, None] * n_clusters
+        part[...] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
+    return counts
 
 
 def _cluster_totals(values: FloatArray, numbers: NDArray[np.intp]) -> FloatArray:
@@ -126,19 +125,35 @@ def bootstrap_ci(values: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
 
 def cluster_draws(clusters: int, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
     """Return how often each cluster is drawn, (resamples, clusters)."""
-    return np.concatenate(list(_draws(clusters, resamples=resamples, seed=seed, width=clusters)))
+    blocks = _draws(clusters, resamples=resamples, seed=seed, width=clusters)
+    return np.concatenate([counts.astype(np.float64) for counts in blocks])
 
 
 def drawn_sums(sums: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
-    """Return K sums over clusters on every draw, (resamples, K), from sums by cluster, (clusters, K).
+    """Return K sums over clusters on every draw, (resamples, K), from sums by cluster, (clusters, K)."""
+    return drawn_tables([sums], resamples=resamples, seed=seed)[0]
 
-    Drawing takes ten times as long as the rest, so many numbers share the draws.
+
+def drawn_tables(tables: Sequence[FloatArray], *, resamples: int = RESAMPLES, seed: int = SEED) -> list[FloatArray]:
+    """Return `drawn_sums` of each table, all of equally many clusters.
+
+    Drawing takes ten times as long as the rest, so the tables share the draws. Each is multiplied alone: its last bits
+    do not depend on the other tables.
     """
-    is_exact = np.abs(sums).max(initial=0) * len(sums) < _EXACT_IN_FLOAT32 and np.array_equal(sums, np.rint(sums))
-    dtype = np.float32 if is_exact else np.float64  # half of the memory traffic, which takes most of the time
-    columns = sums.astype(dtype)
-    blocks = _draws(len(sums), resamples=resamples, seed=seed, width=sums.shape[1], dtype=dtype)
-    return np.concatenate([(counts @ columns).astype(np.float64) for counts in blocks])
+    columns = [table.astype(np.float32 if _is_exact(table) else np.float64) for table in tables]
+    drawn = [np.empty((resamples, table.shape[1])) for table in tables]
+    width, start = max(table.shape[1] for table in tables), 0
+    for counts in _draws(len(tables[0]), resamples=resamples, seed=seed, width=width):
+        weights = {dtype: counts.astype(dtype) for dtype in {part.dtype for part in columns}}
+        for part, sums in zip(columns, drawn, strict=True):
+            sums[start : start + len(counts)] = weights[part.dtype] @ part
+        start += len(counts)
+    return drawn
+
+
+def _is_exact(sums: FloatArray) -> bool:
+    """Return whether float32, half of the memory traffic that takes most of the time, sums these without rounding."""
+    return np.abs(sums).max(initial=0) * len(sums) < _EXACT_IN_FLOAT32 and np.array_equal(sums, np.rint(sums))
 
 
 def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:

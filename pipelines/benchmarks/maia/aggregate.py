@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import MetricSpec, with_intervals
+from pipelines.benchmarks.aggregation import MetricSpec, SharedDraws
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray
 from pipelines.benchmarks.records import Metric
@@ -21,6 +21,7 @@ NO_ROW: Final = "no row to measure"  # note of a metric without a denominator
 class MeanMetric:
     """A metric that is the mean of N row values."""
 
+    draws: SharedDraws  # sets the intervals
     task: str
     setting: str
     metric: str
@@ -66,7 +67,7 @@ class MeanMetric:
         )
         if reason:
             return metric
-        return with_intervals([MetricSpec(metric, (values, np.ones(len(values))))], self.video[counted])[0]
+        return self.draws.add([MetricSpec(metric, (values, np.ones(len(values))))], self.video[counted])[0]
 
     def _macro(self, parts: Sequence[Metric]) -> Metric:
         values = [part.value for part in parts if part.value is not None]

@@ -5,7 +5,7 @@ Both sides are measured on the same questions, and resampled together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -45,18 +45,26 @@ def gains(settings: Mapping[str, SettingScores]) -> Iterator[Metric]:
         for measure, (task, _) in _MEASURES.items():
             grids = (full.vsv, base.vsv) if task == "vsv" else (full.oevqa, base.oevqa)
             if grids[0].is_planned and np.array_equal(grids[0].ids, grids[1].ids):
-                yield from _gain(measure, baseline, grids, not_run_note(_missing(full) + _missing(base)))
+                blocked = not_run_note(_missing(full) + _missing(base))
+                yield from _gain(measure, baseline, grids, blocked)(draws=full.draws).metrics()
 
 
 def _missing(scores: SettingScores) -> int:
     return scores.vsv.missing_requests + scores.oevqa.missing_requests
 
 
-def _gain(measure: str, baseline: str, grids: tuple[QuestionGrid, QuestionGrid], blocked: str) -> Iterator[Metric]:
+def _gain(
+    measure: str, baseline: str, grids: tuple[QuestionGrid, QuestionGrid], blocked: str
+) -> Callable[..., MeanMetric]:
+    """Return the gain in a measure; it lacks its draws."""
     full, base = grids
     key = gain_key(measure, baseline)
-    over_questions = partial(MeanMetric, task=key.task, setting=key.setting, column=full.column, video=full.video)
-    yield from over_questions(
+    return partial(
+        MeanMetric,
+        task=key.task,
+        setting=key.setting,
+        column=full.column,
+        video=full.video,
         metric=key.metric,
         values=_values(measure, full) - _values(measure, base),
         failed=full.has_error | base.has_error,
@@ -64,7 +72,7 @@ def _gain(measure: str, baseline: str, grids: tuple[QuestionGrid, QuestionGrid],
         blocked=blocked,
         missing_reason=lambda _rows: "not every answer has a verdict",
         unit="",
-    ).metrics()
+    )
 
 
 def _values(measure: str, grid: QuestionGrid) -> FloatArray:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.benchmarks.aggregation import SharedDraws
 from pipelines.benchmarks.maia.aggregate import MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
 from pipelines.benchmarks.maia.gains import gains
@@ -47,25 +48,27 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     frame = prepared[~is_people]
     present = set(frame["setting"])
     ordered = [name for name in SETTINGS if name in present] + sorted(present - set(SETTINGS))
-    settings = {name: SettingScores.from_rows(frame[frame["setting"] == name], name) for name in ordered}
-    metrics = leave_one_out_metrics(prepared[is_people])
+    draws = SharedDraws()
+    settings = {name: SettingScores.from_rows(frame[frame["setting"] == name], name, draws) for name in ordered}
+    metrics = leave_one_out_metrics(prepared[is_people], draws)
     for setting in settings.values():
         setting_metrics: list[Metric] = []
         if setting.vsv.is_planned:
             setting_metrics += [*_vsv(setting), *_vsv_counts(setting, samples)]
         if setting.oevqa.is_planned:
-            similarity = similarity_metrics(setting.oevqa, setting.setting, samples)
+            similarity = similarity_metrics(setting, samples)
             setting_metrics += [*_oevqa(setting), *similarity, *_oevqa_counts(setting)]
         if setting.vsv.is_planned and setting.oevqa.is_planned:
             setting_metrics += _aggregate(setting)
         _check_identities(setting_metrics)
         metrics += setting_metrics
-    return metrics + list(gains(settings))
+    return draws.complete([*metrics, *gains(settings)])
 
 
 def _over_questions(scores: SettingScores, task: str, grid: QuestionGrid) -> partial[MeanMetric]:
     return partial(
         MeanMetric,
+        draws=scores.draws,
         task=task,
         setting=scores.setting,
         column=grid.column,
@@ -81,6 +84,7 @@ def _vsv(scores: SettingScores) -> Iterator[Metric]:
     ok, side = grid.ok.ravel(), grid.floats("ts_at_a").ravel()
     over_pairs = partial(
         MeanMetric,
+        draws=scores.draws,
         task="vsv",
         setting=scores.setting,
         column=grid.column.repeat(POOL_SIZE),
@@ -158,6 +162,7 @@ def _aggregate(scores: SettingScores) -> Iterator[Metric]:
     pool, accepted, column = vsv.pool_correct[left], oevqa.accepted[right], vsv.column[left]
     over_questions = partial(
         MeanMetric,
+        draws=scores.draws,
         task="aggregate",
         setting=scores.setting,
         column=column,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.benchmarks.aggregation import SharedDraws
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
 from pipelines.metrics.stats import FloatArray
 
@@ -144,15 +145,16 @@ class SettingScores:
     setting: str
     vsv: QuestionGrid
     oevqa: QuestionGrid
+    draws: SharedDraws  # of all settings
 
     @classmethod
-    def from_rows(cls, rows: pd.DataFrame, setting: str) -> SettingScores:
+    def from_rows(cls, rows: pd.DataFrame, setting: str, draws: SharedDraws) -> SettingScores:
         """Split the rows of one setting, as `prepare` returns them, by task."""
         vsv, oevqa = (
             QuestionGrid.from_rows(rows[rows["task"] == task], width)
             for task, width in (("vsv", POOL_SIZE), ("oevqa", 1))
         )
-        return cls(setting=setting, vsv=vsv, oevqa=oevqa)
+        return cls(setting=setting, vsv=vsv, oevqa=oevqa, draws=draws)
 
     @property
     def incomplete(self) -> str:

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import MetricSpec, with_intervals
+from pipelines.benchmarks.aggregation import MetricSpec
 from pipelines.benchmarks.maia.aggregate import NO_ROW, MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray, QuestionGrid, not_run_note
+from pipelines.benchmarks.maia.scored_rows import BoolArray, IntArray, SettingScores, not_run_note
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
 from pipelines.metrics.cider import cider
@@ -23,13 +23,14 @@ from pipelines.metrics.cider import cider
 _BLEU_NAMES: Final = {4: "bleu", 1: "bleu_1", 2: "bleu_2", 3: "bleu_3"}
 
 
-def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def similarity_metrics(scores: SettingScores, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     """Compute all similarity metrics of the `oevqa` rows of one setting, for the whole and each category."""
-    ok = grid.ok[:, 0]
+    grid, ok = scores.oevqa, scores.oevqa.ok[:, 0]
     spec = partial(
         MeanMetric,
+        draws=scores.draws,
         task="oevqa",
-        setting=setting,
+        setting=scores.setting,
         column=grid.column,
         video=grid.video,
         failed=grid.failed[:, 0],
@@ -44,7 +45,7 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
     answers = grid.rows["answer"]
     candidates = list(answers.where(answers.notna(), "").to_numpy()[answered])
     references = [list(samples[grid.ids[index]].data["answers"]) for index in answered]
-    yield from _bleu_metrics(grid, setting, bleu_counts(candidates, references))
+    yield from _bleu_metrics(scores, bleu_counts(candidates, references))
     values = np.full(len(ok), np.nan)
     if len(answered) > 1:
         values[answered] = cider(candidates, references)
@@ -56,9 +57,9 @@ def similarity_metrics(grid: QuestionGrid, setting: str, samples: Mapping[str, S
     ).metrics()
 
 
-def _bleu_metrics(grid: QuestionGrid, setting: str, counts: IntArray) -> list[Metric]:
+def _bleu_metrics(scores: SettingScores, counts: IntArray) -> list[Metric]:
     """Compute corpus BLEU-1 to BLEU-4 of all answers and of each category from their counts, (answers, COLUMNS)."""
-    ok = grid.ok[:, 0]
+    grid, ok = scores.oevqa, scores.oevqa.ok[:, 0]
     column = grid.column[ok]
     specs = []
     for order, name in _BLEU_NAMES.items():
@@ -67,7 +68,7 @@ def _bleu_metrics(grid: QuestionGrid, setting: str, counts: IntArray) -> list[Me
             places = np.flatnonzero(column == group) if group is not None else np.arange(len(column))
             metric = Metric(
                 task="oevqa",
-                setting=setting,
+                setting=scores.setting,
                 category="" if group is None else COLUMNS[group],
                 metric=name,
                 value=bleu_of_counts(counts[places].sum(axis=0), order) if places.size else None,
@@ -77,7 +78,7 @@ def _bleu_metrics(grid: QuestionGrid, setting: str, counts: IntArray) -> list[Me
             )
             columns = tuple(counts[places].astype(np.float64).T) if places.size else ()
             specs.append(MetricSpec(metric, columns, partial(bleu_of_sums, order=order), places))
-    return with_intervals(specs, grid.video[ok])
+    return scores.draws.add(specs, grid.video[ok])
 
 
 def _missing_scores(rows: BoolArray, *, everywhere: bool) -> str:

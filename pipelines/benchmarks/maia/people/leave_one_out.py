@@ -18,6 +18,8 @@ from pipelines.benchmarks.results import Key
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipelines.benchmarks.aggregation import SharedDraws
+
 LEAVE_ONE_OUT: Final = "leave-one-out"  # the setting, and the name of the person who stands for all eight
 MEASURE: Final = Key("human_leave_one_out", "oevqa", LEAVE_ONE_OUT, model=f"{ANNOTATOR}{LEAVE_ONE_OUT}")
 _NOTE: Final = "each of the eight human answers, judged by the other seven"
@@ -64,7 +66,7 @@ def as_one_person(scores: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def leave_one_out_metrics(frame: pd.DataFrame) -> list[Metric]:
+def leave_one_out_metrics(frame: pd.DataFrame, draws: SharedDraws) -> list[Metric]:
     """Compute the share of accepted answers for the whole and each category, from rows as of `prepare`."""
     from pipelines.benchmarks.maia.aggregate import MeanMetric
 
@@ -72,6 +74,7 @@ def leave_one_out_metrics(frame: pd.DataFrame) -> list[Metric]:
         return []
     unjudged = "no judge: give one with --judge"
     mean = MeanMetric(
+        draws=draws,
         task=MEASURE.task,
         setting=MEASURE.setting,
         metric=MEASURE.metric,

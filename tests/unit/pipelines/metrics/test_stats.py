@@ -48,6 +48,21 @@ def test_first_draws_are_independent_of_their_number(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=100), whole)
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_tables_that_share_draws_get_the_bits_of_single_ones(monkeypatch: pytest.MonkeyPatch, cached: bool) -> None:
+    monkeypatch.setattr(stats, "_CACHED_CELLS", 1 << 40 if cached else 0)
+    monkeypatch.setattr(stats, "_BLOCK_CELLS", 10_000)  # seven draws a block
+    monkeypatch.setattr(stats, "_CACHE_CELLS", 3_000)  # two draws a step
+    generator = np.random.default_rng(3)
+    counts = generator.integers(0, 9, size=(1301, 4)).astype(np.float64)
+    tables = [generator.normal(size=(1301, 2)), counts, generator.normal(size=(1301, 3))]
+    together = stats.drawn_tables(tables, resamples=50)
+    drawn = np.random.default_rng(stats.SEED).integers(0, 1301, size=(50, 1301))
+    np.testing.assert_array_equal(together[1], np.stack([counts[draw].sum(axis=0) for draw in drawn]))
+    for table, sums in zip(tables, together, strict=True):
+        np.testing.assert_array_equal(sums, stats.drawn_sums(table, resamples=50))
+
+
 def test_seeds_give_different_draws() -> None:
     a, b = (stats.bootstrap_replicates(VALUES, CLUSTERS, resamples=50, seed=seed) for seed in (42, 43))
     assert not np.array_equal(a, b)
