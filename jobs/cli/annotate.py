@@ -45,6 +45,8 @@ def annotate(
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
     check_names("benchmark", [benchmark], benchmark_names())
+    if ":/" in str(to):  # of `s3://`, which has lost a slash as a path
+        raise UsageError(f"--to {to}: only local folders are supported")
     spec = AnnotationSpec(
         out=out,
         benchmark=benchmark,
@@ -71,8 +73,8 @@ def _codes(text: str) -> tuple[str, ...]:
         if not 1 <= int(text) <= _MOST_PEOPLE:
             raise UsageError(f"--people {text}: give 1 to {_MOST_PEOPLE}")
         return tuple(f"p{number}" for number in range(1, int(text) + 1))
-    codes = names(text)
+    codes = [code for part in text.split(",") if (code := part.strip())]
     invalid = [code for code in codes if not _CODE.fullmatch(code)]
     if invalid or len(set(codes)) < len(codes) or not codes:
         raise UsageError(f"--people {text}: give a number, or distinct codes of letters, digits, _ and -")
-    return codes
+    return tuple(codes)

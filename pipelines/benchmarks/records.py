@@ -201,6 +201,8 @@ class Publication:
     foreign_items: Mapping[str, str] = field(default_factory=dict)
     """Count in the metrics of a model -> what it counts, where these are no items of the paper."""
     joint: Mapping[str, str] = field(default_factory=dict)  # name of several models together -> as printed
+    averaged: Mapping[str, str] = field(default_factory=dict)
+    """`MODEL, mean of N runs` of the authors' files -> as printed; each run is a model `MODEL run I`."""
     judges: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Task and metric -> the judge's name at its maker, without a date."""
     captioners: Mapping[str, str] = field(default_factory=dict)  # setting -> catalog entry that describes pictures

@@ -112,14 +112,15 @@ class Conditions:
 def published_names(model: str, spec: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return the names under which a benchmark's paper may print a model of a run.
 
-    They are those of its entry, else of the catalog entry of its name, else of one with the same weights, else its own.
+    They are those of its entry, else of the catalog entry of its name, else of one with the same weights, else of one
+    that the paper prints under the model's own name, as authors call it in their files, else its own.
     """
     stated = tuple(row["name"] for row in spec.get("published_as", ()) if row["benchmark"] == name)
     if stated:
         return stated
     catalog = load_models()
     same = [entry for entry in catalog.values() if is_same_model(spec, entry)]
-    entries = [catalog[model]] if model in catalog else same
+    entries = [catalog[model]] if model in catalog else same or _published_as(name, model)
     printed = [text for entry in entries for paper, text in _printed_names(entry) if paper == name]
     return tuple(dict.fromkeys(printed)) or (model,)
 

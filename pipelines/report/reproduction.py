@@ -13,10 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, TypeAlias
 
+from pydantic import TypeAdapter, ValidationError
+
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.published import load_published, printed_steps
 from pipelines.benchmarks.records import PublishedValue
+from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
 from pipelines.metrics.stats import wilson_ci
 from pipelines.plan.run_spec import ScorerSpec
@@ -43,11 +46,17 @@ def reproduction_cells(run: _Row, reduced: Sequence[EntryResults], judges: Mappi
     for conditions in _conditions(run, reduced, judges, rows):
         name, model = conditions.entry.benchmark, conditions.entry.model
         names = published_names(model, conditions.spec, name)
-        joint = benchmark(name).publication.joint
-        for ours in (model, *(group for group, text in joint.items() if text in names)):
-            printed = {joint[ours]} if ours in joint else {*names} - {*joint.values()}
-            cells += _model_cells(conditions, ours, printed, index)
+        publication = benchmark(name).publication
+        cells += _model_cells(conditions, model, {*names} - {*publication.joint.values()}, index)
+        groups = {group: text for group, text in publication.joint.items() if text in names}
+        groups |= {group: text for group, text in publication.averaged.items() if _is_run(model, group)}
+        for group, text in groups.items():
+            cells += _model_cells(conditions, group, {text}, index)
     return list(dict.fromkeys(cells))
+
+
+def _is_run(model: str, group: str) -> bool:
+    return model.startswith(f"{group.partition(', mean of ')[0]} run ")
 
 
 def _conditions(
@@ -177,9 +186,10 @@ def load_reproduction(out: Store, models: Sequence[str] = ()) -> list[Reproducti
             f"{out.uri}: no {PATH}; is this the --out of a run? `vlmsweep report` with its flags writes the file"
         ) from None
     try:
-        cells = [ReproductionCell(**{**row, "reasons": tuple(row["reasons"])}) for row in json.loads(content)]
-    except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(f"{out.uri}/{PATH}: damaged ({error}); `vlmsweep report` writes it again") from error
+        cells = TypeAdapter(list[ReproductionCell]).validate_json(content)
+    except ValidationError as error:
+        problem = format_validation_error(error)
+        raise StoreError(f"{out.uri}/{PATH}: damaged ({problem}); `vlmsweep report` writes it again") from error
     for model in models:
         check_names("model with published numbers", [model], sorted({cell.model for cell in cells}))
     return [cell for cell in cells if not models or cell.model in models]

@@ -55,7 +55,9 @@ def import_rows(
         if key in predictions:
             problem = "a second answer to the same request; the first stays"
         if problem:
-            rejections.append(Rejection(file=file_name, item=f"line {line}: {'/'.join(key)}", reason=problem))
+            rejections.append(
+                Rejection(file=row.get("file") or file_name, item=f"line {line}: {'/'.join(key)}", reason=problem)
+            )
         else:
             predictions[key] = _prediction(builder.columns(planned[key]), row)
     if not predictions:

@@ -59,17 +59,32 @@ def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[s
     reader = _reader(path)
     own_form = _parquet if path.suffix == ".parquet" else _jsonl
     for line, row in reader.rows(path, _text(path)) if reader else own_form(path):
-        missing = [name for name in REQUIRED if name not in row] if isinstance(row, dict) else list(REQUIRED)
-        if isinstance(row, Exception) or missing:
-            reason = f"cannot be read: {row}" if isinstance(row, Exception) else f"no column {', '.join(missing)}"
-            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=reason))
-            continue
-        not_text = [name for name in REQUIRED[:-1] if not isinstance(row[name], str) or not row[name]]
-        if not_text or not isinstance(row["output"], str | None):
-            column = not_text[0] if not_text else "output"
-            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=f"{column} is no text"))
-            continue
-        yield line, {**row, "variant": _variant(row.get("variant"))}
+        if problem := _problem(row):
+            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=problem))
+        else:
+            yield line, {**row, "variant": _variant(row.get("variant")), "file": path.name}
+
+
+def _problem(row: Any) -> str:
+    """Return why a line is no row of a predictions file; '' where it is one."""
+    if isinstance(row, Exception):
+        return f"cannot be read: {row}"
+    missing = [name for name in REQUIRED if name not in row] if isinstance(row, dict) else list(REQUIRED)
+    if missing:
+        return f"no column {', '.join(missing)}"
+    names = {name: row[name] for name in REQUIRED[:-1]}
+    not_text = [name for name, value in names.items() if not isinstance(value, str) or not value]
+    if not isinstance(row["output"], str | None):
+        not_text.append("output")
+    if not_text:
+        return f"{not_text[0]} is no text"
+    broken = [name for name, value in {**names, "variant": row.get("variant")}.items() if not _is_encodable(value)]
+    return f"{broken[0]} has half of a surrogate pair" if broken else ""
+
+
+def _is_encodable(value: Any) -> bool:
+    """Return whether a value is no text, or text that UTF-8 can hold; JSON may escape half of a surrogate pair."""
+    return not isinstance(value, str) or value.encode("utf-8", "replace").decode() == value
 
 
 def _text(path: Path) -> str:
@@ -93,7 +108,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
                 if line.strip():
                     try:
                         yield number, json.loads(line)
-                    except json.JSONDecodeError as error:
+                    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists without end
                         yield number, error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--predictions {path}: cannot be read ({error})") from error

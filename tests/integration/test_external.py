@@ -38,14 +38,16 @@ def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_p
     lines.append(json.dumps({**rows[0], "output": "B"}))
     lines.append(json.dumps({**rows[0], "sample_id": "video9/Sentiment_A"}))
     lines.append(json.dumps({k: v for k, v in rows[0].items() if k != "output"}))
+    lines += ["[" * 200_000, f'{{"model": {"9" * 6_000}}}', json.dumps({**rows[0], "model": "half \ud800"})]
     file = tmp_path / "answers.jsonl"
     file.write_text("\n".join(lines) + "\n")
     out = tmp_path / "out"
     flags = ("--data", maia_data, "--out", str(out), "--fail-on-error", "0.5", "--judge", "random")
     done = cli("score", "--predictions", str(file), *flags)
     rejected = [json.loads(line) for line in (out / "rejected.jsonl").read_text().splitlines()]
-    assert len(rejected) == 4
-    assert "4 rows" in done.stderr
+    assert len(rejected) == 7
+    assert {row["file"] for row in rejected} == {"answers.jsonl"}
+    assert "7 rows" in done.stderr
     whole = metrics(out, "whole")
     assert whole["statement_accuracy"]["n"] == 384
     assert whole["statement_accuracy"]["n_failed"] == 1

@@ -48,7 +48,7 @@ def _human_table(mate: MateResults) -> Table:
     return Table(
         id="mate_human",
         title="MATE: models compared with people and chance",
-        columns=("Model", "Human", "Random", "Human \N{MINUS SIGN} model"),
+        columns=("Exact match", "Human", "Random", "Human \N{MINUS SIGN} model"),
         rows=tuple(rows),
         style="percent1",
         notes=(

@@ -109,6 +109,7 @@ def people_table(
         TableRow(
             label=f"{person.removeprefix(ANNOTATOR)}, {setting}",
             cells=tuple(with_interval(results.find(key.of(person, setting))) for key in columns.values()),
+            origin="human",
         )
         for setting in settings
         for person in results.annotators
@@ -141,7 +142,7 @@ def agreement_table(name: str, title: str, groups: Mapping[str, Answers]) -> lis
             pairs = [pair for values in units for pair in itertools.combinations(values, 2)]
             same = sum(a == b for a, b in pairs) / len(pairs)
             cells = (len(answers), len(units), same, light_kappa(answers), krippendorff_alpha(units))
-            rows.append(TableRow(label=label, cells=cells))
+            rows.append(TableRow(label=label, cells=cells, origin="human"))
     if not rows:
         return []
     return [

@@ -158,11 +158,13 @@ def number_or_none(value: object) -> float | None:
 
 
 def mark_people(table: Table) -> Table:
-    """Return a table whose rows of annotators say that people made their numbers."""
-    rows = tuple(
-        replace(row, origin="human") if row.origin == "ours" and is_person(row.label) else row for row in table.rows
-    )
-    return replace(table, rows=rows)
+    """Return a table whose rows of annotators, or under an annotator's heading, say that people made their numbers."""
+    rows, heading = [], ""
+    for row in table.rows:
+        heading = row.label if row.origin == "heading" else heading
+        is_of_people = row.origin == "ours" and (is_person(row.label) or is_person(heading))
+        rows.append(replace(row, origin="human") if is_of_people else row)
+    return replace(table, rows=tuple(rows))
 
 
 def _origin(model: str) -> Origin:

@@ -152,7 +152,7 @@ def _judge_table(ratings: str, verdicts: Mapping[str, float], results: Results) 
         for key, number in results.published.items()
         if key.metric == "fleiss_kappa"
     ]
-    rows.append(TableRow(label="Own ratings", cells=(kappa.value, kappa.subset), note=kappa.note))
+    rows.append(TableRow(label="Own ratings", cells=(kappa.value, kappa.subset), note=kappa.note, origin="human"))
     return Table(
         id="maia_judge_agreement",
         title="MAIA section 4.2: agreement of the judge and human raters",

@@ -30,7 +30,7 @@ class MatePredictions:
 
     def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
         """Yield the lines as rows of a predictions file, or why they are none."""
-        for line, raw in enumerate(text.splitlines(), start=1):
+        for line, raw in enumerate(text.split("\n"), start=1):  # `splitlines` also splits at U+2028, within answers
             if raw.strip():
                 try:
                     row = json.loads(raw)

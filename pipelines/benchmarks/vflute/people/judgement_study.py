@@ -153,7 +153,7 @@ def study_tables(study: Study) -> list[Table]:
     """Build Table 6 and section 5.3 from own judgements; the ids end in `_own`."""
     systems = tuple(study.systems)
     rows = tuple(
-        TableRow(label=head, cells=tuple(getattr(study.systems[name], metric) for name in systems))
+        TableRow(label=head, cells=tuple(getattr(study.systems[name], metric) for name in systems), origin="human")
         for metric, head in RATES.items()
     )
     kappa = "undefined" if study.kappa is None else f"{study.kappa:.2f}"
@@ -164,7 +164,7 @@ def study_tables(study: Study) -> list[Table]:
         cells: tuple[TableCell, ...] = (
             pr.auc, pr.average_precision, pr.max_f1, pr.max_f1_threshold, pr.balanced_threshold,
         )  # fmt: skip
-        tables.append(predictor_table(TableRow(label="Own judgements", cells=cells), "_own"))
+        tables.append(predictor_table(TableRow(label="Own judgements", cells=cells, origin="human"), "_own"))
     return tables
 
 

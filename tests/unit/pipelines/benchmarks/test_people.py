@@ -204,6 +204,8 @@ def test_authors_prediction_files_of_mate() -> None:
     human = read_prediction("mm_2shot_human.jsonl", {**line, "model": "human", "evaluator": "9f", "prediction": "red"})
     assert (human["model"], human["output"], human["setting"]) == ("human:9f", '{"answer": "red"}', "2-shot")
     assert read_prediction("mm_1shot_My_model.jsonl", {**line, "model": None})["model"] == "My_model"
+    text = json.dumps({**line, "prediction": "one\u2028line"}, ensure_ascii=False)
+    assert [number for number, _ in READER.rows(PurePath("mm_2shot_x.jsonl"), f"{text}\n{text}\n")] == [1, 2]
     assert [READER.accepts(PurePath(name)) for name in ("mm_2shot_x.jsonl", "mm_2shot.jsonl", "um_1shot_x.json")] == [
         True,
         False,

@@ -68,3 +68,14 @@ def test_rows_of_annotators_are_of_people() -> None:
     rows = (TableRow(label="human:ann", cells=(0.5,)), TableRow(label="m", cells=(0.5,)))
     table = mark_people(Table(id="t", title="t", columns=("a",), rows=rows))
     assert [row.origin for row in table.rows] == ["human", "ours"]
+
+
+def test_rows_under_the_heading_of_an_annotator_are_of_people() -> None:
+    rows = (
+        TableRow(label="human:ann, Img2Txt", origin="heading"),
+        TableRow(label="Color", cells=(0.5,)),
+        TableRow(label="m, Img2Txt", origin="heading"),
+        TableRow(label="Color", cells=(0.5,)),
+    )
+    table = mark_people(Table(id="t", title="t", columns=("a",), rows=rows))
+    assert [row.origin for row in table.rows] == ["heading", "human", "heading", "ours"]

@@ -287,6 +287,38 @@ def test_people_and_models_without_published_rows_have_no_cells() -> None:
         assert cells_of(entry, result, {"engine": "transformers", "model": "/mine"}) == []
 
 
+def test_model_of_the_authors_files_has_the_cells_of_all_its_names() -> None:
+    model = "gpt-4o-2024-11-20"  # Tables 8 and 9; the other tables print GPT-4o
+    row = {"model": model, "task": "img2txt", "setting": "2-shot", "subset": "", "category": "", "n": 2750,
+           "metric": "exact_match", "value": 0.5}  # fmt: skip
+    entry = entry_of(builder_of("mate", model, [("img2txt", "2-shot")]), external=True)
+    result = results("mate", [row], [count("mate", model, ("img2txt", "2-shot"), 2750)])
+    cells = cells_of(entry, result, {"engine": "external"})
+    assert {(cell.table, cell.published_model) for cell in cells} == {
+        ("Table 1", "GPT-4o"),
+        ("Table 8", model),
+        ("Table 9", model),
+    }
+    assert not any(cell.reasons for cell in cells)
+
+
+def test_mean_of_the_authors_random_runs_is_compared_once() -> None:
+    mean, runs = "random, mean of 10 runs", ("random run 0", "random run 1")
+    row = {"task": "img2txt", "setting": "2-shot", "subset": "", "category": "", "n": 2750, "metric": "exact_match",
+           "value": 0.254}  # fmt: skip
+    cell = ("img2txt", "2-shot")
+    result = results(
+        "mate", [{**row, "model": name} for name in (*runs, mean)], [count("mate", name, cell, 2750) for name in runs]
+    )
+    entries = [entry_of(builder_of("mate", name, [cell]), external=True) for name in runs]
+    cells = reproduction_cells(
+        {"entries": entries, "models": dict.fromkeys(runs, {"engine": "external"}), "sweep": {}}, [result], {}
+    )
+    assert [(cell.model, cell.published_model, cell.verdict) for cell in cells if cell.table == "Table 1"] == [
+        (mean, "Random", "reproduced")
+    ]
+
+
 # Files and tables.
 
 
@@ -329,3 +361,12 @@ def test_missing_and_damaged_files_name_the_remedy(tmp_path: Path) -> None:
     out.put(PATH, b'[{"benchmark": "maia"')
     with pytest.raises(StoreError, match=r"damaged .*`vlmsweep report` writes it again"):
         load_reproduction(out)
+    for content in (
+        b"{}",
+        b"null",
+        b"[[1]]",
+        reproduction_json([maia_cell()]).replace(b'"ours": ', b'"ours": "x", "": '),
+    ):
+        out.put(PATH, content)
+        with pytest.raises(StoreError, match=r"damaged .*`vlmsweep report` writes it again"):
+            load_reproduction(out)
