@@ -59,10 +59,11 @@ def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[s
     reader = _reader(path)
     own_form = _parquet if path.suffix == ".parquet" else _jsonl
     for line, row in reader.rows(path, _text(path)) if reader else own_form(path):
-        if problem := _problem(row):
-            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=problem))
-        else:
+        problem = _problem(row)
+        if isinstance(row, dict) and not problem:
             yield line, {**row, "variant": _variant(row.get("variant")), "file": path.name}
+        else:
+            rejections.append(Rejection(file=path.name, item=f"line {line}", reason=problem))
 
 
 def _problem(row: Any) -> str:
